@@ -1,4 +1,4 @@
-"""A model's answer as events: what it said, the blocks that go back to its provider, its calls [SPEC 2, 5.2]."""
+"""Record a model's answer as events: its text, the blocks that go back to its provider, its calls [SPEC 2, 5.2]."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,11 +24,11 @@ def append_answer(
     compacted: Sequence[Compacted] = (),
     reader: str = "",
 ) -> list[int]:
-    """Record an answer and return its messages' ids; nothing for an answer of nothing.
+    """Record an answer and return its messages' ids; an empty answer records nothing.
 
-    A state block at the end of the text goes behind what it said. No dialect repeats text in the blocks it wants back.
-    A block with a provider's key in it is left out: without the key it is not the one that was signed. Each of
-    `compacted` becomes a summary of everything in front of it, in the form of `reader` (`core.native`).
+    A state block at the end of the text is recorded as an event of its own. No dialect repeats text in the blocks it
+    wants back. A block with a provider's key in it is left out: without the key it is not the one that was signed. Each
+    of `compacted` becomes a summary of everything in front of it, in the form of `reader` (`core.native`).
     """
     found, done, before = [], 0, 0
     with agent.batch():

@@ -1,4 +1,4 @@
-"""How a command or a tool reaches the person it works for while it runs."""
+"""Callbacks with which a running command or tool reaches the person it works for."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from foldmark.operations.effects import Result
 
 Decision = Literal["yes", "always", "no", "never"]
-"""A person's word on a tool: this once, or from now on in this conversation."""
+"""A person's decision on a tool: this once, or from now on in this conversation."""
 
 
 class Asking(Struct, frozen=True):
-    """`confirm` puts a question that is answered yes or no (None: nobody is there to ask); `progress` is told how far
-    long work has come; `approve` puts the question whether a tool may run: (tool, what it would do); `operated` is told
-    of each operation that a model's tool has carried out."""
+    """The callbacks: `confirm` asks a yes-or-no question (None: nobody is there to answer); `progress` receives the
+    progress of long work; `approve` asks whether a tool may run: (tool, what it would do); `operated` receives each
+    operation that a model's tool has carried out."""
 
     confirm: Callable[[str], bool] | None = None
     progress: Progress | None = None
@@ -26,4 +26,4 @@ class Asking(Struct, frozen=True):
 
 
 NOBODY = Asking()
-"""Nobody is there."""
+"""Nobody to ask."""

@@ -1,4 +1,4 @@
-"""The context: what an agent's lineage shows, as of one moment [SPEC 1]."""
+"""The context: the visible part of an agent's lineage, as of one moment [SPEC 1]."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -12,7 +12,7 @@ from foldmark.request.once import once
 from foldmark.request.standing import Standing, state_of
 
 _PAGE = 512
-"""Messages read in one moment at the most."""
+"""Maximum number of messages read in one moment."""
 
 
 class Messages(Sequence[Event]):
@@ -25,18 +25,18 @@ class Messages(Sequence[Event]):
         self._store, self._segments, self._length = store, segments, length
 
     def __iter__(self) -> Iterator[Event]:
-        return self._read(_PAGE)  # whoever begins with the oldest wants all
+        return self._read(_PAGE)  # a reader that begins with the oldest wants all
 
     def __reversed__(self) -> Iterator[Event]:
         return self.newest_first(8)
 
     def newest_first(self, expected: int) -> Iterator[Event]:
-        """Yield the messages from the newest, of which the reader will want about as many as `expected`."""
+        """Yield the messages from the newest; the reader expects to take about `expected` of them."""
         return self._read(expected, newest_first=True)
 
     def _read(self, count: int, *, newest_first: bool = False) -> Iterator[Event]:
-        """Yield the messages page by page, `count` at first; each page is a moment of its own, for what is visible does
-        not change meanwhile."""
+        """Yield the messages page by page, `count` at first. Each page is a moment of its own: what is visible does not
+        change meanwhile."""
         left, done = self._segments, 0
         while left:
             with self._store.read() as moment:
@@ -48,7 +48,7 @@ class Messages(Sequence[Event]):
                 break
             last = page[-1].id
             left = until(left, last - 1) if newest_first else since(left, last + 1)
-            count = min(max(32, done // 2), _PAGE)  # at most a third of what is read may be more than is wanted
+            count = min(max(32, done // 2), _PAGE)  # reads at most a third more than is taken
 
     def __len__(self) -> int:
         return self._length
@@ -81,12 +81,12 @@ class Messages(Sequence[Event]):
 
 
 class Context:
-    """What an agent's lineage shows, before any policy: the fold as of the agent's event `at`.
+    """The visible part of an agent's lineage, before any policy: the fold as of the agent's event `at`.
 
     `messages` are events with `id`, `kind`, `role`, `content` and the rest of `foldmark.core.events.Event`; `size` is
     how many are visible, and their tokens as fixed at append (bytes / 4); `marks` is name -> event id in the order they
-    were set; `pins` are the ids of pinned turns; `evicted` is tool result -> the operation that evicted it, 0 where
-    that was before a fork: of these a placeholder is sent. Nothing is read from the store before it is asked for.
+    were set; `pins` are the ids of pinned turns; `evicted` is tool result -> the operation that evicted it, 0 if that
+    was before a fork: these are sent as placeholders. Everything is read from the store on demand.
     """
 
     def __init__(self, store: Store, standing: Standing) -> None:
@@ -111,7 +111,8 @@ class Context:
 
     @once
     def scratchpad(self) -> str | None:
-        """Return the agent's notebook: its newest, or what a full fork handed down; no context operation touches it."""
+        """Return the agent's scratchpad: its newest, or the one that a full fork handed down; no context operation
+        touches it."""
         return self._standing.scratchpad
 
     def turns(self, newest: int) -> list[Turn]:

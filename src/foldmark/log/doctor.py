@@ -1,4 +1,4 @@
-"""`foldmark doctor`: does what is stored beside the log equal what the log gives [SPEC 3, L7]?"""
+"""`foldmark doctor`: compare what is stored beside the log with the log itself [SPEC 3, L7]."""
 
 from collections.abc import Iterator
 
@@ -10,14 +10,14 @@ from foldmark.log.log import Agent, Log
 
 
 class StoreFinding(Struct, frozen=True):
-    """One thing that is wrong; `agent_id` where the stored segments of an agent can be rebuilt."""
+    """One fault; `agent_id` is set if the stored segments of an agent can be rebuilt."""
 
     text: str
     agent_id: str | None = None
 
 
 def examine(log: Log) -> Iterator[StoreFinding]:
-    """What is wrong with the database, one finding each; nothing if it is sound. Writes nothing.
+    """Yield one finding for each fault of the database; nothing if it is sound. Writes nothing.
 
     Checks SQLite's own structures, the stored sums against a count of the messages, and the stored segment cache of
     every agent against a full replay of its operations.
@@ -37,7 +37,7 @@ def examine(log: Log) -> Iterator[StoreFinding]:
 
 
 def _compared(moment: Snapshot, agent: Agent) -> StoreFinding | None:
-    """What is wrong with the stored segments of an agent."""
+    """Return the fault in the stored segments of an agent; None if there is none."""
     name = agent.name or agent.id[:8]
     try:
         replayed = agent.replay(moment)
@@ -45,7 +45,7 @@ def _compared(moment: Snapshot, agent: Agent) -> StoreFinding | None:
         return StoreFinding(f"{name}: its operations cannot be replayed: {error}")
     try:
         cache = moment.head(agent.id).cache
-        # What is appended while a planning conversation ends is not visible: only then the size beside is not used.
+        # Messages appended while a planning conversation ends are not visible: only then the size beside is not used.
         sized = cache is None or not replayed.grows or cache[1] == agent.beside(moment, replayed)
         if cache is None or (cache[0] == replayed and sized):
             return None
@@ -57,13 +57,13 @@ def _compared(moment: Snapshot, agent: Agent) -> StoreFinding | None:
 
 
 def repair(log: Log, finding: StoreFinding) -> bool:
-    """Rebuild the stored segments that a finding is about; False if it is about something else."""
+    """Rebuild the stored segments that a finding is about; return False if it is about something else."""
     if finding.agent_id is None:
         return False
     if any(log.store.damage()):
-        return False  # the size beside the segments would be made from sums that are wrong
+        return False  # the size beside the segments would be computed from wrong sums
     agent = log.agent(finding.agent_id)
-    with log.store.write() as transaction:  # nobody appends meanwhile
+    with log.store.write() as transaction:  # no other writer can append meanwhile
         fold = agent.replay(transaction)
         transaction.save_fold(fold, agent.beside(transaction, fold))
     return True

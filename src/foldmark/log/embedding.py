@@ -1,8 +1,8 @@
-"""What was said, by meaning: the vectors of a log's messages, made by a model of embeddings [SPEC 7].
+"""The vectors of a log's messages, made by an embedding model [SPEC 7].
 
-A message has two vectors, one of its own text and one of the text together with what was said before it, for an answer
-alone seldom says what it is about; a long message has one more for each further passage. Vectors are made beside the
-log, some messages at a time, and whoever is interrupted goes on where it stopped.
+A message has two vectors, one of its own text and one of the text with the preceding text, because an answer alone
+seldom names its subject; a long message has one more for each further passage. Vectors are made beside the log, in
+batches; an interrupted run continues where it stopped.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,18 +21,18 @@ from foldmark.recall.embeddings.passages import passages
 from foldmark.recall.embeddings.vectors import pack, signature, unpack
 
 BATCH = 32
-"""Messages whose vectors are made and stored at a time."""
+"""Number of messages per batch."""
 
 ITSELF = 0.75
-"""What a message's own vector counts beside the one that has what was said before it."""
+"""Weight of a message's own vector against the one with the preceding text."""
 
 BEFORE = 400
-"""Characters of what was said before a message that go into its vector: the last ones."""
+"""Maximum number of characters of the preceding text in a message's vector: the last ones."""
 
 
 class EmbeddingProgress(NamedTuple):
-    """Of how many messages vectors were stored, the message up to which there are vectors now, the newest message;
-    `overtaken`: somebody else has meanwhile stored what was made, so it is as good as for nothing."""
+    """How many messages got vectors, the message up to which vectors exist now, the newest message; `overtaken` is True
+    if another process stored the same vectors meanwhile."""
 
     messages: int
     until: int
@@ -41,10 +41,10 @@ class EmbeddingProgress(NamedTuple):
 
 
 class LogVectors:
-    """The vectors of one store by one model; for any thread."""
+    """The vectors of one store by one model; thread-safe."""
 
     def __init__(self, store: Vectors | None, embedder: Embedder) -> None:
-        """Raises CommandError for a database that keeps none."""
+        """Raises CommandError for a database that keeps no vectors."""
         if store is None:
             raise CommandError("this database keeps no vectors; a search goes by words alone")
         self.store, self.embedder = store, embedder
@@ -54,13 +54,13 @@ class LogVectors:
 
     @property
     def until(self) -> int | None:
-        """The message up to which there are vectors; None if nobody has begun to make any. Raises StoreError."""
+        """The message up to which vectors exist; None if there are none yet. Raises StoreError."""
         return self.store.embedders().get(self.embedder.fingerprint)
 
     def bring_up(self, progress: Progress | None = None, stop: Callable[[], bool] = lambda: False) -> int:
-        """Make the vectors that are missing, until `stop`; how many messages that were. `progress` is told the event
-        up to which there are some, and the newest. Whatever interrupts it, it goes on the next time where it was.
-        Raises StoreError."""
+        """Make the missing vectors, until `stop`; return the number of messages. `progress` receives the event up to
+        which vectors exist, and the newest. After an interruption the next call continues where it stopped. Raises
+        StoreError."""
         made = 0
         while not stop():
             step = self.step()
@@ -72,7 +72,7 @@ class LogVectors:
         return made
 
     def step(self, most: int = BATCH) -> "EmbeddingProgress":
-        """Make the vectors of the next messages, at most so many, and store them in one go. Raises StoreError."""
+        """Make the vectors of up to `most` next messages, and store them in one transaction. Raises StoreError."""
         name, begin = self.embedder.fingerprint, self.until
         messages, until, newest = self.store.unembedded(begin or 0, most)
         made = embedded(messages, self.embedder)
@@ -83,7 +83,7 @@ class LogVectors:
         return EmbeddingProgress(len(messages), until, newest)
 
     def asked(self, query: str) -> "LogSimilarity":
-        """Return how alike messages are to a query, as far as there are vectors."""
+        """Return the similarity of messages to a query, for those with vectors."""
         with self._reading:
             fresh = list(self.store.signatures(self.embedder.fingerprint, self._newest))
             if fresh:
@@ -93,7 +93,7 @@ class LogVectors:
 
 
 class LogSimilarity:
-    """The likeness of messages to one query (see `foldmark.core.search.Similarity`)."""
+    """The similarity of messages to one query (see `foldmark.core.search.Similarity`)."""
 
     def __init__(self, meanings: LogVectors, nearest: Nearest, query: NDArray[np.float32]) -> None:
         self._meanings, self._nearest, self._query = meanings, nearest, query
@@ -111,7 +111,7 @@ class LogSimilarity:
 
 
 def embedded(messages: Sequence[Unembedded], embedder: Embedder) -> list[Embedded]:
-    """Return the vectors of messages: of the first passage, of what was said before with it, of each further passage;
+    """Return the vectors of messages: of the first passage, of that with the preceding text, of each further passage;
     none of a message without a word."""
     pieces = [(message, passages(message.text)) for message in messages]
     texts = [
@@ -126,6 +126,7 @@ def embedded(messages: Sequence[Unembedded], embedder: Embedder) -> list[Embedde
 
 
 def _likeness(cosines: NDArray[np.float32]) -> float:
-    """That of the best passage; the first one counts mostly by itself, and a little with what was said before it."""
+    """Return the similarity of the best passage; the first one counts mostly by itself, and a little with the preceding
+    text."""
     first, before, *rest = map(float, cosines)
     return max(ITSELF * first + (1 - ITSELF) * before, *rest, -1.0)

@@ -1,4 +1,4 @@
-"""Reads committed changes, and waits for the next ones, from any process [SPEC 9]."""
+"""Read committed changes, and wait for the next ones, from any process [SPEC 9]."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -10,16 +10,16 @@ from foldmark.core.errors import CommandError
 from foldmark.core.ports import Store
 
 LOOK_SECONDS = 1.0
-"""How often `wait_for` looks if nothing is committed: a process may die, or its lease run out, without a commit."""
+"""Seconds between two looks of `wait_for` without a commit: a process may die, or its lease expire, without one."""
 
 T = TypeVar("T")
 
 
 def changes(store: Store, after: str | None, limit: int, seconds: float) -> Changes:
-    """Return up to `limit` (1 to 1000) changes behind the cursor `after`, and the cursor to go on from.
+    """Return up to `limit` (1 to 1000) changes after the cursor `after`, and the next cursor.
 
-    Without `after` it begins now. If there is no change, wait for one up to `seconds`; inside a block of `read` none
-    comes. Raises CommandError for a text that is no cursor, StoreError inside a batch or when the log is closed.
+    Without `after` it begins now. If there is no change, it waits up to `seconds` for one; inside a block of `read`
+    none can come. Raises CommandError for an invalid cursor, StoreError inside a batch or when the log is closed.
     """
     check_page(limit)
     if not isinstance(after, str | None):
@@ -29,7 +29,7 @@ def changes(store: Store, after: str | None, limit: int, seconds: float) -> Chan
     if found.changes or seconds <= 0:
         return found
     with closing(store.watch()) as watch:
-        # What was committed before the watch began wakes nobody.
+        # Commits before the watch began do not wake it.
         while not (found := _read(store, found.cursor, limit)).changes and (left := end - monotonic()) > 0:
             watch.wait(left)
     return found

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 class Agent(Operable):
     """The owner of one timeline: a conversation, or a fork of one.
 
-    One agent has one writer at a time: an append fails with ConflictError when somebody else has appended since this
-    object last appended or read the context; `context()` takes note of what is there now. Agents compare by id, also
-    with a plain uuid.
+    One agent has one writer at a time: an append fails with ConflictError when another writer has appended since this
+    object last appended or read the context; `context()` brings it up to date. Agents compare by id, also with a plain
+    uuid.
     """
 
     log: "Log"
@@ -69,35 +69,35 @@ class Agent(Operable):
             return [self.log.agent(record.id) for record in moment.children(self.id)]
 
     def append_answer(self, provider: str, answer: Mapping[str, Any]) -> list[int]:
-        """Record a provider's whole answer as its API gave it, and return the events' ids: what the model said, with
-        the blocks that go back to it, its calls, and a summary for each place where the provider compacted what stood
-        in front [S2, SPEC 5.7].
+        """Record a provider's whole answer as its API gave it, and return the events' ids: the model's text, with the
+        blocks that go back to it, its calls, and a summary for each place where the provider compacted what stood in
+        front [S2, SPEC 5.7].
 
-        `answer` is what its SDK's object is as JSON (`.model_dump(mode="json", exclude_unset=True)`; for Gemini in
-        camelCase). It is read by what `provider` speaks and never guessed at, and counts as given to `request()`.
-        Raises CommandError for an unknown provider, ProviderError for what is no answer of it.
+        `answer` is the JSON of the SDK's object (`.model_dump(mode="json", exclude_unset=True)`; for Gemini in
+        camelCase). It is read in the dialect of `provider`, never guessed, and counts as the answer to `request()`.
+        Raises CommandError for an unknown provider, ProviderError for an invalid answer.
         """
         return append_parsed(self, provider, answer)
 
     def do(self, line: str, *, actor: str = "human", asking: Asking = NOBODY) -> Result:
-        """Carry out a command as it is typed, "/mark BEFORE". Raises CommandError; nothing was written then.
+        """Carry out a command as it is typed, "/mark BEFORE". If it raises CommandError, nothing was written.
 
-        `asking` reaches whoever typed it: a command that erases asks first, one that takes long says how far it is.
-        A provider's key in it is taken for its name, also where an error repeats the line.
+        `asking` reaches the person who typed it: a command that erases asks first, a long one reports progress. A
+        provider's key in the line is replaced by its name, also where an error repeats the line.
         """
         line = self.log.secrets.hidden(line) if isinstance(line, str) else line
         return self.log.commands(self, line, actor, asking)
 
     def call_tool(self, name: str, args: Mapping[str, Any], *, asking: Asking = NOBODY) -> str:
-        """Run a tool as the model would, and return what it is told [SPEC 4.1].
+        """Run a tool as the model would, and return its result [SPEC 4.1].
 
-        Raises CommandError for an unknown tool or wrong arguments, in words that are meant for the model.
+        Raises CommandError for an unknown tool or wrong arguments, worded for the model.
         """
         offered = [spec.name for spec in self.tools()]
         if name not in offered:
             raise CommandError(f"there is no tool '{str(name)[:40]}'; there is: {listing(offered, 40) or 'none'}")
         answer: Any = self.log.call_tool(self, name, args, asking)
-        if not isinstance(answer, str):  # a tool of somebody's own
+        if not isinstance(answer, str):  # a program's own tool
             raise CommandError(f"{name} answered with a {type(answer).__name__} and not with a text")
         return self.log.secrets.hidden(answer)
 
@@ -110,18 +110,18 @@ Tools = Callable[[], Sequence[ToolSpec]]
 
 
 class AddedTool(Protocol):
-    """A tool of a program's own, or of an MCP server: as `foldmark.tools.Tool`."""
+    """A tool of a program, or of an MCP server: as `foldmark.tools.Tool`."""
 
     @property
     def spec(self) -> ToolSpec:
-        """How the model is shown it."""
+        """The specification that the model sees."""
 
     @property
     def together(self) -> bool:
-        """True if it may run beside others: it changes nothing that another call of the same answer could see."""
+        """True if it may run beside other calls of the same answer: it changes nothing that they could see."""
 
     def __call__(self, agent: Agent, args: Mapping[str, Any], asking: Asking) -> str:
-        """Run it. Raises CommandError, in words for the model, for what it did wrong."""
+        """Run it. Raises CommandError, worded for the model, for wrong arguments."""
 
 
 CallTool = Callable[[Agent, str, Mapping[str, Any], Asking], str]
@@ -134,11 +134,10 @@ Compact = Callable[[Request], list[Piece]]
 """Sends a request and waits for all pieces of the answer."""
 
 Count = Callable[[Request], int]
-"""Asks a request's provider how many tokens it is."""
+"""Asks a request's provider for its number of tokens."""
 
 Archives = Callable[[Filters, Callable[[str], object]], AbstractContextManager[ArchivedMessages | None]]
-"""Opens the archived sessions of coding agents to be searched, None if none is archived; what is missing of them is
-told in words."""
+"""Opens the index of archived sessions, None if none is archived; reports in words what is missing."""
 
 
 class Log:
@@ -166,7 +165,7 @@ class Log:
         self._meanings: LogVectors | None = None
         self._loading = Lock()
         self.listeners: list[Callable[[Happening, str], None]] = []
-        # One object per agent, so that everybody in this process agrees on what was appended last.
+        # One object per agent, so that everyone in this process agrees on what was appended last.
         self._agents: WeakValueDictionary[str, Agent] = WeakValueDictionary()
 
     def __enter__(self) -> "Log":
@@ -180,8 +179,8 @@ class Log:
         self.store.close()
 
     def add_tool(self, tool: AddedTool) -> None:
-        """Offer one more tool to the models of all conversations, as long as this log is open. Raises CommandError if
-        there is one of that name."""
+        """Add a tool for the models of all conversations, as long as this log is open. Raises CommandError if the name
+        is taken."""
         if not isinstance(getattr(tool, "spec", None), ToolSpec) or not callable(tool):
             raise CommandError(f"a tool has a spec and can be called, unlike {tool!r:.80}; docs/agents.md shows one")
         if tool.spec.name in [spec.name for spec in self.tools()]:
@@ -189,11 +188,11 @@ class Log:
         self.added[tool.spec.name] = tool
 
     def remove_tool(self, name: str) -> None:
-        """Offer a tool that was added no more; nothing if there is none of that name."""
+        """Remove an added tool; does nothing for an unknown name."""
         self.added.pop(name, None)
 
     def tools(self) -> list[ToolSpec]:
-        """Return all tools there are; what one agent's model is offered of them is `Agent.tools`."""
+        """Return all tools; `Agent.tools` returns those offered to one agent's model."""
         return [*self._tools(), *(self._without_keys(tool.spec) for tool in self.added.values())]
 
     def call_tool(self, agent: Agent, name: str, args: Mapping[str, Any], asking: Asking) -> str:
@@ -203,12 +202,12 @@ class Log:
         return self._call_tool(agent, name, args, asking)
 
     def tell(self, what: Happening, agent_id: str) -> None:
-        """Tell every listener what happened to an agent; it may be called from any thread."""
+        """Notify every listener of what happened to an agent; thread-safe."""
         for listener in tuple(self.listeners):
             listener(what, agent_id)
 
     def agent(self, name: str) -> Agent:
-        """Return the conversation with this name, made if there is none; or the agent with this uuid, which must exist.
+        """Return the conversation with this name, creating it if needed; or the agent with this uuid, which must exist.
 
         Raises CommandError for an unknown or deleted uuid or a name that is empty, too long or not printable.
         """
@@ -220,7 +219,7 @@ class Log:
             check_name(name)
             new = self._root(name)
             with self.store.write() as transaction:
-                record = self._named(transaction, name)  # somebody else may have made it in this moment
+                record = self._named(transaction, name)  # another process may have created it just now
                 if record is None:
                     record = new
                     transaction.create_agent(new, birth(new.id), Size(0, 0))
@@ -228,7 +227,7 @@ class Log:
 
     @contextmanager
     def creating(self, name: str) -> Iterator[Agent]:
-        """Yield a new conversation, made in one transaction with all that is appended inside the block, or not at all.
+        """Create a conversation in one transaction with all that is appended inside the block, or not at all.
 
         Raises as `check_new`.
         """
@@ -240,13 +239,13 @@ class Log:
     def find(self, name: str, *, create: bool = False) -> Agent:
         """Return the existing agent with this name, uuid or unique beginning of a uuid. Raises CommandError.
 
-        With `create`, a conversation of this name is made where nothing is found.
+        With `create`, a conversation of this name is created if nothing is found.
         """
         with self.store.read() as moment:
             record = self._named(moment, name) or (moment.agent(name.lower()) if name.isprintable() else None)
             if record is not None:
                 return self._object(record)
-            # A short name that is to be made is no uuid's beginning, however few agents there are.
+            # With `create`, a short name is no uuid's beginning, however few agents there are.
             least = 4 if create else 1
             near = [each for each in moment.agents() if len(name) >= least and each.id.startswith(name.lower())]
             near = [each for each in near if not each.deleted] or near[:1]
@@ -271,18 +270,18 @@ class Log:
         return changes(self.store, after, limit, wait)
 
     def search(self, query: str, limit: int = 10, filters: Filters = ANY, mode: Mode = "auto") -> list[Hit]:
-        """Return the messages of all conversations that fit `query` best, the best first, forgotten ones included [SPEC
+        """Return the messages of all conversations that match `query`, the best first, forgotten ones included [SPEC
         7].
 
-        Any text is a query: its words in any order, "words that stand together", beginnings as in `migrat*`, or a whole
+        Any text is a query: words in any order, "words that stand together", prefixes such as `migrat*`, or a whole
         question; messages with all of its words come before those with some. `limit` is 1 to 1000. Writes nothing.
-        `mode` is what it goes by: text (words), vector (meanings), both, or auto: both where `meanings` has vectors.
-        Raises CommandError if there is no word in `query`, or no vector where only meanings are to count.
+        `mode` is text (words), vector (meanings), both, or auto: both where `meanings` has vectors. Raises CommandError
+        if there is no word in `query`, or no vector in mode vector.
         """
         if not isinstance(query, str):
             raise CommandError(f"a query is a str, not {type(query).__name__}")
         from foldmark.log.similarity import similarities
-        from foldmark.recall.query import read  # 5 ms, for whoever searches
+        from foldmark.recall.query import read  # takes 5 ms, only needed for a search
         from foldmark.recall.searching import check_limit, search
 
         check_limit(limit)
@@ -292,8 +291,8 @@ class Log:
             return self.hits(index, asked, search(asked, limit, [index], alike, by_words=mode != "vector"))
 
     def meanings(self) -> "LogVectors":
-        """Return the vectors of everything said, by the model of the setting `recall_model`; `bring_up` makes those
-        that are missing. Raises EmbeddingError where the model cannot be used."""
+        """Return the vectors of all messages, by the model of the setting `recall_model`; `bring_up` makes missing
+        ones. Raises EmbeddingError if the model cannot be used."""
         with self._loading:
             if self._meanings is None:
                 from foldmark.recall.embeddings.model import kept
@@ -305,8 +304,8 @@ class Log:
         return self._meanings
 
     def index(self, moment: Snapshot, filters: Filters = ANY) -> LogIndex:
-        """Return the messages of all conversations that pass `filters`, to be searched together with what else there
-        is; never those of planning conversations."""
+        """Return an index of the messages of all conversations that pass `filters`, to be searched together with other
+        indexes; planning conversations are excluded."""
         agents = None
         if filters.agent or filters.project:
             there = moment.agents()
@@ -315,7 +314,7 @@ class Log:
         return moment.index(SearchScope(filters, agents, self.outlines(moment)))
 
     def hits(self, index: LogIndex, query: "Query", places: Sequence[RankedMessage]) -> list[Hit]:
-        """What was found at these places of an index, in their order."""
+        """Return the hits at these places of an index, in their order."""
         from foldmark.recall.highlights import snippet, spans
 
         return [
@@ -329,16 +328,16 @@ class Log:
         ]
 
     def outlines(self, moment: Snapshot) -> "Outlines":
-        """What the agents whose messages are found show, and which of these belong to planning conversations."""
+        """Return the outlines of agents: their visible messages, and their planning conversations."""
         from foldmark.log.outlines import Outlines
 
         return Outlines(moment, lambda agent_id: self._object(moment.head(agent_id).record).standing_in(moment).visible)
 
     def around(self, event_id: int, reach: int = 3) -> "list[Neighbour]":
-        """Return a message that was found and up to `reach` messages of its agent on each side of it, in order: each as
-        `event`, with `visible` (whether it is in the agent's context) and `erased`.
+        """Return a message with up to `reach` messages of its agent on each side, in order: each as `event`, with
+        `visible` (whether it is in the agent's context) and `erased`.
 
-        Raises CommandError if there is no message with this id.
+        Raises CommandError for an unknown id.
         """
         from foldmark.log.neighbours import around
 
@@ -347,25 +346,26 @@ class Log:
 
     def check_model(self, name: str) -> None:
         """Raise CommandError unless `name` is `offline` or `provider/model` of a known provider."""
-        from foldmark.providers.wires import check_model  # 20 ms
+        from foldmark.providers.wires import check_model  # takes 20 ms
 
         check_model(name, self.given.dialects)
 
     def model_named(self, name: str) -> "Model":
-        """What is known of a model, named as in `Config.model`; the settings go before the table [SPEC 10]."""
+        """Return the known facts about a model, named as in `Config.model`; the settings override the table [SPEC
+        10]."""
         from foldmark.tokens.models import model_of
 
         provider, _, model = name.partition("/")
         return model_of(provider, model or provider, self.given.models, self.given.dialects)
 
     def check_new(self, name: str) -> None:
-        """Raise CommandError if there is a conversation of this name already, or the name is none."""
+        """Raise CommandError if a conversation of this name exists already, or the name is invalid."""
         check_name(name)
         if self.exists(name):
             raise CommandError(f"there is a conversation '{name}' already; choose another name (import takes --as)")
 
     def _named(self, moment: Snapshot, name: str) -> AgentRecord | None:
-        # A name that is not printable is nobody's, and may hold what a database cannot (lone surrogates).
+        # No agent has an unprintable name, which may hold what a database cannot (lone surrogates).
         return moment.named(self.secrets.hidden(name)) if name.isprintable() else None
 
     def _root(self, name: str) -> AgentRecord:
@@ -394,7 +394,7 @@ class Log:
 
 
 def _passes(record: AgentRecord, filters: Filters, named: AgentRecord | None) -> bool:
-    """Return True if an agent is one that is asked for; `named` is the conversation whose name that is, and then the
-    only."""
+    """Return True if an agent passes the filter; `named` is the conversation whose name that is, and then the only
+    one."""
     by_agent = not filters.agent or (record.id == named.id if named else record.id.startswith(filters.agent.lower()))
     return by_agent and (filters.project or "").casefold() in (record.name or "").casefold()

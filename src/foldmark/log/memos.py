@@ -1,4 +1,4 @@
-"""Saving memos, and naming those there are [SPEC 7]."""
+"""Save memos, and find them by id [SPEC 7]."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ from foldmark.log.log import Agent
 
 
 def save(agent: "Agent", content: str, tags: Iterable[str], actor: str) -> Memo:
-    """Save a memo; keys of providers do not get into it. Raises CommandError for what it cannot hold."""
+    """Save a memo, with providers' keys removed. Raises CommandError for invalid content or tags."""
     secrets = agent.log.secrets
     text, each = checked_content(secrets.hidden(content)), checked_tags(map(secrets.hidden, tags))
     with agent.log.store.write() as transaction:

@@ -1,10 +1,10 @@
-"""What a conversation may be called."""
+"""Rules for names of conversations."""
 
 from foldmark.core.errors import CommandError
 
 
 def check_name(name: str) -> None:
-    """Raise CommandError if no conversation can have this name."""
+    """Raise CommandError if a conversation cannot have this name."""
     if is_uuid(name) or not name.strip() or len(name) > 200 or not name.isprintable():
         raise CommandError(
             f"a conversation's name is 1 to 200 printable characters and not a uuid, unlike {name[:40]!r}"

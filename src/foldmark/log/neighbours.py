@@ -1,4 +1,4 @@
-"""What stands around a message, wherever it was found: in the context, forgotten or erased [SPEC 7]."""
+"""The neighbours of a message, wherever it was found: in the context, forgotten or erased [SPEC 7]."""
 
 from collections.abc import Callable
 from itertools import islice
@@ -11,15 +11,15 @@ from foldmark.core.ports import Snapshot
 from foldmark.core.segments import END, Segment, Segments, contains
 
 MOST = 1000
-"""Neighbours on each side that can be asked for."""
+"""Maximum number of neighbours on each side."""
 
 _FAR = 10_000
-"""Ids before and behind a message among which erased ones are looked for: only live ones have an index."""
+"""Range of ids on each side in which erased messages are looked for: only live ones have an index."""
 
 
 class Neighbour(Struct, frozen=True):
-    """A message beside another, or that one itself. `visible` is whether it is in the context of the agent that wrote
-    it; of one that was `erased` no content is left."""
+    """A message beside another, or that one itself. `visible` is True if it is in the context of the agent that wrote
+    it; an `erased` one has no content."""
 
     event: Event
     visible: bool

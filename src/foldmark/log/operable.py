@@ -1,4 +1,4 @@
-"""Operations on one agent, recorded with what they do to its context [SPEC 3, 4]."""
+"""Record operations on one agent, with their effect on its context [SPEC 3, 4]."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -37,7 +37,8 @@ class Operable(Readable):
             return super().end_turn(created_at=created_at, interrupted=interrupted)
 
     def end_planning(self, *, created_at: str | datetime | None = None) -> int | None:
-        """End a planning conversation that a person has talked past, just before that message; the operation's id."""
+        """End a planning conversation that a person has talked past, just before that message; return the operation's
+        id."""
         with self.reading() as (moment, at):
             past = passed(moment, at)
         if past is None:
@@ -58,9 +59,9 @@ class Operable(Readable):
     ) -> int:
         """Forget or remember these ids and return the operation's id [SPEC 4.2]. The ids need not come from a preview.
 
-        `planning` is (first, last) of the conversation that led to the filter; it leaves the context as well. Without
-        a last it goes on to the end of the open turn. What is named is widened to whole exchanges. Raises CommandError
-        for a wrong mode or ids of other conversations.
+        `planning` is (first, last) of the conversation that led to the filter; it leaves the context as well. Without a
+        last it goes on to the end of the open turn. The ids are widened to whole exchanges. Raises CommandError for a
+        wrong mode or ids of other conversations.
         """
         decision = partial(decide.filter, mode=mode, ids=ids, planning=planning, criteria=criteria)
         return self.operate(decision, actor=actor, reason=reason).event_id
@@ -75,7 +76,7 @@ class Operable(Readable):
         created_at: str | datetime | None = None,
         reason: str | None = None,
     ) -> Receipt:
-        """Record the operation that `decision` makes of where the agent stands; its receipt says what changed.
+        """Record the operation that `decision` makes of where the agent stands, and return its receipt.
 
         The event carries the receipt and the `reason`, too. `content` is the text of a summary, `erasing` what a
         redaction is about to erase; `created_at` is by default now. Raises CommandError, ConflictError.
@@ -87,19 +88,19 @@ class Operable(Readable):
                     raise ConflictError(self.id, self._head, at.record.head)
                 operation = decision(moment, at)
                 data = codec.checked_data(operation)
-                # What it does is worked out before the transaction: the thinking that it costs takes two requests.
+                # The effect is computed before the transaction: the thinking that it costs takes two requests.
                 outcome = self.outcome(moment, at, operation, at.newest + 1, erasing)
             with self.batch() as transaction:
                 if self._head == at.record.head:
                     event_id = transaction.next_id(self.id)
                     outcome = replace(outcome, fold=self._after(at.fold, event_id, operation))
-                    # Not what is left afterwards: a summary would have to know its own size.
+                    # The size after recording is not known here: a summary would have to contain its own size.
                     told = {key: value for key, value in outcome.data().items() if key != "after"}
                     data = {**data, "receipt": told, **({} if reason is None else {"reason": reason})}
                     self._append(codec.operation_kind(operation), content, data, created_at, actor=actor)
                     after = self._keep(transaction, at, outcome, event_id, counted=bool(erasing))
                     break
-            # Another thread has appended in between: decided anew.
+            # Another thread has appended in between: decide again.
         if isinstance(operation, Fork):
             self.log.tell("born", operation.child)
         return Receipt(event_id, outcome, actor, reason).after(after)
@@ -107,7 +108,7 @@ class Operable(Readable):
     def _keep(self, transaction: Transaction, at: Standing, outcome: Outcome, event_id: int, *, counted: bool) -> Size:
         """Store where an operation leaves the agent, and return the size of its context."""
         operation, after, own = outcome.operation, outcome.change.after, at.record.own
-        # A summary is a message itself; what is to be erased is still there.
+        # A summary is a message itself; the messages to be erased are still there.
         if counted or isinstance(operation, Summary):
             after = transaction.size(until(outcome.fold.segments, event_id))
             own = transaction.head(self.id).record.own
@@ -119,7 +120,7 @@ class Operable(Readable):
     def outcome(
         self, moment: Snapshot, at: Standing, operation: Operation, event_id: int, erasing: Segments = ()
     ) -> Outcome:
-        """What `operation` does to the context of `at` when event `event_id` records it. Writes nothing."""
+        """Return the effect of `operation` on the context of `at` when event `event_id` records it. Writes nothing."""
         fold = self._after(at.fold, event_id, operation)
         seen = subtract(until(fold.segments, at.newest), erasing)
         changed = change(at.visible, seen, at.size, moment.size)
@@ -128,7 +129,7 @@ class Operable(Readable):
         evicted, whole = (Size(len(each), _tokens(each)) for each in (out, back))
         thoughts = ThinkingChange()
         if at.config.provider != "offline" and codec.operation_kind(operation) not in BESIDE_KINDS:
-            from foldmark.operations.thoughts import changed as thinking_changed  # 20 ms, and only some models need it
+            from foldmark.operations.thoughts import changed as thinking_changed  # takes 20 ms
 
             left = replace(fold, segments=subtract(fold.segments, erasing))
             there = replace(at, fold=left, size=changed.after)
@@ -138,9 +139,9 @@ class Operable(Readable):
     def redact(self, turn_id: int, *, actor: str = "human", reason: str | None = None) -> Receipt:
         """Erase a turn for good, in every agent that inherited it, and return the receipt [SPEC 3].
 
-        What is erased is found nowhere in the database afterwards; who erased it and when stays. Scratchpads, memos,
-        mail and summaries may still speak of it. Raises CommandError for a turn that is not this agent's or inherited,
-        or is another agent's open one.
+        The erased content is found nowhere in the database afterwards; who erased it and when remains. Scratchpads,
+        memos, mail and summaries may still mention it. Raises CommandError for a turn that is neither this agent's nor
+        inherited, or is another agent's open one.
         """
         if not isinstance(turn_id, int):
             raise CommandError(f"a turn's id is a number, not {turn_id!r}")
@@ -153,7 +154,7 @@ class Operable(Readable):
             return receipt.after(self.standing_in(transaction).size)
 
     def redact_all(self, *, actor: str = "human") -> None:
-        """Erase everything that this agent ever recorded; its children must not need it any more [SPEC 4, `delete`]."""
+        """Erase everything that this agent ever recorded; its children must no longer need it [SPEC 4, `delete`]."""
         with self.batch() as transaction:
             self.end_turn(interrupted=True)
             by = self._append("redact", "", codec.operation_data(Redact(0)), None, actor=actor)
@@ -161,7 +162,7 @@ class Operable(Readable):
             transaction.save_fold(self.standing_in(transaction).fold, Size(0, 0))
 
     def configure(self, key: str, value: Any, *, actor: str = "human") -> int:
-        """Set one of this agent's own settings, checked already (`core.config.checked`), and return the event's id.
+        """Set one of this agent's own settings, already checked (`core.config.checked`), and return the event's id.
 
         The newest `config` event holds them all.
         """

@@ -1,7 +1,7 @@
-"""What a search has to know of the agents whose messages it meets, read of many at once [SPEC 7]: what is in their
-contexts, and where their planning conversations lie, past and open [SPEC 4.2].
+"""Outlines of the agents whose messages a search finds, read for many at once [SPEC 7]: what is in their contexts, and
+where their planning conversations lie, past and open [SPEC 4.2].
 
-Recall never finds these: what was said about forgetting a topic is not what was said about the topic.
+Recall never finds planning conversations: talk about forgetting a topic is not talk about the topic.
 """
 
 from bisect import bisect_right
@@ -21,11 +21,11 @@ Spans = tuple[tuple[int, int], ...]
 
 
 class Outlines:
-    """A `core.recall.Judge` of one moment. A conversation that cannot be read shows nothing and has planned nothing: it
-    must not end the search of all others."""
+    """A `core.search.Judge` of one moment. A conversation that cannot be read shows nothing and has no planning
+    conversations: it must not end the search of all others."""
 
     def __init__(self, moment: Snapshot, replayed: Callable[[str], Segments]) -> None:
-        """`replayed` gives what an agent shows that has no stored segments. Raises DamagedError."""
+        """`replayed` returns the segments of an agent that has none stored. Raises DamagedError."""
         self._moment, self._replayed = moment, replayed
         self._visible: dict[str, Segments] = {}
         self._planned: dict[str, Spans] = {}
@@ -51,13 +51,13 @@ class Outlines:
         return at > 0 and event_id <= planned[at - 1][1]
 
     def visible(self, agent_id: str) -> Segments:
-        """What an agent shows, and will show of what it appends."""
+        """Return what an agent shows, including what it will append."""
         self.meet([agent_id])
         return self._visible.get(agent_id, ())
 
 
 def spans(agent_id: str, planning: Sequence[Event]) -> Spans:
-    """Return the planning conversations of an agent, of which `planning` tells (`ports.Outline`); an open one reaches
+    """Return the planning conversations of an agent, from the events `planning` (`ports.Outline`); an open one reaches
     `END`. Raises DamagedError."""
     found: dict[int, int] = {}
     goes_on: int | None = None
@@ -80,6 +80,6 @@ def spans(agent_id: str, planning: Sequence[Event]) -> Spans:
 
 
 def _beginning(event: Event) -> int | None:
-    """Return the first message of the planning conversation that begins or goes on with an event."""
+    """Return the first message of the planning conversation that an event opens or continues."""
     began = (event.data or {}).get("planning")
     return began["first"] if began else None

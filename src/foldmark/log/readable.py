@@ -1,4 +1,4 @@
-"""What of an agent can be read: its context, now and at any event, and the request that would go out [SPEC 2, 5]."""
+"""The readable side of an agent: its context, now and at any event, and the request that would go out [SPEC 2, 5]."""
 
 from functools import partial
 
@@ -20,10 +20,10 @@ from foldmark.request.standing import Standing, as_of
 
 
 class Readable(Timeline):
-    """A timeline of which the context and the request can be read. Nothing here writes."""
+    """A timeline whose context and request can be read. Nothing here writes."""
 
     def context(self) -> Context:
-        """What the agent's lineage shows now; reads its stored segments, no message before it is asked for."""
+        """Return the present context. It reads stored segments; messages are read on demand."""
         with self.reading() as (_, at):
             if not self._batching and self._head != at.record.head:
                 self._head, self._speaks = at.record.head, None  # others may have changed the settings
@@ -41,8 +41,8 @@ class Readable(Timeline):
         written.
 
         In a planning conversation under high pressure it holds that conversation and nothing else of the context [SPEC
-        4.2]. `limit` is a number of tokens that older turns have to make room for, by default what the model takes
-        unless there is no budget; `at` another place where this agent might stand, by default where it stands. Raises
+        4.2]. `limit` is a number of tokens that older turns make room for, by default what the model takes unless there
+        is no budget; `at` is another place where this agent might stand, by default where it stands. Raises
         CommandError for an unknown provider.
         """
         if not isinstance(provider, str | None) or not isinstance(model, str | None):
@@ -55,7 +55,7 @@ class Readable(Timeline):
         self, moment: Snapshot, at: Standing, provider: str | None, model: str | None, limit: int | None
     ) -> Request:
         from foldmark.request.fullness import whole
-        from foldmark.request.prepare import prepare  # 20 ms, and only requests need it
+        from foldmark.request.prepare import prepare  # takes 20 ms, and only requests need it
 
         config = at.config
         own = config.model.partition("/")
@@ -64,11 +64,11 @@ class Readable(Timeline):
         window, output = known.window, known.answer
         full = is_ephemeral(whole(at, provider, model), window)
         if at.fold.leaving is not None:
-            # The model still has to say that it is done: to the end of the turn it sees what leaves with the turn.
+            # The model still has to report that it is done: to the end of the turn it sees what leaves with the turn.
             fold = msgspec.structs.replace(at.fold, segments=normal((*at.fold.segments, *planned)))
             size = moment.size(until(fold.segments, at.newest))
             at = msgspec.structs.replace(at, fold=fold, size=size)
-        # With the budget off the request is the context and nothing else, whatever the model takes [SPEC 5].
+        # With the budget off the request is the whole context, whatever the model takes [SPEC 5].
         most = limit if limit is not None else window - output if config.sliding_context_tokens else None
         made = partial(
             prepare, moment, at, config, provider, model, tools=self.tools_in(moment, at), limit=most, output=output
@@ -79,13 +79,14 @@ class Readable(Timeline):
         return request
 
     def tools(self) -> list[ToolSpec]:
-        """Return the tools that this agent's model is offered: those of its setting `tools`, what an open planning
-        conversation needs, and `slash` with the commands of `model_commands` only, `evict` unless these are none."""
+        """Return the tools offered to this agent's model: those of its setting `tools`, those that an open planning
+        conversation needs, and `slash` with the commands of `model_commands`; `evict` only if there are such
+        commands."""
         with self.reading() as (moment, at):
             return self.tools_in(moment, at)
 
     def tools_in(self, moment: Snapshot, at: Standing) -> list[ToolSpec]:
-        """Return the tools that the model is offered where the agent stands in a moment."""
+        """Return the tools offered where the agent stands in a moment."""
         config, there = at.config, self.log.tools()
         if (wanted := config.tools) != "all":
             names = {*wanted.split(", "), *(["filter_context"] if talk(moment, at) else [])}
@@ -103,8 +104,8 @@ class Readable(Timeline):
     def events(self, after: int = 0, limit: int = 100) -> list[Event]:
         """Return up to `limit` (1 to 1000) of the agent's own events of all kinds with ids above `after`, oldest first.
 
-        The id of the last one is `after` for the next page, also after new events were committed. What a fork inherited
-        stands with its parent. Of an erased event its id, kind, time and actor are left. Raises CommandError.
+        The id of the last one is `after` for the next page, also after new events were committed. Inherited events
+        stand with the parent. An erased event keeps its id, kind, time and actor. Raises CommandError.
         """
         if not isinstance(after, int) or not 0 <= after < END:
             raise CommandError(f"after is an event's id, or 0 to begin with the first event, not {str(after)[:40]}")
@@ -113,9 +114,9 @@ class Readable(Timeline):
             return moment.events_after(self.id, after, limit)
 
     def at(self, event_id: int) -> Context:
-        """Return the context as it was after event `event_id`, whosever it is. What was erased since stays erased.
+        """Return the context as it was after event `event_id`, of any agent. Erased messages stay erased.
 
-        Raises CommandError for an id that there is not yet, or from before this agent was born.
+        Raises CommandError for an id that does not exist yet, or from before this agent was born.
         """
         with self._store.read() as moment:
             return Context(self._store, self.stood(moment, event_id))
@@ -138,7 +139,7 @@ class Readable(Timeline):
 
 
 def _with_commands(spec: ToolSpec, commands: list[str]) -> ToolSpec:
-    """Return `slash` with these commands; any other tool as it is."""
+    """Return `slash` with these commands; any other tool unchanged."""
     if spec.name != "slash":
         return spec
     properties = spec.parameters["properties"]

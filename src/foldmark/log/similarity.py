@@ -1,6 +1,6 @@
-"""Whether meanings count in a search, and for what: for each index that has vectors, if the mode wants them [SPEC 7].
+"""Decide whether meanings count in a search: for each index that has vectors, if the mode wants them [SPEC 7].
 
-Nothing here needs an optional package; where nobody has made vectors, none is imported.
+Nothing here needs an optional package; where there are no vectors, none is imported.
 """
 
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ class NoVectorsError(CommandError):
 
 
 def similarities(query: str, mode: Mode, sources: Sequence[VectorSource | None]) -> list[Similarity | None]:
-    """Return how alike in meaning a query and the messages of each source are; None where that does not count, or there
-    are no vectors by the model of the settings.
+    """Return the similarity of the messages of each source to a query; None where that does not count, or there are no
+    vectors by the model of the settings.
 
-    In the modes vector and both some source must have them. Raises NoVectorsError otherwise, or EmbeddingError where
-    the model cannot be used.
+    In the modes vector and both, some source must have them. Raises NoVectorsError otherwise, or EmbeddingError if the
+    model cannot be used.
     """
     needed = mode in ("vector", "both")
     known: list[Similarity | None] = []

@@ -1,4 +1,5 @@
-"""`Timeline`: one agent's events. Everything is appended here, and here is where that leaves the agent [SPEC 2, 3]."""
+"""`Timeline`: one agent's events. All appends happen here, and so does the tracking of where the agent stands [SPEC 2,
+3]."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
@@ -29,11 +30,11 @@ Happening = Literal["born", "mail", "killed"]
 """What a runtime wants to know of an agent at once: it was forked from another, mail came for it, it was killed."""
 
 TEXTS = ("user", "assistant", "system", "summary")
-"""Kinds of messages that are text: they are recorded with the dialect that the agent's model speaks [S2]."""
+"""Kinds of messages that are text: they are recorded with the dialect of the agent's model [S2]."""
 
 
 class Keeper(Protocol):
-    """What a timeline needs of the log that it belongs to."""
+    """The part of a log that a timeline needs."""
 
     store: Store
     clock: Clock
@@ -44,16 +45,16 @@ class Keeper(Protocol):
         """Return all tools there are."""
 
     def model_named(self, name: str) -> "Model":
-        """What is known of a model."""
+        """Return the known facts about a model."""
 
     def tell(self, what: Happening, agent_id: str) -> None:
-        """Tell every listener what happened to an agent."""
+        """Notify every listener of what happened to an agent."""
 
 
 class Timeline:
     """The events of one agent: appending to them, and where the agent stands afterwards.
 
-    An append fails with ConflictError when somebody else has appended since this object last appended, or since
+    An append fails with ConflictError when another writer has appended since this object last appended, or since
     `_head` was last brought up to date.
     """
 
@@ -84,12 +85,12 @@ class Timeline:
         """Record a message and return its event id; it is durable when this returns.
 
         `kind` is "user", "assistant", "system" or "tool". A user message opens a turn if none is open and joins it
-        otherwise. A `### STATE` block at the end of an assistant's text is recorded as a `state` event behind the
-        message, which holds the rest, be it empty (`core.state`); not if it was `interrupted`, nor if the text is to
-        be recorded `verbatim`. `data` is JSON that goes with the text; `created_at` is ISO 8601 or a datetime, by
-        default now. A text without a `dialect` gets that of the agent's model, unless `data` holds blocks: nobody said
-        whose form these have. Lone surrogates in texts become U+FFFD. `key` is the caller's own, for a message that
-        may have to be recorded again when nobody knows what became of it (a connection was lost): if there is one with
+        otherwise. A `### STATE` block at the end of an assistant's text is recorded as a `state` event after the
+        message, which holds the rest, even if that is empty (`core.state`); not if it was `interrupted`, nor if the
+        text is to be recorded `verbatim`. `data` is JSON that goes with the text; `created_at` is ISO 8601 or a
+        datetime, by default now. A text without a `dialect` gets that of the agent's model, unless `data` holds blocks,
+        whose form is then unknown. Lone surrogates in texts become U+FFFD. `key` is the caller's own, for a message
+        that may have to be recorded again when the outcome is unknown (a connection was lost): if there is one with
         this key, its id is returned and nothing is recorded. Raises CommandError for a wrong kind, time or data,
         ConflictError, StoreError.
         """
@@ -101,7 +102,7 @@ class Timeline:
         actor = actor or {"user": "human", "assistant": "model"}.get(kind, "system")
         block, may_hold = None, kind == "assistant" and not interrupted and not verbatim and isinstance(text, str)
         if may_hold and ("STATE" in text or "State" in text):
-            from foldmark.core.state import parted  # 2 ms, and few answers hold one
+            from foldmark.core.state import parted  # takes 2 ms, and few answers hold one
 
             text, block = parted(text)
         with nullcontext() if block is None else self.batch():
@@ -147,13 +148,13 @@ class Timeline:
         created_at: str | datetime | None = None,
         data: Mapping[str, Any] | None = None,
     ) -> int:
-        """Record what a tool answered to the newest unanswered call with this id. Raises as `append`.
+        """Record the result of the newest unanswered call with this id. Raises as `append`.
 
-        If that call has left the context, a notice that quotes the result is recorded instead, as a user message of
-        the same turn, so that no result is ever sent without its call [SPEC 3]. A result of a call that was never
-        recorded is kept as it is.
+        If that call has left the context, a notice that quotes the result is recorded instead, as a user message of the
+        same turn, so that no result is ever sent without its call [SPEC 3]. A result of a call that was never recorded
+        is kept as it is.
         """
-        # One transaction: what is looked up cannot change before it is recorded, and each look-up begins faster.
+        # One transaction: look-ups stay valid until the result is recorded, and each begins faster.
         with self.batch() as moment:
             return self._append_result(moment, call_id, text, dialect, is_error, created_at, data)
 
@@ -214,9 +215,9 @@ class Timeline:
 
     @contextmanager
     def batch(self, *, newborn: bool = False) -> Iterator[Transaction]:
-        """Record what is appended inside the block in one transaction: all of it or, on an error, nothing.
+        """Record everything appended inside the block in one transaction: all of it or, on an error, nothing.
 
-        With `newborn` the agent itself is made in it, too (see `Log.creating`).
+        With `newborn` the agent itself is created in it, too (see `Log.creating`).
         """
         with self._store.write() as transaction:
             if self._batching:
@@ -233,7 +234,7 @@ class Timeline:
                 self._batching = False
 
     def _keep_until_rollback(self, moment: Snapshot) -> None:
-        """What is known of a transaction may never have been: if it is rolled back, it is as before."""
+        """Reset what is cached here if the transaction is rolled back."""
         if self._kept is moment:
             return
         self._kept, head = moment, self._head
@@ -252,13 +253,13 @@ class Timeline:
 
     @contextmanager
     def reading(self) -> Iterator[tuple[Snapshot, Standing]]:
-        """Yield one moment, and where the agent stands in it; inside a batch, with what that holds. Nothing is written
-        in the block."""
+        """Yield one moment, and where the agent stands in it; inside a batch, including that batch. Nothing can be
+        written in the block."""
         with self._store.read() as moment:
             yield moment, self.standing_in(moment)
 
     def standing(self) -> Standing:
-        """Return where the agent stands now, what the open batch holds included."""
+        """Return where the agent stands now, including the open batch."""
         with self.reading() as (_, at):
             return at
 
@@ -274,7 +275,7 @@ class Timeline:
         return Standing(record, fold, born.fold, size, anchors, self.log.given, born.handed_down, beside)
 
     def born(self, moment: Snapshot) -> Birth:
-        """What the agent was born with; it is read once."""
+        """Return the birth of the agent, read once."""
         if self._birth is None:
             self._birth = birth_of(moment, self.id, self._record.fork_event)
         return self._birth
@@ -285,7 +286,7 @@ class Timeline:
 
     @property
     def past(self) -> History:
-        """All its operations; they are read once, and later only what came to them."""
+        """All its operations, read once; later only new ones are read."""
         with self._store.read() as moment:
             self._keep_until_rollback(moment)
             if self._past is None:
@@ -295,14 +296,15 @@ class Timeline:
             return self._past
 
     def beside(self, moment: Snapshot, fold: Fold) -> Size:
-        """Return the size of what a fold shows less that of all the agent's own messages, counted anew."""
+        """Return the size of what a fold shows less that of all the agent's own messages, counted from scratch."""
         record = moment.agent(self.id) or self._record
         return moment.size(until(fold.segments, record.newest)).less(record.own)
 
     def _active_dialect(self) -> str | None:
-        """What the agent's model speaks, read once until the settings change; None for a provider that is not known."""
+        """Return the dialect of the agent's model, read once until the settings change; None for an unknown
+        provider."""
         if self._speaks is None:
-            from foldmark.providers.wires import wire_of  # 20 ms
+            from foldmark.providers.wires import wire_of  # takes 20 ms
 
             with suppress(CommandError):
                 self._speaks = wire_of(self.standing().config.provider, self.log.given.dialects).dialect
@@ -355,7 +357,7 @@ class Timeline:
             with self._store.write() as transaction:
                 self._keep_until_rollback(transaction)
                 (event_id,) = transaction.append(self.id, self._head, [draft], key=key)
-                self._head = max(self._head or 0, event_id)  # one with this key may be long past
+                self._head = max(self._head or 0, event_id)  # the message with this key may be an old one
                 return event_id
         except (ValueError, TypeError, RecursionError) as error:
             raise CommandError(f"this {kind.replace('_', ' ')} cannot be recorded: {error}") from None

@@ -1,4 +1,4 @@
-"""Which call a result answers, and whether that call is still shown [SPEC 3]."""
+"""Find the call that a result answers, and whether that call is still shown [SPEC 3]."""
 
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import Segment, contains
@@ -10,7 +10,7 @@ from foldmark.request.standing import Standing
 def shown(moment: Snapshot, at: Standing, call: Message, *, waits: bool) -> bool:
     """Return True if a call is in the context, or in the planning conversation that ends with this turn.
 
-    One that still `waits` for its result in the open turn was not erased, and need not be looked for.
+    A call that still `waits` for its result in the open turn was not erased, and is not looked up.
     """
     if at.fold.leaving is not None and contains(talk(moment, at), call.agent_id, call.id):
         return True
@@ -18,8 +18,8 @@ def shown(moment: Snapshot, at: Standing, call: Message, *, waits: bool) -> bool
 
 
 def awaiting(moment: Snapshot, at: Standing, call_id: str) -> tuple[Message | None, bool]:
-    """Return the newest call with this id in the lineage that has got no result, erased or not, or else the newest; and
-    whether that is answered."""
+    """Return the newest call with this id in the lineage that has no result, erased or not, or else the newest; and
+    True if that is answered."""
     newest: Message | None = None
     lineage = at.lineage
     for agent_id in dict.fromkeys((at.record.id, *(segment.agent for segment in reversed(lineage)))):

@@ -1,6 +1,6 @@
-"""From what a person or a model asks for to an operation that means one thing for ever [SPEC 3].
+"""Resolve a request of a person or a model into an operation with one fixed meaning [SPEC 3].
 
-Each function reads what it needs and returns the operation to record, or raises CommandError saying what there is
+Each function reads what it needs and returns the operation to record, or raises CommandError that says what there is
 instead. Nothing is written here. Cost follows the turns and ids named, never the history.
 """
 
@@ -45,7 +45,7 @@ from foldmark.request.planning import not_while_planning
 from foldmark.request.standing import Standing, of_kind, state_of
 
 SPAN = ".."
-"""Stands between the ends of a span."""
+"""Separates the ends of a span."""
 
 
 def mark(at: Standing, name: str | None) -> Mark:
@@ -61,14 +61,14 @@ def mark(at: Standing, name: str | None) -> Mark:
 
 
 def rewind(moment: Snapshot, at: Standing, name: str | None) -> Rewind:
-    """Return a cut at a mark, by default the newest."""
+    """Return a rewind to a mark, by default the newest."""
     name, mark_id, position = _marked(moment, at, name)
     return Rewind(name, mark_id, position, summaries_before(moment, at, position))
 
 
 def fork(moment: Snapshot, at: Standing, name: str | None, child: str) -> Fork:
     """Return the birth of `child`: with a mark it starts from what lies after it, without one from everything and the
-    scratchpad. The exchange that is still open stays behind, with its text."""
+    scratchpad. The open exchange stays behind, with its text."""
     not_while_planning(moment, at, "no child should inherit it")
     start, position, scratchpad = at.visible, None, None
     if name is None:
@@ -84,8 +84,8 @@ def fork(moment: Snapshot, at: Standing, name: str | None, child: str) -> Fork:
 
 
 def drop(moment: Snapshot, at: Standing, wanted: Iterable[int | tuple[int, int]]) -> Drop:
-    """Return whole turns of the lineage, each named by its id, or a range of ids (first, last) by those in it that show
-    something."""
+    """Return a drop of whole turns of the lineage, named by id or by ranges of ids (first, last); a range takes the
+    turns in it that show something."""
     wanted = list(wanted)
     found = _turns(moment, at, [each for each in wanted if not isinstance(each, tuple)])
     for each in wanted:
@@ -99,7 +99,7 @@ def drop(moment: Snapshot, at: Standing, wanted: Iterable[int | tuple[int, int]]
 
 
 def undo(moment: Snapshot, at: Standing) -> Undo:
-    """Return the turn of the newest visible message."""
+    """Return a drop of the turn of the newest visible message."""
     for message in in_place_newest_first(moment.messages(at.visible, newest_first=True)):
         if message.kind == "summary":
             raise CommandError(f"the newest turn is a summary; `/restore {message.id}` brings back what it stands for")
@@ -109,7 +109,8 @@ def undo(moment: Snapshot, at: Standing) -> Undo:
 
 
 def restore(moment: Snapshot, at: Standing, target: int, is_back: Callable[[int], bool]) -> Restore:
-    """Taking back an operation of this agent that counts; `is_back` says of one whether it is taken back already."""
+    """Return a restore of one of this agent's operations that counts; `is_back` tells whether one is already
+    restored."""
     event = moment.event(target) if target < END else None
     if event is None:
         wrong = f"there is no event {target}"
@@ -128,7 +129,7 @@ def restore(moment: Snapshot, at: Standing, target: int, is_back: Callable[[int]
 
 
 def pin(moment: Snapshot, at: Standing, turn_id: int) -> Pin:
-    """Return a turn that something is visible of."""
+    """Return a pin of a turn with visible messages."""
     _turns(moment, at, [turn_id])
     if turn_id in at.fold.pins:
         raise CommandError(f"turn {turn_id} is pinned already; {_pinned(at)}")
@@ -136,15 +137,15 @@ def pin(moment: Snapshot, at: Standing, turn_id: int) -> Pin:
 
 
 def unpin(at: Standing, turn_id: int) -> Unpin:
-    """Return a turn that is pinned."""
+    """Return an unpin of a pinned turn."""
     if turn_id not in at.fold.pins:
         raise CommandError(f"turn {turn_id} is not pinned; {_pinned(at)}")
     return Unpin(turn_id)
 
 
 def summary(moment: Snapshot, at: Standing, name: str | None) -> Summary:
-    """What a summary stands for: what is visible after a mark, in a span as in `12..M`, or everything; not the exchange
-    that is still open."""
+    """Return a summary of what is visible after a mark, in a span such as `12..M`, or of everything; without the open
+    exchange."""
     if name is not None and name not in at.fold.marks and SPAN in name:
         return _spanned(moment, at, name)
     ranges = at.visible
@@ -168,8 +169,8 @@ def _without_open(moment: Snapshot, at: Standing, ranges: Segments) -> Segments:
 def _spanned(moment: Snapshot, at: Standing, span: str) -> Summary:
     """Return a summary of what stands between two marks or messages, both left out for the beginning and the end.
 
-    A summary among it goes by where it stands, and what that stands for is replaced with it. The state block goes on
-    with the new one only if it was in the span: a later one stays in force by itself.
+    A summary inside the span counts by its own place, and its source is replaced with it. The state block moves to the
+    new summary only if it was in the span: a later one stays in force by itself.
     """
     first, last = _bounds(moment, at, span)
     agents = {segment.agent for segment in at.visible}
@@ -196,7 +197,7 @@ def _as_summary(event: Event) -> Summary:
 
 
 def _bounds(moment: Snapshot, at: Standing, span: str) -> tuple[int, int]:
-    """Return the ids from and up to that a span names. A mark's name may hold the dots as well."""
+    """Return the first and the last id that a span names. A mark's name may contain the dots as well."""
     places = [place for place in range(len(span)) if span.startswith(SPAN, place)]
     ways = [(span[:place], span[place + len(SPAN) :]) for place in places]
     known = [way for way in ways if all(not end or end in at.fold.marks or end.isdecimal() for end in way)]
@@ -232,7 +233,8 @@ def filter(
     planning: tuple[int, int | None] | None,
     criteria: str | None,
 ) -> Filter:
-    """What `/forget` or `/remember` takes away: the ids named (or all others) and the planning conversation."""
+    """Return a filter for `/forget` or `/remember`: it removes the ids named (or all others) and the planning
+    conversation."""
     if mode not in ("forget", "remember"):
         raise CommandError(f"a filter's mode is 'forget' or 'remember', not {mode!r}")
     if not isinstance(criteria, str | None):
@@ -254,8 +256,8 @@ def filter(
 
 
 def ended_before(moment: Snapshot, at: Standing, first: int, message_id: int) -> Filter:
-    """Return the end of the planning conversation that began with event `first`, before a message; nothing is
-    forgotten."""
+    """Return the filter that ends the planning conversation that began with event `first`, before a message, and
+    forgets nothing."""
     last = moment.message_before(at.record.id, message_id - 1)
     return filter(moment, at, "forget", (), (first, last.id if last is not None else first), None)
 
@@ -274,7 +276,7 @@ def _marked(moment: Snapshot, at: Standing, name: str | None) -> tuple[str, int,
 
 
 def _settled(moment: Snapshot, at: Standing, position: int) -> int:
-    """Return where a cut at `position` falls. Behind the last result of an exchange it may stand inside another one."""
+    """Return the position of a cut. Behind the last result of an exchange it may fall inside another one."""
     own, waiting = at.record.id, still_open(moment, at)
     while True:
         apart = moment.lookup(result.answers for result in moment.apart_results(own, position) if result.answers)
@@ -286,7 +288,7 @@ def _settled(moment: Snapshot, at: Standing, position: int) -> int:
 
 
 def _turns(moment: Snapshot, at: Standing, turn_ids: Iterable[int]) -> dict[int, list[Message]]:
-    """Return the messages of turns that show something."""
+    """Return the messages of those of these turns that have visible ones."""
     found = moment.turns([turn for turn in turn_ids if turn < END])
     for turn in turn_ids:
         if not _seen(at, found.get(turn, ())):
@@ -295,7 +297,7 @@ def _turns(moment: Snapshot, at: Standing, turn_ids: Iterable[int]) -> dict[int,
 
 
 def _between(moment: Snapshot, at: Standing, first: int, last: int) -> dict[int, list[Message]]:
-    """Return the messages of each turn that has an id from `first` to `last` and shows something."""
+    """Return the messages of each turn with an id from `first` to `last` that has visible ones."""
     if first > last:
         raise CommandError(f"a range of turns goes from the lower id to the higher one, unlike {first}-{last}")
     agents = {segment.agent for segment in at.visible}
@@ -307,16 +309,16 @@ def _between(moment: Snapshot, at: Standing, first: int, last: int) -> dict[int,
 
 
 def _newest_turns(moment: Snapshot, at: Standing) -> str:
-    """Return the turns that there are, for an error message."""
+    """Return the existing turns, for an error message."""
     newest = newest_turns(islice(moment.messages(at.visible, newest_first=True), 200), 6)
     there_is = listing(turn.id for turn in reversed(newest) if turn.id is not None)
     return f"its newest turns: {there_is}" if there_is else "the context is empty"
 
 
 def _whole(moment: Snapshot, at: Standing, messages: Sequence[Message]) -> tuple[Segments, tuple[int, ...]]:
-    """Return the ranges of all messages of some turns, and what had to be added for no exchange to be parted."""
+    """Return the ranges of all messages of some turns, and the messages added so that no exchange is split."""
     ids, answered = {message.id for message in messages}, {message.answers for message in messages}
-    # The calls of an exchange are of one turn. So only what is answered, or was asked, elsewhere has to be looked for.
+    # All calls of an exchange are of one turn. So only answers to, or from, other turns have to be looked up.
     parted = [
         each
         for each in messages
@@ -371,7 +373,7 @@ def _pinned(at: Standing) -> str:
 
 
 def _seen(at: Standing, messages: Iterable[Message]) -> tuple[int, ...]:
-    """Return the ids of those that are visible."""
+    """Return the ids of the visible messages."""
     visible = at.visible
     return tuple(message.id for message in messages if contains(visible, message.agent_id, message.id))
 
@@ -381,7 +383,7 @@ def _shows(moment: Snapshot, at: Standing, segments: Segments, turn_id: int) -> 
 
 
 def _restorable(there_are: Sequence[Recorded], back: frozenset[int]) -> str:
-    """What there is to restore, for an error message."""
+    """Return what can be restored, for an error message."""
     names = [
         f"{id} ({type(operation).__name__.lower()})"
         for id, operation in reversed(there_are)

@@ -1,4 +1,4 @@
-"""The answer to a command: its text, and in types what it did and what it leaves to the interface that ran it.
+"""The answer to a command: its text, and as types its effect and the interface's next step.
 
 `Result.data` is the JSON of both [SPEC 9]; no part of Foldmark reads it.
 """
@@ -12,19 +12,19 @@ class Effect(Struct, frozen=True):
     """What a command did, or what its interface is to do next."""
 
     def data(self) -> dict[str, Any]:
-        """As JSON, for `Result.data`."""
+        """Return the effect as JSON, for `Result.data`."""
         found: dict[str, Any] = to_builtins(self)
         return found
 
 
 class AskModel(Effect, frozen=True, kw_only=True):
-    """The model is asked what stands in the context."""
+    """The model is asked to answer the context."""
 
     answer: bool = True
 
 
 class StartPlanning(AskModel, frozen=True, rename={"first": "planning"}):
-    """A planning conversation began with event `first`; the model is asked, or the preview made without it."""
+    """A planning conversation began with event `first`; the model is asked, or the preview is made without it."""
 
     first: int
     mode: str
@@ -39,7 +39,7 @@ class EditText(Effect, frozen=True):
     clear: str
 
     def data(self) -> dict[str, Any]:
-        """As JSON, for `Result.data`."""
+        """Return the effect as JSON, for `Result.data`."""
         return {"edit": super().data()}
 
 
@@ -66,8 +66,8 @@ class Result(Struct, frozen=True):
     """The answer to a command.
 
     `text` is for a person; `event_id` is the operation's, None if none was recorded; `effect` is what the command did
-    to the context, or what the interface is to do, None if it only shows something; `own` is the JSON that it has
-    beside that. `marks` are places in `text`, from and up to, that stand out where it is shown.
+    to the context, or what the interface is to do, None if it only shows something; `own` is further JSON. `marks` are
+    highlighted places in `text`, from and up to.
     """
 
     text: str
@@ -78,13 +78,13 @@ class Result(Struct, frozen=True):
 
     @property
     def data(self) -> dict[str, Any]:
-        """All of it but the text, as JSON.
+        """Everything except the text, as JSON.
 
-        For an operation: `operation`, `actor`, `reason` (None if none was given), `back` (the command that takes it
-        back, None where nothing does), and the sizes `left`, `returned`, `before` and `after`, each with `messages` and
-        `tokens`, beside what is the operation's own (`child` of a fork, `widened` of a filter); `evicted` and
-        `whole_again`, each with `results` and `tokens`, where a placeholder is sent of tool results from now on, or no
-        more; `thinking` with the blocks `lost` and `returned`, where the model binds them; for a model with a prompt
-        cache also `cached_prefix` with `kept` and `of` in tokens and `percent`.
+        For an operation: `operation`, `actor`, `reason` (None if none was given), `back` (the command that undoes it,
+        None if there is none), and the sizes `left`, `returned`, `before` and `after`, each with `messages` and
+        `tokens`, with the operation's own fields (`child` of a fork, `widened` of a filter); `evicted` and
+        `whole_again`, each with `results` and `tokens`, for tool results that are sent as placeholders from now on, or
+        no longer; `thinking` with the blocks `lost` and `returned`, where the model binds them; for a model with a
+        prompt cache also `cached_prefix` with `kept` and `of` in tokens and `percent`.
         """
         return {**(self.effect.data() if self.effect is not None else {}), **self.own}

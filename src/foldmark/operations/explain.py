@@ -1,4 +1,4 @@
-"""Why an event is in the context or not: which operations did it [SPEC 4, `/context explain`]."""
+"""Explain why an event is in the context or not: which operations did it [SPEC 4, `/context explain`]."""
 
 from collections.abc import Callable, Iterable
 
@@ -32,7 +32,7 @@ from foldmark.request.standing import Standing, latest
 
 
 class Explanation(Struct, frozen=True):
-    """Whether an event is in the context; the operations that keep it out, each by itself, oldest first; and why in
+    """Whether an event is in the context; the operations that keep it out, each sufficient, oldest first; and why in
     words. `reason` is `visible`, `evicted`, `operation`, `in force` (a state, a scratchpad), `metadata`, `erased`,
     `elsewhere` or `not inherited`. `did` is what the event did, if it is an operation."""
 
@@ -48,7 +48,7 @@ def explain(moment: Snapshot, at: Standing, event_id: int) -> Explanation:
     """Return why event `event_id` is in this agent's context or not, and what it did if it is an operation of its
     lineage.
 
-    Raises CommandError for an id that there is not.
+    Raises CommandError for an unknown id.
     """
     found = _explain(moment, at, event_id)
     if found.event.kind in OPERATION_KINDS and found.reason not in ("elsewhere", "not inherited"):
@@ -89,7 +89,7 @@ def _named(because: Iterable[Event]) -> str:
 
 
 def _evicted(moment: Snapshot, at: Standing, event: Event) -> Explanation:
-    """Return why a placeholder is sent of a visible result."""
+    """Return why a visible result is sent as a placeholder."""
     because = _in_force(moment, at, lambda _, operation: isinstance(operation, Evict) and event.id in operation.results)
     if not because:
         text = "evicted before this agent was forked; only its parent can take that back"
@@ -142,7 +142,7 @@ def _not_inherited(moment: Snapshot, at: Standing, child: AgentRecord, event: Ev
 
 
 def _in_force(moment: Snapshot, at: Standing, wanted: Callable[[int, Operation], bool]) -> list[Event]:
-    """Return the agent's operations in force that are `wanted`, by their id and what they say."""
+    """Return the agent's operations in force that are `wanted`, judged by id and content."""
     operations = moment.operations(at.record.id)
     pairs = recorded(operations)
     back = taken_back(pairs)
@@ -155,7 +155,7 @@ def _in_force(moment: Snapshot, at: Standing, wanted: Callable[[int, Operation],
 
 def _keeping_out(moment: Snapshot, at: Standing, event: Event) -> list[Event]:
     found = _in_force(moment, at, lambda event_id, operation: _takes_out(moment, at, event_id, operation, event))
-    # A summary is a message as well: taken back, its own text leaves with it.
+    # A summary is a message as well: when it is restored, its own text leaves.
     operations = moment.operations(at.record.id)
     pairs = recorded(operations)
     back = taken_back(pairs)
@@ -185,7 +185,7 @@ def _takes_out(moment: Snapshot, at: Standing, id: int, operation: Operation, ev
 
 
 def _closed(moment: Snapshot, at: Standing, filter_id: int) -> int:
-    """Return the id of the event that closed a planning conversation, `END` if it is still going on."""
+    """Return the id of the event that closed a planning conversation, `END` if it is still open."""
     pairs = recorded(moment.operations(at.record.id, after=filter_id))
     back = taken_back(pairs)
     for id, operation in pairs:

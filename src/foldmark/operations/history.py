@@ -1,4 +1,4 @@
-"""What an agent's operations did, and whether they still count: for lists, explanations and differences [SPEC 4]."""
+"""Describe an agent's operations and whether they still count: for lists, explanations and differences [SPEC 4]."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -33,13 +33,13 @@ from foldmark.request.exchanges import behind
 from foldmark.request.standing import Standing
 
 CRITERIA = 60
-"""Characters of a filter's criteria that are told."""
+"""Maximum number of characters of a filter's criteria that are shown."""
 
 
 class OperationEntry(Struct, frozen=True):
-    """An operation that was recorded: what it did in words, what left and came back then, and the id of the `restore`
-    in force that took it back (None: it counts). `back` is the command that takes it back, or brings it back;
-    `thoughts` is what it did to the model's thinking."""
+    """A recorded operation: its description, what left and came back then, and the id of the `restore` in force that
+    undid it (None: it counts). `back` is the command that undoes or redoes it; `thoughts` is its effect on the model's
+    thinking."""
 
     event: Event
     words: str
@@ -57,7 +57,7 @@ class OperationEntry(Struct, frozen=True):
         return ", ".join((*messages, *self.thoughts.told()))
 
     def data(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the entry as JSON."""
         return {
             "id": self.event.id,
             "operation": self.event.kind,
@@ -75,7 +75,7 @@ class OperationEntry(Struct, frozen=True):
 
 
 class MarkEntry(Struct, frozen=True):
-    """A mark in force: the event that set it, and what a rewind to it would take."""
+    """A mark in force: the event that set it, and what a rewind to it would remove."""
 
     name: str
     event: Event
@@ -83,7 +83,7 @@ class MarkEntry(Struct, frozen=True):
     first: Event | None
 
     def data(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the entry as JSON."""
         return {
             "name": self.name,
             "event": self.event.id,
@@ -96,14 +96,14 @@ class MarkEntry(Struct, frozen=True):
 
 
 def operations(moment: Snapshot, at: Standing) -> list[OperationEntry]:
-    """Return all operations of the agent, oldest first. Cost follows the operations."""
+    """Return all operations of the agent, oldest first. Cost grows with the number of operations."""
     events = [event for event in moment.operations(at.record.id) if event.kind != "turn_ended"]
     restores = _restores(events)
     return [done(event, restores) for event in events]
 
 
 def done(event: Event, restores: dict[int, int]) -> OperationEntry:
-    """What an operation did; `restores` are those in force, target -> restore."""
+    """Return the entry of an operation; `restores` are those in force, target -> restore."""
     operation = operation_of(event)
     receipt = (event.data or {}).get("receipt") or {}
     left, returned = (Size(**receipt.get(way, {"messages": 0, "tokens": 0})) for way in ("left", "returned"))
@@ -115,13 +115,13 @@ def done(event: Event, restores: dict[int, int]) -> OperationEntry:
 
 
 def one(moment: Snapshot, at: Standing, event: Event) -> OperationEntry:
-    """What this operation did, whosever it was."""
+    """Return the entry of one operation of any agent."""
     own = event.agent_id == at.record.id
     return done(event, _restores(moment.operations(at.record.id, after=event.id)) if own else {})
 
 
 def _restores(events: list[Event]) -> dict[int, int]:
-    """Return target -> restore in force. What takes an operation back comes after it, so the later ones are enough."""
+    """Return target -> restore in force. A restore comes after its target, so later operations suffice."""
     found: dict[int, int] = {}
     for id, operation in reversed(recorded(events)):
         if isinstance(operation, Restore) and id not in found:
@@ -143,7 +143,7 @@ def marks(moment: Snapshot, at: Standing) -> list[MarkEntry]:
 
 
 def words(operation: Operation) -> str:
-    """What an operation does, in a few words: `rewind to 'X'`."""
+    """Describe an operation in a few words: `rewind to 'X'`."""
     match operation:
         case Mark(name=name):
             return f"mark '{name}'"
@@ -185,7 +185,7 @@ def _filtered(mode: str, operation: Filter) -> str:
 
 
 def summed_up(operation: Summary) -> str:
-    """What a summary takes the place of: `A..B`, `what stood after 'X'`, `everything`."""
+    """Describe what a summary replaces: `A..B`, `what stood after 'X'`, `everything`."""
     if operation.span is not None:
         return operation.span
     return "everything" if operation.mark is None else f"what stood after '{operation.mark}'"

@@ -1,7 +1,7 @@
-"""What a model is told when the result of its call finds the call gone from the context [SPEC 3].
+"""The notice to a model whose call has left the context before its result came [SPEC 3].
 
-Whoever rewinds in the middle of a turn must know afterwards that it did, why, and what it was asked, or it would try
-the same again: so the notice quotes what went as well.
+A model that rewinds in the middle of a turn must know afterwards that it did, why, and what it was asked, or it would
+try the same again: so the notice quotes what went as well.
 """
 
 from foldmark.core.events import Clear, Drop, Event, Filter, Operation, Rewind, Summary, Undo
@@ -17,7 +17,7 @@ _ASKED = {"model": "at your request", "human": "by the user", "system": "by the 
 
 
 def notice(moment: Snapshot, at: Standing, call: Message, call_id: str, result: str) -> str:
-    """Return the text of the user message that stands in for a result: what happened since the call, and the result."""
+    """Return the text of the user message that replaces a result: what happened since the call, and the result."""
     operations = moment.operations(at.record.id, after=call.id)
     what, more = "The call has left the context.", ""
     for event in reversed(operations):
@@ -32,7 +32,7 @@ def notice(moment: Snapshot, at: Standing, call: Message, call_id: str, result: 
 
 
 def happened(operation: Operation) -> str | None:
-    """What an operation took out of the context, as the beginning of a sentence; None if it took nothing."""
+    """Describe what an operation took out of the context, as the beginning of a sentence; None if it took nothing."""
     match operation:
         case Rewind(mark=mark):
             return f"Rewound to '{mark}'"
@@ -51,7 +51,7 @@ def happened(operation: Operation) -> str | None:
 
 
 def _times(moment: Snapshot, at: Standing, call: Message, event: Event, operation: Operation) -> str:
-    """Return how often the model has gone back to the same place in this turn, from the second time on."""
+    """Return how often the model has returned to the same place in this turn, from the second time on."""
     if event.actor != "model" or call.turn_id is None or not isinstance(operation, Clear | Rewind):
         return ""
     since = recorded(moment.operations(at.record.id, after=call.turn_id))
@@ -60,13 +60,13 @@ def _times(moment: Snapshot, at: Standing, call: Message, event: Event, operatio
 
 
 def _told(moment: Snapshot, at: Standing, event: Event) -> bool:
-    """Return True if another notice has told of the operation already."""
+    """Return True if another notice has already reported the operation."""
     newest = moment.message_before(at.record.id, at.newest)
     return newest is not None and newest.id > event.id
 
 
 def _gone(moment: Snapshot, at: Standing, call: Message) -> str:
-    """What the model had said with its call, and what the person had asked, as far as they went with it."""
+    """Return what the model had said with its call, and what the person had asked, where these left with it."""
     said = _said_with(moment, at, call)
     asked = None if call.turn_id is None else moment.event(call.turn_id)
     parts = []
@@ -78,7 +78,7 @@ def _gone(moment: Snapshot, at: Standing, call: Message) -> str:
 
 
 def _beside(moment: Snapshot, at: Standing, call: Message) -> str:
-    """Return the results of the other calls of the same answer, as far as they went with it [SPEC 3]."""
+    """Return the results of the other calls of the same answer, where these left with it [SPEC 3]."""
     parts = []
     for exchange in exchanges(moment, at, [call]):
         for result in map(moment.event, exchange.results):
@@ -89,7 +89,7 @@ def _beside(moment: Snapshot, at: Standing, call: Message) -> str:
 
 
 def _said_with(moment: Snapshot, at: Standing, call: Message) -> Event | None:
-    """Return the text of the answer that made the call."""
+    """Return the text message of the answer that made the call."""
     before = call
     while before.kind == "tool_call":
         found = moment.message_before(before.agent_id, before.id - 1)

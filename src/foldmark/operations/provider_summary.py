@@ -1,4 +1,4 @@
-"""Deciding a summary that a provider wrote in its own form: what it stands for [SPEC 5.7]."""
+"""Decide what a summary in a provider's own form replaces [SPEC 5.7]."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -18,10 +18,10 @@ from foldmark.request.standing import Standing, of_kind
 def standing_for(
     moment: Snapshot, at: Standing, form: dict[str, Any] | None, within: Iterable[Segment] | None = None
 ) -> Summary:
-    """Decide a summary of what is visible, `within` these segments if they are given, in somebody's own form.
+    """Return a summary, in a provider's own form, of what is visible, `within` these segments if they are given.
 
-    It may stand for nothing: a provider can begin with a summary of what the log never held. Without `within`, `system`
-    messages stay: they are in the request beside what a provider sums up.
+    It may replace nothing: a provider can begin with a summary of messages that the log never held. Without `within`,
+    `system` messages stay: they are in the request beside what a provider sums up.
     """
     try:
         every = decide.summary(moment, at, None)
@@ -41,7 +41,7 @@ def standing_for(
 
 
 def form_of(secrets: Secrets, made: Compacted, reader: str) -> dict[str, Any] | None:
-    """Return what a provider wrote in the form of `reader`; None without one, and where a key stands in it: without the
-    key it is not what the provider signed."""
+    """Return a provider's summary in the form of `reader`; None without one, and if it contains a key: without the key
+    it is not what the provider signed."""
     items = list(made.items)
     return {reader: items} if reader and (not secrets or secrets.hidden_in(items) == items) else None

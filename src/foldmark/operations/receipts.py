@@ -1,4 +1,4 @@
-"""What an operation did to the context, as every interface tells it [SPEC 4]."""
+"""Receipts: what an operation did to the context, the same in every interface [SPEC 4]."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -37,26 +37,26 @@ class CachedPrefix(Struct, frozen=True):
 
     @property
     def percent(self) -> int:
-        """What is kept of the whole, in percent."""
+        """The kept share in percent."""
         return 100 * self.kept // self.of if self.of else 100
 
     def data(self) -> dict[str, int]:
-        """As JSON."""
+        """Return the numbers as JSON."""
         return {"kept": self.kept, "of": self.of, "percent": self.percent}
 
 
 class ThinkingChange(Struct, frozen=True):
-    """The thinking blocks that the next request holds no more, or again, because of an operation or a setting."""
+    """The thinking blocks that leave the next request, or return to it, because of an operation or a setting."""
 
     lost: int = 0
     returned: int = 0
 
     def data(self) -> dict[str, Any]:
-        """As JSON, under its name; nothing where nothing changes."""
+        """Return the change as JSON, under its name; nothing if nothing changes."""
         return {"thinking": {"lost": self.lost, "returned": self.returned}} if self.lost or self.returned else {}
 
     def told(self, *, would: bool = False) -> list[str]:
-        """What a receipt, or a preview of what `would` be, tells a person; empty if nothing changes."""
+        """Return the lines of a receipt, or of a preview of what `would` be, for a person; empty if nothing changes."""
         can = "could" if would else "can"
         both = ((self.lost, "no longer be sent"), (self.returned, "be sent again"))
         return [f"{count(blocks, 'thinking block')} {can} {word}" for blocks, word in both if blocks]
@@ -69,15 +69,15 @@ class DeliveredMail(Effect, frozen=True):
     actor: str
 
     def data(self) -> dict[str, Any]:
-        """As JSON, for `Result.data`."""
+        """Return the effect as JSON, for `Result.data`."""
         return {"operation": "check-mail", "actor": self.actor, **self.change.data()}
 
 
 class Outcome(Struct, frozen=True):
-    """What an operation does to a context: the operation, the fold with it, and how the context changes.
+    """The effect of an operation on a context: the operation, the fold with it, and how the context changes.
 
-    `evicted` are visible tool results that a placeholder takes the place of, `whole_again` those that are sent again;
-    `thoughts` is what becomes of the model's thinking.
+    `evicted` are visible tool results that become placeholders, `whole_again` those that are sent again; `thoughts` is
+    the change of the model's thinking.
     """
 
     operation: Operation
@@ -97,7 +97,7 @@ class Outcome(Struct, frozen=True):
 
 
 class Receipt(Effect, frozen=True):
-    """What was recorded for an operation, and how the context changed."""
+    """The record of an operation, and how the context changed."""
 
     event_id: int
     outcome: Outcome
@@ -116,17 +116,17 @@ class Receipt(Effect, frozen=True):
 
     @property
     def back(self) -> str | None:
-        """The command that takes the operation back; None for a fork and for what was erased."""
+        """The command that undoes the operation; None for a fork and for a redaction."""
         return f"/restore {self.event_id}" if self.operation.restorable else None
 
     def data(self) -> dict[str, Any]:
-        """As JSON, for `Result.data`."""
+        """Return the receipt as JSON, for `Result.data`."""
         kind = operation_kind(self.operation)
         own = {"operation": kind, "actor": self.actor, "reason": self.reason, "back": self.back}
         return {**own, **self.outcome.data()}
 
     def after(self, size: Size) -> "Receipt":
-        """Return the same, with the size of the context as it is once everything was recorded."""
+        """Return the receipt with the size of the context after everything was recorded."""
         return replace(self, outcome=replace(self.outcome, change=replace(self.change, after=size)))
 
 
@@ -147,12 +147,12 @@ def results_changed(moment: Snapshot, at: Standing, fold: Fold, seen: Segments) 
 def cached_prefix(
     moment: Snapshot, at: Standing, after: Segments, results: Iterable[Event] = ()
 ) -> CachedPrefix | None:
-    """What a provider's prompt cache still has of the request when the context becomes `after` and these
-    `results` are sent otherwise; None without a cache.
+    """Return what a provider's prompt cache still holds of the request when the context becomes `after` and these
+    `results` change; None without a cache.
 
-    The messages before the first that changes, and the system prompt. Only the system prompt stays where the
-    state block changes, and where the window is smaller than the context: any change moves its beginning. From stored
-    sums [SPEC 3, L3].
+    That is the messages before the first that changes, and the system prompt. Only the system prompt stays where the
+    state block changes, and where the window is smaller than the context: any change moves its beginning. It is
+    computed from stored sums [SPEC 3, L3].
     """
     config = at.config
     if not config.caches_prompts:
@@ -162,7 +162,7 @@ def cached_prefix(
     changed += [event.id for event in results]
     was, now = state_of(moment, at), state_in(moment, at, after)
     if (was.content if was else None) != (now.content if now else None):
-        kept = 0  # the state block stands in front of all messages
+        kept = 0  # the state block precedes all messages
     elif not changed:
         kept = at.size.tokens
     elif budget and at.size.tokens > budget:
@@ -174,7 +174,7 @@ def cached_prefix(
 
 
 def change(before: Segments, after: Segments, total: Size, size: Callable[[Segments], Size]) -> ContextChange:
-    """Compare two contexts, given the size of the first; `size` gives that of what left and came back."""
+    """Compare two contexts, given the size of the first; `size` returns that of what left and came back."""
     if before == after:
         return ContextChange(total, total, Size(0, 0), Size(0, 0))
     gone = subtract(before, after)

@@ -1,4 +1,4 @@
-"""Erasing for good: which events a turn has, and whom it concerns [SPEC 3, redact]."""
+"""Redaction: the events of a turn, and the agents affected by its erasure [SPEC 3, redact]."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ TRACES_MAY_STAY = (
 
 
 class Erasure(Struct, frozen=True):
-    """A turn to be erased: whose it is, its id, the id of its last event, and where its messages stand."""
+    """A turn to be erased: its owner, its id, the id of its last event, and the segments of its messages."""
 
     owner: str
     turn: int
@@ -26,7 +26,7 @@ class Erasure(Struct, frozen=True):
 
 
 def erasable(moment: Snapshot, at: Standing, turn_id: int) -> Erasure:
-    """Return the erasure of a turn of this agent or of one that it inherited, visible or not. Raises CommandError."""
+    """Return the erasure of a turn of this agent or of an inherited one, visible or not. Raises CommandError."""
     messages = moment.turns([turn_id])[turn_id] if 0 < turn_id < END else []
     lineage = at.lineage
     if not any(contains(lineage, message.agent_id, message.id) for message in messages):
@@ -44,13 +44,13 @@ def erasable(moment: Snapshot, at: Standing, turn_id: int) -> Erasure:
     if record.open_turn == turn_id and record is not at.record:
         raise CommandError(f"turn {turn_id} is still going on in agent {owner[:8]}; wait for its end, then repeat")
     following = moment.message_after(owner, last)
-    while following is not None and following.kind == "summary":  # in the midst of the turn, whose metadata may go on
+    while following is not None and following.kind == "summary":  # in the middle of the turn, whose metadata may go on
         following = moment.message_after(owner, following.id)
     return Erasure(owner, turn_id, following.id - 1 if following else record.head, ranges_of(moment, at, messages))
 
 
 def heirs(moment: Snapshot, owner: str) -> Iterator[str]:
-    """Yield the agent and all its descendants: whoever may have inherited from it."""
+    """Yield the agent and all its descendants: every agent that may have inherited from it."""
     waiting = [owner]
     while waiting:
         yield (agent_id := waiting.pop(0))
@@ -58,8 +58,7 @@ def heirs(moment: Snapshot, owner: str) -> Iterator[str]:
 
 
 def erase(transaction: Transaction, owner: str, turn: int, last: int, by: int) -> None:
-    """Erase (see `Transaction.erase`), and bring what is stored beside the segments of everybody who inherited from
-    the owner up to date."""
+    """Erase (see `Transaction.erase`), and update the stored sizes of every agent that inherited from the owner."""
     transaction.erase(owner, turn, last, by)
     for agent_id in heirs(transaction, owner):
         record, cache, *_ = transaction.head(agent_id)
@@ -69,7 +68,7 @@ def erase(transaction: Transaction, owner: str, turn: int, last: int, by: int) -
 
 
 def losing(moment: Snapshot, erasure: Erasure) -> list[str]:
-    """Return the agents that have something of the turn, in the context or taken out of it, and lose it."""
+    """Return the agents that lose something of the turn, in the context or taken out of it."""
     found = []
     for agent_id in heirs(moment, erasure.owner):
         born = birth_of(moment, agent_id, moment.head(agent_id).record.fork_event)

@@ -1,4 +1,4 @@
-"""What an operation or a setting costs of a model's thinking [SPEC 5.7]."""
+"""The cost of an operation or a setting in thinking blocks [SPEC 5.7]."""
 
 from collections.abc import Callable
 
@@ -18,14 +18,13 @@ def changed(
     there: Standing,
     operation: Operation | None = None,
 ) -> ThinkingChange:
-    """What becomes of the thinking in the agent's next request when it stands `there` instead of `at`, by an operation
-    if one is given; nothing for models that do not bind it. `request` makes
-    the one of a place. It takes both, so it costs what the window holds.
-    """
+    """Return the change of thinking in the agent's next request when it stands `there` instead of `at`, by an operation
+    if one is given; nothing for models that do not bind it. `request` makes the request of a place. It makes both, so
+    its cost grows with the window."""
     if not (binding(at) or binding(there)) or moment.newest("usage", at.lineage) is None:  # no model has answered
         return ThinkingChange()
     sent = request(at)
-    if isinstance(operation, Summary) and operation.kept and operation.native:  # what it stands for is not recorded yet
+    if isinstance(operation, Summary) and operation.kept and operation.native:  # its source is not recorded yet
         (items,) = operation.native.values()
         return ThinkingChange(len(sent.thinking - staying(sent.body, items[-1])))
     before, after = sent.thinking, request(there).thinking

@@ -1,7 +1,7 @@
-"""The children of an agent and its unread mail, as its model is told of them in front of the newest message [SPEC 6].
+"""The layer about an agent's children and unread mail, in front of the newest message [SPEC 6].
 
-What is told follows from the log and its tables alone. Within a turn it stays as it was sent first, so that the request
-only grows; a person's message or fork brings it up to date.
+It depends on the log and its tables alone. Within a turn it stays as it was sent first, so that the request only grows;
+a person's message or fork brings it up to date.
 """
 
 from collections import deque
@@ -22,14 +22,14 @@ from foldmark.request.planning import planning
 from foldmark.request.standing import Standing
 
 SHOWN, KILLED = 8, 3
-"""Living children and killed ones that are told of by name, the newest."""
+"""Maximum number of living and of killed children that are named, the newest ones."""
 
 LOOKED_BACK = 50
-"""Messages of a parent among which the words are looked for that its model forked with."""
+"""Number of a parent's messages that are searched for the text with which its model forked."""
 
 
 def family_of(moment: Snapshot, at: Standing) -> Family:
-    """Return the children and the unread mail that the agent's next request tells of."""
+    """Return the children and the unread mail that the agent's next request reports."""
     if _alone(at) or planning(moment, at) is not None or at.fold.closing is not None:
         return Family()
     sent = _sent(moment, at)
@@ -46,9 +46,9 @@ def children_of(moment: Snapshot, at: Standing) -> list[AgentRecord]:
 def told_at(
     moment: Snapshot, at: Standing, settled: int, newest: int, children: Sequence[AgentRecord]
 ) -> dict[int, Family]:
-    """What is told of children and mail, by the message in front of which it stands: what was sent since the boundary
-    `settled` stays as it was, and the turn that message `newest` opened (0: the boundary's own) is told how things are.
-    """
+    """Return the reports about children and mail, by the message in front of which each stands. Reports sent since the
+    boundary `settled` stay as they were; the turn that message `newest` opened (0: the boundary's own) gets the present
+    state."""
     if _alone(at) or planning(moment, at) is not None or at.fold.closing is not None:
         return {}
     sent = moment.answered_last(at.record.id)
@@ -61,29 +61,29 @@ def told_at(
 
 
 def _alone(at: Standing) -> bool:
-    """Return True if there is nothing to tell of, and never was."""
+    """Return True if the agent never had children or mail to report."""
     return at.beside.isdisjoint(("mail", "children"))
 
 
 def room_told(children: int) -> int:
-    """Return the bytes that are kept free for what a message is told of so many children, and of mail."""
+    """Return the bytes reserved for a report of this many children, and of mail."""
     return 300 + 120 * min(children, SHOWN)
 
 
 def told(family: Family, content: Callable[[int], str], *, reads_mail: bool) -> str:
-    """Return the line for a family, empty if there is nothing to tell; `content` is the text of an event."""
+    """Return the line about a family, empty if there is nothing to report; `content` returns the text of an event."""
     goals = {child.goal: title(content(child.goal)) for child in family.children if child.goal}
     return family_told(family, goals, reads_mail=reads_mail)
 
 
 def words_of(moment: Snapshot, fork: Event) -> Event | None:
-    """What a model had said last in the turn in which it forked."""
+    """Return the model's last text in the turn in which it forked."""
     said = _said(moment, [fork]).get(fork.id)
     return next(iter(moment.events([said])), None) if said else None
 
 
 def _said(moment: Snapshot, forks: Sequence[Event]) -> dict[int, int]:
-    """For each of these forks what its model had said last in the same turn, if it had said anything."""
+    """Return, for each of these forks, the model's last text in the same turn, if there is one."""
     places = [Message(fork.id, fork.agent_id, fork.turn_id, fork.kind, None) for fork in forks]
     found = {}
     for fork, near in zip(forks, moment.next_to(places, LOOKED_BACK) if forks else (), strict=True):
@@ -95,7 +95,7 @@ def _said(moment: Snapshot, forks: Sequence[Event]) -> dict[int, int]:
 
 
 def _asked(moment: Snapshot, forks: Mapping[int, Fork]) -> dict[int, int]:
-    """For each of these forks the message with which its child's start ends, if there is one.
+    """Return, for each of these forks, the last message of its child's start, if there is one.
 
     A start may have thousands of segments, and nearly always the last of them holds a message.
     """
@@ -114,7 +114,7 @@ def _asked(moment: Snapshot, forks: Mapping[int, Fork]) -> dict[int, int]:
 
 
 def _sent(moment: Snapshot, at: Standing) -> Family | None:
-    """What the open turn's newest request told; None if there is none, or a person did something since."""
+    """Return the report in the open turn's newest request; None if there is none, or a person has acted since."""
     turn = at.record.open_turn
     newest = moment.answered_last(at.record.id) if turn is not None else None
     if newest is None or newest.turn != turn:
@@ -138,7 +138,7 @@ def _now(moment: Snapshot, at: Standing, children: Sequence[AgentRecord]) -> Fam
 
 
 def _again(moment: Snapshot, at: Standing, families: Mapping[int, Family]) -> dict[int, Family]:
-    """Return the same, without quoting what has left the context meanwhile."""
+    """Return the families without quotes of messages that have left the context meanwhile."""
     ids = sorted({child.goal for family in families.values() for child in family.children if child.goal})
     goals = {event.id: event for event in moment.events(ids)}
     return {
@@ -160,7 +160,7 @@ def _living(
     for record in records:
         state = AT_WORK if record.open_turn is not None else WAITS if fates[record.id] == "waits" else IDLE
         goal, by_person = said.get(record.fork_event, 0), asked.get(record.fork_event, 0)
-        if by_person in goals and goals[by_person].kind == "user":  # of a person; it is the child's goal
+        if by_person in goals and goals[by_person].kind == "user":  # a person's message: it is the child's goal
             goal = by_person
         operation = operations.get(record.fork_event)
         child = Child(record.id, state, goal, None if operation is None else operation.mark)
@@ -169,7 +169,7 @@ def _living(
 
 
 def _quoted(at: Standing, child: Child, goals: Mapping[int, Event]) -> Child:
-    """Return the child without a goal that is not in the context."""
+    """Return the child, without its goal if that is not in the context."""
     event = goals.get(child.goal)
     shown = event is not None and contains(at.visible, event.agent_id, event.id)
     return child if shown or not child.goal else structs.replace(child, goal=0)

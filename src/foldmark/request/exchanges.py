@@ -1,6 +1,6 @@
-"""Finding what belongs together: exchanges around a call, and the ranges that ids stand for [SPEC 1, 3].
+"""Find messages that belong together: exchanges around a call, and the ranges that ids stand for [SPEC 1, 3].
 
-Each look-up costs its own exchange, never the turn or the history.
+The cost of each look-up depends on its exchange, not on the turn or the history.
 """
 
 from bisect import bisect_right
@@ -17,17 +17,17 @@ from foldmark.request.standing import Standing
 
 
 def exchanges(moment: Snapshot, at: Standing, calls: Iterable[Message]) -> list[Exchange]:
-    """Return the exchanges that these calls are of; what is no call is passed over."""
+    """Return the exchanges of these calls; other messages are passed over."""
     runs, lineage = _runs(moment, {call.id: call for call in calls if call.kind == "tool_call"}), at.lineage
     answers: dict[int | None, list[Message]] = {}
     for result in moment.results([call for _, run in runs for call in run]):
-        if contains(lineage, result.agent_id, result.id):  # others may have answered what they inherited, too
+        if contains(lineage, result.agent_id, result.id):  # other agents may have answered inherited calls, too
             answers.setdefault(result.answers, []).append(result)
     return [exchange_of(run, before, [each for c in run for each in answers.get(c.id, ())]) for before, run in runs]
 
 
 def _runs(moment: Snapshot, calls: Mapping[int, Message]) -> list[tuple[Message | None, list[Message]]]:
-    """Return the maximal runs of consecutive calls of one turn that these calls are of, each behind the message before
+    """Return the maximal runs of consecutive calls of one turn that contain these calls, each with the message before
     it.
 
     A few messages around each call are read with one statement, then eight times as many around the ends that go on.
@@ -56,7 +56,7 @@ def _runs(moment: Snapshot, calls: Mapping[int, Message]) -> list[tuple[Message 
             behind |= {**({ids[-1]: None} if ids and len(ids) - upto < count else {}), **dict(pairwise(ids))}
         asked, seen, runs = {}, set[int](), []
         for call in calls.values():
-            if call.id in seen or call.id not in known:  # what was erased is in no exchange any more
+            if call.id in seen or call.id not in known:  # an erased message is in no exchange any more
                 continue
             (earlier, text), (later, following) = follow(call, before), follow(call, behind)
             run = [*reversed(earlier), call, *later]
@@ -68,8 +68,7 @@ def _runs(moment: Snapshot, calls: Mapping[int, Message]) -> list[tuple[Message 
 
 
 def still_open(moment: Snapshot, at: Standing) -> list[Exchange]:
-    """Return the exchanges of the open turn that wait for the result of a call; one that left the context waits no
-    more."""
+    """Return the exchanges of the open turn that wait for a result, except for calls that left the context."""
     visible = at.visible
     return exchanges(
         moment, at, [call for call in moment.waiting(at.record.id) if contains(visible, call.agent_id, call.id)]
@@ -77,8 +76,7 @@ def still_open(moment: Snapshot, at: Standing) -> list[Exchange]:
 
 
 def closure(moment: Snapshot, at: Standing, messages: Sequence[Message]) -> list[Message]:
-    """Return the rest of every exchange that `messages` touch, visible or not: what is invisible may be brought
-    back."""
+    """Return the rest of every exchange that `messages` touch, visible or not: invisible messages may be restored."""
     calls = {message.id: message for message in messages if message.kind == "tool_call"}
     asked = {message.answers for message in messages if message.kind == "tool_result" and message.answers is not None}
     found = exchanges(moment, at, [*calls.values(), *moment.lookup(sorted(asked - calls.keys()))])
@@ -86,16 +84,17 @@ def closure(moment: Snapshot, at: Standing, messages: Sequence[Message]) -> list
 
 
 def behind(moment: Snapshot, at: Standing, position: int) -> Segments:
-    """This agent's own visible events after a position, without the summaries that replace only what lies before it."""
+    """Return this agent's own visible events after a position, without the summaries that replace only earlier
+    messages."""
     own = intersect(at.visible, [Segment(at.record.id, position + 1, END)])
     return subtract(own, [Segment(at.record.id, each, each) for each in summaries_before(moment, at, position)])
 
 
 def summaries_before(moment: Snapshot, at: Standing, position: int) -> tuple[int, ...]:
-    """Return the agent's own visible summaries after a position that replace only what lies before it [SPEC 5.7]."""
+    """Return the agent's own visible summaries after a position that replace only earlier messages [SPEC 5.7]."""
     own, visible = at.record.id, at.visible
     there, found = (Segment(own, position + 1, at.newest),), dict[int, None]()
-    for each in moment.of_kind("summary", there):  # one may stand for another
+    for each in moment.of_kind("summary", there):  # one may replace another
         replaced = intersect(_replaced(moment, at, each), there)
         if moment.size(replaced).messages == sum(contains(replaced, own, other) for other in found):
             found[each] = None
@@ -109,7 +108,7 @@ def _replaced(moment: Snapshot, at: Standing, summary_id: int) -> Segments:
 
 
 def calls_before(moment: Snapshot, agent_id: str, event_id: int) -> list[Message]:
-    """Return the run of calls that the newest message up to `event_id` is of, or is a result directly behind."""
+    """Return the run of calls that ends with the newest message up to `event_id`, or directly before its results."""
     message = moment.message_before(agent_id, event_id)
     while message is not None and message.kind == "tool_result":
         message = moment.message_before(agent_id, message.id - 1)
@@ -121,17 +120,18 @@ def calls_before(moment: Snapshot, agent_id: str, event_id: int) -> list[Message
 
 
 def ranges_of(moment: Snapshot, at: Standing, messages: Iterable[Message]) -> Segments:
-    """What the ids of `messages` stand for: each the range to just before its agent's next message [SPEC 3]."""
+    """Return the ranges that the ids of `messages` stand for: each up to just before its agent's next message [SPEC
+    3]."""
     return normal(until_next(moment, at, [(message.agent_id, message.id) for message in messages]))
 
 
 def until_next(moment: Snapshot, at: Standing, places: Sequence[tuple[str, int]]) -> list[Segment]:
-    """From each event of an agent to just before that agent's next message."""
+    """Return a segment from each of these events to just before its agent's next message."""
     behind = iter(moment.bounds(tuple(Segment(agent, event + 1, END) for agent, event in places)))
     following = next(behind, None)
     found = []
     for agent, event in places:
-        # Of those that nothing follows there are no bounds: what comes next is then another's, or stands before it.
+        # Events that nothing follows have no upper bound: the next message is another agent's, or stands before them.
         if following is not None and following.agent == agent and following.first > event:
             found.append(Segment(agent, event, following.first - 1))
             following = next(behind, None)
@@ -141,9 +141,9 @@ def until_next(moment: Snapshot, at: Standing, places: Sequence[tuple[str, int]]
 
 
 def reaching(moment: Snapshot, at: Standing, ranges: Segments) -> Segments:
-    """Return `ranges` of what is visible, each to just before its agent's next message: something behind the last
-    message may be hidden now and not later, and belongs to it [SPEC 3]."""
-    # One statement for what is in each and what follows it; of those that hold no message there are no bounds.
+    """Return visible `ranges`, each extended to just before its agent's next message: events after the last message
+    belong to it, and may be hidden now and visible later [SPEC 3]."""
+    # One statement reads what is in each range and what follows it; ranges without a message have no bounds.
     asked = (part for each in ranges for part in (each, Segment(each.agent, each.last + 1, END)))
     found = deque(moment.bounds(tuple(asked)))
     reached: list[Segment] = []

@@ -1,4 +1,4 @@
-"""Saving memos, and picking those that go into a request [SPEC 7]."""
+"""Save memos, and pick those that go into a request [SPEC 7]."""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from foldmark.core.window import Unit
 
 
 class Picked(NamedTuple):
-    """What the message that opened a turn picks: its keywords, and the memos that they find."""
+    """The memos picked by the message that opened a turn: its keywords, and the memos that they find."""
 
     words: Sequence[str] = ()
     memos: Sequence[Memo] = ()
@@ -28,11 +28,11 @@ class Picked(NamedTuple):
 
 
 def picked(moment: Snapshot, units: Sequence[Unit], most: int) -> list[Picked]:
-    """Return the memos, at most so many, that the message which opened each of these turns picks by its keywords.
+    """Return the memos, at most `most`, that the opening message of each of these turns picks by its keywords.
 
-    Only memos from before that message: the layer stays the same for as long as the turn lasts.
+    Only older memos are picked: the layer stays the same for the whole turn.
     """
-    from foldmark.core.keywords import keywords  # 10 ms, where there are memos
+    from foldmark.core.keywords import keywords  # takes 10 ms, only needed with memos
     from foldmark.core.memo_layer import asked
 
     words = [keywords(asked(_opener(unit))) for unit in units]
@@ -41,8 +41,8 @@ def picked(moment: Snapshot, units: Sequence[Unit], most: int) -> list[Picked]:
 
 
 def kept(moment: Snapshot, parts: Iterable[Part]) -> dict[str, str]:
-    """Return the texts of the memos in a request, by the names that they have in `sent.RequestRecord.hashes`; none of a
-    memo that was removed meanwhile."""
+    """Return the texts of the memos in a request, by their names in `sent.RequestRecord.hashes`, without those of memos
+    that were removed meanwhile."""
     from foldmark.core.memo_layer import entry_of
 
     ids = [(part.memo, part.text) for part in parts if part.memo is not None]
@@ -50,7 +50,8 @@ def kept(moment: Snapshot, parts: Iterable[Part]) -> dict[str, str]:
 
 
 def again(unit: Unit | None, entries: Iterable[tuple[int, str]]) -> list[Layer]:
-    """Return the layers of memos that were sent, id and entry, with what picked them as far as it is still there."""
+    """Return the layers of memos that were sent, id and entry, with the keywords that picked them where these still
+    exist."""
     from foldmark.core.keywords import keywords
     from foldmark.core.memo_layer import asked, memo_layers
 
@@ -58,7 +59,7 @@ def again(unit: Unit | None, entries: Iterable[tuple[int, str]]) -> list[Layer]:
 
 
 def name(memo_id: int) -> str:
-    """What a memo's text is called among the texts of a request."""
+    """Return the name of a memo's text among the texts of a request."""
     return f"memo {memo_id}"
 
 

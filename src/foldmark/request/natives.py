@@ -1,8 +1,8 @@
-"""Summaries that a provider made itself: what each stands for, and what others read instead [SPEC 5.7].
+"""Provider-native summaries: what each replaces, and what other providers read instead [SPEC 5.7].
 
-Such a summary takes the place of what it was made of for the provider that reads it. For any other one the context is
-that of the same operations without it, as after `/restore`. A later one stands for what an earlier one stands for as
-well, so that nothing is shown twice, whichever is taken back.
+For the provider that reads it, such a summary replaces its source messages. For any other provider the context is that
+of the same operations without it, as after `/restore`. A later summary also replaces the source of an earlier one, so
+that nothing is shown twice, whichever is restored.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -19,15 +19,15 @@ from foldmark.request.standing import Standing, of_kind
 
 
 def all_but(moment: Snapshot, at: Standing, stays: Iterable[int]) -> Segments:
-    """Return what is visible without these messages, the whole exchanges of these, and `system` messages."""
+    """Return what is visible, without these messages with their whole exchanges, and without `system` messages."""
     kept = [*moment.lookup(stays), *moment.lookup(of_kind(moment, at, "system", at.visible))]
     return subtract(at.visible, ranges_of(moment, at, [*kept, *closure(moment, at, kept)]))
 
 
 def read_by(moment: Snapshot, at: Standing, reads: Callable[[Event], bool]) -> Standing:
-    """Return where the agent stands for a provider: without the summaries in somebody's form that it does not read.
+    """Return where the agent stands for a provider: without native summaries that it does not read.
 
-    An inherited one stays: what it stands for was not handed down. So does one that stands for nothing in the log.
+    Inherited summaries stay: their sources were not handed down. So do summaries without sources in the log.
     """
     own = (Segment(at.record.id, 1, at.newest),)
     shown = of_kind(moment, at, "summary", intersect(at.visible, own))
@@ -45,8 +45,8 @@ def read_by(moment: Snapshot, at: Standing, reads: Callable[[Event], bool]) -> S
 
 
 def without(moment: Snapshot, at: Standing, event_id: int) -> Standing | None:
-    """Return where the agent would stand without an operation; None where it stands otherwise than by its operations
-    alone, as `read_by` says."""
+    """Return where the agent would stand without an operation; None if it already stands without others, as after
+    `read_by`."""
     operations = recorded(moment.operations(at.record.id))
     back = set(taken_back(operations))
     if _without(moment, at, operations, back).fold.segments != at.fold.segments:
@@ -61,7 +61,7 @@ def _without(moment: Snapshot, at: Standing, operations: Sequence[Recorded], out
 
 
 def read_as(reader: str) -> Callable[[Event], bool]:
-    """Return a predicate: whether a provider that reads this form can read a summary (`core.native`)."""
+    """Return a predicate that is True for summaries readable by a provider with this form (`core.native`)."""
     return lambda event: bool(blocks_of(event, reader))
 
 

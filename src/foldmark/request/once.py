@@ -1,7 +1,7 @@
 """A property that is computed at its first use and kept, without a lock.
 
 Before Python 3.12 `functools.cached_property` holds one lock for all instances while it computes. A thread that
-computes one may wait for the store, and the thread that has the store may want the same property: both wait for ever.
+computes one may wait for the store, and the thread that holds the store may want the same property: a deadlock.
 """
 
 import sys
@@ -21,7 +21,7 @@ else:
         def __get__(self, instance: Any, owner: type | None = None) -> Any:
             if instance is None:
                 return self
-            # Kept in the instance, which is looked at before this is asked again.
+            # The instance attribute shadows this descriptor from now on.
             value = instance.__dict__[self._name] = self._compute(instance)
             return value
 

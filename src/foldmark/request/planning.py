@@ -1,13 +1,12 @@
 """The planning conversation: a person and a model agree on what to forget or to remember [SPEC 4.2, S1].
 
-It is tracked here alone, from events: a `command` event says where it begins, another what was previewed. A model's
-ids are checked against these and never trusted. It is over when a filter for it was recorded (with ids: applied;
-without: cancelled), when `/clear` or a rewind behind its start took it along, or when its first message left the
-context in another way; taking such an operation back does not open it again. A preview that left the context counts no
-more.
+It is tracked here alone, from events: a `command` event opens it, another records each preview. A model's ids are
+checked against these and never trusted. It is over when a filter for it was recorded (with ids: applied; without:
+cancelled), when `/clear` or a rewind behind its start removed it, or when its first message left the context in another
+way; restoring such an operation does not open it again. A preview that left the context no longer counts.
 
-A preview with matches is an offer, good for the person's next message only: anything else that is said ends the
-planning conversation, unless the model previews again before that turn ends. A change of the segments ends the offer.
+A preview with matches is an offer, valid for the person's next message only: any other message ends the planning
+conversation, unless the model previews again before that turn ends. A change of the segments ends the offer.
 """
 
 from collections.abc import Sequence
@@ -26,9 +25,9 @@ from foldmark.request.standing import Standing, latest
 
 
 class RecordedPreview(Struct, frozen=True):
-    """What was shown last: the ids that match, and the event that recorded them.
+    """The preview that was shown last: the ids that match, and the event that recorded them.
 
-    `runs` says how many ids, in order, each range on display holds.
+    `runs` is the number of ids, in order, in each range on display.
     """
 
     mode: str
@@ -39,13 +38,13 @@ class RecordedPreview(Struct, frozen=True):
 
     @property
     def parts(self) -> tuple[tuple[int, ...], ...]:
-        """The ids range by range."""
+        """The ids of each range."""
         ends = [*accumulate(self.runs or [len(self.ids)])]
         return tuple(self.ids[begin:end] for begin, end in zip([0, *ends], ends, strict=False) if end > begin)
 
 
 class Planning(Struct, frozen=True):
-    """An open planning conversation: its first message, what was asked for, what was previewed."""
+    """An open planning conversation: its first message, its criteria, its previews."""
 
     first: int
     mode: str
@@ -54,12 +53,12 @@ class Planning(Struct, frozen=True):
 
     @property
     def since(self) -> int:
-        """The newest preview, or else the beginning: what is said after it is said about it."""
+        """The newest preview, or else the beginning: later messages refer to it."""
         return self.first if self.preview is None else self.preview.event_id
 
 
 def planning(moment: Snapshot, at: Standing) -> Planning | None:
-    """Return the planning conversation that is open."""
+    """Return the open planning conversation; None if there is none."""
     own = at.record.id
     found = _read(at.anchors.get("command"))
     if found is None or not moment.size((Segment(own, found.first, found.first),)).messages:
@@ -67,7 +66,7 @@ def planning(moment: Snapshot, at: Standing) -> Planning | None:
     operations = moment.operations(own, after=found.first, until=at.newest)
     if any(ends(operation_of(event), own, found.first) for event in operations):
         return None
-    # Its newest record that is in the context: one of a preview that nobody sees any more does not count.
+    # Its newest record in the context: a preview that is no longer visible does not count.
     return _read(latest(moment, at, "command", intersect(at.visible, (Segment(own, found.first, at.newest),))))
 
 
@@ -87,38 +86,38 @@ def ends(operation: Operation, own: str, first: int) -> bool:
 
 
 def offered(moment: Snapshot, at: Standing) -> RecordedPreview | None:
-    """Return the preview that a person can agree to now, whatever they have said since; None if there is no such."""
+    """Return the preview that a person can agree to now, whatever they have said since; None if there is none."""
     open_one = planning(moment, at)
     preview = open_one.preview if open_one is not None else None
     if preview is None or not preview.ids:
         return None
     since = moment.operations(at.record.id, after=preview.event_id)
-    # After one of these the offer may not be what the person has seen.
+    # After one of these the offer may differ from what the person has seen.
     return None if any(event.kind in CONTEXT_KINDS for event in since) else preview
 
 
 def replies(moment: Snapshot, at: Standing, open_one: Planning) -> list[Event]:
-    """What people have said since the newest preview, or since the planning conversation began."""
+    """Return the messages of people since the newest preview, or since the planning conversation began."""
     since = intersect(at.visible, (Segment(at.record.id, open_one.since + 1, at.newest),))
     return [event for event in moment.messages(since) if event.kind == "user" and event.actor == "human"]
 
 
 def offer(moment: Snapshot, at: Standing) -> RecordedPreview | None:
-    """Return the offer that is open: nobody has said anything since."""
+    """Return the open offer: a preview that nobody has replied to yet."""
     open_one, preview = planning(moment, at), offered(moment, at)
     return preview if open_one is not None and not replies(moment, at, open_one) else None
 
 
 def passed(moment: Snapshot, at: Standing) -> tuple[int, int] | None:
     """Return the beginning of the planning conversation and the message that ends it, unless the model previews again
-    in that message's turn; None if nothing has.
+    in that message's turn; None if none has.
 
     A plain yes to an offer does not end it: the model may still apply it.
     """
     open_one = planning(moment, at)
     if open_one is None:
         return None
-    from foldmark.core.consent import is_yes  # 3 ms, and few conversations are planned in
+    from foldmark.core.consent import is_yes  # takes 3 ms, and planning is rare
 
     said = replies(moment, at, open_one)
     if said and is_yes(said[0].content) and offered(moment, at) is not None:
@@ -127,13 +126,13 @@ def passed(moment: Snapshot, at: Standing) -> tuple[int, int] | None:
 
 
 def result_of(moment: Snapshot, at: Standing, preview: RecordedPreview) -> int | None:
-    """Return the event that a model was told the preview with."""
+    """Return the tool result that showed the preview to the model."""
     after = moment.message_after(at.record.id, preview.event_id)
     return after.id if after is not None and after.kind == "tool_result" else None
 
 
 def not_while_planning(moment: Snapshot, at: Standing, why: str) -> None:
-    """Raise CommandError if a planning conversation is open, or ends with the turn that goes on."""
+    """Raise CommandError if a planning conversation is open, or ends with the open turn."""
     if planning(moment, at) is not None:
         raise CommandError(f"a planning conversation is under way, and {why}; agree to the filter or /cancel first")
     if at.fold.leaving is not None:
@@ -141,8 +140,8 @@ def not_while_planning(moment: Snapshot, at: Standing, why: str) -> None:
 
 
 def talk(moment: Snapshot, at: Standing) -> Segments:
-    """Return the planning conversation that is open, or what was visible of the one just closed in the turn that goes
-    on."""
+    """Return the segments of the open planning conversation, or the visible part of the one just closed in the open
+    turn."""
     own = at.record.id
     if (open_one := planning(moment, at)) is not None:
         return (Segment(own, open_one.first, END),)
@@ -154,12 +153,12 @@ def talk(moment: Snapshot, at: Standing) -> Segments:
 
 
 def opening(first: int, mode: str, criteria: str) -> dict[str, Any]:
-    """Return the data of the `command` event that says where a planning conversation begins."""
+    """Return the data of the `command` event that opens a planning conversation."""
     return {"name": mode, "planning": {"first": first, "mode": mode, "criteria": criteria}}
 
 
 def previewed(talk: Planning, criteria: str, ids: Sequence[int], runs: Sequence[int]) -> dict[str, Any]:
-    """Return the data of the `command` event that says what was previewed."""
+    """Return the data of the `command` event that records a preview."""
     preview = {"mode": talk.mode, "criteria": criteria, "ids": list(ids), "runs": list(runs)}
     return {**opening(talk.first, talk.mode, talk.criteria), "name": "preview", "preview": preview}
 

@@ -1,4 +1,4 @@
-"""From where an agent stands to the request that would go out [SPEC 5]: pure, and without any provider's SDK."""
+"""Assemble the request that would go out [SPEC 5]: pure, and without any provider's SDK."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -38,21 +38,20 @@ def prepare(
     output: int = PLAIN.output,
     upto: int = 0,
 ) -> Request:
-    """Return the request to `model` of `provider` for the context of `at`, with its manifest. Reads, and writes
-    nothing.
+    """Return the request to `model` of `provider` for the context of `at`, with its manifest. Writes nothing.
 
     `only` restricts the messages to these segments and leaves out state, scratchpad, pins and budget, for planning
     [SPEC 4.2]. `instruction` is a last user message that the log does not hold. `limit` is the tokens that the model
-    takes: where the budget's window would pass it because the newest turn grew, older turns go [SPEC 5.3]. Guidelines
-    are sent with `tools` only. `output` is the most tokens of an answer, where that has to be said. With `purpose`
-    COMPACTION it is asked for a summary of what stands in front of the turn that event `upto` opened, 0 for all. Raises
+    takes: where the budget's window would exceed it because the newest turn grew, older turns go [SPEC 5.3]. Guidelines
+    are sent with `tools` only. `output` is the maximum tokens of an answer, where the provider requires it. With
+    purpose COMPACTION it asks for a summary of everything before the turn that event `upto` opened, 0 for all. Raises
     CommandError for an unknown provider, StoreError.
     """
     name = "gemini" if provider == "google" else provider
     wire = wire_of(name, at.given.dialects)
     at = read_by(moment, at, read_as(wire.reads))
     unique = on_the_wire(tools)
-    # The built-in model reads calls in Foldmark's own form, whoever's they were.
+    # The built-in model reads calls in Foldmark's own form, whichever dialect they have.
     config = msgspec.structs.replace(config, isolation=False) if name == "offline" else config
     target = Target(name, wire, model, tuple(unique.values()), thinking.options(wire, model, config, output, purpose))
     answers = purpose in (ANSWER, COMPACTION)
@@ -67,11 +66,11 @@ def prepare(
         prompt, edge = windowing.planning(only) if only is not None else windowing.windowed(limit)
     prompt = prompts.before(prompt, upto) if purpose == COMPACTION else prompt
     body, data, size = windowing.encoded(prompt)
-    # A question of Foldmark's own is asked once: nothing reads again what it writes.
+    # A question of Foldmark's own is asked once: no later request would read a cache that it writes.
     ttl = target.options.cache_ttl
     if answers:
         ttl = kept_for(moment, at, config, name, wire, made.units[0].events[0] if made.units.reach(1) else None)
-    if ttl != target.options.cache_ttl:  # only now: how long it is kept must not move what is sent
+    if ttl != target.options.cache_ttl:  # last: the lifetime must not change what is sent
         body = wire.encode(model, prompt, target.tools, msgspec.structs.replace(target.options, cache_ttl=ttl))
         data = msgspec.json.encode(body)
     told = made.told if any(part.layer == CHILDREN for part in prompt.parts) else {}
@@ -81,7 +80,7 @@ def prepare(
         dialect=wire.dialect,
         body=body,
         bytes=data,
-        tokens=ruler(name, model, config).tokens(size),  # a newer calibration than that by which it was cut counts
+        tokens=ruler(name, model, config).tokens(size),  # a newer calibration counts than the one that chose the window
         manifest=Manifest(prompt.parts, prompt.left_out, edge, told),
         purpose=purpose,
         size=size,
@@ -93,16 +92,16 @@ def prepare(
 
 
 def without_thinking(request: Request, configured: Mapping[str, str]) -> Request:
-    """Return the same request without the thinking of earlier answers, which the provider has refused; `configured` as
-    for `wire_of`."""
+    """Return the request without the thinking of earlier answers, which the provider has refused; `configured` as for
+    `wire_of`."""
     body = wire_of(request.provider, configured).without_thinking(request.body)
     data = msgspec.json.encode(body)
     return msgspec.structs.replace(request, body=body, bytes=data, thinking=frozenset(), thoughtless=True)
 
 
 def kept_for(moment: Snapshot, at: Standing, config: Config, name: str, wire: Wire, opener: Event | None) -> str:
-    """Return how long a request is to be kept; `opener` is the first message of its newest turn, if there is one.
-    Anthropic alone can be told; other servers that speak its dialect may refuse to be, and are told only what a person
+    """Return the cache lifetime of a request; `opener` is the first message of its newest turn, if there is one. Only
+    Anthropic's own API gets a computed one; other servers of its dialect may refuse it, and get only what a person
     set."""
     if wire.dialect != "anthropic" or config.cache_ttl != "auto":
         return "1h" if wire.dialect == "anthropic" and config.cache_ttl == "1h" else "5m"
@@ -112,7 +111,7 @@ def kept_for(moment: Snapshot, at: Standing, config: Config, name: str, wire: Wi
 
 
 def on_the_wire(tools: Iterable[ToolSpec]) -> dict[str, ToolSpec]:
-    """Return tools by the name that they have on the wire; of two with the same, the first."""
+    """Return tools by their names on the wire; of two with the same name, the first."""
     unique: dict[str, ToolSpec] = {}
     for tool in tools:
         unique.setdefault(tool_name(tool.name), tool)

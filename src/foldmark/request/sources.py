@@ -1,4 +1,4 @@
-"""What the request of an agent can be made of: its turns, its pinned turns and the layers in front of them [SPEC 5]."""
+"""The material of an agent's request: its turns, its pinned turns and the layers in front of them [SPEC 5]."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -21,16 +21,15 @@ from foldmark.request.window_summary import in_force
 
 
 class Pinned(NamedTuple):
-    """A pinned turn and what of it is visible."""
+    """A pinned turn and its visible messages."""
 
     turn: int
     events: tuple[Event, ...]
 
 
 class Sources:
-    """Reads what is asked for from where an agent stands, and no more; `tools` are the names of those offered. Of its
-    children nothing is told unless `answers`: unless the conversation is to go on. What was `read` already of what is
-    visible, for another place, is not read again."""
+    """Reads, on demand, from where an agent stands; `tools` are the names of those offered. Children are reported only
+    if `answers`: if the conversation goes on. Visible messages already in `read` are not read again."""
 
     def __init__(
         self,
@@ -49,7 +48,7 @@ class Sources:
 
     @once
     def units(self) -> Units:
-        """Return the visible turns, read as far as somebody asks."""
+        """Return the visible turns, read as needed."""
         return Units(event for event in self._read.messages(self._at.newest) if event.kind != "system")
 
     def inside(self, segments: Segments) -> list[Event]:
@@ -58,8 +57,7 @@ class Sources:
 
     @once
     def preview(self) -> int | None:
-        """Return the result that holds the preview of the planning conversation that is open; it is sent whole [SPEC
-        4.2]."""
+        """Return the result that holds the preview of the open planning conversation; it is sent whole [SPEC 4.2]."""
         open_one = planning(self._moment, self._at)
         return (
             None
@@ -69,7 +67,7 @@ class Sources:
 
     @property
     def evicted(self) -> Mapping[int, int]:
-        """The tool results of which a placeholder is sent, each with the operation that evicted it."""
+        """The tool results that are sent as placeholders, each with the operation that evicted it."""
         return self._at.fold.evicted
 
     @once
@@ -77,7 +75,7 @@ class Sources:
         """Return the pinned turns that are visible, in the order of the log."""
         pinned = sorted(set(self._at.fold.pins))
         turns = [messages for messages in self._moment.turns(pinned).values() if messages] if pinned else []
-        # Read together: each by itself would look through all segments.
+        # Read together: one by one, each would search all segments.
         spans = tuple(Segment(messages[0].agent_id, messages[0].id, messages[-1].id) for messages in turns)
         shown: dict[int | None, list[Event]] = {turn: [] for turn in pinned}
         for event in self.inside(spans) if spans else ():
@@ -92,8 +90,8 @@ class Sources:
 
     @property
     def settled(self) -> int:
-        """The event as of which the window is measured: now where older requests count, else that which opened the
-        newest turn, or its newest summary."""
+        """The event as of which the window is measured: now where older requests count, else the opener of the newest
+        turn, or its newest summary."""
         return self._at.newest if self._config.steady else self.units[0].settled
 
     @once
@@ -113,8 +111,8 @@ class Sources:
     def news(
         self, picks: Picked, state: Event | None, scratchpad: Event | None, known: Collection[int | None]
     ) -> list[Layer]:
-        """What is put in front of a message that opened a turn, as far as it is new: a state, a scratchpad, and the
-        memos that the message picks, but for those whose ids are `known`."""
+        """Return the new layers in front of a message that opened a turn: a state, a scratchpad, and the memos that the
+        message picks, except those whose ids are `known`."""
         memos = picks.layers(known)
         found = prompts.layers(
             self._config, (), guidelines=None, state=state, scratchpad=scratchpad, memos=memos, later=True
@@ -123,12 +121,12 @@ class Sources:
 
     @property
     def stable(self) -> list[Layer]:
-        """Those of `then` that stay the same for long, and perhaps others: where `then` is now, memos need no look."""
+        """The stable layers of `then`, and perhaps others: where `then` is now, memos need no look-up."""
         return self.without_anchors if self._config.steady else self.then
 
     @property
     def without_anchors(self) -> list[Layer]:
-        """The layers that stay the same for long."""
+        """The stable layers."""
         return self._layers(self._at, anchors=False)
 
     def summary(self, before: int, recorded: int | None = None, since: int = 0) -> Layer | None:
@@ -143,11 +141,11 @@ class Sources:
 
     @property
     def count(self) -> int:
-        """How many messages are visible, `system` messages not among them."""
+        """The number of visible messages, without `system` messages."""
         return self._at.size.messages - len(of_kind(self._moment, self._at, "system", self.visible))
 
     def before(self, event_id: int) -> int:
-        """Return how many visible messages stand in front of an event, `system` messages not among them."""
+        """Return the number of visible messages in front of an event, without `system` messages."""
         earlier = until(self.visible, event_id - 1)
         return self._moment.size(earlier).messages - len(of_kind(self._moment, self._at, "system", earlier))
 
@@ -166,12 +164,12 @@ class Sources:
 
     @once
     def family(self) -> Family:
-        """Return the children and the mail that the model is told of."""
+        """Return the children and the mail that the model is told about."""
         return family_of(self._moment, self._at) if self._answers else Family()
 
     @property
     def told(self) -> dict[int, Family]:
-        """`family` by the message in front of which it is told; 0 is the default place (`Manifest.told`)."""
+        """Families by the message in front of which each is reported; 0 is the default place (`Manifest.told`)."""
         return {0: self.family}
 
     @once
@@ -179,14 +177,14 @@ class Sources:
         return children_layer(self.family, self.text([self.family]), self._tools, self._config)
 
     def text(self, families: Iterable[Family]) -> Callable[[int], str]:
-        """Return the texts of the events that families quote."""
+        """Return a function that returns the texts of the events that families quote."""
         ids = sorted({child.goal for family in families for child in family.children if child.goal})
         found = {event.id: event.content for event in self._moment.events(ids)}
         return lambda event_id: found.get(event_id, "")
 
     @once
     def _memos(self) -> list[Layer]:
-        if not self._has_memos or not self.units.reach(1):  # the turn is not read where there is nothing to pick
+        if not self._has_memos or not self.units.reach(1):  # without memos the turn need not be read
             return []
         (picks,) = picked(self._moment, [self.units[0]], self._config.memos_injected)
         return picks.layers()
@@ -195,16 +193,15 @@ class Sources:
     def _has_memos(self) -> bool:
         return bool(self._config.memos_injected and "memos" in self._at.beside)
 
-    # What the turns weigh, as of when the newest one was opened
+    # The weights of the turns, as of when the newest one was opened
 
     @once
     def weight(self) -> int:
-        """Return the bytes that all visible turns weigh together."""
+        """Return the weight in bytes of all visible turns."""
         return self._read.weight(self.settled)
 
     def weight_before(self, count: int) -> int:
-        """Return the bytes that the turns in front of the newest `count` units weigh; so many must have been
-        reached."""
+        """Return the weight in bytes of the turns in front of the newest `count` units, which must have been read."""
         while len(self._before) < count:
             left, oldest = self._before[-1] if self._before else self.weight, self.units[len(self._before)].events[0].id
             while self._heavy and self._heavy[0] >= oldest:
@@ -225,8 +222,7 @@ class Sources:
 def children_layer(
     family: Family, content: Callable[[int], str], tools: Collection[str], config: Config
 ) -> list[Layer]:
-    """Return the layer that tells of a family, as far as there is something to tell; `content` is the text of an
-    event."""
+    """Return the layer about a family, if there is anything to report; `content` returns the text of an event."""
     reads = "slash" in tools and (config.model_commands == "all" or "check-mail" in config.model_commands.split(", "))
     line = told(family, content, reads_mail=reads)
     return [Layer(prompts.CHILDREN, prompts.CHILDREN, line)] if line else []

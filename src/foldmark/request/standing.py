@@ -1,4 +1,4 @@
-"""Where an agent stands when something is asked of it."""
+"""Where an agent stands when a request or an operation is made."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -15,15 +15,15 @@ from foldmark.settings.given import Settings
 from foldmark.settings.machine import machine
 
 AGREED_AT = "tool_approval_at"
-"""Beside the setting `tool_approval`: the machine where a person set it."""
+"""Key beside the setting `tool_approval`: the machine on which a person set it."""
 
 
 class Standing(Struct, frozen=True):
-    """Where an agent stands when it is asked, a plain value: its row, its fold, what it was born with, how much is
-    visible, what was given from outside, and the newest event of each of `ANCHORS` that it recorded.
+    """Where an agent stands, a plain value: its row, its fold, what it was born with, how much is visible, the defaults
+    given from outside, and the newest event of each of `ANCHORS` that it recorded.
 
-    `handed_down` is the data of the fork that it was born with: settings, and perhaps a scratchpad. `beside` says which
-    of `BESIDE` there ever were.
+    `handed_down` is the data of the fork that it was born with: settings, and perhaps a scratchpad. `beside` lists
+    which of `BESIDE` ever existed.
     """
 
     record: AgentRecord
@@ -37,23 +37,23 @@ class Standing(Struct, frozen=True):
 
     @property
     def lineage(self) -> Segments:
-        """Everything that is this agent's or was handed down to it, visible or not; no child's and no later event of a
+        """All events of this agent and those handed down to it, visible or not; no child's and no later event of a
         parent [SPEC 3, L6]."""
         return self.origin.segments
 
     @property
     def visible(self) -> Segments:
-        """The segments as of now, without what is to come."""
+        """The segments as of now, without future events."""
         return until(self.fold.segments, self.newest)
 
     @property
     def newest(self) -> int:
-        """The id of the newest event there is for this agent."""
+        """The id of the newest event of this agent."""
         return self.record.newest
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What was set for this agent, key -> value: the newest `config` event holds all, or a fork handed it down."""
+        """The settings of this agent, key -> value: the newest `config` event holds all, or a fork handed them down."""
         event = self.anchors.get("config")
         if event is None:
             return self.inherited
@@ -62,8 +62,8 @@ class Standing(Struct, frozen=True):
 
     @property
     def counting(self) -> dict[str, Any]:
-        """Those of its settings that count here. What tools may do without asking counts only where a person agreed to
-        it: the log may be somebody else's."""
+        """The settings that apply on this machine. What tools may do without asking applies only where a person agreed
+        to it: the log may be somebody else's."""
         own = dict(self.settings)
         if "tool_approval" in own and own.get(AGREED_AT) != machine():
             del own["tool_approval"]
@@ -71,18 +71,18 @@ class Standing(Struct, frozen=True):
 
     @property
     def inherited(self) -> dict[str, Any]:
-        """What was set for its parent when this agent was forked; nothing of it came from outside."""
+        """The settings of its parent when this agent was forked; none of them came from outside."""
         settings = self.handed_down.get("settings")
         return dict(settings) if isinstance(settings, dict) else {}
 
     @property
     def config(self) -> Config:
-        """The settings, and what was given from outside and is built in for all that was not set [SPEC 10]."""
+        """The settings, with defaults from outside and built-in ones for everything that is not set [SPEC 10]."""
         return self.given.config(self.counting)
 
     @property
     def scratchpad(self) -> str | None:
-        """The agent's newest scratchpad, or what a full fork handed down."""
+        """The agent's newest scratchpad, or the one that a full fork handed down."""
         event = self.anchors.get("scratchpad")
         if event:
             return event.content
@@ -91,14 +91,14 @@ class Standing(Struct, frozen=True):
 
 
 class Birth(NamedTuple):
-    """What an agent was born with, which never changes: its fold, and the data of its fork."""
+    """The birth of an agent, which never changes: its fold, and the data of its fork."""
 
     fold: Fold
     handed_down: Mapping[str, Any]
 
 
 def birth_of(moment: Snapshot, agent_id: str, fork_event_id: int) -> Birth:
-    """What an agent was born with; its cost follows how deep in the tree it is."""
+    """Return the birth of an agent. Its cost grows with the agent's depth in the tree."""
     event = next(iter(moment.events([fork_event_id])), None) if fork_event_id else None
     born = operation_of(event) if event is not None else None
     if event is None or not isinstance(born, Fork):
@@ -121,13 +121,13 @@ def state_in(moment: Snapshot, at: Standing, segments: Segments) -> Event | None
 
 
 def latest(moment: Snapshot, at: Standing, kind: str, within: Segments) -> Event | None:
-    """Return the newest event of a kind inside segments; of summaries one with a state. It is looked up only where the
+    """Return the newest event of a kind inside segments; of summaries one with a state. The store is asked only if the
     anchors do not tell."""
     if _knows_none(at, kind, within):
         return None
     own = at.anchors.get(kind)
     fits = own is not None and (kind != "summary" or (own.data or {}).get("state") is not None)
-    if own is not None and fits and contains(within, own.agent_id, own.id):  # what was inherited is older
+    if own is not None and fits and contains(within, own.agent_id, own.id):  # inherited ones are older
         return own
     return moment.newest(kind, within)
 
@@ -151,7 +151,7 @@ def as_of(moment: Snapshot, at: Standing, event_id: int, since: Since | None = N
 
 
 def _knows_none(at: Standing, kind: str, segments: Segments) -> bool:
-    """Return True if it is known without a look that no event of this kind is inside these segments."""
+    """Return True if it is certain, without a read, that no event of this kind is inside these segments."""
     if kind not in ANCHORS or any(each.agent != at.record.id for each in segments):
         return False
     own = at.anchors.get(kind)

@@ -1,6 +1,6 @@
-"""Requests that only grow: which boundary a request stands on, and the prompt that follows [SPEC 5.7].
+"""Requests that only grow: the boundary of a request, and the prompt that follows from it [SPEC 5.7].
 
-All of it follows from the log: nothing is written down when a request is made.
+Everything is computed from the log: making a request writes nothing.
 """
 
 from bisect import bisect_left
@@ -37,13 +37,13 @@ Room = Callable[[int], float]
 
 
 SHAPING = ("config", "summary", "system")
-"""Those of `ANCHORS` that `boundary` looks at."""
+"""The `ANCHORS` that `boundary` looks at."""
 
 
 def boundary(moment: Snapshot, at: Standing, since: Since) -> int:
     """Return the newest boundary that the log names: the event behind which `since` begins, or an operation, a setting
-    or a `system` message in it. A mark and a fork change nothing that is sent. An operation that is only thought of
-    counts as the last."""
+    or a `system` message in it. A mark and a fork change nothing that is sent. A hypothetical operation counts as the
+    last."""
     if at.fold.at > at.newest:
         return at.newest
     there = [event for event in since.events if event.id <= at.newest]
@@ -58,8 +58,8 @@ def boundary(moment: Snapshot, at: Standing, since: Since) -> int:
 
 
 class Swap(NamedTuple):
-    """A summary that the provider was asked for, and where the agent would stand without it: what it stands for was
-    sent, and the turns that stay, from event `kept` on, stay as they were sent behind that."""
+    """A native summary as a boundary, and where the agent would stand without it: its source was sent, and the turns
+    that stay, from event `kept` on, stay as they were sent after it."""
 
     summary: Event
     kept: int
@@ -71,7 +71,7 @@ def swapped(moment: Snapshot, at: Standing, newest: int, reads: str) -> Swap | N
     if at.fold.at > at.newest or "summary" not in at.anchors:  # the agent recorded none
         return None
     event = moment.event(newest)
-    # Of other operations nothing is asked, so that one whose data is damaged is no obstacle.
+    # The data of other operations is not read, so that a damaged one does no harm.
     pin = operation_of(event) if event is not None and event.kind == "pin" else None
     if isinstance(pin, Pin) and pin.turn < newest:  # of the summary itself
         event = moment.event(pin.turn)
@@ -93,8 +93,8 @@ def _chosen(settings: object) -> dict[str, object]:
 class SteadyPrompt:
     """Makes the prompt of one context as it has grown since its boundary.
 
-    `instruction` is a last user message that the log does not hold; `tools` are the names of those offered. Of its
-    children the agent is told only if it `answers`.
+    `instruction` is a last user message that the log does not hold; `tools` are the names of those offered. Children
+    are reported only if it `answers`.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class SteadyPrompt:
         return as_of(self._moment, self._at, event_id, self._recorded)
 
     def _behind_boundary(self, kind: str, settled: int, segments: Segments) -> list[int]:
-        """Return the ids of the events of a kind behind an event, inside segments."""
+        """Return the ids of the events of a kind after an event, inside segments."""
         found = [e for e in self._recorded.events if e.kind == kind and settled < e.id <= self._at.newest]
         return [event.id for event in found if contains(segments, event.agent_id, event.id)]
 
@@ -186,14 +186,14 @@ class SteadyPrompt:
     def _behind(
         self, swap: Swap, events: list[Event], later: list[Event], reach: Reach, room: Room | None, limit: int | None
     ) -> tuple[Prompt, Edge]:
-        """Return the prompt of what stayed behind a summary, as it was sent, with what came `later`. Where that would
-        pass what it may hold, the summary is a boundary like any other."""
+        """Return the prompt after a native summary: what stayed, as it was sent, and what came `later`. Where that
+        would exceed its limit, the summary is a boundary like any other."""
         kept = [event for event in events if event.id >= swap.kept]
         reader = self._target.wire.reads
         summary = view([swap.summary], self._target.wire.dialect, self._config, reader=reader)
         whole = self._prompt([*events, *later], reach)
         ids = {event.call_id for event in events if event.id < swap.kept and event.kind == "tool_call"}
-        # The window had passed it, or calls are told apart from some that are gone.
+        # The window had passed it, or calls would be separated from some that are gone.
         full = swap.kept not in whole.turns or any(
             event.call_id in ids for event in (*kept, *later) if event.kind == "tool_call"
         )
@@ -220,12 +220,12 @@ class SteadyPrompt:
         return self.windowing.plain.size(encoded.body, encoded.data, prompt.media)
 
     def _sources(self, at: Standing) -> Sources:
-        # What is told of children stands where it was told first: see `_news`.
+        # Reports about children stand where they were made first: see `_news`.
         read = self._read if self._read.holds(at) else None
         return Sources(self._moment, at, self._config, tools=self._tools, answers=False, read=read)
 
     def _window(self, before: int) -> list[Event]:
-        """Return the messages of the window as it began at the boundary, with so many `before` it."""
+        """Return the messages of the window as it began at the boundary, with `before` messages in front of it."""
         units, count, left = self._then.units, 0, self._then.count - before
         while left > 0 and units.reach(count + 1):
             left -= len(units[count].events)
@@ -233,7 +233,7 @@ class SteadyPrompt:
         return units.newest(count)
 
     def _room(self, limit: int | None) -> Room | None:
-        """Return the bytes that a request may have, as known at an event; None where nothing limits it."""
+        """Return a function from an event to the bytes that a request may have then; None where nothing limits it."""
         budget, own = self._config.sliding_context_tokens, Segment(self._at.record.id, self._then.settled + 1, END)
         if not budget and limit is None:
             return None
@@ -250,7 +250,7 @@ class SteadyPrompt:
         return known
 
     def _ratio(self, config: Config) -> float:
-        """Return the bytes of a token, as calibrated."""
+        """Return the bytes per token, as calibrated."""
         found = ruler(self._target.provider, self._target.model, config)
         return found.ratio if isinstance(found, BytesRuler) else self.windowing.plain.ratio
 
@@ -287,10 +287,10 @@ class SteadyPrompt:
         return prompt._replace(left_out=(*gone, *prompt.left_out))
 
     def _beside(self, events: Sequence[Event], settled: int) -> dict[int, int]:
-        """Return the bytes that weigh of what is put in front of messages since the boundary.
+        """Return the weight in bytes of the layers in front of messages since the boundary.
 
-        What is told of children follows from what was sent, on which no step may hang: for it there is room for as many
-        as there were by then.
+        Reports about children depend on earlier requests, which no step may depend on: space is reserved for the number
+        of children at that time.
         """
         born = [child.fork_event for child in self._forked] if self._answers else []
         news, found = self._news(self._then.now, events, settled, first_of(events)), dict[int, int]()
@@ -304,9 +304,9 @@ class SteadyPrompt:
     def _news(
         self, layers: Sequence[Layer], events: Sequence[Event], settled: int, first: int
     ) -> dict[int, list[Layer]]:
-        """What has changed since the boundary, in front of the message that opened the first turn since the change: a
-        state, a scratchpad, memos that were not picked before, a summary of what stands before the window's `first`
-        message. It is asked for twice, to weigh it and to put it in."""
+        """Return what has changed since the boundary, in front of the message that opened the first turn after the
+        change: a state, a scratchpad, memos that were not picked before, a summary of what stands before the window's
+        `first` message. It is called twice, to weigh the layers and to insert them."""
         openers = _openers(events, settled)
         if not openers:
             return {}
@@ -320,7 +320,7 @@ class SteadyPrompt:
         before, again, newest = settled, 0, list[tuple[int, int, int]]()
         for opener in openers:
             if self._swap is not None and opener.id > self._swap.summary.id and not again:
-                # What stood in front of older turns was summed up with them: it is said once more.
+                # Layers in front of older turns were summed up with these: they are sent once more.
                 states, before, again = of_kind(self._moment, at, "state", at.visible), 0, opener.id
                 notes = of_kind(self._moment, at, "scratchpad", (Segment(at.record.id, 1, at.newest),))
             newest.append((before, _last(states, before, opener.id), _last(notes, before, opener.id)))
@@ -339,7 +339,8 @@ class SteadyPrompt:
         return found
 
     def _children(self, events: Sequence[Event], settled: int) -> dict[int, list[Layer]]:
-        """What was told of children and mail since the boundary, by the message in front of which it stands."""
+        """Return the reports about children and mail since the boundary, by the message in front of which each
+        stands."""
         openers = _openers(events, settled)
         newest = openers[-1].id if openers else 0
         self.told = told_at(self._moment, self._at, settled, newest, self._forked) if self._answers else {}

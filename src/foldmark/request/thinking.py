@@ -1,4 +1,4 @@
-"""A model's thinking in its requests: how it is asked for, and what of it an operation costs [SPEC 5.7]."""
+"""A model's thinking in its requests: the options that ask for it, and what an operation costs of it [SPEC 5.7]."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ from foldmark.tokens.models import model_of, reads
 
 
 def options(wire: Wire, model: str, config: Config, output: int, purpose: str) -> Options:
-    """Return how an answer of at most `output` tokens is asked for, and whether its model binds thinking."""
+    """Return the options of an answer of at most `output` tokens, including whether its model binds thinking."""
     return structs.replace(config.options(output, purpose), binds=_binds(wire, model))
 
 
@@ -28,12 +28,12 @@ def _binds(wire: Wire, model: str) -> bool:
 
 
 def stays(config: Config, options: Options) -> bool:
-    """Return True if thinking is sent when its turn is over, too: while it is valid, where older requests count."""
+    """Return True if thinking is still sent after its turn is over: while it is valid, where older requests count."""
     return config.steady and bool(options.binds)
 
 
 def sent(wire: Wire, model: str, prompt: Prompt, body: Mapping[str, Any]) -> frozenset[str]:
-    """Return the thinking blocks of a request that its model reads, by their marks."""
+    """Return the marks of the thinking blocks in a request that its model reads."""
     found = wire.thinking(prompt, body)
     read = {maker for maker in set(found.values()) if not maker or reads(wire.dialect, model, maker)}
     return frozenset(each for each, maker in found.items() if maker in read)
@@ -44,5 +44,5 @@ def binding(at: Standing) -> bool:
     provider, _, model = at.config.model.partition("/")
     try:
         return _binds(wire_of(provider, at.given.dialects), model)
-    except CommandError:  # a provider that is configured no more
+    except CommandError:  # a provider that is no longer configured
         return False

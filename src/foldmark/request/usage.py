@@ -1,4 +1,4 @@
-"""What answers cost by the provider's own count: recorded beside them, and what estimates learn of it [SPEC 5.4]."""
+"""Usage: what answers cost by the provider's own count, and what estimates learn from it [SPEC 5.4]."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ from foldmark.request.standing import Standing
 
 
 class Counted(Struct, frozen=True):
-    """What one request and its answer weighed: `input` and `output` tokens as the provider counted them [S2]."""
+    """The size of one request and its answer: `input` and `output` tokens as the provider counted them [S2]."""
 
     input: int
     output: int
@@ -28,7 +28,7 @@ class Counted(Struct, frozen=True):
 
 
 def usage_of(data: dict[str, Any] | None) -> Usage | None:
-    """What a usage event's data say that a request cost; None if they do not."""
+    """Return the cost of a request from a usage event's data; None if they hold none."""
     parts = [(data or {}).get(name) for name in ("fresh", "cache_read", "cache_write", "output")]
     if not all(isinstance(part, int) for part in parts):
         return None
@@ -37,13 +37,14 @@ def usage_of(data: dict[str, Any] | None) -> Usage | None:
 
 
 def snapshot_of(data: dict[str, Any] | None) -> Counted | None:
-    """Return the snapshot that a usage event's data stand for; None if they hold none."""
+    """Return the snapshot from a usage event's data; None if they hold none."""
     usage = usage_of(data)
     return None if usage is None else Counted(usage.input, usage.output)
 
 
 def usage_data(provider: str, model: str, usage: Usage, stopped: Stopped | None) -> dict[str, Any]:
-    """What a usage event holds of what a provider said that an answer cost, and what it altered of the request."""
+    """Return the data of a usage event: the reported cost of an answer, and what the provider altered in the
+    request."""
     return {
         "provider": provider,
         "model": model,
@@ -57,7 +58,8 @@ def usage_data(provider: str, model: str, usage: Usage, stopped: Stopped | None)
 
 
 def left_out(altered: Sequence[dict[str, Any]]) -> str:
-    """Say what a provider left out of a request by itself, as the setting `provider_editing` asks; empty if nothing."""
+    """Describe what a provider left out of a request by itself, as the setting `provider_editing` asks; empty if
+    nothing."""
     counts: dict[str, int] = {}
     for entry in altered:
         for name, number in entry.items():
@@ -68,10 +70,10 @@ def left_out(altered: Sequence[dict[str, Any]]) -> str:
 
 
 def cache_ttl(moment: Snapshot, at: Standing, opener: Event) -> str:
-    """Return how long the provider is to keep the requests of a turn, `5m` or `1h`, by what the agent's own requests
-    before the turn cost and when they were made. `opener` is the turn's first message.
+    """Return the cache lifetime for the requests of a turn, `5m` or `1h`, from the cost and the times of the agent's
+    own earlier requests. `opener` is the turn's first message.
 
-    All requests of a turn get the same. What an imported session cost does not count: its contexts had other sizes.
+    All requests of a turn get the same. Costs of an imported session do not count: its contexts had other sizes.
     """
     uses: list[Use] = []
     for event in reversed(moment.recent("usage", at.record.id, opener.id, RECENT)):
@@ -79,14 +81,14 @@ def cache_ttl(moment: Snapshot, at: Standing, opener: Event) -> str:
         if usage is not None:
             made_at = stored_time(event.created_at).timestamp()
             uses.append(Use(made_at, usage.input, usage.input - usage.cache_read))
-    if uses:  # the pause that the turn itself ended
+    if uses:  # the pause before this turn
         uses.append(Use(stored_time(opener.created_at).timestamp(), uses[-1].tokens, 0))
     return lifetime(uses)
 
 
 class Weighed(Struct, frozen=True):
-    """A message's snapshot: the tokens of the first request that it was part of and of its answer. Not `counted` by the
-    provider is an estimate: the size of the context up to there."""
+    """A message's snapshot: the tokens of the first request that contained it, and of its answer. If not `counted` by
+    the provider, an estimate: the size of the context up to there."""
 
     tokens: int
     counted: bool
@@ -98,8 +100,8 @@ class Weighed(Struct, frozen=True):
 def snapshots(moment: Snapshot, at: Standing, messages: Sequence[Event]) -> dict[int, Weighed]:
     """Return the snapshots of one turn's messages by their ids, the same for all of one interaction [SPEC 5.4, S2].
 
-    An interaction is what went to the model since its answer before, and its next answer with all calls of that. One
-    that was not counted and has left the context has none.
+    An interaction is the input since the model's previous answer, and its next answer with all calls of that. One that
+    was not counted and has left the context has none.
     """
     found: dict[int, Weighed] = {}
     if not messages:

@@ -1,4 +1,4 @@
-"""What is visible where an agent stands, read once for one request [SPEC 5]."""
+"""The visible messages where an agent stands, read once for one request [SPEC 5]."""
 
 from collections.abc import Iterator
 from itertools import takewhile
@@ -13,22 +13,22 @@ from foldmark.request.standing import Standing
 T = TypeVar("T")
 
 AROUND = 24
-"""Tokens that a message takes in a request beside its content, about."""
+"""Approximate tokens of a message in a request beside its content."""
 
 
 class VisibleMessages:
-    """What is visible where an agent stands, read newest first and once for all places that lie before it."""
+    """The visible messages where an agent stands, read newest first and once for all earlier places."""
 
     def __init__(self, moment: Snapshot, at: Standing, config: Config) -> None:
         self._moment, self._at, self._segments = moment, at, at.fold.segments
-        # About as many as the window holds are read at once.
+        # The first read takes about as many messages as the window holds.
         size, budget = at.size, config.sliding_context_tokens
         whole = size.tokens + AROUND * size.messages
         share = min(1.0, budget / whole) if budget and whole else 1.0
         self._expected = 8 if config.context_size else min(8 + int(size.messages * share), 4096)
 
     def holds(self, at: Standing) -> bool:
-        """Return True if all that is visible there is among this."""
+        """Return True if everything visible at another place is among these messages."""
         return at.fold.segments == self._segments and at.newest <= self._at.newest
 
     def messages(self, until: int) -> Iterator[Event]:
@@ -45,7 +45,7 @@ class VisibleMessages:
         return self._weight - sum(weight for _, weight in later)
 
     def since(self, event_id: int) -> list[Event]:
-        """Return the messages behind an event, in the order of the log."""
+        """Return the messages after an event, in the order of the log."""
         return list(takewhile(lambda event: event.id > event_id, self._messages))[::-1]
 
     @once
@@ -62,7 +62,7 @@ class VisibleMessages:
 
 
 class ReadOnce(Generic[T]):
-    """Items that are read once, however often they are gone through."""
+    """Items that are read once, however often they are iterated."""
 
     def __init__(self, items: Iterator[T]) -> None:
         self._read: list[T] = []

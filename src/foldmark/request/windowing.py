@@ -1,4 +1,4 @@
-"""How much of a conversation goes into a request: the window and the pinned turns that fit the budget [SPEC 5.3]."""
+"""Choose what goes into a request: the window and the pinned turns that fit the budget [SPEC 5.3]."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -23,13 +23,13 @@ from foldmark.request.thinking import stays
 from foldmark.tokens.counting import BytesRuler, ruler, uncalibrated
 
 RESERVE = 8192
-"""Tokens that a window which goes in steps leaves for state, scratchpad, memos and the newest message; of a small
-budget a quarter."""
+"""Tokens that a stepped window reserves for state, scratchpad, memos and the newest message; a quarter of a small
+budget."""
 
 
 class Target(NamedTuple):
-    """Whom a request is for: its provider by name and by what it speaks, the model, the tools it may call, and how it
-    is to answer."""
+    """The recipient of a request: its provider by name and by dialect, the model, its tools, and the options of the
+    answer."""
 
     provider: str
     wire: Wire
@@ -49,8 +49,7 @@ class Encoded(NamedTuple):
 class Windowing:
     """Makes prompts of one context for one model, of as many turns as fit.
 
-    `instruction` is a last user message that the log does not hold. `summary` is that of what the window cut, where
-    there is one.
+    `instruction` is a last user message that the log does not hold. `summary` is the window summary, if there is one.
     """
 
     def __init__(
@@ -75,11 +74,11 @@ class Windowing:
         return prompt, self._edge(events, "planning")
 
     def windowed(self, limit: int | None) -> tuple[Prompt, Edge]:
-        """Return the prompt of the window, with the pinned turns in front of it; of fewer turns if it passes `limit`.
+        """Return the prompt of the window, with the pinned turns in front of it; of fewer turns if it exceeds `limit`.
 
-        A summary of what the window cut needs room as well. So the window is chosen without it, then, if one is in
-        force in front of that window, once more with it; where that reaches back into what the summary covers, since
-        pins had to go, it goes without.
+        A window summary needs space as well. So the window is chosen without it, then, if one is in force for that
+        window, once more with it; if that window overlaps with the summary, because pins had to go, the summary is left
+        out.
         """
         prompt, edge = self._windowed(limit)
         if edge.first is None or edge.why is None:
@@ -101,8 +100,8 @@ class Windowing:
         return prompt, self._edge(events, why, *self._numbers(why, count, budget))
 
     def opened(self) -> int:
-        """Return the event that opened the turn at which the window's beginning moved last, by what turns weigh; 0 if
-        it never did [SPEC 5.3]. With a limit of turns it moves with each."""
+        """Return the event that opened the turn at which the window's beginning moved last, by the weights of turns; 0
+        if it never moved [SPEC 5.3]. With a limit of turns it moves with each."""
         units = self._sources.units
         if not units.reach(1):
             return 0
@@ -121,7 +120,7 @@ class Windowing:
 
     def encoded(self, prompt: Prompt, *, bare: bool = False) -> Encoded:
         """Return the request of a prompt, without tools if `bare`."""
-        if self._newest is None or self._newest[0] is not prompt:  # what is measured last is mostly what is sent
+        if self._newest is None or self._newest[0] is not prompt:  # it is often asked again
             to = self._target
             body = to.wire.encode(to.model, prompt, () if bare else to.tools, to.options)
             data = msgspec.json.encode(body)
@@ -149,7 +148,7 @@ class Windowing:
 
     @property
     def _reserved(self) -> int:
-        """System, tools and guidelines, as when the newest turn was opened, and what is kept free."""
+        """The bytes of system, tools and guidelines as when the newest turn was opened, and of the reserve."""
         stable = [layer for layer in self._sources.stable if layer.layer not in prompts.ANCHORS]
         prompt = prompts.assemble(stable, view((), self._target.wire.dialect, self._config))
         return self.plain.tokens(len(self.encoded(prompt).data)) + min(
@@ -166,12 +165,12 @@ class Windowing:
 
     @property
     def plain(self) -> BytesRuler:
-        """The ruler by which turns are weighed: bytes, uncalibrated."""
+        """The ruler that weighs turns: bytes, uncalibrated."""
         # A new calibration, or another way of counting, moves no window that fits.
         return BytesRuler(uncalibrated(self._target.provider, self._target.model))
 
     def _within(self, limit: int, count: int) -> int:
-        """Return the most units, fewer than `count`, whose request stays within `limit`; the newest one in any case."""
+        """Return the largest number of units, below `count`, whose request stays within `limit`; at least 1."""
 
         def fits(number: int) -> bool:
             return number < count and self.tokens(self._final(number)[0]) <= limit
@@ -188,11 +187,11 @@ class Windowing:
 
     @once
     def _kept(self) -> list[Pinned]:
-        """Return the pinned turns for which there is room beside the newest turn; the oldest go first [SPEC 5.3]."""
+        """Return the pinned turns that fit beside the newest turn; the oldest are left out first [SPEC 5.3]."""
         pins = self._sources.pins
         if not self._config.sliding_context_tokens:
             return pins
-        # A request shrinks as pins leave it, so halving finds how many must go; one by one would cost their square.
+        # A request shrinks as pins leave it, so bisection finds how many must go; one by one would be quadratic.
         low, high = 0, len(pins)
         while low < high:
             middle = (low + high) // 2
@@ -200,8 +199,7 @@ class Windowing:
         return pins[low:]
 
     def pinned(self, turns: Iterable[int | None]) -> tuple[list[Event], list[LeftOut]]:
-        """Return the messages of pinned turns that stand in front of the window with these turns, and what had no
-        room."""
+        """Return the messages of pinned turns in front of a window of `turns`, and those that did not fit."""
         here, kept = set(turns), {pin.turn for pin in self._kept}
         gone = [
             LeftOut(event.id, event.turn_id, "pins", f"no room for pinned turn {pin.turn}")
@@ -237,10 +235,10 @@ class Windowing:
         layers = layers if self._summary is None else [*layers, self._summary]
         return prompts.assemble(layers, shown, self._instruction, anchors_last=self._config.steady)
 
-    # As it was when the newest turn was opened: this is what the window is measured by
+    # As it was when the newest turn was opened: the window is measured by this
 
     def _measured(self, count: int) -> int:
-        # Under `steady` that is as it is: of it no newer moment is asked.
+        # Under `steady` the present state is used.
         return self._size(self._final(count)[0] if self._config.steady else self._measure(count, self._kept))
 
     def _measure(self, count: int, pins: Sequence[Pinned]) -> Prompt:
@@ -262,7 +260,7 @@ class Windowing:
 
     @property
     def thoughts(self) -> bool:
-        """True if thinking is sent when its turn is over."""
+        """True if thinking is sent after its turn is over."""
         return stays(self._config, self._target.options)
 
     def _size(self, prompt: Prompt) -> int:
@@ -272,7 +270,7 @@ class Windowing:
         return self.ruler.tokens(size) <= self._config.sliding_context_tokens
 
     def tokens(self, prompt: Prompt) -> int:
-        """Return the tokens of a prompt, estimated."""
+        """Return the estimated tokens of a prompt."""
         return self.ruler.tokens(self._size(prompt))
 
     # The edge
@@ -291,7 +289,7 @@ class Windowing:
         if not events:
             return Edge(None, why, 0, limit=limit, step=step, turn=turn)
         first = first_of(events)
-        # A summary that stands in front of the window may be newer than what is in it.
+        # A summary in front of the window may be newer than the window's messages.
         before = self._sources.before(first) if why == "planning" else self._sources.count - len(events)
         return Edge(first, why, before, limit=limit, step=step, turn=turn)
 
@@ -307,4 +305,4 @@ def _in_front(pins: Iterable[Pinned], here: set[int | None]) -> list[Event]:
 
 
 _IN_FRONT = (Calls("", (Used("c", "n", "{}", "", False, None),)), Said("assistant", "."))
-"""What stands in front of a unit that is measured by itself, so that it adds what it adds to a whole request."""
+"""Stands in front of a unit that is measured by itself, so that the unit adds as much as in a whole request."""
