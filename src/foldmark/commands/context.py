@@ -1,4 +1,4 @@
-"""What changes a context: mark, clear, rewind, fork, undo, drop, restore, summarize, pin [SPEC 3, 4]."""
+"""Commands that change a context: mark, clear, rewind, fork, undo, drop, restore, summarize, pin [SPEC 3, 4]."""
 
 from collections.abc import Callable
 from shlex import quote
@@ -18,10 +18,10 @@ from foldmark.sending.compacting import compacted
 from foldmark.sending.questions import summarized
 
 Decision = Callable[[Snapshot, Standing], Operation]
-"""Makes an operation of where an agent stands."""
+"""Makes an operation from where an agent stands."""
 
 GENERATIONS, AGENTS = 4, 100
-"""How deep models fork, and up to how many living agents of one conversation. A person may fork as often as wanted."""
+"""Limits for models: the depth of forks, and the living agents of one conversation. A person may fork without limit."""
 
 
 def _mark(call: CommandCall) -> Result:
@@ -66,18 +66,18 @@ def _fork(call: CommandCall) -> Result:
     receipt = _recorded(call, lambda moment, at: decide.fork(moment, at, mark, child))
     assert isinstance(receipt.operation, Fork)
     origin = "" if mark is None else f" (from {mark})"
-    waits = not call.agent.log.listeners  # nobody runs agents in this process
+    waits = not call.agent.log.listeners  # no supervisor runs in this process
     until = f"\nIt waits until `foldmark chat {_typed(call.agent)}` or `supervise` is there to run it." if waits else ""
     return result(receipt, f"Forked. Child: {child[:8]}{origin}{until}", child=child, waits=waits)
 
 
 def _typed(agent: Agent) -> str:
-    """Return the name of the agent's conversation as a shell takes it."""
+    """Return the name of the agent's conversation, quoted for the shell."""
     return quote(tree.root(agent).name or agent.id[:8])
 
 
 def _check_room(agent: Agent) -> None:
-    """Models that fork in models that fork would have no end. Raises CommandError."""
+    """Raise CommandError if a model may not fork any more: models that fork in models that fork would have no end."""
     if len(list(tree.ancestors(agent))) >= GENERATIONS:
         raise CommandError(f"agents fork down to generation {GENERATIONS}, which this is; do it yourself")
     with agent.log.store.read() as moment:
@@ -134,7 +134,7 @@ def _summarize(call: CommandCall) -> Result:
 
     if call.flag(PREVIEW):
         return previewed(call, decision, "; the summary itself is not counted")
-    # What comes while the model writes is not what it was shown, and stays.
+    # Messages that arrive while the model writes are not part of its input, and stay.
     with call.agent.reading() as (moment, at):
         decided = decision(moment, at)
     made = compacted(call.agent, decided)
@@ -160,8 +160,8 @@ def _recorded(call: CommandCall, decision: Decision, content: str = "") -> Recei
 
 
 def previewed(call: CommandCall, decision: Decision, remark: str = "") -> Result:
-    """What the operation would do; nothing is recorded."""
-    from foldmark.editing.preview import preview  # 20 ms, and only previews need it
+    """Return a preview of the operation; nothing is recorded."""
+    from foldmark.editing.preview import preview  # takes 20 ms, and only previews need it
 
     found = preview(call.agent, decision, call.actor)
     text = f"Preview: {words(found.outcome.operation)}. Nothing was changed{remark}."
@@ -169,7 +169,7 @@ def previewed(call: CommandCall, decision: Decision, remark: str = "") -> Result
 
 
 def result(receipt: Receipt, text: str, **own: object) -> Result:
-    """Return the answer to an operation: what the receipt says, and what is the operation's own."""
+    """Return the answer to an operation: its receipt, and the operation's own text."""
     return Result(text, receipt.event_id, own, effect=receipt)
 
 

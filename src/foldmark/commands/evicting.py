@@ -1,4 +1,4 @@
-"""`/context evict`: single tool results out of what is sent, by their ids or because they are stale [SPEC 4, 5.7]."""
+"""`/context evict`: evict single tool results, by their ids or because they are stale [SPEC 4, 5.7]."""
 
 from collections.abc import Sequence
 

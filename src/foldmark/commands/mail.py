@@ -1,4 +1,4 @@
-"""Agents among themselves: send, check-mail, kill [S0, SPEC 6]."""
+"""Commands between agents: send, check-mail, kill [S0, SPEC 6]."""
 
 from foldmark.commands.registry import ANYBODY, Command, CommandCall
 from foldmark.core.errors import CommandError
@@ -45,7 +45,7 @@ def _kill(call: CommandCall) -> Result:
 
 
 def _other(call: CommandCall) -> Agent:
-    """Return the agent that UUID begins. Raises CommandError saying which there are in this conversation."""
+    """Return the agent whose uuid begins with UUID. Raises CommandError that lists those in this conversation."""
     try:
         return call.agent.log.find(call.arguments["UUID"])
     except CommandError as error:

@@ -1,4 +1,4 @@
-"""`/memo`: what is to be known in every conversation, as the person sees and edits it [SPEC 4, 7; S2]."""
+"""`/memo`: knowledge across conversations, as the person sees and edits it [SPEC 4, 7; S2]."""
 
 import re
 from itertools import takewhile
@@ -17,10 +17,10 @@ from foldmark.log.memos import known, save
 from foldmark.operations.redaction import TRACES_MAY_STAY
 
 LISTED = 20
-"""Memos that are listed if no number is given, and the most that a search shows."""
+"""Number of memos that are listed by default, and the maximum of a search."""
 
 _TAG = re.compile(r"#[^\W\d_]\S*")
-"""A tag as a person types it; `#123` is the number of something, and belongs to the text."""
+"""A tag as a person types it; `#123` is a number and belongs to the text."""
 
 
 def _list(call: CommandCall) -> Result:
@@ -40,7 +40,7 @@ def _add(call: CommandCall) -> Result:
 
 
 def tagged(text: str) -> tuple[str, list[str]]:
-    """Return a memo's text without the `#tag` words at its beginning and its end, and those."""
+    """Split a memo's text from the `#tag` words at its beginning and its end."""
     words = text.split()
     before = list(takewhile(_TAG.fullmatch, words))
     after = list(takewhile(_TAG.fullmatch, reversed(words[len(before) :])))
@@ -59,7 +59,7 @@ def _show(call: CommandCall) -> Result:
 
 
 def _search(call: CommandCall) -> Result:
-    from foldmark.core.keywords import keywords, named  # 10 ms
+    from foldmark.core.keywords import keywords, named  # takes 10 ms
 
     query = call.arguments["WORDS"]
     words = keywords(query) or named(query)

@@ -20,7 +20,7 @@ from foldmark.request.standing import Standing
 from foldmark.request.usage import Weighed, snapshot_of, snapshots
 
 LISTED = 10
-"""Turns that are listed if no number is given."""
+"""Number of turns that are listed by default."""
 
 
 def _list(call: CommandCall) -> Result:
@@ -48,13 +48,13 @@ def _window(agent: Agent) -> int:
     """Return the oldest message of the window; 0 where nothing visible stands before it, or no request can be made."""
     try:
         edge = agent.request().manifest.edge
-    except CommandError:  # a model that the settings do not know any more
+    except CommandError:  # the settings no longer know the model
         return 0
     return edge.first or 0 if edge.before and edge.why != "planning" else 0
 
 
 def _erased(moment: Snapshot, at: Standing, first: int) -> list[dict[str, Any]]:
-    """What is left of the turns from an id on that were erased."""
+    """Return what remains of the erased turns from an id on."""
     gone = moment.tombstones(intersect(at.lineage, [s._replace(first=first, last=at.newest) for s in at.lineage]))
     rows = []
     for turn, messages in groupby(gone, key=lambda message: message.turn_id):
@@ -119,7 +119,7 @@ def _show(call: CommandCall) -> Result:
     with call.agent.reading() as (moment, at):
         messages = _turn(moment, at, turn_id)
         if not messages:
-            erasable(moment, at, turn_id)  # says what is wrong with it
+            erasable(moment, at, turn_id)  # raises for an unknown turn
         weighed = snapshots(moment, at, messages)
     lines = [message_line(each, whole=True, beside=weighed.get(each.id)) for each in messages]
     shown = sum(contains(at.visible, each.agent_id, each.id) for each in messages)

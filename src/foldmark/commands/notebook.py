@@ -30,8 +30,7 @@ def _state(call: CommandCall) -> Result:
 
 
 def _blocks(moment: Snapshot, at: Standing) -> list[Event]:
-    """Return all state blocks of the lineage that were not erased, oldest first; what carries one has it as its
-    content."""
+    """Return all state blocks of the lineage that were not erased, oldest first, with the block as content."""
     lineage = until(at.lineage, at.newest)
     ids = [event_id for kind in ("state", "summary") for event_id in moment.of_kind(kind, lineage)]
     blocks = [

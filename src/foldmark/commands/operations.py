@@ -1,4 +1,4 @@
-"""`/operations` and `/marks`: what was done to the context, how to take it back, where it can go back to [SPEC 4]."""
+"""`/operations` and `/marks`: past operations and how to undo them, and the marks to return to [SPEC 4]."""
 
 from foldmark.commands.registry import Command, CommandCall
 from foldmark.core.errors import CommandError
@@ -8,11 +8,11 @@ from foldmark.log import Result
 from foldmark.operations.history import MarkEntry, OperationEntry, marks, operations, sized
 
 LISTED = 20
-"""Operations that are listed if no number is given."""
+"""Number of operations that are listed by default."""
 
 
 def listed(call: CommandCall) -> Result:
-    """Return the newest operations of the agent, oldest first; how many, the argument N says."""
+    """List the newest operations of the agent, oldest first; argument N is their number."""
     newest = LISTED if call.get("N") is None else call.number("N")
     if not newest:
         raise CommandError(

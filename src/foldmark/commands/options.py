@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from foldmark.core.errors import CommandError
 
 _WORD = re.compile(r'(?:"[^"]*"|\S)+')
-"""A word of a line; what is in quotes is part of one."""
+"""A word of a line; quoted text is part of one."""
 
 
 def take_options(text: str, takes: Mapping[str, bool]) -> tuple[dict[str, str], str]:
-    """Return the options at the beginning and the end of `text`, and what stands between them as it is.
+    """Split the options at the beginning and the end of `text` from the text between them.
 
-    `takes` says of each option whether it takes a value: `--role user`, `--role=user`, `--agent "side project"`. Raises
-    CommandError for one without its value, or given twice.
+    `takes` tells for each option whether it takes a value: `--role user`, `--role=user`, `--agent "side project"`.
+    Raises CommandError for an option without its value, or given twice.
     """
     if not takes:
         return {}, text
@@ -40,7 +40,7 @@ def take_options(text: str, takes: Mapping[str, bool]) -> tuple[dict[str, str], 
 
 
 def _width(word: str, takes: Mapping[str, bool]) -> int:
-    """Return how many words an option has that begins with this one; 0 if none does."""
+    """Return the number of words of the option that begins with this one; 0 if it is no option."""
     name, equals, _ = word.partition("=")
     if name not in takes or (equals and not takes[name]):
         return 0

@@ -1,6 +1,6 @@
 """`/forget`, `/remember`, `/agree` and `/cancel`: the beginning and the end of a planning conversation [SPEC 4.2].
 
-What lies between is the talk itself, and the model's tool `filter_context`.
+Between them are the talk itself, and the model's tool `filter_context`.
 """
 
 from functools import partial

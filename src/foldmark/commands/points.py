@@ -17,11 +17,11 @@ from foldmark.request.standing import Standing
 from foldmark.request.usage import left_out
 
 MOST_TURNS = 50
-"""Turns of a difference that are shown one by one; `--json` has all ids."""
+"""Maximum number of turns of a difference that are shown; `--json` has all ids."""
 
 
 NEWEST_TURNS = 200
-"""Turns of a past context that are shown, the newest."""
+"""Number of newest turns of a past context that are shown."""
 
 
 def _explain(call: CommandCall) -> Result:
@@ -52,7 +52,7 @@ def _explain(call: CommandCall) -> Result:
 
 
 def _edited(moment: Snapshot, at: Standing) -> str:
-    """What the provider left out of its newest request by itself. It does not say which results that were."""
+    """Describe what the provider left out of its newest request by itself. It does not say which results those were."""
     event = moment.newest("usage", (Segment(at.record.id, 1, at.newest),))
     altered = (event.data or {}).get("altered") if event is not None else None
     known = [entry for entry in altered if isinstance(entry, dict)] if isinstance(altered, list) else []
@@ -64,7 +64,7 @@ def _operation(event: Event) -> dict[str, Any]:
 
 
 def _did(done: OperationEntry) -> str:
-    """What an operation did, and whether it counts."""
+    """Describe what an operation did, and whether it counts."""
     event = done.event
     took = f": {done.took}" if done.took else ""
     reason = f" Reason: {one_line(event.reason)}." if event.reason else ""
@@ -97,7 +97,7 @@ def _at(call: CommandCall) -> Result:
     event_id = call.number("ID")
     context = call.agent.at(event_id)
     name = call.agent.name or call.agent.id
-    # A context may be of a million messages: what is shown of it follows a person's eyes, and its size says the rest.
+    # A context may have a million messages: the newest are shown, and its size stands for the rest.
     turns = newest_turns(reversed(context.messages), NEWEST_TURNS)
     older = context.size.messages - sum(len(turn.messages) for turn in turns)
     data = {**context_json(call.agent.id, context, turns), "older_messages": older}

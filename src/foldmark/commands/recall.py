@@ -1,4 +1,4 @@
-"""`/recall`: whatever was said, by its words, forgotten or not; the context does not change [SPEC 4, 7; S1]."""
+"""`/recall`: search everything by words, forgotten messages included; the context does not change [SPEC 4, 7; S1]."""
 
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
@@ -18,11 +18,11 @@ from foldmark.log import Agent, Log, Result
 from foldmark.searching.with_archive import RecallResults, search_with_archive
 
 HITS = 20
-"""What is found if no number is given, the best of all; twice as many take twice as long."""
+"""Default number of results; twice as many take twice as long."""
 
 
 def recall(call: CommandCall) -> Result:
-    """Answer with the runs, memos and sessions in which the words of the query stand, that with the best hit first."""
+    """List the runs, memos and sessions that match the query, the one with the best hit first."""
     query, limit = call.arguments["QUERY"], call.number("--limit") if call.flag("--limit") else HITS
     if call.flag("--visible") and call.flag("--forgotten"):
         raise CommandError("--visible and --forgotten rule each other out; without either both are found")
@@ -36,7 +36,7 @@ def recall(call: CommandCall) -> Result:
 
 
 def entries_of(agent: Agent, found: Sequence[SearchResult]) -> list[RecallEntry]:
-    """What was found as it is listed, in the order of the ranking: where several belong together, the best counts."""
+    """Return the results as entries, in the order of the ranking: where several belong together, the best counts."""
     ranks = {each.event_id: rank for rank, each in enumerate(found)}
     runs = runs_of(agent, found)
     entries: list[tuple[int, RecallEntry]] = [(min(ranks[hit.event_id] for hit in run.hits), run) for run in runs]
@@ -53,7 +53,7 @@ def entries_of(agent: Agent, found: Sequence[SearchResult]) -> list[RecallEntry]
 def lines_of(
     query: str, wanted: Filters, recalled: RecallResults, entries: Sequence[RecallEntry], limit: int, wording: Wording
 ) -> Iterable[HighlightedLine]:
-    """Return all that is said about what was found."""
+    """Return the answer as lines."""
     yield HighlightedLine(opening(query, describe_filters(wanted), entries))
     for entry in entries:
         yield from listed(entry, wording)
@@ -67,7 +67,7 @@ def lines_of(
 
 def _session(log: Log, hits: Sequence[SearchResult]) -> SessionHits:
     best = hits[0]
-    # The name of its session says which file is meant where it is the file's own, and no conversation's.
+    # The name of its session identifies the file where it is the file's own, and no conversation's.
     own = Path(best.file or "").stem
     alone = (own == best.id or own.endswith(f"-{best.id}")) and not log.exists(best.id)
     place = f"{best.id if alone else best.file}:{best.line}"
@@ -75,7 +75,7 @@ def _session(log: Log, hits: Sequence[SearchResult]) -> SessionHits:
 
 
 def _data(query: str, recalled: RecallResults, entries: Sequence[RecallEntry]) -> dict[str, Any]:
-    """Return all of it as JSON; `rank` is the place in the one ranking."""
+    """Return the answer as JSON; `rank` is the place in the one ranking."""
     rows: dict[str, list[dict[str, Any]]] = {"runs": [], "memos": [], "sessions": []}
     for rank, entry in enumerate(entries, 1):
         kind = "runs" if isinstance(entry, Run) else "memos" if isinstance(entry, SearchResult) else "sessions"

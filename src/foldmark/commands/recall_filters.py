@@ -1,4 +1,4 @@
-"""What a recall is narrowed to, as a person or a model says it [SPEC 7]."""
+"""Filters of a search, as a person or a model gives them [SPEC 7]."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -18,11 +18,11 @@ OPTIONS = (
     ("--visible", "What is in the context of the agent that wrote it."),
     ("--forgotten", "What is not."),
 )
-"""Those of `/recall`, each with what it does."""
+"""The options of `/recall`, each with its help."""
 
 
 def filters(given: Mapping[str, str | None], visible: bool | None = None) -> Filters:
-    """Return filters out of texts by name, as in `Filters`; an empty text filters nothing. Raises CommandError."""
+    """Return filters from texts by name, as in `Filters`; an empty text filters nothing. Raises CommandError."""
     said = {name: well_formed(text) for name, text in given.items() if text}
     if "role" in said and said["role"] not in SPEAKERS:
         raise CommandError(f"role is one of {', '.join(SPEAKERS)}, not '{said['role'][:40]}'")

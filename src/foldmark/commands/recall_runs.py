@@ -1,4 +1,4 @@
-"""Runs of neighbouring turns in which something was found [SPEC 7; S1]."""
+"""Runs of neighbouring turns with search results [SPEC 7; S1]."""
 
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
@@ -13,17 +13,17 @@ from foldmark.core.wording import title
 from foldmark.log import Agent
 
 GAP = 2
-"""Turns without a hit that may lie between two turns of one run."""
+"""Maximum number of turns without a hit between two turns of one run."""
 
 
 class Run(Struct, frozen=True):
-    """Neighbouring turns of one agent in which something was found.
+    """Neighbouring turns of one agent with search results.
 
-    `first` and `last` are the ids of its outermost matching turns, `turns` those of all matching ones; what stands
-    outside of turns is a run by itself, and then they are ids of events. `messages` counts everything from the first
-    turn to the end of the last. `where` is seen from the agent that asks: "context" if all hits are in its context,
-    "partly" if some are, "forgotten" if they are in its past only, "elsewhere" if another agent said it; `visible` is
-    the first of these. `date` is UTC, that of the oldest hit; `hits` are the best first.
+    `first` and `last` are the ids of its outermost matching turns, `turns` those of all matching ones; a message
+    outside of turns is a run by itself, with ids of events. `messages` counts everything from the first turn to the end
+    of the last. `where` is relative to the agent that asks: "context" if all hits are in its context, "partly" if some
+    are, "forgotten" if they are in its past only, "elsewhere" if another agent wrote them; `visible` is True for the
+    first of these. `date` is UTC, that of the oldest hit; `hits` are the best first.
     """
 
     agent: str
@@ -40,8 +40,7 @@ class Run(Struct, frozen=True):
 
 
 def runs_of(agent: Agent, found: Iterable[SearchResult]) -> list[Run]:
-    """Return the runs in which the messages of conversations that were found stand, as an agent sees them, that with
-    the best hit first."""
+    """Return the runs of the messages that were found, as an agent sees them, the one with the best hit first."""
     by_id = {each.event_id: each for each in found if each.event_id is not None}
     if not by_id:
         return []
@@ -55,7 +54,7 @@ def runs_of(agent: Agent, found: Iterable[SearchResult]) -> list[Run]:
 
 
 def _hit(place: Surroundings, found: SearchResult) -> Surroundings:
-    """Return the place with what the search knows of its message."""
+    """Return the place with the search's score and snippet."""
     hit = replace(
         place.hit,
         score=found.score,
@@ -67,7 +66,7 @@ def _hit(place: Surroundings, found: SearchResult) -> Surroundings:
 
 
 def grouped(places: Iterable[Surroundings], judge: Judge) -> list[list[Surroundings]]:
-    """What was found by runs of neighbouring turns of one agent, each run in the order of the log. A planning
+    """Group results into runs of neighbouring turns of one agent, each run in the order of the log. A planning
     conversation ends a run."""
     runs: list[list[Surroundings]] = []
     ordered = sorted(
@@ -87,7 +86,7 @@ def grouped(places: Iterable[Surroundings], judge: Judge) -> list[list[Surroundi
 
 
 def _near(place: Surroundings, judge: Judge) -> list[int]:
-    """Return the turns behind a place that may belong to its run."""
+    """Return the turns after a place that may belong to its run."""
     following = (turn for turn, _ in place.behind if place.hit.turn_id is not None and turn != END)
     return list(takewhile(lambda turn: not judge.plans(place.hit.agent_id, turn), following))
 
@@ -121,6 +120,6 @@ def _where(hits: Sequence[Hit], visible: Segments, lineage: Segments) -> str:
 
 
 def _title(places: Sequence[Surroundings]) -> str:
-    """Return the first words of what the person said: where it was found, or else where the run's first turn begins."""
+    """Return the first words of the person's text: of the hit, or else of the run's first turn."""
     asked = next((each for each in places if each.hit.kind == "user"), places[0]).asked
     return title(asked) or title(places[0].hit.snippet)

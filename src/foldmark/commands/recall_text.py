@@ -1,4 +1,4 @@
-"""What a recall found, in words: runs of turns, memos and archived sessions in one ranking [SPEC 7; S1]."""
+"""The answer of a search in words: runs of turns, memos and archived sessions in one ranking [SPEC 7; S1]."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
@@ -11,15 +11,14 @@ from foldmark.core.search import PROGRAMS, SearchResult
 from foldmark.core.wording import MONTHS, count, listing, one_line
 
 TITLE = 60
-"""Characters that are shown of a query."""
+"""Maximum number of characters of a query that are shown."""
 
 ALSO = 8
-"""Further lines of a session that are named."""
+"""Maximum number of further lines of a session that are named."""
 
 
 class SessionHits(Struct, frozen=True):
-    """An archived session in which something was found. `place` is where the best of `hits`, which come first, stands:
-    what reads it on."""
+    """An archived session with search results. `place` names the best of `hits`, which come first, for reading on."""
 
     source: str
     id: str
@@ -30,25 +29,25 @@ class SessionHits(Struct, frozen=True):
 
 
 class HighlightedLine(NamedTuple):
-    """A line, and the places in it that stand out."""
+    """A line, and its highlighted places."""
 
     text: str
     spans: Sequence[tuple[int, int]] = ()
 
 
 class Wording(NamedTuple):
-    """How whoever asked reads on: further lines for a run, and what stands before the place of a session."""
+    """How the reader reads on: further lines for a run, and the words before the place of a session."""
 
     reads_on: str
     more: Callable[[Run], str] | None = None
 
 
 RecallEntry = Run | SearchResult | SessionHits
-"""What is listed; a `SearchResult` is a memo."""
+"""An entry of the list; a `SearchResult` is a memo."""
 
 
 def text_of(lines: Iterable[HighlightedLine]) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """Return lines as one text, and the places in it that stand out."""
+    """Return lines as one text, and the highlighted places in it."""
     text, spans, at = [], [], 0
     for line in lines:
         text.append(line.text)
@@ -58,7 +57,7 @@ def text_of(lines: Iterable[HighlightedLine]) -> tuple[str, tuple[tuple[int, int
 
 
 def opening(query: str, narrowed: str, entries: Sequence[RecallEntry]) -> str:
-    """Return how many of what was found; `narrowed` are the filters in words."""
+    """Return the first line: how much was found; `narrowed` are the filters in words."""
     asked = one_line(" ".join(query.split()))
     asked = f"{asked[: TITLE - 1]}…" if len(asked) > TITLE else asked
     only = f" ({one_line(narrowed)})" if narrowed else ""
@@ -95,7 +94,7 @@ def listed(entry: RecallEntry, wording: Wording) -> list[HighlightedLine]:
 
 
 def _snippet(hit: Hit | SearchResult, before: str = "") -> HighlightedLine:
-    """Return the snippet on a line of its own; what one line cannot show is longer there."""
+    """Return the snippet on a line of its own; it is longer there than beside a title."""
     line, start = hit.snippet, 4 + len(before)
     spans = [(start + len(one_line(line[:begin])), start + len(one_line(line[:end]))) for begin, end in hit.highlights]
     return HighlightedLine(f"    {before}{one_line(line)}", spans)
@@ -115,7 +114,7 @@ def _date(at: str | None) -> str:
     month, _, day = rest.partition("-")
     try:
         return f"{MONTHS[int(month) - 1]} {int(day)}, {year}"
-    except (ValueError, IndexError):  # none, or one that is damaged
+    except (ValueError, IndexError):  # none, or a damaged one
         return "no date"
 
 

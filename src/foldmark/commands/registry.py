@@ -1,8 +1,8 @@
-"""The registry: what commands there are, who may call them, and how a line becomes a call [SPEC 4].
+"""The registry: the commands, who may call them, and how a line becomes a call [SPEC 4].
 
 A command's `usage` defines its arguments: `NAME` is required, `[NAME]` is optional, a last `NAME...` takes the rest of
 the line as it stands; `[--flag]` may stand before or after them. So may its `options`, most of which take a value:
-`--role ROLE`. In quotes both are words like others. What stands behind a `--` is the reason for an operation.
+`--role ROLE`. In quotes both are ordinary words. The text after `--` is the reason for an operation.
 """
 
 import re
@@ -18,13 +18,13 @@ from foldmark.log import Agent, Result
 from foldmark.log.asking import NOBODY, Asking
 
 MOST_DIGITS = 40
-"""More than any id has."""
+"""More digits than any id has."""
 
 ALIASES = {"/messages": "/message", "/session scratchpad": "/scratchpad"}
 """Other beginnings of commands [S2]."""
 
 PREVIEW = "--preview"
-"""The flag that has an operation say what it would do, and do nothing."""
+"""The flag that previews an operation without carrying it out."""
 
 _REASON = re.compile(r"(?:^|\s)--(?:\s+|$)")
 
@@ -40,14 +40,14 @@ WORDS_OF_OTHERS = {
     "history": "message list",
     "settings": "config get",
 }
-"""Words that other programs have for a command, which is suggested in their place."""
+"""Other programs' names of commands, for suggestions."""
 
 HUMAN = frozenset({"human"})
 ANYBODY = frozenset({"human", "model", "system"})
 
 
 class CommandCall(Struct, frozen=True):
-    """One use of a command: by whom, on which agent, with which arguments by name."""
+    """One use of a command: the caller, the agent, and the arguments by name."""
 
     agent: Agent
     arguments: Mapping[str, str]
@@ -65,11 +65,11 @@ class CommandCall(Struct, frozen=True):
 
     @property
     def reason(self) -> str | None:
-        """Why the operation is asked for; None if nothing was said."""
+        """The reason for the operation; None if none was given."""
         return self.get("REASON")
 
     def confirm(self, question: str) -> None:
-        """Go on only if the person agrees to `question` or said `--yes` beforehand. Raises CommandError otherwise."""
+        """Return only if the person agrees to `question` or said `--yes` beforehand. Raises CommandError otherwise."""
         if self.flag("--yes"):
             return
         if self.asking.confirm is None:
@@ -87,13 +87,13 @@ class CommandCall(Struct, frozen=True):
 
 
 class Command(Struct, frozen=True):
-    """An operation as a person or a model calls it: `name` may have two words ("context drop").
+    """A command of a person or a model: `name` may have two words ("context drop").
 
-    One that `interrupts` changes what the running turn stands on: a person's use of it ends that turn first [SPEC 3];
-    not with `--preview`, nor without its argument `lists`, where it then only lists what there is. In the chat a
-    command that is typed while an answer streams waits for its end, unless it only shows something or may run
-    `at_once`, as what is about the answer itself. One with a `reason` takes one behind `--`. `options` are written as
-    in a usage, each with what it does.
+    One that `interrupts` changes the context of the running turn: a person's use of it ends that turn first [SPEC 3];
+    not with `--preview`, nor without its argument `lists`, where it only lists what there is. In the chat, a command
+    typed while an answer streams waits for its end, unless it only shows something or may run `at_once`, because it
+    concerns the answer itself. One with a `reason` takes one after `--`. `options` are written as in a usage, each with
+    its help.
     """
 
     name: str
@@ -144,7 +144,7 @@ class Command(Struct, frozen=True):
 
 
 def number(name: str, text: str) -> int:
-    """Return the id that the argument `name` is. Raises CommandError if it is none."""
+    """Return the argument `name` as an id. Raises CommandError if it is none."""
     if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
         raise CommandError(f"{name} is a number, not '{text[:MOST_DIGITS]}'")
     return int(text)
@@ -171,12 +171,12 @@ class Registry:
         self.commands = {command.name: command for command in commands}
 
     def __call__(self, agent: Agent, line: str, actor: str = "human", asking: Asking = NOBODY) -> Result:
-        """Carry out `line` on `agent`. Raises CommandError; nothing was written then."""
+        """Carry out `line` on `agent`. If it raises CommandError, nothing was written."""
         command, rest = self._parse_for(agent, line, actor)
         return command.run(CommandCall(agent, command.arguments(rest), actor, self, asking))
 
     def _parse_for(self, agent: Agent, line: str, actor: str) -> tuple[Command, str]:
-        """Parse a line of `actor`, which is told of no commands but its own. A person's are too many to list."""
+        """Parse a line of `actor`. A model's errors list its own commands; a person's are too many to list."""
         allowed = [name for name, each in self.commands.items() if actor in each.who]
         if actor == "model" and (narrowed := agent.standing().config.model_commands) != "all":
             allowed = [name for name in allowed if name in narrowed.split(", ")]
@@ -197,8 +197,8 @@ class Registry:
         return found is None or found[0].at_once or (found[0].interrupts and not found[0].changes(found[1]))
 
     def _valid(self, line: str) -> tuple[Command, dict[str, str]] | None:
-        """Return the command of a line that can be carried out, and its arguments; None if it will be refused, which
-        changes nothing."""
+        """Return the command and the arguments of a valid line; None if the line will be refused, which changes
+        nothing."""
         try:
             command, rest = self.parse(line)
             arguments = command.arguments(rest)
@@ -207,8 +207,8 @@ class Registry:
         return command, arguments
 
     def parse(self, line: str, there_is: str | None = None) -> tuple[Command, str]:
-        """Return the command that `line` names, and the rest of the line. Raises CommandError; where there is no such
-        command, that says what `there_is` for whoever asks, or else what may have been meant."""
+        """Return the command that `line` names, and the rest of the line. Raises CommandError; for an unknown command
+        that lists `there_is`, or else suggests a similar one."""
         if not isinstance(line, str):
             raise CommandError(f"a command is a text that begins with '/', not {line!r}")
         line = _spelled_out(line.strip())
@@ -223,8 +223,8 @@ class Registry:
         raise self.unknown(" ".join(words[:2])[1:], there_is)
 
     def unknown(self, typed: str, there_is: str | None = None) -> CommandError:
-        """Return the error for a command that there is not: `typed` is the beginning of the line, without its slash."""
-        from difflib import get_close_matches  # 7 ms to import, and only ever needed here
+        """Return the error for an unknown command: `typed` is the beginning of the line, without its slash."""
+        from difflib import get_close_matches  # takes 7 ms to import
 
         first, _, second = typed.lower().partition(" ")
         if family := [name.partition(" ")[2] for name in self.commands if name.startswith(f"{first} ")]:
@@ -241,7 +241,7 @@ class Registry:
         return CommandError(f"{what}; there is: {there_is}" if there_is is not None else what + hint)
 
     def _beginnings(self) -> Iterable[str]:
-        """What a line may begin with: each command, and the first word of those that have two."""
+        """Return the possible beginnings of a line: each command, and the first word of those that have two."""
         for name in self.commands:
             yield name
             yield name.partition(" ")[0]

@@ -1,4 +1,4 @@
-"""`/context sent`: what went to models, rebuilt from the log [SPEC 5.6]."""
+"""`/context sent`: requests to models, rebuilt from the log [SPEC 5.6]."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from foldmark.log import Agent, Result
 from foldmark.sending.rebuilding import Rebuilt, rebuilt
 
 MOST_LISTED = 20
-"""Requests that are listed."""
+"""Maximum number of requests that are listed."""
 
 VERDICTS = {
     "identical": "Rebuilt byte for byte",

@@ -1,6 +1,6 @@
-"""Moving between conversations and agents: /session, /agents, /switch [SPEC 4].
+"""Commands that move between conversations and agents: /session, /agents, /switch [SPEC 4].
 
-The conversation that one is in can be archived and renamed, but not deleted.
+The present conversation can be archived and renamed, but not deleted.
 """
 
 from typing import Any
@@ -47,7 +47,7 @@ def _conversations(call: CommandCall) -> list[dict[str, Any]]:
                 roots[record.id] = roots[record.parent] if record.parent else record.id
                 families.setdefault(roots[record.id], []).append(each)
         here = roots[call.agent.id]
-        # What is under way in this conversation, no stored row says yet.
+        # No stored row tells what is under way in this conversation.
         sizes = {
             root: log.agent(root).standing().size if root == here or conversation.size is None else conversation.size
             for root, (conversation, *_) in families.items()
@@ -76,7 +76,7 @@ def _new(call: CommandCall) -> Result:
         with log.creating(name) as agent:
             pass
     except StoreError:
-        log.check_new(name)  # somebody else may have made it in this moment
+        log.check_new(name)  # another process may have created it just now
         raise
     return _move(agent, f"New conversation '{name}' ({agent.id[:8]}).")
 
@@ -171,7 +171,7 @@ def _switch(call: CommandCall) -> Result:
 
 
 def _arrival(call: CommandCall, agent: Agent) -> str:
-    """What one finds where one switches to."""
+    """Describe the agent that is switched to."""
     where = tree.label(agent) + (f" ({agent.id[:8]})" if agent.name else "")
     if agent == call.agent:
         return f"You are in {where} already."
@@ -190,7 +190,7 @@ def _move(agent: Agent, text: str) -> Result:
 
 
 def _conversation(call: CommandCall) -> Agent:
-    """Return the conversation that NAME names, or begins the uuid of. Raises CommandError."""
+    """Return the conversation named NAME, or whose uuid begins with it. Raises CommandError."""
     agent = call.agent.log.find(call.arguments["NAME"])
     if agent.parent is not None:
         raise CommandError(

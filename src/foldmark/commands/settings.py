@@ -21,7 +21,7 @@ def _set(call: CommandCall, key: str, value: Any, text: str) -> Result:
     if agent != call.agent:
         agent.context()
         text = f"{text} (for {tree.label(agent)}, which this agent belongs to)"
-    from foldmark.operations.thoughts import changed  # 20 ms, and few settings need it
+    from foldmark.operations.thoughts import changed  # takes 20 ms, and few settings need it
 
     event_id = agent.configure(key, value, actor=call.actor)
     with agent.reading() as (moment, there):
@@ -37,7 +37,7 @@ def _set(call: CommandCall, key: str, value: Any, text: str) -> Result:
 
 
 def _owner(agent: Agent, key: str) -> Agent:
-    """Return whose setting a key is: what tools may do is the whole conversation's."""
+    """Return the agent that owns a setting: `tool_approval` belongs to the whole conversation."""
     return tree.root(agent) if key == "tool_approval" else agent
 
 
@@ -73,7 +73,7 @@ def _source(at: Standing, key: str) -> str:
 
 
 def _typed(value: Any) -> str:
-    """Return a value as `/config set` takes it."""
+    """Return a value in the form that `/config set` takes."""
     return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
 
 
@@ -108,7 +108,8 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _checked(call: CommandCall, key: str, value: str) -> tuple[str, Any, str]:
-    """Return a setting's key, its value and the line that says so. Raises CommandError for what it does not take."""
+    """Return a setting's key, its checked value and the line that reports it. Raises CommandError for an invalid
+    value."""
     if key == "model":
         call.agent.log.check_model(value)
     there: list[str] = []

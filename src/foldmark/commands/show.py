@@ -1,4 +1,4 @@
-"""How contexts, requests and messages are shown: as a person reads them, and as JSON."""
+"""Display of contexts, requests and messages: as text for a person, and as JSON."""
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, groupby, takewhile
@@ -19,7 +19,7 @@ from foldmark.log import Context, Result
 from foldmark.sending.fullness import assumed, fullness, rule
 
 PREVIEW_CHARACTERS, PREVIEW_LINES = 400, 8
-"""How much of a message is shown where it is not shown whole; `--json` has all of it."""
+"""Maximum characters and lines of a message in a preview; `--json` has all of it."""
 
 SHOWN = (
     "id",
@@ -35,12 +35,11 @@ SHOWN = (
     "answers",
     "damaged",
 )
-"""What `--json` has of a message."""
+"""The fields of a message in `--json`."""
 
 
 def _show(call: CommandCall) -> Result:
-    """Return the request that would go out now, whole, since nothing of it may be hidden, and the turns of its
-    window."""
+    """Show the request that would go out now, whole, since none of it may be hidden, and the turns of its window."""
     agent = call.agent
     with agent.log.store.read():
         context, request = agent.context(), agent.request()
@@ -61,7 +60,7 @@ def _show(call: CommandCall) -> Result:
 
 
 def request_json(request: Request) -> dict[str, Any]:
-    """Return all of a request."""
+    """Return a request as JSON, complete."""
     return {
         "provider": request.provider,
         "model": request.model,
@@ -74,12 +73,12 @@ def request_json(request: Request) -> dict[str, Any]:
 
 
 def addressee(request: Request | SentRequest) -> str:
-    """Return whom a request is for, or went to, as a person reads it."""
+    """Return the recipient of a request, for a person."""
     return request.provider if request.model in ("", request.provider) else f"{request.provider}/{request.model}"
 
 
 def request_text(opening: str, context: Context, request: Request) -> str:
-    """Return a request whole, each part with its origin, among the marks of the context that it was made of."""
+    """Return a request as text, each part with its origin, among the marks of its context."""
     edge, lines = request.manifest.edge, [opening]
     marks = sorted(context.marks.items(), key=lambda mark: mark[1])
     if edge.before:
@@ -109,7 +108,7 @@ def request_text(opening: str, context: Context, request: Request) -> str:
 
 def _turns(parts: Sequence[Part], marks: list[tuple[str, int]], context: Context) -> list[str]:
     lines: list[str] = []
-    # A summary that stands in front of older messages stands in front of the marks between it and them.
+    # A summary in front of older messages also precedes the marks between it and them.
     behind = list(accumulate((part.event or END for part in reversed(parts)), min))
     for turn, group in groupby(parts, key=lambda part: part.turn):
         mine = list(group)
@@ -138,8 +137,8 @@ def _rule(text: str) -> str:
 
 
 def context_text(name: str, context: Context, turns: Sequence[Turn], older: int = 0) -> str:
-    """Return a context with the beginning of every message of `turns` and its marks; `older` messages stand in
-    front."""
+    """Return a context as text: the beginning of every message of `turns`, and its marks; `older` messages precede
+    them."""
     amount = f"{count(context.size.messages, 'message')} in {count(len(turns), 'turn')}"
     if older:
         amount = f"{count(context.size.messages, 'message')}, of which the newest {count(len(turns), 'turn')}"
@@ -166,8 +165,8 @@ def context_text(name: str, context: Context, turns: Sequence[Turn], older: int 
 
 
 def message_line(message: Event, *, whole: bool = False, beside: object = None) -> str:
-    """Return a message with its id and kind, and what stands `beside` that; its beginning, or with `whole` all of
-    it."""
+    """Return a line for a message: its id, its kind, what stands `beside` them, and the beginning of its text, or with
+    `whole` all of it."""
     text = _text(message)
     shown = "\n".join(text[:PREVIEW_CHARACTERS].split("\n")[:PREVIEW_LINES])
     if not whole and len(shown) < len(text):
@@ -179,7 +178,7 @@ def message_line(message: Event, *, whole: bool = False, beside: object = None) 
 
 
 def turn_title(messages: Iterable[Event]) -> str:
-    """Return one short line for a turn: how its first message begins."""
+    """Return a title for a turn: the beginning of its first message."""
     return title(next((_text(message) for message in messages), ""))
 
 
@@ -187,7 +186,7 @@ def _text(message: Event) -> str:
     if message.kind == "tool_call":
         return f"{(message.data or {}).get('name')}({message.content})"
     if not message.content and message.data:
-        # Blocks are as a file or a caller wrote them: anything.
+        # Blocks are as a file or a caller wrote them, so anything is possible.
         blocks = message.data.get("blocks")
         kinds = [each.get("type") for each in blocks if isinstance(each, dict)] if isinstance(blocks, list) else []
         return ", ".join(f"[{kind}]" for kind in kinds)
@@ -195,12 +194,12 @@ def _text(message: Event) -> str:
 
 
 def message_json(message: Event) -> dict[str, Any]:
-    """Return all of a message."""
+    """Return a message as JSON."""
     return {name: getattr(message, name) for name in SHOWN}
 
 
 def context_json(agent_id: str, context: Context, turns: Sequence[Turn]) -> dict[str, Any]:
-    """Return all of a context."""
+    """Return a context as JSON."""
     return {
         "agent": agent_id,
         "at": context.at,
@@ -216,7 +215,7 @@ def context_json(agent_id: str, context: Context, turns: Sequence[Turn]) -> dict
 
 
 def _count(call: CommandCall) -> Result:
-    """Return the next request's tokens as its provider counts them [SPEC 5.4]."""
+    """Show the next request's tokens as its provider counts them [SPEC 5.4]."""
     request = call.agent.request()
     exact = call.agent.log.count(request)
     name = call.agent.standing().config.model

@@ -1,4 +1,4 @@
-"""Checks, without writing, that a store can receive a copy: it is empty, or holds only what earlier copies brought."""
+"""Check, without writing, that a store can receive a copy: it is empty, or holds only earlier copies."""
 
 from collections.abc import Collection, Iterable, Mapping
 from itertools import islice
@@ -17,8 +17,8 @@ _AT_ONCE = 500
 
 
 def check(ours: Snapshot, theirs: Snapshot, names: tuple[str, str], wanted: CopyScope) -> dict[str, AgentRecord]:
-    """Raise CommandError unless the other store is empty or has nothing but earlier copies; its agents, uuid ->
-    record. `names` are what the two stores are called."""
+    """Raise CommandError unless the other store is empty or holds only earlier copies; return its agents, uuid ->
+    record. `names` are the names of the two stores."""
     return _Check(ours, theirs, names, wanted).check()
 
 
@@ -48,7 +48,7 @@ class _Check:
         return there
 
     def _differing(self, heads: list[int], gone: Collection[int]) -> Iterable[int]:
-        """Return the newest events of agents there that are others here, but for those that are `gone`."""
+        """Yield the newest events of agents there that differ from those here, except of those that are `gone`."""
         left = iter(heads)
         while some := list(islice(left, _AT_ONCE)):
             here = {event.id: event for event in self._ours.events(some)}
@@ -101,7 +101,7 @@ def _is_behind(record: AgentRecord, ours: AgentRecord) -> bool:
 
 
 def _identity(event: Event) -> tuple[Any, ...]:
-    """What erasing leaves of an event."""
+    """Return the part of an event that erasing leaves."""
     return event.agent_id, event.turn_id, event.kind, event.actor, event.created_at
 
 

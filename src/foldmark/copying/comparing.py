@@ -1,4 +1,4 @@
-"""Two stores side by side: records with the same ids, and hashes of all that each holds."""
+"""Compare two stores: records with the same ids, and hashes of everything that each holds."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import blake2b
@@ -35,12 +35,12 @@ def merged(ours: Iterable[Beside], theirs: Iterable[Beside]) -> Iterator[tuple[B
 
 
 def beside(wanted: CopyScope) -> list[type[Any]]:
-    """Return the kinds of records beside the log that belong to what is copied."""
+    """Return the kinds of records beside the log that belong to the copy."""
     return [CopiedMail, CopiedMemo, CopiedSent, CodingSession] if wanted.whole else [CopiedMail, CopiedSent]
 
 
 class Hashes:
-    """Hashes of what a store holds within a scope: `parts` maps each agent and kind to a hash, `whole` is the hash of
+    """Hashes of a store's contents within a scope: `parts` maps each agent and kind to a hash, `whole` is the hash of
     all parts, `events` counts the events. `told` is called for each event."""
 
     def __init__(self, moment: Snapshot, wanted: CopyScope, told: Callable[[CopiedEvent], object]) -> None:
@@ -77,7 +77,7 @@ class _Hash:
         self._made = blake2b(digest_size=16)
 
     def add(self, value: object) -> None:
-        """Go on with a value."""
+        """Add a value."""
         self._made.update(_ENCODER.encode(value))
 
     @property
@@ -94,7 +94,7 @@ def is_message(event: CopiedEvent) -> bool:
 
 
 def texts_of(request: CopiedSent) -> list[str]:
-    """Return the hashes of the texts that a request was made of; none if that cannot be read any more."""
+    """Return the hashes of the texts of a request; none if they can no longer be read."""
     try:
         found = msgspec.json.decode(request.data, type=_Texts).hashes
     except (msgspec.MsgspecError, RecursionError):

@@ -1,7 +1,7 @@
-"""The steps of a copy: each is a transaction that leaves a sound database, and none is done twice.
+"""The steps of a copy: each is a transaction that leaves a sound database, and none is repeated.
 
-What has been copied is seen from what the other store holds, so a copy that was ended at any moment goes on when it is
-begun again, and one that is complete takes what is new. The original is read as of one moment.
+The target's contents show what has been copied, so an interrupted copy resumes when it is started again, and a complete
+one takes only what is new. The source is read as of one moment.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,15 +25,14 @@ from foldmark.request.standing import birth_of
 from foldmark.stores.addresses import shown
 
 _EVENTS, _BYTES, _AT_ONCE = 1000, 4_000_000, 200
-"""Events and bytes of a page, and what else is written in one transaction."""
+"""Events and bytes of a page, and records of other kinds per transaction."""
 
 Item = TypeVar("Item")
 
 
 class CopyReport(Struct, frozen=True):
-    """What a copy did: the conversations and agents asked for; how many events, requests and so on came to the other
-    store, and how many events that it had were erased there; how many events were compared in the end, and the hash of
-    all that was."""
+    """What a copy did: the conversations and agents asked for; how many events, requests and so on were copied, and how
+    many events were erased in the target; how many events were compared in the end, and the hash of all."""
 
     conversations: int
     agents: int
@@ -50,10 +49,9 @@ class CopyReport(Struct, frozen=True):
 def copy(source: Store, target: Store, names: Sequence[str] = (), progress: Progress = lambda *_: None) -> CopyReport:
     """Copy conversations with all their forks, the whole database without `names`, and compare both in the end.
 
-    Ids stay as they are. What the target has already stays, so that only what is new is copied. `progress` is told
-    messages. Raises CommandError, and nothing was written, if a name is not there or the target has anything that is
-    not from an earlier copy; DamagedError at an event that is not as it was recorded; StoreError if the two are not the
-    same afterwards.
+    Ids stay the same. What the target already has stays, so that only new records are copied. `progress` receives
+    messages. Raises CommandError, with nothing written, if a name is unknown or the target holds anything that is not
+    from an earlier copy; DamagedError at a damaged event; StoreError if the two differ afterwards.
     """
     if source is target:
         raise CommandError(f"{shown(source.address)} is what is to be copied itself; name another database")
@@ -99,7 +97,7 @@ class _Copy:
     # Names
 
     def _rename(self) -> None:
-        """Give conversations that were renamed their names; two may have changed theirs with each other."""
+        """Rename conversations that were renamed in the source; two may have swapped their names."""
         renamed = [
             record
             for agent, record in self._wanted.agents.items()
@@ -110,7 +108,7 @@ class _Copy:
                 for record in renamed:
                     writing.rename(record.id, record.id)
                 for record in renamed:
-                    if record.name is not None:  # a name goes with its conversation when that is deleted
+                    if record.name is not None:  # a deleted conversation has lost its name
                         writing.rename(record.id, record.name)
 
     # The log
@@ -135,8 +133,7 @@ class _Copy:
                 writing.take_agents(agents)
 
     def _needed(self, page: Sequence[CopiedEvent]) -> list[CopiedAgent]:
-        """Return the agents that are not there yet and begin in a page: they have an event in it, or were forked in
-        it."""
+        """Return the missing agents that begin in a page: they have an event in it, or were forked in it."""
         begun = {event.agent for event in page} | {self._forks.get(event.id) for event in page if event.kind == "fork"}
         made = [self._made(self._missing.pop(agent)) for agent in begun if agent in self._missing]
         return sorted(made, key=lambda agent: agent.place)
@@ -146,7 +143,7 @@ class _Copy:
         return CopiedAgent(place, record.id, record.name, record.parent, record.fork_event, record.created_at)
 
     def _erase(self) -> None:
-        """Erase what was erased in the original after it had been copied."""
+        """Erase what was erased in the source after it had been copied."""
         agents = [agent for agent in self._wanted.agents if agent in self._there]
         with self._target.read() as there:
             done = {id for id, *_ in there.erased(agents)}
@@ -164,7 +161,7 @@ class _Copy:
     # Beside the log
 
     def _end(self) -> None:
-        """Kill, delete and archive whom that happened to."""
+        """Kill, delete and archive agents as in the source."""
         with self._target.read() as there:
             ends = {end.agent: end for end in there.copied(CopiedEnd, self._wanted.wanted)}
         none = CopiedEnd("", None, None, None)
@@ -206,7 +203,7 @@ class _Copy:
                 writing.remove_memo(memo)
 
     def _page(self, kind: type[Any], last: int) -> list[Any]:
-        """Return the next records behind an id that the other store does not have, or has as they were before."""
+        """Return the next records after an id that the target lacks, or has in an earlier form."""
         agents = self._wanted.wanted
         with self._target.read() as there:
             both = merged(self._moment.copied(kind, agents, last), there.copied(kind, agents, last))
@@ -218,7 +215,7 @@ class _Copy:
             missing = hashes.difference(writing.kept_texts(hashes))
             writing.take(page, self._moment.kept_texts(missing))
 
-    # What is made anew
+    # Derived data
 
     def _fold(self) -> None:
         """Store the segments of agents that have none stored."""
@@ -233,14 +230,14 @@ class _Copy:
                             born = birth_of(writing, record.id, record.fork_event).fold
                             fold = replay(born, recorded(writing.operations(record.id)))
                         except DamagedError:
-                            continue  # it cannot be read in the original either
+                            continue  # it cannot be read in the source either
                         own = writing.head(record.id).record
                         writing.save_fold(fold, writing.size(until(fold.segments, own.newest)).less(own.own))
 
     # The end
 
     def _compare(self) -> tuple[int, str]:
-        """Compare all that was to be copied with what is there; how many events that was, and the hash of all.
+        """Compare everything that was to be copied with the target; return the number of events, and the hash of all.
         Raises StoreError."""
         ours = Hashes(self._moment, self._wanted, self._told)
         with self._target.read() as there:
@@ -261,7 +258,7 @@ _COUNTED: dict[type, str] = {
     CopiedSent: "requests",
     CodingSession: "sessions",
 }
-"""Where a report counts what came to the other store."""
+"""The field of a report that counts each kind."""
 
 
 def _pages(events: Iterable[CopiedEvent]) -> Iterator[list[CopiedEvent]]:
@@ -278,5 +275,5 @@ def _pages(events: Iterable[CopiedEvent]) -> Iterator[list[CopiedEvent]]:
 
 
 def _parts(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
-    """Yield items, as many at once as are written in one transaction."""
+    """Yield items in parts, each for one transaction."""
     return (items[at : at + _AT_ONCE] for at in range(0, len(items), _AT_ONCE))

@@ -1,4 +1,4 @@
-"""What is to be copied: which agents, and whether all that belongs to them is among it."""
+"""The scope of a copy: its agents, checked to be complete."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,8 +11,8 @@ from foldmark.core.wording import listing
 
 
 class CopyScope(Struct, frozen=True):
-    """The agents to copy, uuid -> record, oldest first; `all` of the store they come from, uuid -> place; and whether
-    that is the `whole` database, with what belongs to no conversation."""
+    """The agents to copy, uuid -> record, oldest first; `all` agents of the source, uuid -> place; and whether that is
+    the `whole` database, with what belongs to no conversation."""
 
     agents: dict[str, AgentRecord]
     all: dict[str, int]
@@ -26,7 +26,7 @@ class CopyScope(Struct, frozen=True):
 
 def scope(moment: Snapshot, names: Sequence[str]) -> CopyScope:
     """Return the conversations with these names or uuids with all their forks; the whole database without any. Raises
-    CommandError if there is none of a name."""
+    CommandError for an unknown name."""
     records = {record.id: record for record in moment.agents()}
     places = {agent: place for place, agent in enumerate(records, 1)}
     if not names:
@@ -48,7 +48,7 @@ def scope(moment: Snapshot, names: Sequence[str]) -> CopyScope:
 def _check_complete(
     moment: Snapshot, chosen: Mapping[str, AgentRecord], records: Mapping[str, AgentRecord], roots: Mapping[str, str]
 ) -> None:
-    """Raise CommandError where agents of other conversations are named by what is copied."""
+    """Raise CommandError if the copied agents refer to agents of other conversations."""
     named = {mail.sender for mail in moment.copied(CopiedMail, list(chosen))}
     named |= {end.killed[0] for end in moment.copied(CopiedEnd, list(chosen)) if end.killed is not None}
     others = {roots[agent] for agent in named} - {roots[agent] for agent in chosen}

@@ -1,4 +1,4 @@
-"""What providers' caches had of an agent's requests, and why they missed the rest [SPEC 5.7]."""
+"""Cache hits of an agent's requests, and the reasons for misses [SPEC 5.7]."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -27,22 +27,23 @@ if TYPE_CHECKING:
     from foldmark.log.log import Agent
 
 BEFORE = 10
-"""Requests among which the answered one before another is looked for."""
+"""Number of requests among which the answered one before another is looked for."""
 
 SAME = 0.95
-"""The share of a request with which the next one has to begin. The rest may be what Foldmark put at its end."""
+"""Minimum share of a request that the next one must begin with. The rest may be Foldmark's own text at its end."""
 
 
 class Cached(Struct, frozen=True):
-    """What a request cost by its provider's count, and what the cache missed; None where the cache's rules are not
-    known, or the request before it is not."""
+    """The cost of a request by its provider's count, and what the cache missed; None where the cache's rules, or the
+    request before it, are not known."""
 
     usage: Usage
     missed: Missed | None
 
     @property
     def words(self) -> str:
-        """`read 41,200, wrote 1,800; missed 20,000: a pause of 12 min, …`; empty for a provider that has no cache."""
+        """Return `read 41,200, wrote 1,800; missed 20,000: a pause of 12 min, …`; empty for a provider that has no
+        cache."""
         if self.missed is None and not (self.usage.cache_read or self.usage.cache_write):
             return ""
         told = f"read {self.usage.cache_read:,}, wrote {self.usage.cache_write:,}"
@@ -52,7 +53,7 @@ class Cached(Struct, frozen=True):
         return f"{told}; {much}{'; '.join(reason.text for reason in self.missed.reasons)}"
 
     def data(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the counts as JSON."""
         told = {"fresh": self.usage.fresh, "read": self.usage.cache_read, "written": self.usage.cache_write}
         if self.missed is None:
             return {**told, "held": None, "missed": None, "reasons": []}
@@ -61,7 +62,7 @@ class Cached(Struct, frozen=True):
 
 
 def cached(agent: "Agent", sent_id: int) -> Cached | None:
-    """What the cache had of one request of the agent; None if what it cost is not known."""
+    """Return the cache hits of one request of the agent; None if its cost is not known."""
     with agent.reading() as (moment, at):
         found = moment.newest_sent(agent.id, BEFORE + 1, sent_id)
         event = found[0].event if found else 0
@@ -74,23 +75,23 @@ def cached(agent: "Agent", sent_id: int) -> Cached | None:
 
 
 def newest_cached(agent: "Agent", limit: int) -> tuple[list[SentRequest], dict[int, Cached]]:
-    """Return the agent's newest requests, newest first, at most `limit`; and by their ids what the cache had of those
-    of which the cost is known."""
+    """Return the agent's newest requests, newest first, at most `limit`; and, by id, the cache hits of those whose cost
+    is known."""
     with agent.log.store.read() as moment:
         found = moment.newest_sent(agent.id, limit + BEFORE)
         return found[:limit], _cached(moment, agent, found, END, complete=len(found) < limit + BEFORE)
 
 
 class Newest(NamedTuple):
-    """The requests of an agent's newest answered turn in one line: what was read and written, and where the largest
-    miss came from. `missed` are the tokens of that one."""
+    """The requests of an agent's newest answered turn in one line: tokens read and written, and the cause of the
+    largest miss. `missed` are the tokens of that miss."""
 
     text: str
     missed: int
 
 
 def newest_turn(agent: "Agent", most: int = 50) -> Newest | None:
-    """What the cache had of the newest answered turn's requests, the newest `most`; None if that is not known, or the
+    """Return the cache hits of the newest answered turn's requests, at most `most`; None if they are not known, or the
     provider has no cache."""
     if not agent.standing().config.caches_prompts:
         return None
@@ -113,8 +114,8 @@ def newest_turn(agent: "Agent", most: int = 50) -> Newest | None:
 def _cached(
     moment: Snapshot, agent: "Agent", sent: Sequence[SentRequest], until: int, *, complete: bool
 ) -> dict[int, Cached]:
-    """What the cache had of these requests, newest first; `complete` says that the agent sent none before them. What
-    they cost was recorded up to event `until`."""
+    """Return the cache hits of these requests, newest first; `complete` says that the agent sent none before them.
+    Their cost was recorded up to event `until`."""
     answers = [each for each in reversed(sent) if each.record.purpose == "answer"]
     if not answers:
         return {}
@@ -142,8 +143,8 @@ def _cached(
 
 
 def _usages(moment: Snapshot, agent_id: str, answers: Sequence[SentRequest], until: int) -> dict[int, Usage]:
-    """What these requests, oldest first, cost by their ids. What one cost is recorded beside what it was estimated at,
-    before the next one is sent."""
+    """Return the cost of these requests, oldest first, by their ids. The cost of a request is recorded before the next
+    one is sent."""
     found: dict[int, Usage] = {}
     left = list(answers)
     for event_id in moment.of_kind("usage", (Segment(agent_id, answers[0].event + 1, until),)):
@@ -167,7 +168,7 @@ def _rules(agent: "Agent", sent: SentRequest) -> Rules | None:
 
 
 def _settings(moment: Snapshot, before: SentRequest, now: SentRequest) -> list[str]:
-    """Return the settings with another value; not those that one version of Foldmark has and another has not."""
+    """Return the names of changed settings, except those that only one of two versions of Foldmark has."""
     texts = (moment.kept_text(each.record.hashes["config"]) for each in (before, now))
     was, then = map(msgspec.json.decode, texts)
     return sorted(
@@ -177,7 +178,7 @@ def _settings(moment: Snapshot, before: SentRequest, now: SentRequest) -> list[s
 
 def _begins(agent: "Agent", before: SentRequest, now: SentRequest) -> bool | None:
     """Return True if one request begins with the whole of another, as far as a cache sees it; None if one cannot be
-    made again as it was."""
+    rebuilt."""
     first, second = (rebuilt(agent, each.id) for each in (before, now))
     if (first.verdict, second.verdict) != ("identical", "identical"):
         return None

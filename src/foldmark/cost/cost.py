@@ -1,6 +1,5 @@
-"""What a recorded conversation would have cost under another policy: its requests again, billed by a cache that is
-modelled (`foldmark.core.caching`), with the thinking that could still be sent [SPEC 5.3, 5.7]. Nothing is sent, and
-nothing is written."""
+"""Replay a recorded conversation under another policy: its requests are made again and billed by a modelled cache
+(`foldmark.core.caching`), with the thinking that could still be sent [SPEC 5.3, 5.7]. Nothing is sent or written."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
@@ -46,13 +45,13 @@ SENDERS: dict[str, type[Sender]] = {
     "messages": NewestMessagesSender,
     "clearing": ClearedResultsSender,
 }
-"""What makes the requests of a policy, by its kind: the two of Foldmark, the whole history, the newest messages, and
-the whole history of which the provider clears tool results."""
+"""The sender of each kind of policy: Foldmark's two, the whole history, the newest messages, and the whole history with
+tool results cleared by the provider."""
 
 
 class Policy(Struct, frozen=True):
-    """How requests are made: one of the kinds of `SENDERS`, the `budget` in tokens, and for `steady` the low water and
-    whether the end of a turn is a boundary. `changes` are further changes to the agent's settings."""
+    """A policy: one of the kinds of `SENDERS`, the `budget` in tokens, and for `steady` the low water and whether the
+    end of a turn is a boundary. `changes` are further changes to the agent's settings."""
 
     kind: str
     budget: int
@@ -62,7 +61,7 @@ class Policy(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What a person calls it."""
+        """The name for a person."""
         match self.kind:
             case "full":
                 return "full history"
@@ -75,37 +74,37 @@ class Policy(Struct, frozen=True):
         return self.kind
 
     def applied(self, config: Config) -> Config:
-        """Return the settings under this policy. Calls count as made by whichever model is asked."""
+        """Return the settings under this policy. Calls count as made by the model that is asked."""
         changes: dict[str, Any] = {"context_policy": "eager" if self.kind == "eager" else "steady"}
         if self.kind in ("eager", "steady"):
             changes |= {"sliding_context_tokens": self.budget}
             changes |= {"sliding_context_low_water": self.low_water} if self.low_water is not None else {}
         else:
             changes |= WHOLE
-        # What was summed up is what the window of that time had cut, and no other.
+        # A recorded summary covers what the window of that time had cut, and no other.
         return structs.replace(config, isolation=False, window_summary=False, **changes, **self.changes)
 
 
 class Tariff(NamedTuple):
-    """What cached tokens cost: `read` and `write` as shares of the price of a fresh one, which is `input` dollars a
-    million, None where nobody knows."""
+    """Prices of cached tokens: `read` and `write` as shares of the price of a fresh one, which is `input` dollars per
+    million, None if that is not known."""
 
     read: float
     write: float
     input: float | None = None
 
     def cost(self, bill: Bill) -> float:
-        """What a bill is worth in fresh tokens."""
+        """Return the value of a bill in fresh tokens."""
         return bill.fresh + bill.written * self.write + bill.read * self.read
 
     def shown(self, cost: float) -> str:
-        """So many fresh tokens' worth as a person reads it: in dollars where the price is known."""
+        """Return an amount of fresh tokens for a person: in dollars where the price is known."""
         return f"{cost:,.0f}" if self.input is None else f"${cost * self.input / 1e6:,.2f}"
 
 
 class Replayed(Struct, frozen=True):
-    """A conversation under one policy: what each request costs, the tokens that had been sent before and yet were not
-    read from the cache, how often the beginning of the window moved, and what became of thinking."""
+    """A conversation under one policy: the cost of each request, the tokens that had been sent before and were not read
+    from the cache, how often the beginning of the window moved, and the counts of thinking."""
 
     policy: Policy
     billed: tuple[Bill, ...]
@@ -115,7 +114,7 @@ class Replayed(Struct, frozen=True):
 
     @property
     def total(self) -> Bill:
-        """All requests together."""
+        """The sum of all requests."""
         return Bill(*map(sum, zip(*self.billed, strict=True))) if self.billed else Bill(0, 0, 0)
 
     @property
@@ -125,19 +124,19 @@ class Replayed(Struct, frozen=True):
 
     @property
     def mean(self) -> int:
-        """The tokens of a request on the average."""
+        """The mean tokens of a request."""
         return self.total.tokens // max(1, len(self.billed))
 
 
 def answered(agent: Agent, provider: str, model: str) -> int:
-    """Return the tokens of all that the model answered, thinking excepted: the text and the calls that are recorded."""
+    """Return the tokens of all the model's answers without thinking: the recorded texts and calls."""
     with agent.reading() as (moment, at):
         answers = (event for event in own_messages(moment, at) if event.kind in ANSWER_KINDS)
         return sum(count(provider, model, event.content.encode()) for event in answers)
 
 
 def thought_about(agent: Agent) -> frozenset[int]:
-    """Return the answers for which thinking is recorded, each by the event that it begins with."""
+    """Return the answers with recorded thinking, each by its first event."""
     found, answer = set[int](), 0
     before: Event | None = None
     with agent.reading() as (moment, at):
@@ -149,15 +148,15 @@ def thought_about(agent: Agent) -> frozenset[int]:
 
 
 def tariff_of(known: Model) -> Tariff:
-    """What cached tokens of a model cost; where nothing is known of that, as much as others."""
+    """Return the prices of cached tokens of a model; the usual ones if nothing is known."""
     read, write = known.cache_read, known.cache_write
     return Tariff(1.0 if read is None else read, 1.0 if write is None else write, known.input_price)
 
 
 def rules_of(known: Model) -> Rules | None:
-    """Return how the cache of a model works; None if it has none.
+    """Return the rules of a model's cache; None if it has none.
 
-    Where writing costs, whoever keeps beginnings without being told keeps few of them: OpenAI since GPT-5.6.
+    Where writing costs, a cache without explicit breakpoints keeps few beginnings: OpenAI since GPT-5.6.
     """
     if known.caching == "none":
         return None
@@ -180,11 +179,12 @@ def replay(
     pauses: bool = True,
     progress: Progress | None = None,
 ) -> list[Replayed]:
-    """Return the conversation's requests to a model once more under each policy, and what its cache makes of them.
+    """Replay the conversation's requests to a model under each policy, and return the bills of its cache.
 
     `limit` is the tokens that the model takes; without `pauses` every request follows on the one before it at once.
-    Thinking counts where some was recorded, else as if every answer had begun with a block; it weighs nothing.
-    `progress` is told of requests made, out of all. Raises CommandError for an unknown provider, StoreError.
+    Thinking counts where some was recorded, else as if every answer had begun with a block; it has no weight.
+    `progress` receives the number of requests made, out of all. Raises CommandError for an unknown provider,
+    StoreError.
     """
     name = "gemini" if provider == "google" else provider
     with agent.reading() as (moment, at):
@@ -215,7 +215,7 @@ def replay(
 
 
 class _Ledger:
-    """Bills of one policy as its requests come."""
+    """Bills the requests of one policy as they come."""
 
     def __init__(self, policy: Policy, sender: Sender, cache: Cache) -> None:
         self._policy, self._sender, self._pieces, self._cache = policy, sender, sender.pieces, cache
@@ -231,7 +231,7 @@ class _Ledger:
         self._rewritten = self._moves = 0
 
     def add(self, asked: PastRequest, now: ReplayedContext, at: float, thought: Collection[int], *, hour: bool) -> None:
-        """Count one request; `at` is when it is sent, in seconds; `hour` whether it is kept so long."""
+        """Count one request; `at` is when it is sent, in seconds; `hour` is True if it is cached for an hour."""
         items = self._sender.request(now)
         same = _same(self._items, items)
         self._moves += bool(self._items) and _oldest(self._items) != _oldest(items)
@@ -246,12 +246,13 @@ class _Ledger:
         self._bound.add(self._request, shared, answers, asked.answer if asked.answer in thought else None)
 
     def closed(self) -> Replayed:
-        """What was counted."""
+        """Return the result."""
         return Replayed(self._policy, tuple(self._billed), self._rewritten, self._moves, self._bound.thoughts)
 
     def _go_on(self, items: Sequence[Item], same: int, thought: Collection[int]) -> tuple[int, list[int]]:
-        """Go on to the request of these items; how many answers with thinking both hold, and the others in it."""
-        # Done for every item of every request, so with as little of Python as may be.
+        """Go on to the request of these items; return how many answers with thinking both share, and the others in
+        it."""
+        # This runs for every item of every request, so it does as little in Python as possible.
         for each in (self._items, self._blocks, self._sizes):
             del each[same:]
         shared = bisect_left(self._answers, (same, 0))
@@ -273,7 +274,7 @@ class _Ledger:
         return shared, [event for _, event in self._answers[shared:]]
 
     def _count(self, bill: Bill, same: int) -> None:
-        """Count what was sent before and is not read, in tokens."""
+        """Count the tokens that were sent before and are not read from the cache."""
         upto = self._request.upto
         read = (bill.read + 1) * upto[-1] // max(1, bill.tokens)
         blocks = bisect_right(upto, read)
@@ -283,8 +284,8 @@ class _Ledger:
         self._seen.update(item.event or item for item in self._items[same:])
 
     def _marks(self, turn: int | None) -> list[int]:
-        """Return where the breakpoints of the wires stand: behind the system prompt, what was settled a turn ago, what
-        is settled, and everything."""
+        """Return the positions of the breakpoints of the wire: after the system prompt, after what was settled a turn
+        ago, after what is settled, and at the end."""
         marks = [index for index, block in enumerate(self._items[0].blocks) if block.marked]
         settled = self._before(len(self._items), turn)
         turns = [] if settled == 1 else [self._before(settled, self._items[settled - 1].turn), settled]
@@ -294,7 +295,7 @@ class _Ledger:
         return marks
 
     def _before(self, end: int, turn: int | None) -> int:
-        """Return how many of the first `end` items stand in front of a turn at their end, the head among them."""
+        """Return how many of the first `end` items stand in front of a turn at their end, including the head."""
         while end > 1 and (self._items[end - 1].group is None or self._items[end - 1].turn == turn):
             end -= 1
         return end

@@ -1,5 +1,5 @@
-"""A recorded conversation as the simulator reads it: when its model was asked and what was visible, and pieces of
-requests, each made once for all requests that hold it [SPEC 5.3]. Nothing is written."""
+"""A recorded conversation for the simulator: when its model was asked and what was visible, and pieces of requests,
+each made once for all requests that hold it [SPEC 5.3]. Nothing is written."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,14 +29,14 @@ from foldmark.request.windowing import Target
 from foldmark.tokens.counting import BytesRuler, ruler, uncalibrated
 
 SHAPING = ("config", "scratchpad", "state", "system")
-"""Kinds of events that shape requests and are no messages of a turn."""
+"""Kinds of events that shape requests and are not messages of a turn."""
 
 CLEARED = "[Old tool result content cleared]"
-"""What a provider that clears tool results puts in their place, more or less."""
+"""The approximate text with which a provider replaces tool results that it clears."""
 
 
 class PastRequest(NamedTuple):
-    """The model was asked once: where the agent stood, when (seconds), the turn, and the event with which its answer
+    """One request to the model: where the agent stood, when (seconds), the turn, and the event with which its answer
     begins."""
 
     at: Standing
@@ -46,12 +46,12 @@ class PastRequest(NamedTuple):
 
 
 def past_requests(moment: Snapshot, agent: Agent) -> list[PastRequest]:
-    """Return each time that the agent's own model was asked: before each answer, and in a turn that calls tools before
-    each of its steps.
+    """Return every request to the agent's own model: before each answer, and in a turn that calls tools before each of
+    its steps.
 
-    What is no longer visible counts: it was asked. But turns that were dropped behind the last message are left out
-    from the beginning: they are the abandoned branches of an imported session. Time never runs backwards here, whatever
-    the records say. Raises StoreError.
+    Answers that are no longer visible count: they were requested. But turns that were dropped behind the last message
+    are left out: they are the abandoned branches of an imported session. Time never runs backwards here, whatever the
+    records say. Raises StoreError.
     """
     at = agent.standing_in(moment)
     gone = _dropped_at_the_end(moment, at)
@@ -82,8 +82,7 @@ class Group(Struct, eq=False):
 
 
 class Span(NamedTuple):
-    """A turn among what is visible: at which message and at which group it begins, and the bytes that weigh on all up
-    to its end."""
+    """A visible turn: its first message, its first group, and the weight in bytes of everything up to its end."""
 
     unit: Unit
     at: int
@@ -92,10 +91,10 @@ class Span(NamedTuple):
 
 
 class ReplayedContext(Struct):
-    """What is visible when the model is asked, in the order of the log: messages, groups and turns.
+    """The visible messages when the model is asked, in the order of the log: messages, groups and turns.
 
-    The first `old` groups are those of the request before; `plain` says that nothing but messages came since, `opened`
-    that a turn was opened. It is one object that goes on, so that a request costs what is new.
+    The first `old` groups are those of the request before; `plain` is True if only messages came since, `opened` if a
+    turn was opened. One object is updated, so that the cost of a request grows only with its new messages.
     """
 
     at: Standing
@@ -110,7 +109,7 @@ class ReplayedContext(Struct):
     _new: list[Event] = []
 
     def follow(self, new: list[Event], *, goes_on: bool) -> None:
-        """Take up what is new: behind what is there if the conversation `goes_on`, otherwise in its place."""
+        """Add new messages: after the present ones if the conversation `goes_on`, otherwise in their place."""
         calls = {event.id for event in new if event.kind == "tool_call"}
         late = any((e.kind == "tool_result" and e.answers not in calls) or begins(e) < e.id for e in new)
         if goes_on and not late:
@@ -125,7 +124,7 @@ class ReplayedContext(Struct):
 
     @property
     def spans(self) -> list[Span]:
-        """The turns, oldest first; those that changed are found again when somebody asks."""
+        """The turns, oldest first; changed ones are computed on demand."""
         if not self._new:
             return self._spans
         last = self._spans.pop() if self._spans else None
@@ -146,7 +145,7 @@ class ReplayedContext(Struct):
 def visible(
     moment: Snapshot, at: Standing, found: Sequence[PastRequest], reader: str
 ) -> Iterator[tuple[PastRequest, ReplayedContext]]:
-    """What was visible each time that the model was asked, for a provider that reads summaries as `reader`."""
+    """Yield what was visible at each request to the model, for a provider that reads summaries as `reader`."""
     if not found:
         return
     now, others, newest = ReplayedContext(found[0].at), _others(moment, at), 0
@@ -164,7 +163,7 @@ def visible(
 
 
 def groups_of(events: Iterable[Event]) -> list[Group]:
-    """Return messages, in the order of the log, by what is sent together."""
+    """Group messages, in the order of the log, by what is sent together."""
     return [_group(each) for each in pair(in_place(events))[0]]
 
 
@@ -178,8 +177,8 @@ def _group(found: Event | CallGroup) -> Group:
 
 
 class Item(Struct, eq=False):
-    """A piece of requests: its blocks, the bytes that it adds, the group that it is of, None for what is none, the
-    roles with which it begins and ends, and the first event of the group with its turn, 0 and None without one."""
+    """A piece of requests: its blocks, the bytes that it adds, its group, None if it has none, the roles with which it
+    begins and ends, and the first event of the group with its turn, 0 and None without one."""
 
     blocks: tuple[Block, ...]
     size: int
@@ -194,7 +193,7 @@ class Item(Struct, eq=False):
 
 
 class Pieces:
-    """Makes pieces of requests under one policy's settings, each of them once; policies share what is `known`."""
+    """Makes pieces of requests under one policy's settings, each of them once; policies share the `known` ones."""
 
     def __init__(self, target: Target, config: Config, known: dict[Any, Item]) -> None:
         self.target, self.config, self._known = target, config, known
@@ -210,13 +209,13 @@ class Pieces:
         )
 
     def calibrated(self, calibration: dict[str, float]) -> BytesRuler:
-        """What measures requests with such a calibration."""
+        """Return the ruler with such a calibration."""
         found = ruler(self.target.provider, self.target.model, structs.replace(self.config, calibration=calibration))
         return found if isinstance(found, BytesRuler) else self.plain
 
     def head(self, layers: Sequence[Layer], *, anchors: bool, alone: bool = False) -> Item:
-        """What stands in front of the messages: tools and the system field, with its `anchors` or without them; with
-        the message that a request without any has if it is to stand `alone`."""
+        """Return the head of a request: tools and the system field, with its `anchors` or without them; with the
+        message of a request that has no other if it stands `alone`."""
         prompt = prompts.assemble(layers, view((), self.target.wire.dialect, self.config))
         prompt = prompt._replace(steps=prompt.steps if alone else (), anchors=prompt.anchors if anchors else "")
         key = prompt.stable, prompt.anchors, alone
@@ -232,8 +231,7 @@ class Pieces:
         return self._encoded(prompt._replace(settled=1))[1] - self._encoded(prompt)[1]
 
     def seam(self, before: Item, after: Item) -> int:
-        """Return the bytes that two pieces have more when one stands behind the other: messages of one role may become
-        one."""
+        """Return the extra bytes of two adjacent pieces: messages of one role may be merged."""
         role = after.roles[0]
         return self._seams.get(role, 0) if before.roles[1] == role else 0
 
@@ -246,7 +244,7 @@ class Pieces:
         return found
 
     def note(self, text: str) -> Item:
-        """Return a text that stands among the messages."""
+        """Return a text among the messages."""
         if text not in self._known:
             self._known[text] = self._item((Said("user", text),), None)
         return self._known[text]
@@ -256,19 +254,19 @@ class Pieces:
         return self._made(group, evicted, END, 0, 0)
 
     def active(self, group: Group, evicted: Mapping[int, int], recent: int | None = None, oldest: int = 0) -> Item:
-        """Return a group of the active turn of which the newest results, so many, are recent (all by default), and the
-        oldest, so many, are cut as if the turn were over."""
+        """Return a group of the active turn whose newest `recent` results are recent (all by default), and whose
+        `oldest` first results are cut as if the turn were over."""
         recent = len(group.results) if recent is None else recent
         if evicted:
             return self._made(group, evicted, 0, recent, oldest)
         key = group.first.id, group.events[-1].id, len(group.events), recent, oldest
-        found = self._active.get(key)  # asked for every message of a turn at each of its steps
+        found = self._active.get(key)  # requested for every message of a turn at each of its steps
         if found is None:
             found = self._active[key] = self._made(group, evicted, 0, recent, oldest)
         return found
 
     def cleared(self, group: Group, evicted: Mapping[int, int], oldest: int) -> Item:
-        """Return a group without the contents of its oldest results, so many."""
+        """Return a group without the contents of its `oldest` first results."""
         gone = group.results[:oldest]
         events = tuple(
             structs.replace(event, content=CLEARED, data={**(event.data or {}), "blocks": []})
@@ -321,11 +319,11 @@ class Pieces:
 
 _ASKED = (Calls("", (Used("c", "n", "{}", "", False, None),)),)
 _ANSWERED = (*_ASKED, Said("assistant", "."))
-"""What stands in front of a piece that is measured, so that it adds what it adds to a whole request."""
+"""Stands in front of a piece that is measured, so that the piece adds as much as in a whole request."""
 
 
 def _others(moment: Snapshot, at: Standing) -> list[int]:
-    """Return the events of the agent's own that shape requests and are no messages of a turn, in order."""
+    """Return the agent's own events that shape requests and are not messages of a turn, in order."""
     own = (Segment(at.record.id, 1, at.newest),)
     return sorted(each for kind in SHAPING for each in moment.of_kind(kind, own))
 

@@ -1,5 +1,5 @@
-"""Which messages others send, as the simulator replays it [SPEC 5.7]: the whole history, the newest messages, and the
-whole history of which the provider clears tool results."""
+"""Other policies for the simulator [SPEC 5.7]: the whole history, the newest messages, and the whole history with tool
+results cleared by the provider."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -10,8 +10,8 @@ from foldmark.cost.history import Group, Item, Pieces, ReplayedContext
 from foldmark.cost.policies import SteadySender
 
 TRIGGER, KEEP = 100_000, 3
-"""The tokens from which on Anthropic's `clear_tool_uses_20250919` clears tool results, and how many of the newest it
-keeps, by default; the least that it clears is not set. Source: platform.claude.com/docs/en/build-with-claude/
+"""Defaults of Anthropic's `clear_tool_uses_20250919`: the tokens from which it clears tool results, and how many of the
+newest it keeps; the least that it clears is not set. Source: platform.claude.com/docs/en/build-with-claude/
 context-editing, autumn 2026."""
 
 
@@ -22,7 +22,7 @@ class WholeHistorySender(SteadySender):
 
 
 class NewestMessagesSender(WholeHistorySender):
-    """Keeps the newest messages, `most` of them, whole exchanges only, as many frameworks do; nothing is shortened."""
+    """Keeps the newest `most` messages, in whole exchanges, as many frameworks do; nothing is shortened."""
 
     most = END
 
@@ -35,7 +35,7 @@ class NewestMessagesSender(WholeHistorySender):
         return [found[0], *found[len(found) - left :]]
 
     def fit(self, budget: int, groups: Sequence[Group]) -> None:
-        """Set the most messages with which every request of these groups stays within the budget, but at least one."""
+        """Set the number of messages with which every request of these groups stays within the budget, at least one."""
         room = budget * self.pieces.ruler.ratio - self.pieces.head([], anchors=False).size
         first = count = size = 0
         for group in groups:
@@ -49,7 +49,7 @@ class NewestMessagesSender(WholeHistorySender):
 
 
 class ClearedResultsSender(WholeHistorySender):
-    """The whole history, of which the provider itself clears tool results but the newest [SPEC 5.7]."""
+    """Sends the whole history; the provider itself clears tool results but the newest [SPEC 5.7]."""
 
     def __init__(self, moment: Snapshot, pieces: Pieces, limit: int | None = None) -> None:
         super().__init__(moment, pieces, limit)

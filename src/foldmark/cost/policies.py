@@ -1,7 +1,7 @@
-"""Which messages Foldmark's two policies send, and how, as the simulator replays it [SPEC 5.3, 5.7].
+"""Foldmark's two policies for the simulator [SPEC 5.3, 5.7].
 
 They decide as `windowing` and `steady` do, with the same pure functions. Each piece is measured once, so that the cost
-of a request follows what is new in it.
+of a request grows only with its new pieces.
 """
 
 from bisect import bisect_left, bisect_right
@@ -36,11 +36,11 @@ class Sender:
         self.ruler = pieces.ruler
 
     def items(self, now: ReplayedContext) -> list[Item]:
-        """Return the request that is due now, its head first. Call it for every request, in order."""
+        """Return the present request, its head first. Call it for every request, in order."""
         raise NotImplementedError
 
     def request(self, now: ReplayedContext) -> list[Item]:
-        """Return the items with what `prompt.assemble` puts around them for providers to take them."""
+        """Return the items with the frame that `prompt.assemble` puts around them for providers."""
         head, *items = self.items(now)
         if not items:
             return [head, self.pieces.note(prompts.EMPTY)]
@@ -53,12 +53,12 @@ class Sender:
         return self.added(items) + marks * self.pieces.mark - (len(items) > 1)
 
     def added(self, items: Sequence[Item]) -> int:
-        """Return the bytes that items which stand together add to a request."""
-        sent = [item for item in items if item.blocks]  # of thinking that is left out nothing stays
+        """Return the bytes that adjacent items add to a request."""
+        sent = [item for item in items if item.blocks]  # thinking that is left out leaves no item
         return sum(item.size for item in sent) + sum(map(self.pieces.seam, sent, sent[1:]))
 
     def sources(self, at: Standing) -> Sources:
-        # What is told of children is not replayed.
+        # The layer about children is not replayed.
         tools = [tool.name for tool in self.pieces.target.tools]
         return Sources(self.moment, at, self.config, tools=tools, answers=False)
 
@@ -85,8 +85,8 @@ class Sender:
     def pinned(
         self, now: ReplayedContext, newest: Sequence[Item], turns: Collection[int | None]
     ) -> dict[int, list[Item]]:
-        """Return the pinned turns that stand in front where they are not in the window, those for which there is room
-        beside the newest turn; `newest` is the request of that alone, `turns` what it holds."""
+        """Return the pinned turns in front that are not in the window and fit beside the newest turn; `newest` is the
+        request of that turn alone, `turns` are those that it holds."""
         pins = sorted(set(now.at.fold.pins).difference(turns))
         found = {turn: self.over([g for g in now.groups if g.first.turn_id == turn], now) for turn in pins}
         size = self.size(newest) + sum(map(self.added, found.values()))
@@ -101,7 +101,7 @@ class Sender:
 
 
 class EagerSender(Sender):
-    """Makes each request afresh [S2, S3]: the newest whole turns that fit the budget when the newest one is opened."""
+    """Makes each request anew [S2, S3]: the newest whole turns that fit the budget when the newest one is opened."""
 
     def __init__(self, moment: Snapshot, pieces: Pieces, limit: int | None = None) -> None:
         super().__init__(moment, pieces, limit)
@@ -118,7 +118,7 @@ class EagerSender(Sender):
         return [*self._front, *self._aged, *self.shown(groups, now, self._since)]
 
     def _age(self, now: ReplayedContext) -> None:
-        """Take up what changes no more while the turn lasts: messages in front of the results that are recent."""
+        """Add messages that no longer change while the turn lasts: those in front of the recent results."""
         newest = (each for group in reversed(now.groups[self._active :]) for each in reversed(group.results))
         recent = set(islice(newest, self.config.truncate_recent_count))
         for group in now.groups[self._active + len(self._aged) :]:
@@ -128,7 +128,7 @@ class EagerSender(Sender):
             self._aged.append(self.pieces.active(group, evicted, 0) if active else self.pieces.over(group, evicted))
 
     def _cut(self, now: ReplayedContext) -> None:
-        """Find the window. What is over stays as it is for as long as the turn lasts."""
+        """Compute the window. Older turns stay the same for the whole turn."""
         self._aged, self._since, self._active = [], 0, 0
         if not now.plain or not now.old:
             self._turns = {}
@@ -167,8 +167,8 @@ class EagerSender(Sender):
 
 
 class SteadySender(Sender):
-    """Sends what it sent, and what is new, from one boundary to the next [SPEC 5.7]. With `ends` the end of a turn is a
-    boundary as well."""
+    """Sends the same beginning, and new messages, from one boundary to the next [SPEC 5.7]. With `ends`, the end of a
+    turn is a boundary as well."""
 
     ends = False
     notes = True
@@ -197,7 +197,7 @@ class SteadySender(Sender):
         return self._items
 
     def _begin(self, now: ReplayedContext, settled: int) -> None:
-        """Make the window as of a boundary, and what came since."""
+        """Compute the window as of a boundary, and what came since."""
         before = [event for event in now.events if event.id <= settled]
         units, groups = Units(reversed(before)), [group for group in now.groups if group.events[-1].id <= settled]
         then = as_of(self.moment, now.at, settled)
@@ -213,7 +213,7 @@ class SteadySender(Sender):
         self._go_on(now, [group for group in now.groups if group.events[-1].id > settled])
 
     def _first(self, now: ReplayedContext, unit: Unit) -> int:
-        """Return the group with which a turn begins."""
+        """Return the first group of a turn."""
         found = (now.places[event.id] for event in unit.events if event.id in now.places)
         return min(found, default=len(now.groups))
 
@@ -241,7 +241,7 @@ class SteadySender(Sender):
             self._quiet = now.plain
 
     def _grow(self, now: ReplayedContext, new: Sequence[Event]) -> int:
-        """Take up messages by what they weigh, in steps as `growth.followed` finds them; the event up to which the
+        """Add messages by their weights, in steps as `growth.followed` finds them; return the event up to which the
         request was made anew by that, 0 if it was not."""
         if not self.budget and self.limit is None:
             return 0
@@ -279,8 +279,8 @@ class SteadySender(Sender):
         self._make(now, [group for group in now.groups if group.first.id in left], reach.settled, reach.oldest)
 
     def _beside(self, now: ReplayedContext, opener: Event) -> int:
-        """Return the bytes that weigh of what is new in front of a message; that a step took up some of it does not
-        count."""
+        """Return the weight in bytes of new layers in front of a message, although a step may have included some of
+        them."""
         return put_in(self._news(now, opener, self._weighed))
 
     def _news(self, now: ReplayedContext, opener: Event, told: "_Told") -> list[Layer]:
@@ -298,7 +298,7 @@ class SteadySender(Sender):
         told.upto = opener.id
         return layers
 
-    # The window, by what turns weigh
+    # The window, by the weights of turns
 
     def _steps(self, now: ReplayedContext, total: int) -> Steps:
         step = max(1, round((1 - self.config.sliding_context_low_water) * self.budget))
@@ -321,7 +321,7 @@ class SteadySender(Sender):
         return now.spans[index].unit.opener
 
     def _count(self, now: ReplayedContext, units: Units, groups: Sequence[Group]) -> int:
-        """Return how many units the window has at a boundary."""
+        """Return the number of units in the window at a boundary."""
         turns, self._pins = self.config.context_size, {}
         if not units.reach(1):
             return 0
@@ -347,7 +347,7 @@ class SteadySender(Sender):
 
 
 class _Told(Struct):
-    """Up to which event was told of what is new, and the memos that were picked."""
+    """The event up to which changes were reported, and the memos that were picked."""
 
     upto: int = 0
     memos: set[int] = set()
@@ -362,7 +362,7 @@ def _others(pins: Mapping[int, list[Item]], turns: Collection[int | None]) -> li
 
 
 def _opens(event: Event) -> bool:
-    """Return True if a person opened a turn with it."""
+    """Return True if a person opened a turn with this event."""
     return event.kind == "user" and event.id == event.turn_id
 
 

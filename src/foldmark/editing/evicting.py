@@ -1,4 +1,4 @@
-"""Taking single tool results out of what is sent, and offering those that are stale [SPEC 5.7]."""
+"""Evict single tool results from requests, and offer stale ones for eviction [SPEC 5.7]."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 
 def eviction(moment: Snapshot, at: Standing, wanted: Iterable[int | tuple[int, int]]) -> Evict:
-    """Return tool results in the context, each named by its id, or a range of ids (first, last) by those in it that are
-    not evicted yet and longer than their placeholder. Raises CommandError for what cannot be evicted."""
+    """Return an eviction of tool results in the context, named by id or by ranges of ids (first, last); a range takes
+    the results in it that are not evicted yet and longer than their placeholder. Raises CommandError for results that
+    cannot be evicted."""
     found: set[int] = set()
     for each in wanted:
         found |= _results_between(moment, at, *each) if isinstance(each, tuple) else {_result(moment, at, each)}
@@ -66,19 +67,19 @@ def _results_between(moment: Snapshot, at: Standing, first: int, last: int) -> s
 
 
 def _newest_results(moment: Snapshot, at: Standing) -> str:
-    """Return the results that there are, for an error message."""
+    """Return the existing results, for an error message."""
     newest = islice(moment.messages(at.visible, newest_first=True), 200)
     there_is = [each.id for each in newest if is_longer(each) and each.id not in at.fold.evicted][:6]
     return f"its newest results: {listing(reversed(there_is))}" if there_is else "no result can be evicted now"
 
 
 ABOUT = 60
-"""Characters of a call's arguments, or of a path, that a line shows."""
+"""Maximum number of characters of a call's arguments, or of a path, in a line."""
 
 
 class SentResult(Struct, frozen=True):
-    """A tool result of the next request: its event and its call, the tokens that its eviction would save there, and
-    what made it stale if anything did."""
+    """A tool result of the next request: its event and its call, the tokens that its eviction would save, and what made
+    it stale, if anything."""
 
     result: Event
     call: Event
@@ -86,7 +87,7 @@ class SentResult(Struct, frozen=True):
     stale: Superseded | None
 
     def data(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the result as JSON."""
         found: dict[str, Any] = {"id": self.result.id, "tool": self.tool, "tokens": self.tokens}
         if self.stale is not None:
             found |= {"path": self.stale.path, "superseded_by": self.stale.by, "how": self.stale.how}
@@ -126,7 +127,7 @@ def sent_results(agent: "Agent") -> list[SentResult]:
 def evict(
     agent: "Agent", wanted: Iterable[int | tuple[int, int]], *, actor: str = "human", reason: str | None = None
 ) -> Result:
-    """Record the eviction of these results; the result says what it took out of requests. Raises as `eviction`."""
+    """Record the eviction of these results; the receipt says what it took out of requests. Raises as `eviction`."""
     receipt = agent.operate(lambda moment, at: eviction(moment, at, wanted), actor=actor, reason=reason)
     operation = receipt.operation
     assert isinstance(operation, Evict)
@@ -136,12 +137,12 @@ def evict(
 
 
 def stale_results(agent: "Agent") -> list[SentResult]:
-    """Return those of the next request's results that a later read or write has made stale."""
+    """Return the results of the next request that a later read or write has made stale."""
     return [each for each in sent_results(agent) if each.stale is not None]
 
 
 def question(offered: list[SentResult]) -> str:
-    """What a person is asked before stale results are evicted."""
+    """Return the question to a person before stale results are evicted."""
     what, tokens = count(len(offered), "stale result"), sum(each.tokens for each in offered)
     lines = [f"  {each.line()}" for each in offered]
     return "\n".join([*lines, f"Evict {what} (~{count(tokens, 'token')} of the next request)?"])

@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 
 PAGE = 200
-"""Messages whose texts are read at a time."""
+"""Number of messages whose texts are read at a time."""
 
 
 class Candidates:
-    """The messages that a filter may name: all inside `segments` but the system's; texts are read as needed."""
+    """The messages that a filter may name: all inside `segments` except `system` messages; texts are read as needed."""
 
     def __init__(self, moment: Snapshot, segments: Segments) -> None:
         self._segments = segments
         self.rows = [candidate(message) for message in moment.messages(segments) if message.kind != "system"]
 
     def among(self, ids: Collection[int]) -> list[Candidate]:
-        """Return those with these ids, in the order of the log."""
+        """Return the candidates with these ids, in the order of the log."""
         return [row for row in self.rows if row.id in ids]
 
     def read(self, moment: Snapshot, ids: Sequence[int]) -> Iterator[Event]:
@@ -43,7 +43,7 @@ class Candidates:
 
 
 class _CandidateTexts:
-    """The candidates with their texts, `PAGE` of them at a time: what is made of them does not hold up the store."""
+    """The candidates with their texts, `PAGE` at a time, so that their processing does not block the store."""
 
     def __init__(self, store: Store, among: Candidates) -> None:
         self._store, self._among = store, among
@@ -65,17 +65,17 @@ def matched(
     *,
     local: bool = False,
 ) -> list[int]:
-    """Return the ids of those messages that `criteria` mean, in order. Raises CommandError if they mean nothing.
+    """Return the ids of the messages that `criteria` mean, in order. Raises CommandError if they mean nothing.
 
     With `local` no model is asked.
 
-    A model reads them in chunks at turn bounds, as many as the fill of its window asks for; `progress` is told after
-    each. What it answers is checked against the messages it was shown.
+    A model reads them in chunks at turn bounds, as many as the fill of its window requires; `progress` is called after
+    each. Its answer is checked against the messages it was shown.
     """
     at = agent.standing()
     if local or at.config.provider == "offline":
         texts = _CandidateTexts(agent.log.store, among)
-        # To embed nothing costs nothing: without vectors no model is loaded.
+        # Without vectors no embedding model is loaded.
         found_here = list(match(criteria, texts, alike=lambda text: similarities(text, "auto", [agent.log])[0]))
         if progress is not None:
             progress(1, 1)

@@ -1,7 +1,7 @@
-"""What a person is offered to forget or to keep, and what becomes of their answer [SPEC 4.2].
+"""Offers to forget or to keep messages, and the handling of the answers [SPEC 4.2].
 
-The one place where a filter is agreed to: the chat, `foldmark do`, the runtime and the MCP server all come here. A
-person's `yes`, `no`, `all but 2` and `only 1 3` are understood and carried out without a model.
+This is the only place where a filter is agreed to: the chat, `foldmark do`, the runtime and the MCP server all come
+here. A person's `yes`, `no`, `all but 2` and `only 1 3` are understood and carried out without a model.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -34,16 +34,16 @@ RANGES = 100
 """Maximum number of ranges that the text of an offer lists."""
 
 CRITERIA = 200
-"""Characters of the criteria that it shows."""
+"""Maximum number of characters of the criteria that an offer shows."""
 
 
 ENDED = "Planning has ended; nothing was forgotten."
-"""What is said where a message ended a planning conversation."""
+"""The reply to a message that ended a planning conversation."""
 
 
 class Offer(Effect, frozen=True):
-    """What would happen on a yes. `id` is the event of the preview; `along` are messages that go or stay with those
-    matched, so that no call is parted from its result; `before` and `after` are the context without the planning."""
+    """The effect of a yes. `id` is the event of the preview; `along` are messages that go or stay with those matched,
+    so that no call is separated from its result; `before` and `after` are the context without the planning."""
 
     id: int
     mode: str
@@ -57,7 +57,7 @@ class Offer(Effect, frozen=True):
     after: Size
 
     def data(self) -> dict[str, Any]:
-        """As JSON: the ranges are numbered from 1."""
+        """Return the offer as JSON: the ranges are numbered from 1."""
         shown = [{"number": number, **to_builtins(each)} for number, each in enumerate(self.ranges, 1)]
         return {
             "offer": self.id,
@@ -96,7 +96,7 @@ class Offer(Effect, frozen=True):
         return f"Keep {what}, and forget everything else ({gone})"
 
     def shown(self, price: Sequence[str]) -> str:
-        """What a person is shown and asked; `price` are lines on what the next request would cost."""
+        """Return the text and the question for a person; `price` are lines about the cost of the next request."""
         count_of = len(self.ranges)
         numbered = "" if count_of < 2 else ", all but 2, only 1" if count_of == 2 else ", all but 2, only 1 3"
         answers = f"Nothing has changed yet. Answer yes, no{numbered}, or say what else to look for."
@@ -111,13 +111,13 @@ def question(moment: Snapshot, at: Standing) -> str:
 
 
 def open_offer(moment: Snapshot, at: Standing) -> Offer | None:
-    """Return the offer that waits for an answer; None if there is none."""
+    """Return the open offer; None if there is none."""
     preview = offer(moment, at)
     return None if preview is None else described(moment, at, preview)
 
 
 def standing_offer(agent: "Agent") -> Result:
-    """What a person is shown at the end of a turn of a planning conversation, whatever the model has said."""
+    """Return the offer to show at the end of a turn of a planning conversation, whatever the model has said."""
     with agent.reading() as (moment, at):
         found, open_one = open_offer(moment, at), _open(moment, at)
     if found is not None:
@@ -128,8 +128,8 @@ def standing_offer(agent: "Agent") -> Result:
 
 
 def _priced(agent: "Agent", found: Offer) -> Result:
-    """Return an offer with what carrying it out would cost."""
-    from foldmark.editing.preview import preview as outcome  # it needs agents
+    """Return an offer with the cost of carrying it out."""
+    from foldmark.editing.preview import preview as outcome  # needs agents
 
     with agent.reading() as (moment, at):
         span = _span(at, _open(moment, at))
@@ -138,13 +138,13 @@ def _priced(agent: "Agent", found: Offer) -> Result:
         lambda moment, at: decide.filter(moment, at, found.mode, found.ids, span, found.criteria),
         instead=lambda moment, at: decide.filter(
             moment, at, "forget", (), span, None
-        ),  # a no takes the planning out as well
+        ),  # a no removes the planning as well
     )
     return Result(found.shown(price.price()), None, {"next": price.next.data()}, effect=found)
 
 
 def described(moment: Snapshot, at: Standing, preview: RecordedPreview, ids: Collection[int] | None = None) -> Offer:
-    """What a preview offers, or these ids of it."""
+    """Return the offer of a preview, or of these ids of it."""
     wanted = preview.ids if ids is None else tuple(id for id in preview.ids if id in ids)
     kept = frozenset(wanted)
     parts = [
@@ -178,7 +178,7 @@ def described(moment: Snapshot, at: Standing, preview: RecordedPreview, ids: Col
 
 
 class FilterMatches(Struct, frozen=True):
-    """What a preview looked at and what it found, in ranges; `offer` is the id of its event."""
+    """What a preview searched and found, in ranges; `offer` is the id of its event."""
 
     offer: int
     candidates: Candidates
@@ -206,10 +206,10 @@ def look(agent: "Agent", criteria: str | None, asking: Asking, *, actor: str, lo
 
 
 def preview(agent: "Agent", asking: Asking = NOBODY) -> Result:
-    """Preview what `/forget` or `/remember` has just asked for, without a talk with the model, and end the turn.
+    """Preview a `/forget` or `/remember` without a talk with the model, and end the turn.
 
-    The agent's model judges which messages match; where it cannot be asked, words do, and the result says so. Where
-    nothing matches, or an error is raised, the planning conversation is over.
+    The agent's model judges which messages match; if it cannot be asked, words do, and the result says so. If nothing
+    matches, or an error is raised, the planning conversation is over.
     """
     told = ""
     try:
@@ -239,7 +239,7 @@ def preview(agent: "Agent", asking: Asking = NOBODY) -> Result:
 
 
 def nothing(criteria: str) -> str:
-    """That nothing matches."""
+    """Return the message that nothing matches."""
     return f"Nothing matches “{_short(criteria)}”, and nothing has changed. Try other words."
 
 
@@ -253,7 +253,7 @@ def _give_up(agent: "Agent") -> None:
 
 
 def answered(agent: "Agent", text: str) -> Result | None:
-    """Record a person's answer to the offer that is open in a turn of its own, and carry it out; None, with nothing
+    """Record a person's answer to the open offer in a turn of its own, and carry it out; return None, with nothing
     recorded, if no offer is open or the text is neither a yes nor a no nor a choice of its ranges.
 
     Raises CommandError for ranges that were not offered.
@@ -297,7 +297,7 @@ def cancel(agent: "Agent", *, actor: str = "human", reason: str | None = None) -
 
     def decided(moment: Snapshot, at: Standing) -> Filter:
         open_one, past = _open(moment, at), passed(moment, at)
-        if past is not None:  # what was said past it stays
+        if past is not None:  # messages that talked past it stay
             return decide.ended_before(moment, at, *past)
         return decide.filter(moment, at, "forget", (), _span(at, open_one), None)
 
@@ -312,7 +312,7 @@ def _cancelled(
 
 
 def applied(agent: "Agent", ids: Collection[int], *, actor: str) -> Receipt:
-    """Record the filter that the open planning conversation led to, for ids of its preview. The talk leaves with it."""
+    """Record the filter of the open planning conversation, for ids of its preview. The planning leaves with it."""
 
     def decided(moment: Snapshot, at: Standing) -> Filter:
         open_one = _open(moment, at)
@@ -347,7 +347,7 @@ def _ids(preview: RecordedPreview, numbers: Sequence[int] | None) -> tuple[int, 
 
 
 def _offered(moment: Snapshot, at: Standing, offer_id: int) -> RecordedPreview:
-    """Return the preview that an offer's id names. Raises CommandError if it is not open."""
+    """Return the preview with an offer's id. Raises CommandError if it is not open."""
     preview = offer(moment, at)
     if preview is not None and preview.event_id == offer_id:
         return preview
@@ -371,7 +371,7 @@ def _open(moment: Snapshot, at: Standing) -> Planning:
 
 
 def _span(at: Standing, open_one: Planning) -> tuple[int, int | None]:
-    """What goes as the planning conversation: up to now, or to the end of the turn that goes on."""
+    """Return the span of the planning conversation: up to now, or to the end of the open turn."""
     return open_one.first, None if at.record.open_turn is not None else at.newest
 
 

@@ -1,6 +1,6 @@
-"""What an operation would do, before it is done: what would leave, and what the next request would cost [SPEC 4, 5.7].
+"""Preview an operation: what would leave, and what the next request would cost [SPEC 4, 5.7].
 
-It goes the way of the operation itself, decision and fold, and writes nothing.
+It uses the same decision and fold as the operation itself, and writes nothing.
 """
 
 from collections.abc import Callable
@@ -26,9 +26,9 @@ from foldmark.tokens.models import Model
 class Next(Struct, frozen=True):
     """The next request with an operation, beside the one without it.
 
-    `tokens` and `without` are their estimates, `held` the tokens that a cache which holds all of the one without would
-    still give; `more` is what the one with costs above the other, in tokens at the full price of input (below zero:
-    less), and `dollars` the same, None where the price is not known.
+    `tokens` and `without` are their estimates, `held` the tokens that a cache of the whole one without would still
+    serve; `more` is the extra cost of the one with, in tokens at the full price of input (below zero: less), and
+    `dollars` the same, None where the price is not known.
     """
 
     tokens: int
@@ -38,7 +38,7 @@ class Next(Struct, frozen=True):
     dollars: float | None
 
     def data(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the estimate as JSON."""
         return {name: getattr(self, name) for name in ("tokens", "without", "held", "again", "more", "dollars")}
 
     @property
@@ -48,14 +48,14 @@ class Next(Struct, frozen=True):
 
 
 class Preview(Struct, frozen=True):
-    """What an operation would do."""
+    """The effect of an operation that is not made."""
 
     outcome: Outcome
     actor: str
     next: Next
 
     def lines(self) -> list[str]:
-        """What a person reads."""
+        """Return the preview as lines for a person."""
         change = self.outcome.change
         both = ((change.left, "leave"), (change.returned, "come back"))
         moved = [f"{sized(size)} would {how}" for size, how in both if size.messages]
@@ -69,7 +69,7 @@ class Preview(Struct, frozen=True):
         return [f"{', '.join(moved)} · context {change.before.messages:,} → {sized(change.after)}", *self.price()]
 
     def price(self) -> list[str]:
-        """What the next request would lose and cost, as a person reads it."""
+        """Return lines for a person about the loss and the cost of the next request."""
         prefix, cost, lines = self.outcome.cached_prefix, self.next, self.outcome.thoughts.told(would=True)
         request = f"next request ~{count(cost.tokens, 'token')} instead of ~{cost.without:,}"
         if prefix is None:
@@ -78,7 +78,7 @@ class Preview(Struct, frozen=True):
         return [*lines, f"{request}, ~{cost.again:,} of them not in the cache{self._more()}"]
 
     def _more(self) -> str:
-        """What the next request costs more or less, where it costs anything."""
+        """Return the difference in cost of the next request, if there is one."""
         more, dollars = self.next.more, self.next.dollars
         if not more or dollars == 0:
             return ""
@@ -86,7 +86,7 @@ class Preview(Struct, frozen=True):
         return f"; it would cost ~{count(abs(more), 'input token')}{money} {'more' if more > 0 else 'less'}"
 
     def data(self) -> dict[str, Any]:
-        """As JSON, for `Result.data`."""
+        """Return the preview as JSON, for `Result.data`."""
         own = {"preview": True, "operation": operation_kind(self.outcome.operation), "actor": self.actor}
         return {**own, **self.outcome.data(), "next": self.next.data()}
 
@@ -95,9 +95,9 @@ Decision = Callable[[Snapshot, Standing], Operation]
 
 
 def preview(agent: Agent, decision: Decision, actor: str = "human", *, instead: Decision | None = None) -> Preview:
-    """What the operation that `decision` makes would do. Raises as `Agent.operate`; writes nothing.
+    """Preview the operation that `decision` makes. Raises as `Agent.operate`; writes nothing.
 
-    The next request is compared with the one now, or with the one after the operation that is made `instead`.
+    The next request is compared with the present one, or with the one after the operation that is made `instead`.
     """
     with agent.reading() as (moment, at):
         outcome = agent.outcome(moment, at, decision(moment, at), at.newest + 1)
@@ -108,7 +108,7 @@ def preview(agent: Agent, decision: Decision, actor: str = "human", *, instead: 
 
 
 def _there(at: Standing, outcome: Outcome) -> Standing:
-    """Return where the agent would stand."""
+    """Return where the agent would stand after the operation."""
     return replace(at, fold=outcome.fold, size=outcome.change.after)
 
 

@@ -1,1 +1,1 @@
-"""Agents among themselves: the tree they form, their mail, and who runs them at the moment [SPEC 2, 6]."""
+"""Relations between agents: the tree they form, their mail, and who runs them [SPEC 2, 6]."""

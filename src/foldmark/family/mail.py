@@ -26,12 +26,13 @@ class Delivery(Struct, frozen=True):
 
     @property
     def senders(self) -> list[str]:
-        """The uuids of who wrote, each once, in the order of their first mail."""
+        """The uuids of the senders, distinct, in the order of their first mail."""
         return list(dict.fromkeys(mail.sender for mail in self.mail))
 
 
 def send(sender: Agent, recipient: Agent, text: str, actor: str) -> int:
-    """Store mail and return its id. Raises CommandError: to oneself, to or from an agent that is dead, empty."""
+    """Store mail and return its id. Raises CommandError for empty mail, mail to oneself, and mail to or from a dead
+    agent."""
     content = sender.log.secrets.hidden(well_formed(text))
     if recipient == sender:
         raise CommandError("an agent does not send mail to itself; `/note TEXT` adds to this context")
@@ -47,7 +48,7 @@ def send(sender: Agent, recipient: Agent, text: str, actor: str) -> int:
 
 
 def deliver(agent: Agent) -> Delivery | None:
-    """Carry all unread mail into the agent's log with one message; None, and nothing written, if there is none.
+    """Carry all unread mail into the agent's log with one message; return None, with nothing written, if there is none.
 
     Marking it read and appending the message are one transaction. It joins the open turn; without one it is a turn of
     its own. Raises CommandError if the agent is dead, ConflictError.
@@ -61,7 +62,7 @@ def deliver(agent: Agent) -> Delivery | None:
         mail = tuple(transaction.unread(agent.id))
         if not mail:
             return None
-        # It may have been killed just now; what keeps a dead agent's turn closable would let this pass.
+        # It may have been killed just now; the rule that lets a dead agent's turn be closed would accept this message.
         _check_alive(transaction, agent)
         content, opens = "\n\n".join(_shown(each) for each in mail), agent.open_turn is None
         data = {"mail": [{"id": each.id, "from": each.sender, "sent_at": each.sent_at} for each in mail]}
@@ -80,6 +81,6 @@ def _check_alive(moment: Snapshot, agent: Agent) -> None:
 
 
 def _shown(mail: Mail) -> str:
-    # The text of another agent must not pass for further mail, from somebody else.
+    # The text of another agent must not pass for further mail from a third one.
     quoted = _FORGED.sub(lambda found: f"{found[1]}> ", mail.content)
     return f"{mail_head(mail.sender, mail.sent_at)}\n{quoted}"

@@ -10,7 +10,7 @@ from foldmark.log.log import Agent
 
 
 class TreeNode(NamedTuple):
-    """An agent in its tree; `depth` is 0 for the one that the walk began with."""
+    """An agent in its tree; `depth` is 0 for the agent at which the walk began."""
 
     agent: Agent
     depth: int
@@ -24,7 +24,7 @@ def ancestors(agent: Agent) -> Iterator[Agent]:
 
 
 def root(agent: Agent) -> Agent:
-    """Return the root agent, which is the conversation that this agent belongs to."""
+    """Return the root agent: the conversation that this agent belongs to."""
     with agent.log.store.read() as moment:
         top = moment.root_of(agent.id)
     return agent if top == agent.id else agent.log.agent(top)
@@ -33,7 +33,7 @@ def root(agent: Agent) -> Agent:
 def family(agent: Agent) -> list[TreeNode]:
     """Return an agent and its descendants, each before its children, in the order of their births."""
     found, waiting = [], [TreeNode(agent, 0)]
-    with agent.log.store.read():  # the children are those of one moment
+    with agent.log.store.read():  # all children as of one moment
         while waiting:
             place = waiting.pop()
             found.append(place)
@@ -42,9 +42,9 @@ def family(agent: Agent) -> list[TreeNode]:
 
 
 def kill(by: Agent, target: Agent, actor: str) -> list[Agent]:
-    """End an agent and its descendants, at the command of agent `by`, and return those that were alive [SPEC 6].
+    """Kill an agent and its descendants, by a command of agent `by`, and return those that were alive [SPEC 6].
 
-    A person may end any fork, a model those of its own agent only; nobody ends itself. Their logs stay. Raises
+    A person may kill any fork, a model those of its own agent only; no agent kills itself. Their logs stay. Raises
     CommandError.
     """
     log = by.log
@@ -75,9 +75,9 @@ def kill(by: Agent, target: Agent, actor: str) -> list[Agent]:
 
 
 def delete(conversation: Agent, actor: str) -> list[Agent]:
-    """Delete a conversation with all its forks, erase what their events hold, and return these agents.
+    """Delete a conversation with all its forks, erase the content of their events, and return these agents.
 
-    One transaction. The name is free afterwards; unread mail to the agents is gone, mail that they sent stays.
+    This is one transaction. The name is free afterwards; unread mail to the agents is gone, mail that they sent stays.
     """
     log = conversation.log
     with log.store.write() as transaction:
@@ -94,17 +94,17 @@ def delete(conversation: Agent, actor: str) -> list[Agent]:
 
 
 def rename(conversation: Agent, name: str) -> None:
-    """Give a conversation another name. Raises CommandError if there is one of that name, or the name is none."""
+    """Give a conversation another name. Raises CommandError if the name is taken or invalid."""
     conversation.log.check_new(name)
     with conversation.log.store.write() as transaction:
         _check_there(transaction, conversation)
-        conversation.log.check_new(name)  # nobody can make one of this name from here on
+        conversation.log.check_new(name)  # the name cannot be taken from here on
         transaction.rename(conversation.id, name)
     conversation.name = name
 
 
 def archive(conversation: Agent) -> None:
-    """Put a conversation into the archive. Raises CommandError if it is in there already."""
+    """Archive a conversation. Raises CommandError if it is archived already."""
     with conversation.log.store.write() as transaction:
         _check_there(transaction, conversation)
         if since := transaction.archived(conversation.id):
@@ -115,11 +115,11 @@ def archive(conversation: Agent) -> None:
 
 
 def _check_there(moment: Snapshot, agent: Agent) -> None:
-    """Raise CommandError if somebody else has deleted it meanwhile."""
+    """Raise CommandError if the agent was deleted meanwhile."""
     if (end := moment.end(agent.id)) and end.killer is None:
         raise CommandError(f"{end.told}")
 
 
 def label(agent: Agent) -> str:
-    """Return an agent in a sentence: `conversation 'default'`, `agent 1a2b3c4d`."""
+    """Return the name of an agent in a sentence: `conversation 'default'`, `agent 1a2b3c4d`."""
     return f"conversation '{agent.name}'" if agent.name else f"agent {agent.id[:8]}"

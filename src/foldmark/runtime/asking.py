@@ -1,5 +1,5 @@
-"""One request to a model and its answer: what comes is gathered to be recorded, and shown as it comes, all but the
-state block at its end [SPEC 7]."""
+"""One request to a model and its answer: pieces are collected for the log, and shown as they come, except the state
+block at the end [SPEC 7]."""
 
 from collections.abc import Callable
 from contextlib import aclosing
@@ -18,7 +18,7 @@ _REFUSED = "the provider refused the model's earlier thinking, as bound to a dif
 
 
 class StreamedAnswer:
-    """What a model has said so far in answer to one request."""
+    """A model's answer to one request, as far as it has come."""
 
     def __init__(self, request: Request | None = None) -> None:
         self.request = request
@@ -31,27 +31,27 @@ class StreamedAnswer:
 
     @property
     def text(self) -> str:
-        """All text of it."""
+        """All text of the answer."""
         return "".join(self.pieces)
 
     @property
     def dialect(self) -> str | None:
-        """What its calls and blocks are written in."""
+        """The dialect of its calls and blocks."""
         return self.request.dialect if self.request else None
 
     @property
     def goes_on(self) -> bool:
-        """True if the provider only summed up what it was asked, and is to be asked again for the answer."""
+        """True if the provider only wrote a summary, and is to be asked again for the answer."""
         return bool(self.compacted) and self.stopped is not None and self.stopped.why == "compacted"
 
     def reader(self, agent: Agent) -> str:
-        """Return whose form the summaries in it have (`core.native`)."""
+        """Return the form of the summaries in it (`core.native`)."""
         from foldmark.providers.wires import wire_of
 
         return wire_of(self.request.provider, agent.log.given.dialects).reads if self.compacted and self.request else ""
 
     def take(self, piece: Piece) -> None:
-        """Add a piece; thoughts and waiting leave nothing."""
+        """Add a piece; thoughts and waiting are not kept."""
         match piece:
             case str():
                 self.pieces.append(piece)
@@ -70,7 +70,7 @@ class StreamedAnswer:
 
 
 class HeldBackText:
-    """Keeps text back until it is known whether the answer counts; everything else is shown at once."""
+    """Keeps text back until it is known whether the answer counts; other pieces are shown at once."""
 
     def __init__(self, show: Callable[[Piece], None]) -> None:
         self._show, self._text = show, list[str]()
@@ -88,12 +88,12 @@ class HeldBackText:
 
 
 async def ask(agent: Agent, provider: Provider, answer: StreamedAnswer, show: Callable[[Piece], None]) -> int | None:
-    """Send `answer.request` and gather what comes in `answer`, so that it is there if this is cut short. Each request
-    is recorded before it is sent [SPEC 5.6].
+    """Send `answer.request` and collect the pieces in `answer`, where they remain if this is cut short. Each request is
+    recorded before it is sent [SPEC 5.6].
 
     If the provider refuses the model's earlier thinking, it is asked once more without, and `show` is told. If it finds
-    the request too long, it is asked once more with a smaller window; the tokens that it was made for are returned,
-    since the turn's next requests have to stay within them as well. Raises ProviderError, StoreError.
+    the request too long, it is asked once more with a smaller window; the tokens of that window are returned, since the
+    turn's next requests have to stay within them as well. Raises ProviderError, StoreError.
     """
     assert answer.request is not None
     try:

@@ -1,4 +1,4 @@
-"""A supervisor in a thread of its own: for a program whose main thread waits for a person."""
+"""A supervisor in a thread of its own, for a program whose main thread waits for a person."""
 
 import asyncio
 from collections.abc import Callable
@@ -31,33 +31,33 @@ class Background:
         self._thread.join()
 
     def say(self, agent: Agent, text: str | None, show: Shown = SILENT, asking: Asking = NOBODY) -> "Future[None]":
-        """Begin a turn; what is returned ends with it, and raises as `Supervisor.say`. `show` is called in the
-        supervisor's thread, tools and what they ask in others."""
+        """Begin a turn and return its future, which raises as `Supervisor.say`. `show` is called in the supervisor's
+        thread, tools and their questions in others."""
         return asyncio.run_coroutine_threadsafe(self._supervisor.say(agent, text, show, asking), self._loop)
 
     def cancel(self, agent: Agent) -> None:
-        """End the agent's turn, if it has one."""
+        """Cancel the agent's turn, if it has one."""
         self._loop.call_soon_threadsafe(self._supervisor.cancel, agent)
 
     def cancel_all(self) -> None:
-        """End the turns of all agents."""
+        """Cancel the turns of all agents."""
         self._loop.call_soon_threadsafe(self._supervisor.cancel_all)
 
     def interrupt(self, agent: Agent) -> "Future[bool]":
-        """End the agent's turn; what is returned says whether there was one, once it is recorded."""
+        """End the agent's turn and return a future: True if there was one, once that is recorded."""
         return asyncio.run_coroutine_threadsafe(self._supervisor.interrupt(agent), self._loop)
 
     def settled(self) -> "Future[None]":
-        """What ends when no agent works any more."""
+        """Return a future that ends when no agent works any more."""
         return asyncio.run_coroutine_threadsafe(self._supervisor.settled(), self._loop)
 
     def attend(self, agent: Agent) -> None:
-        """A person talks to this agent from now on."""
+        """Record that a person talks to this agent from now on."""
         self._supervisor.attended = agent.id
 
     @property
     def working(self) -> list[str]:
-        """The uuids of the agents that work, a child that was forked just now among them."""
+        """The uuids of the working agents, including children forked just now."""
 
         async def there() -> list[str]:
             return self._supervisor.working

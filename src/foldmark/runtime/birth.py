@@ -1,4 +1,4 @@
-"""How a child begins: what it is told before its model is asked for the first time [SPEC 6]."""
+"""The birth of a child: the message that it gets before its model is asked for the first time [SPEC 6]."""
 
 from foldmark.core.birth import birth_message
 from foldmark.core.codec import operation_of
@@ -8,10 +8,10 @@ from foldmark.request.children import words_of
 
 
 def born(agent: Agent) -> bool:
-    """Append the birth message to a child that nobody has talked to yet; whether it is one.
+    """Append the birth message to a child that has no message yet; return True if it is one.
 
-    A person who forks has said what is to be done, as a user message. Where that is not the newest thing that the child
-    sees, or where a model forked (whose words the fork left out), the child is told who it is and what it is there for.
+    A person who forks has given the task as a user message. If that is not the newest message that the child sees, or a
+    model forked (whose words the fork left out), the child is told who it is and what its task is.
     """
     with agent.reading() as (moment, at):
         parent = at.record.parent

@@ -1,10 +1,9 @@
-"""One writer at a time: a runtime takes an agent's lease before it works on it, and proves it before it records
+"""One writer at a time: a runtime takes an agent's lease before it works on the agent, and proves it before it records
 [SPEC 2, 6].
 
-A lease that is not renewed runs out; a process that is gone from this machine holds none at all. Whoever takes the
-lease over closes the turn that was left open. Times are the database's (`Snapshot.now`), whatever the clocks of those
-who run agents say. A runtime that was stopped for too long finds its lease gone when it records next, and ends its turn
-without a word.
+A lease that is not renewed expires; a process that has ended on this machine holds none at all. The runtime that takes
+the lease over closes the open turn. Times are the database's (`Snapshot.now`), so that clocks of other machines do not
+matter. A runtime that was stopped for too long finds its lease gone when it records next, and ends its turn silently.
 """
 
 from collections.abc import Iterable
@@ -21,14 +20,14 @@ from foldmark.log import Agent, Log
 from foldmark.log.listening import wait_for
 
 SECONDS = 30.0
-"""How long a lease holds unless it is renewed."""
+"""Seconds that a lease holds unless it is renewed."""
 
 PATIENCE = 5.0
-"""Seconds that whoever interrupts a turn of another process waits for its end."""
+"""Seconds to wait for the end of another process's turn after interrupting it."""
 
 
 class LeaseError(FoldmarkError):
-    """Somebody else runs the agent; nothing was recorded."""
+    """Another runtime runs the agent; nothing was recorded."""
 
 
 class HeldLease:
@@ -38,7 +37,7 @@ class HeldLease:
         self._agent, self._holder, self._store = agent, holder, agent.log.store
 
     def check(self) -> None:
-        """Raise LeaseError if somebody else has taken it over; to be called in the transaction that records."""
+        """Raise LeaseError if another runtime has taken it over; to be called in the transaction that records."""
         with self._store.read() as moment:
             lease = moment.lease(self._agent.id)
         if lease is None or lease.holder != self._holder:
@@ -49,13 +48,13 @@ class HeldLease:
             )
 
     def state(self, state: str) -> None:
-        """Say what the agent does now. Raises as `check`: nothing is begun for an agent that somebody else has."""
+        """Record what the agent does now. Raises as `check`: nothing is begun for an agent that another runtime has."""
         with self._store.write() as transaction:
             self.check()
             transaction.lease_state(self._agent.id, self._holder, state)
 
     def give_back(self) -> None:
-        """End it."""
+        """Give the lease back."""
         with self._store.write() as transaction:
             transaction.give_back(self._agent.id, self._holder)
 
@@ -63,11 +62,11 @@ class HeldLease:
 def take(agent: Agent, holder: str) -> HeldLease:
     """Take the agent's lease for runtime `holder`, and close the turn that a dead one left open.
 
-    Raises LeaseError if a living one holds it, saying which.
+    Raises LeaseError if a living one holds it, naming that one.
     """
     place = here()
     with agent.log.store.write() as transaction:
-        agent.context()  # in the transaction: nobody appends between this and the end of the turn
+        agent.context()  # in the transaction: no append can come between this and the end of the turn
         now, old = transaction.now(), transaction.lease(agent.id)
         if old is not None and old.holder != holder and alive(old, now):
             raise LeaseError(
@@ -87,10 +86,10 @@ def renew(log: Log, holder: str) -> list[Lease]:
 
 
 def interrupt(agent: Agent, patience: float = PATIENCE) -> None:
-    """Have whoever runs the agent in another process end its turn, and wait for that; a turn that a dead one left open
-    is closed. What was recorded by then is taken note of.
+    """Have another process end its turn of the agent, and wait for that; close a turn that a dead one left open.
+    Afterwards the agent is up to date with the log.
 
-    Raises LeaseError if it does not in time.
+    Raises LeaseError if it does not end in time.
     """
 
     def over() -> bool:

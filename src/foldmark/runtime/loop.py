@@ -1,8 +1,8 @@
 """One turn: from a person's text to idle [SPEC 4, 6].
 
-Text, model, tool calls, results, and again, until the model calls nothing. Each step is recorded before it is acted
-on. Tools run in threads of their own, so that the turn stays responsive: those that change nothing side by side, others
-one after another, `slash` calls last; results are recorded in the order of the calls.
+Text, model, tool calls, results, and again, until the model calls nothing. Each step is recorded before it is acted on.
+Tools run in threads of their own, so that the turn stays responsive: read-only ones side by side, others one after
+another, `slash` calls last; results are recorded in the order of the calls.
 """
 
 from asyncio import CancelledError, Future, get_running_loop, wait
@@ -32,19 +32,19 @@ from foldmark.sending.usage import calibrate, record_usage
 _T = TypeVar("_T")
 
 FILTER = "filter_context"
-"""The tool whose use says that a person's message belongs to the planning conversation."""
+"""The tool whose use shows that a person's message belongs to the planning conversation."""
 
 ATTEMPTS = 5
-"""How often an answer is recorded anew when others write to the same agent meanwhile."""
+"""Maximum number of attempts to record an answer while others write to the same agent."""
 
 MOST = 1000
-"""Characters of what an unexpected error of a tool says."""
+"""Maximum length of a tool's error message."""
 
 
 class Shown(NamedTuple):
-    """What an interface shows of a turn while it runs: text as it streams, each tool call before it runs, whatever
-    else comes (thoughts, waiting for a provider, how the answer ended), what each call returned, once that is recorded,
-    and what Foldmark itself has to say: an offer, or what became of it."""
+    """Callbacks that show a turn while it runs: text as it streams, each tool call before it runs, other pieces
+    (thoughts, waiting for a provider, how the answer ended), the result of each call once it is recorded, and
+    Foldmark's own messages: an offer, or the outcome of one."""
 
     text: Callable[[str], None]
     call: Callable[[ToolCall], None]
@@ -61,17 +61,17 @@ class Shown(NamedTuple):
 
 
 class Writing(Protocol):
-    """The right to write an agent's turn (see `foldmark.runtime.lease.Held`)."""
+    """The right to write an agent's turn (see `foldmark.runtime.lease.HeldLease`)."""
 
     def check(self) -> None:
-        """Raise FoldmarkError if somebody else has it now; called in every transaction that records."""
+        """Raise FoldmarkError if another runtime has it now; called in every transaction that records."""
 
     def state(self, state: str) -> None:
-        """Say what the agent does now."""
+        """Record what the agent does now."""
 
 
 class _Unshared:
-    """Nobody else writes."""
+    """The right to write where there is no other writer."""
 
     def check(self) -> None:
         pass
@@ -89,21 +89,21 @@ async def turn(
     writing: Writing = _Unshared(),  # noqa: B008 - it holds nothing
     threads: Executor | None = None,
 ) -> None:
-    """Record `text` and answer it, step by step, until the model is done; without a text go on in the open turn, or in
-    a turn of its own that the answer opens.
+    """Record `text` and answer it, step by step, until the model is done; without a text continue the open turn, or a
+    turn of its own that the answer opens.
 
     A text that answers an open offer is carried out here, and no model is asked [SPEC 4.2].
 
-    The user's text is recorded before the model is asked. When the turn is cancelled, or the model fails, what there is
-    of the answer is kept, marked as interrupted, and the turn is closed; the exception goes on. A turn that a crash
-    left open is closed first. `writing` is asked before anything is recorded: when somebody else has taken the agent
-    over, nothing is recorded any more. Tools run in `threads`, by default those of the event loop.
+    The user's text is recorded before the model is asked. When the turn is cancelled, or the model fails, the answer so
+    far is kept, marked as interrupted, and the turn is closed; the exception propagates. A turn that a crash left open
+    is closed first. `writing` is checked before anything is recorded: once another runtime has taken the agent over,
+    nothing is recorded any more. Tools run in `threads`, by default those of the event loop.
     """
     await _Turn(agent, provider, show, asking, writing, threads).run(text)
 
 
 class _Turn:
-    """A turn under way; `_opened` is its id, None until there is one."""
+    """A turn under way; `_opened` is its id, None until it has one."""
 
     def __init__(
         self, agent: Agent, provider: Provider, show: Shown, asking: Asking, writing: Writing, threads: Executor | None
@@ -124,7 +124,7 @@ class _Turn:
             for _ in range(most):
                 answer = StreamedAnswer(self._request())
                 self._writing.state(MODEL)
-                # What is asked about the planning conversation alone may turn out to be about something else.
+                # A question about the planning conversation alone may turn out to be about something else.
                 alone = answer.request is not None and answer.request.manifest.edge.why == "planning" and self._past()
                 held = HeldBackText(self._show.piece) if alone else None
                 try:
@@ -184,7 +184,7 @@ class _Turn:
             return passed(moment, at) is not None
 
     def _end_planning(self, thrown_away: StreamedAnswer | None = None) -> None:
-        """End it where the person has talked past it, and say so; what was `thrown_away` was paid for all the same."""
+        """End it where the person has talked past it, and say so; `thrown_away` calls were paid for all the same."""
 
         def once() -> int | None:
             if thrown_away is not None and thrown_away.request is not None and thrown_away.usage is not None:
@@ -195,7 +195,7 @@ class _Turn:
             self._show.result(Result(ENDED))
 
     def _request(self) -> Request:
-        """Return the next request, within what the provider was found to take, with a reminder if the context fills
+        """Return the next request, within the limit that the provider reported, with a reminder if the context fills
         up."""
         agent = self._agent
         request = agent.request(limit=self._limit)
@@ -208,8 +208,8 @@ class _Turn:
     async def _run_tools(self, answer: StreamedAnswer) -> None:
         """Run the calls of one answer and record their results [SPEC 3].
 
-        When the turn is cancelled, the tools that run are told so and waited for, their results are recorded, and no
-        other is begun.
+        When the turn is cancelled, the running tools are told and waited for, their results are recorded, and no other
+        is begun.
         """
         interruption = Interruption()
         CURRENT.set(interruption)
@@ -231,7 +231,7 @@ class _Turn:
                 self._recorded(partial(self._result, call.call_id, text, failed, dialect))
                 if failed or not self._quiet(call):
                     self._show.returned(call, text)
-        finally:  # one of them could not be recorded: the others do not go on by themselves
+        finally:  # one could not be recorded: stop the others
             if not all(work.done() for work in works):
                 interruption.happen()
             for work in works:
@@ -252,19 +252,19 @@ class _Turn:
         return tool is not None and tool.together
 
     def _call(self, call: ToolCall) -> tuple[str, bool]:
-        """What a tool answers, and whether that is an error; in a thread of its own."""
+        """Return the result of a tool, and True if that is an error; runs in a thread of its own."""
 
         def once() -> str:
-            self._writing.check()  # what is not ours any more is not changed by a tool either
+            self._writing.check()  # a tool must not change an agent that is no longer ours
             return self._agent.call_tool(call.name, call.args, asking=self._asking)
 
         try:
             return _retried(self._agent, once), False
         except ConflictError:
             raise
-        except FoldmarkError as error:  # a database that fails, or a lost lease, ends the turn when this is recorded
+        except FoldmarkError as error:  # a database error or a lost lease ends the turn when this is recorded
             return f"{ERROR}{error}", True
-        except (Exception, SystemExit) as error:  # a tool of somebody's own; the turn goes on without it
+        except (Exception, SystemExit) as error:  # a program's own tool; the turn goes on without it
             return f"{ERROR}{call.name} failed: {one_line(f'{type(error).__name__}: {error}'[:MOST])}", True
 
     def _result(self, call_id: str, text: str, failed: bool, dialect: str | None) -> None:
@@ -273,8 +273,8 @@ class _Turn:
     def _record(
         self, answer: StreamedAnswer, *, interrupted: bool, end: bool, measured: StreamedAnswer | None = None
     ) -> int | None:
-        """Record what was answered and, at the end, close the turn; not another's turn. Returns the turn that goes on:
-        if somebody else has ended it meanwhile, the answer opened one.
+        """Record the answer and, at the end, close the turn; never another's turn. Return the turn that goes on: if
+        another process has ended it meanwhile, the answer opened one.
 
         `measured` is the turn's last answer, which calibrates the estimates of the next turns.
         """
@@ -304,7 +304,7 @@ class _Turn:
         return self._recorded(once)
 
     def _recorded(self, once: Callable[[], _T]) -> _T:
-        """Record something in one transaction, whatever somebody else has appended meanwhile."""
+        """Record something in one transaction, whatever others have appended meanwhile."""
 
         def checked() -> _T:
             with self._agent.batch():
@@ -315,12 +315,12 @@ class _Turn:
 
 
 def in_thread(threads: Executor | None, work: Callable[[], _T]) -> "Future[_T]":
-    """Begin `work` in one of `threads`, with the context variables of whoever asks."""
+    """Begin `work` in one of `threads`, with the caller's context variables."""
     return get_running_loop().run_in_executor(threads, partial(copy_context().run, work))
 
 
 async def _waited_for(work: "Future[tuple[str, bool]]", interruption: Interruption) -> bool:
-    """Wait for the end of a tool; whether the turn was cancelled meanwhile, which the tool is told."""
+    """Wait for the end of a tool; return True if the turn was cancelled meanwhile, which the tool is told."""
     cancelled = False
     while not work.done():
         try:

@@ -1,4 +1,4 @@
-"""Who is told of mail, and how often: an idle agent is woken once for what has come, a person is told [SPEC 6]."""
+"""Notices of mail: an idle agent is woken once for new mail, a person is told [SPEC 6]."""
 
 from collections import Counter
 from typing import Literal
@@ -8,23 +8,25 @@ from foldmark.log import Agent
 from foldmark.request.planning import planning
 
 WAKES = 20
-"""How often mail wakes an agent until a person says something again: agents that thank each other have no end."""
+"""Maximum number of times that mail wakes an agent until a person speaks again: agents that thank each other have no
+end."""
 
 
 class MailNotices:
-    """What was told of mail so far, agent by agent."""
+    """The mail that was announced so far, by agent."""
 
     def __init__(self) -> None:
         self._told: dict[str, int] = {}
         self._woken: Counter[str] = Counter()
 
     def person_said(self) -> None:
-        """Somebody asks for something: what it leads to may begin anew."""
+        """Reset the count of wakes: a person has asked for something."""
         self._woken.clear()
 
     def wanted(self, agent: Agent, *, attended: bool) -> Literal["wake", "person"] | None:
-        """Return True if an idle agent is to be woken for mail that it was not told of yet, or a person is to be told
-        instead: one talks to it, or it was woken too often. What this returns counts as told."""
+        """Return "wake" if an idle agent is to be woken for new mail, "person" if a person is to be told instead,
+        because one talks to it or it was woken too often; None if there is no new mail. The mail counts as
+        announced."""
         with agent.reading() as (moment, at):
             mail = moment.unread(agent.id)
             if not mail or mail[-1].id <= self._told.get(agent.id, 0) or moment.end(agent.id) is not None:
@@ -37,7 +39,7 @@ class MailNotices:
 
 
 def tell_of_mail(agent: Agent) -> bool:
-    """Tell an agent that mail has come, with a message; whether there is some still."""
+    """Append a notice of new mail to an agent's log; return False if there is no mail any more."""
     with agent.log.store.read() as moment:
         mail = moment.unread(agent.id)
     if mail:

@@ -1,8 +1,8 @@
 """All agents that one process runs, side by side [SPEC 6].
 
 A person's turn runs in the foreground; a child that is forked meanwhile is started at once and runs beside its parent.
-Each agent is one task at a time, under a lease. Idle agents are told that mail has come, and nothing runs that nobody
-asked for: after a crash an agent waits until somebody talks to it.
+Each agent is one task at a time, under a lease. Idle agents are told of mail, and nothing runs that nobody asked for:
+after a crash an agent waits until somebody talks to it.
 """
 
 import asyncio
@@ -34,50 +34,51 @@ from foldmark.runtime.window_summaries import WindowSummaries
 from foldmark.sending.unanswered import waits
 
 AT_ONCE = 32
-"""Agents that run at the same time in the background; more wait for their turn."""
+"""Maximum number of agents that run at the same time in the background; more wait for their turn."""
 
 LOOK_SECONDS = 1.0
-"""How often the database is looked at for what other processes ask (to interrupt, to kill, mail) if none commits."""
+"""Seconds between two looks at the database for requests of other processes (to interrupt, to kill, mail) without a
+commit."""
 
 REST_SECONDS = 0.05
-"""Seconds between two looks at least, however much is committed."""
+"""Minimum seconds between two looks, however much is committed."""
 
 Begin = Callable[[Agent], bool]
-"""What is recorded before an agent's model is asked in the background; whether there is something to ask it."""
+"""Records something before an agent's model is asked in the background; returns True if there is something to ask."""
 
 SILENT = Shown(lambda _: None, lambda _: None)
 
 
 LEARN_SECONDS = 1.0
-"""How long whoever said something waits to be told which command of another process ended the turn."""
+"""Maximum seconds to wait for the name of another process's command that ended the turn."""
 
 
 class TurnInterruptedError(FoldmarkError):
-    """The turn was ended by somebody else than its caller: by `/kill`, by a person's command, by another process."""
+    """The turn was ended by somebody other than its caller: by `/kill`, by a person's command, by another process."""
 
 
 class ContextChangedError(TurnInterruptedError):
-    """A person's command in another process changed the context that the turn stood on, and ended it first."""
+    """A person's command in another process changed the context of the turn, and ended it first."""
 
 
 class Audience(Protocol):
-    """Whoever wants to know of agents in the background. Called in the supervisor's own thread."""
+    """Receives events of agents in the background. Called in the supervisor's own thread."""
 
     def began(self, agent: Agent) -> None:
-        """An agent works in the background now."""
+        """An agent starts to work in the background."""
 
     def ended(self, agent: Agent, error: Exception | None) -> None:
-        """It is idle again, or dead; `error` is what ended its turn before its time."""
+        """It is idle again, or dead; `error` is what cut its turn short."""
 
     def mail(self, agent: Agent) -> None:
         """Mail has come for an agent that it does not wake: a person talks to it, or it was woken WAKES times."""
 
     def asking(self, agent: Agent) -> Asking:
-        """Return how a tool of an agent in the background reaches a person."""
+        """Return the callbacks with which a tool of an agent in the background reaches a person."""
 
 
 class NoAudience:
-    """An audience that nobody is."""
+    """No-op audience."""
 
     def began(self, agent: Agent) -> None:
         pass
@@ -96,9 +97,9 @@ class Supervisor:
     """Runs agents of `log`; `models` makes the provider of a model's name. An asynchronous context manager: at its end
     every turn is interrupted, recorded and closed.
 
-    `attended` is the agent that a person talks to, if there is one: it is not woken by mail, the person is told. Forks
-    that wait to be run, since nobody ran agents when they were made, are taken up: those of the conversations at hand
-    if a person talks to one, else of the whole log; none if `takes_up` is false.
+    `attended` is the agent that a person talks to, if there is one: mail does not wake it, the person is told. Waiting
+    forks, made while no runtime was running, are taken up: those of the present conversations if a person talks to one,
+    else of the whole log; none if `takes_up` is false.
     """
 
     def __init__(self, log: Log, models: Callable[[str], Provider], audience: Audience | None = None) -> None:
@@ -119,7 +120,7 @@ class Supervisor:
     async def __aenter__(self) -> "Supervisor":
         self._loop = asyncio.get_running_loop()
         self._threads = ThreadPoolExecutor(2 * AT_ONCE, thread_name_prefix="foldmark-tool")
-        self._listening = ThreadPoolExecutor(1, thread_name_prefix="foldmark-watch")  # tools may fill the others
+        self._listening = ThreadPoolExecutor(1, thread_name_prefix="foldmark-watch")  # tools may fill the other threads
         self._commits = self.log.store.watch()
         self.log.listeners.append(self._happened)
         self._watch = asyncio.create_task(self._look())
@@ -141,18 +142,18 @@ class Supervisor:
         while summing := self._summing.tasks:
             self._summing.interrupt()
             await asyncio.wait(summing)
-        self._threads.shutdown()  # what ran in them has ended
+        self._threads.shutdown()  # their work has ended
         self._listening.shutdown()
         await streams_closed()
 
     # Turns
 
     async def say(self, agent: Agent, text: str | None, show: Shown = SILENT, asking: Asking = NOBODY) -> None:
-        """One turn of an agent, to its end; without a text it goes on in the open turn, or answers again what an answer
-        that failed left unanswered, in a turn of its own.
+        """Run one turn of an agent to its end; without a text it continues the open turn, or answers again after a
+        failed answer, in a turn of its own.
 
         If the agent works in the background, that is waited for. Raises as `turn`, LeaseError, TurnInterruptedError if
-        somebody else ends the turn, CommandError for an agent of another log or where there is nothing to answer.
+        somebody else ends the turn, CommandError for an agent of another log or if there is nothing to answer.
         """
         if not self._on:
             raise CommandError("agents are run inside of `async with foldmark.supervise(log) as agents:`")
@@ -187,36 +188,36 @@ class Supervisor:
             raise TurnInterruptedError(f"the turn of {tree.label(agent)} was interrupted{why}") from None
 
     def cancel(self, agent: Agent) -> None:
-        """End the agent's turn; what there is of it will be recorded. If somebody waits for its end to say something,
-        end that instead."""
+        """Cancel the agent's turn; the answer so far will be recorded. If a caller waits for its end to say something,
+        cancel that instead."""
         if (waiting := self._waiting.get(agent.id)) is not None:
             waiting.cancel()
         elif (task := self._tasks.get(agent.id)) is not None:
             _cancel(task)
 
     def cancel_all(self) -> None:
-        """End the turns of all agents, and what is made in the background."""
+        """Cancel the turns of all agents, and the work in the background."""
         for task in self._tasks.values():
             _cancel(task)
         self._summing.interrupt()
 
     def start(self, agent: Agent) -> None:
-        """Let an agent work in the background with what stands in its context: a child that was forked."""
+        """Let an agent answer its context in the background: a child that was forked."""
         if agent.id not in self._tasks:
             self._started.add(agent.id)
             self._background(agent, born)
 
     async def interrupt(self, agent: Agent) -> bool:
-        """End the agent's turn and wait until that is recorded; whether there was one."""
+        """End the agent's open turn and wait until it is recorded. Return False if no turn was open."""
         task = self._tasks.get(agent.id)
         if task is not None:
             await self._ended(task)
         return task is not None
 
     async def settled(self) -> None:
-        """Wait until no agent works, and what is made in the background is made; forks that wait are run as well."""
-        await asyncio.sleep(0)  # a child that was forked just now is taken note of
-        with suppress(FoldmarkError):  # the database is busy; the next look may find it free
+        """Wait until no agent works and the work in the background is done, including that of waiting forks."""
+        await asyncio.sleep(0)  # lets a child that was forked just now start
+        with suppress(FoldmarkError):  # the database is busy; the next look may succeed
             self._take_up()
         while tasks := [*self._tasks.values(), *self._summing.tasks]:
             await asyncio.wait(tasks)
@@ -227,18 +228,18 @@ class Supervisor:
 
     @property
     def working(self) -> list[str]:
-        """The uuids of the agents that work."""
+        """The uuids of the working agents."""
         return list(self._tasks)
 
     async def _ended(self, task: Task[None]) -> None:
-        """Cancel a task and wait for its end, however often that is cancelled itself."""
+        """Cancel a task and wait for its end, however often this wait is cancelled."""
         while not task.done():
             _cancel(task)
             with suppress(CancelledError):
                 await asyncio.wait({task})
 
     async def _changed(self, agent: Agent, since: int) -> str:
-        """What the command of another process did, for which the turn was ended: it is recorded after that."""
+        """Describe the command of another process that ended the turn: it is recorded after the turn."""
 
         def words() -> str | None:
             with self.log.store.read() as moment:
@@ -256,7 +257,7 @@ class Supervisor:
         def left(_: Task[None]) -> None:
             if self._tasks.get(agent.id) is task:
                 del self._tasks[agent.id]
-            with suppress(FoldmarkError):  # the next look may do better
+            with suppress(FoldmarkError):  # the next look may succeed
                 self._tell(agent)
 
         task.add_done_callback(left)
@@ -296,7 +297,7 @@ class Supervisor:
                 await self._turn(agent, None, SILENT, self.audience.asking(agent), begun)
             except LeaseError:  # another process was faster, or took over
                 pass
-            except Exception as error:  # nobody waits for this task
+            except Exception as error:  # nobody awaits this task
                 failed = error
                 self._report(agent, error)
             except CancelledError:
@@ -309,7 +310,7 @@ class Supervisor:
                     self.audience.ended(agent, failed)
 
     def _report(self, agent: Agent, error: Exception) -> None:
-        """Let the parent know that its child's turn failed; nobody looks at a child."""
+        """Report to the parent that its child's turn failed; nobody watches a child."""
         with suppress(FoldmarkError):  # one of them is dead
             if (parent := agent.parent) is not None:
                 said = str(error) if isinstance(error, FoldmarkError) else f"{type(error).__name__}: {error}"
@@ -320,7 +321,7 @@ class Supervisor:
             self._loop.call_soon_threadsafe(self._take_note, what, agent_id)
 
     def _take_note(self, what: Happening, agent_id: str) -> None:
-        with suppress(FoldmarkError):  # it is gone again, or the next look may do better
+        with suppress(FoldmarkError):  # it is gone again, or the next look may succeed
             if what == "born":
                 self.start(self.log.agent(agent_id))
             elif what == "killed":
@@ -332,7 +333,7 @@ class Supervisor:
                     self._tell(agent)
 
     def _tell(self, agent: Agent) -> None:
-        """Tell an idle agent of the mail that has come since it was told last; a person, if one talks to it."""
+        """Tell an idle agent, or the person who talks to it, of the mail that has come since the last notice."""
         if agent.id in self._tasks or not self._on:
             return
         match self._telling.wanted(agent, attended=agent.id == self.attended):
@@ -344,12 +345,12 @@ class Supervisor:
                 pass
 
     async def _look(self) -> None:
-        """Do what other processes ask for, and keep the leases."""
+        """Carry out requests of other processes, and renew the leases."""
         renewed = self._loop.time()
         while True:
             await self._loop.run_in_executor(self._listening, self._commits.wait, LOOK_SECONDS)
             await asyncio.sleep(min(REST_SECONDS, LOOK_SECONDS))
-            with suppress(FoldmarkError):  # the database is busy; the next look may find it free
+            with suppress(FoldmarkError):  # the database is busy; the next look may succeed
                 if self._loop.time() - renewed > SECONDS / 4 and self._tasks:
                     renew(self.log, self._holder)
                     renewed = self._loop.time()
@@ -374,7 +375,7 @@ class Supervisor:
         self._take_up()
 
     def _take_up(self) -> None:
-        """Start the forks that wait to be run: made in another process, or before there was anybody to run them."""
+        """Start waiting forks: made in another process, or before a supervisor was running."""
         if not self.takes_up or not self._on:
             return
         with self.log.store.read() as moment:
@@ -395,6 +396,6 @@ _ENDED = "the answer was ended for that, and what had been said of it stays in t
 
 
 def _cancel(task: Task[None]) -> None:
-    """Cancel a task once: a second time would cut short how the first one is ended."""
+    """Cancel a task once: a second time would cut its cleanup short."""
     if not task.cancelling():
         task.cancel()

@@ -1,4 +1,4 @@
-"""Summaries of what the window has passed, made in the background while everything else goes on [SPEC 5.1]."""
+"""Make window summaries in the background while everything else goes on [SPEC 5.1]."""
 
 import asyncio
 from asyncio import Task
@@ -13,13 +13,13 @@ from foldmark.sending.interruption import CURRENT, Interruption
 
 
 class WindowSummaries:
-    """The summaries that are being made, one at a time for each agent, in threads of `threads`."""
+    """The summaries under way, one at a time for each agent, in threads of `threads`."""
 
     def __init__(self) -> None:
         self._under_way: dict[str, tuple[Interruption, Task[None]]] = {}
 
     def begin(self, agent: Agent, threads: Executor) -> None:
-        """Have the agent's model sum up what the window has passed, if that is asked for and something is due."""
+        """Have the agent's model sum up what the window has passed, if the setting asks for it and a summary is due."""
         if not agent.standing().config.window_summary or agent.id in self._under_way:
             return
         interruption = Interruption()
@@ -29,11 +29,11 @@ class WindowSummaries:
 
     @property
     def tasks(self) -> list[Task[None]]:
-        """What is being made."""
+        """The tasks under way."""
         return [task for _, task in self._under_way.values()]
 
     def interrupt(self) -> None:
-        """Have everything end without a summary."""
+        """Cancel all summaries."""
         for interruption, _ in self._under_way.values():
             interruption.happen()
 

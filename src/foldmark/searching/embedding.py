@@ -1,10 +1,10 @@
-"""Vectors kept up to date in the background, while a chat or a server runs [SPEC 7].
+"""Keep vectors up to date in the background, while a chat or a server runs [SPEC 7].
 
-A thread looks every few seconds whether a file has changed that has vectors in it. It works on one text after the other
-and rests as long after each, so that nothing else is slowed down much, and it ends between two texts. What fails is
-tried again after the next change; nobody is told, for a search by words misses nothing.
+A thread checks every few seconds whether a database with vectors has changed. It embeds one text at a time and rests as
+long after each (a 50% duty cycle), and it stops between two texts. A failure is retried after the next change,
+silently: a search by words misses nothing.
 
-Of several processes that come across the same messages, those go back to sleep that find another one ahead of them.
+If several processes embed the same messages, those that find another one ahead of them go back to sleep.
 """
 
 import time
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 EVERY = 5.0
-"""Seconds between two looks; the first one comes after as many, so that a short chat loads no model."""
+"""Seconds between two checks; the first one comes after as many, so that a short chat loads no model."""
 
 LEAVING = 0.3
-"""Seconds that the end is waited for."""
+"""Maximum number of seconds to wait for the thread at the end."""
 
 FEW = 4
-"""Messages whose vectors are stored at a time."""
+"""Number of messages whose vectors are stored at a time."""
 
 
 class VectorDatabase(NamedTuple):
-    """A database with vectors: the SQLite file that it is in, and what opens it for this thread."""
+    """A database with vectors: its SQLite file, and a function that opens it for this thread."""
 
     file: Path
     opened: Callable[[], AbstractContextManager[Vectors]]
@@ -40,7 +40,7 @@ class VectorDatabase(NamedTuple):
 
 @contextmanager
 def kept_up(sources: Sequence[VectorDatabase], model: str) -> Iterator[None]:
-    """While the block runs, the vectors by `model` of each source are kept up to date, if there are some."""
+    """Keep the vectors by `model` of each source up to date while the block runs, if there are some."""
     stop = Event()
     thread = Thread(target=_run, args=(sources, model, stop), name="embedding", daemon=True)
     thread.start()
@@ -56,7 +56,7 @@ class _StoppedError(Exception):
 
 
 class _DutyCycle:
-    """An `Embedder` that leaves another one half of the time unused, until it is stopped: then it raises."""
+    """An `Embedder` that throttles another one to a 50% duty cycle, until it is stopped: then it raises."""
 
     def __init__(self, embedder: Embedder, stop: Event) -> None:
         self._embedder, self._stop = embedder, stop
@@ -82,11 +82,12 @@ def _run(sources: Sequence[VectorDatabase], model: str, stop: Event) -> None:
     while not stop.wait(EVERY):
         for file, opened in sources:
             now = _state(file)
-            # A file shows what is written before the database does, which first waits for the disk: looked at twice.
+            # The file may change before the commit is visible, because the database waits for the disk first: look
+            # twice.
             before, twice = seen.get(file, (None, False))
             if now is None or (before == now and twice):
                 continue
-            with suppress(Exception):  # whatever it is, for a model may be anybody's
+            with suppress(Exception):  # any error: the model may be any program
                 with opened() as store:
                     _bring_up(store, model, stop)
                 seen[file] = now, before == now
@@ -94,7 +95,7 @@ def _run(sources: Sequence[VectorDatabase], model: str, stop: Event) -> None:
 
 def _bring_up(store: Vectors, model: str, stop: Event) -> None:
     made = store.embedders()
-    # Where there is nothing to do, no model is needed.
+    # Without work no model is loaded.
     if not made or {*made.values()} == {store.unembedded(max(made.values()), 1)[2]}:
         return
     from foldmark.recall.embeddings.model import kept
@@ -114,7 +115,7 @@ def _bring_up(store: Vectors, model: str, stop: Event) -> None:
 
 
 def _state(file: Path) -> object:
-    """What changes when somebody writes; None if there is no file."""
+    """Return a value that changes when somebody writes; None if there is no file."""
     found = []
     for each in (file, file.with_name(f"{file.name}-wal")):
         try:

@@ -1,6 +1,6 @@
-"""Recall over everything: messages of all conversations, memos, archived sessions of coding agents [SPEC 7].
+"""Search everything: messages of all conversations, memos, archived sessions of coding agents [SPEC 7].
 
-One ranking for all: how much a word weighs is counted over everything, so that the scores can be compared.
+There is one ranking: the weight of a word is computed over everything, so that scores can be compared.
 """
 
 from collections import defaultdict
@@ -32,7 +32,7 @@ from foldmark.recall.ranking import query_terms, terms_held
 from foldmark.recall.searching import check_limit, search
 
 MOST_MEMOS = 2000
-"""The newest memos, which are searched."""
+"""Number of newest memos that are searched."""
 
 
 def search_everything(
@@ -45,12 +45,12 @@ def search_everything(
     mode: Mode = "auto",
     beside: bool = True,
 ) -> list[SearchResult]:
-    """Return the messages and memos that fit `query` best, of a log and of archived sessions, as far as given.
+    """Return the messages and memos that match `query` best, of a log and of archived sessions, as far as given.
 
-    Any text is a query, as in `Log.search`, which explains `mode`, too; memos are found by their words alone. Without
-    `beside` a question does not find what only stands next to a hit.
+    Any text is a query, as in `Log.search`, which also explains `mode`; memos are found by their words alone. Without
+    `beside`, a question does not find messages that only stand next to a hit.
 
-    Raises CommandError if there is no word in it, or no vector anywhere where only meanings are to count.
+    Raises CommandError if there is no word in it, or no vector in mode vector.
     """
     check_limit(limit)
     wanted = read(query)
@@ -88,7 +88,7 @@ def search_everything(
 
 
 class MemoIndex:
-    """The memos of a database; they are few, so that they are read."""
+    """The memos of a database; there are few, so all are read."""
 
     def __init__(self, moment: MemosView, filters: Filters) -> None:
         nobody = filters.agent or filters.project or filters.role or filters.tool or filters.visible is not None

@@ -1,4 +1,4 @@
-"""Reading a message of any conversation with those around it [SPEC 7]."""
+"""Read a message of any conversation with its neighbours [SPEC 7]."""
 
 import re
 
@@ -16,8 +16,8 @@ _PLACE = re.compile(r"(.*):([0-9]{1,18})", re.DOTALL)
 
 
 def message_named(log: Log, named: str) -> int | None:
-    """Return the message that EVENT_ID or NAME:EVENT_ID stands for, NAME as in `Log.find`; None where it may be
-    something else's name. Raises CommandError for a message of another conversation than the one named."""
+    """Return the message named by EVENT_ID or NAME:EVENT_ID, NAME as in `Log.find`; None if it may name something else.
+    Raises CommandError for a message of another conversation than the one named."""
     with log.store.read() as moment:
         if _NUMBER.fullmatch(named):
             event = moment.event(int(named))
@@ -37,7 +37,7 @@ def message_named(log: Log, named: str) -> int | None:
 
 
 def excerpt(log: Log, event_id: int, reach: int) -> Excerpt:
-    """Return a message and those around it, to be read. Raises CommandError."""
+    """Return a message with its neighbours. Raises CommandError."""
     with log.store.read() as moment:
         found = log.around(event_id, reach)
         record = moment.agent(found[0].event.agent_id)
@@ -65,7 +65,7 @@ def _line(moment: Snapshot, neighbour: Neighbour, asked: int) -> PassageMessage:
 
 
 def _without_text(event: Event) -> str:
-    """What a message without a text has in its place: the kinds of its blocks, which may be anything."""
+    """Return a substitute for the text of a message without one: the kinds of its blocks, which may be anything."""
     blocks = (event.data or {}).get("blocks")
     kinds = [each.get("type") for each in blocks if isinstance(each, dict)] if isinstance(blocks, list) else []
     return ", ".join(f"[{kind}]" for kind in kinds)

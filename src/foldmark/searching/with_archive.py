@@ -1,4 +1,4 @@
-"""Recall as commands and tools use it: the log with the archive, as far as that can be searched [SPEC 7]."""
+"""Search for commands and tools: the log and the archive, where that can be searched [SPEC 7]."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -9,11 +9,11 @@ from foldmark.log.log import Log
 from foldmark.searching.everything import search_everything
 
 MOST = 300
-"""Messages and memos that are looked at, at most, where some of them do not count."""
+"""Maximum number of results that are examined when some of them do not count."""
 
 
 class RecallResults(NamedTuple):
-    """What was found, the best first, and what was not searched, in words."""
+    """The results, the best first, and in words what was not searched."""
 
     found: list[SearchResult]
     missing: list[str]
@@ -28,9 +28,9 @@ def search_with_archive(
     *,
     beside: bool = True,
 ) -> RecallResults:
-    """What of everything fits `query` best, at most `limit` that count. An archive that cannot be used is left out.
+    """Return the best results for `query`, at most `limit` that count. An archive that cannot be used is left out.
 
-    `beside` is as for, and CommandError is raised as by, `search_everything`.
+    `beside` and CommandError are as for `search_everything`.
     """
     missing: list[str] = []
 
@@ -49,5 +49,5 @@ def search_with_archive(
         with log.archive(filters, missing.append) as archive:
             return RecallResults(searched(archive), missing)
     except FoldmarkError as error:
-        found = searched(None)  # raises again whatever is not the archive's
+        found = searched(None)  # raises again every error that is not the archive's
         return RecallResults(found, [f"archived sessions were not searched: {error}"])

@@ -1,7 +1,7 @@
-"""Summaries that a provider's API writes when it is asked to, in its own form [SPEC 5.7].
+"""Provider-native summaries on request [SPEC 5.7].
 
-It is asked with the request that would go out, as far as that is to be summed up, so that its cache holds and what
-stays behind the summary follows on what was summed up.
+The provider gets the request that would go out, as far as it is to be summed up, so that its cache hits and what stays
+after the summary continues what was summed up.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 
 class Made(NamedTuple):
-    """A summary that a provider wrote: the operation to record, and its text."""
+    """A summary written by a provider: the operation to record, and its text."""
 
     operation: Summary
     text: str
 
 
 def compacted(agent: "Agent", decided: Summary) -> Made | None:
-    """Have the provider of the agent's model write a summary that was `decided`; None where that is not asked for
-    (`provider_compaction`), or where it cannot: it sums up what the conversation begins with, up to the end of a turn.
+    """Have the provider of the agent's model write a summary that was `decided`; return None if that is not asked for
+    (`provider_compaction`), or not possible: it sums up the beginning of the conversation, up to the end of a turn.
 
-    Blocks, and writes nothing but what was sent. Raises CommandError where `provider_editing` is on as well, which the
-    API refuses, FoldmarkError if it writes no summary.
+    Blocks, and records only the request. Raises CommandError if `provider_editing` is on as well, which the API
+    refuses, FoldmarkError if it writes no summary.
     """
     from foldmark.providers.wires import wire_of
     from foldmark.request.thinking import binding
@@ -58,7 +58,7 @@ def compacted(agent: "Agent", decided: Summary) -> Made | None:
             return None
     record_sent(agent, request, upto=upto)
     answer = agent.log.compact(request)
-    # Only a model that binds thinking knows what its summary stands for.
+    # Only a model that binds thinking needs to know what its summary replaces.
     pieces = wire.bind(lambda: request.body, answer) if binding(at) else answer
     made = next((piece for piece in pieces if isinstance(piece, Compacted)), None)
     if made is None or not made.text.strip():
@@ -76,21 +76,20 @@ def compacted(agent: "Agent", decided: Summary) -> Made | None:
 
 
 def _opens(moment: Snapshot, event_id: int) -> bool:
-    """Return True if a user message that opened its turn; or nothing, which is the end of all."""
+    """Return True if the event is a user message that opened its turn, or there is no event: the end of all."""
     event = moment.event(event_id) if event_id else None
     return not event_id or (event is not None and event.kind == "user" and event.turn_id == event_id)
 
 
 def _in_front(moment: Snapshot, at: Standing, ranges: Segments, event_id: int) -> bool:
-    """Return True if all messages in `ranges` stand in front of an event, but for summaries, which are newer than
-    that."""
+    """Return True if all messages in `ranges` stand in front of an event, except summaries, which are newer than it."""
     summaries = [Segment(at.record.id, each, each) for each in moment.of_kind("summary", ranges)]
     return all(each.last < event_id or not event_id for each in moment.bounds(subtract(ranges, summaries)))
 
 
 def _request(moment: Snapshot, at: Standing, agent: "Agent", upto: int) -> Request:
-    """Return the request that would go out, up to a turn. What the window has cut is to be read once more: only then
-    does the summary stand for it."""
+    """Return the request that would go out, up to a turn. It includes what the window has cut: otherwise the summary
+    would not cover it."""
     from foldmark.request.prepare import prepare
 
     provider, _, model = at.config.model.partition("/")

@@ -1,4 +1,4 @@
-"""How full a context is, and where its window begins: one line each, the same on every interface [SPEC 5.5]."""
+"""How full a context is, and where its window begins: one line each, the same in every interface [SPEC 5.5]."""
 
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def fullness(agent: "Agent", request: Request) -> str:
-    """Return the meter of an agent whose next request is this one."""
+    """Return the meter for an agent's next request."""
     edge, known = request.manifest.edge, 0
     with agent.reading() as (moment, at):
         if edge.before and edge.first is not None:
@@ -23,7 +23,7 @@ def fullness(agent: "Agent", request: Request) -> str:
 
 
 def assumed(agent: "Agent") -> str | None:
-    """Return one line that says that the window of the agent's model is a guess, and how to set it; None if it is
+    """Return a line that says that the size of the model's window is assumed, and how to set it; None if it is
     known."""
     name = agent.standing().config.model
     known = agent.log.model_named(name)
@@ -36,5 +36,5 @@ def assumed(agent: "Agent") -> str | None:
 
 
 def rule(edge: Edge) -> str:
-    """Return the line across the text that shows where the window begins, with an empty line on each side [S3]."""
+    """Return the separator line that shows where the window begins, with an empty line on each side [S3]."""
     return f"\n── the window begins here; {count(edge.before, 'message')} before it: {edge.reason} ──\n"

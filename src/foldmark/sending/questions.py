@@ -1,4 +1,4 @@
-"""Questions that Foldmark itself puts to the agent's model: a judgement, a summary, a state block [SPEC 3, 4]."""
+"""Foldmark's own questions to the agent's model: a judgement, a summary, a state block [SPEC 3, 4]."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -34,10 +34,10 @@ def ask(
     quoted: Sequence[Event] | None = None,
 ) -> str:
     """Return the model's whole answer to a question about the visible messages in `segments`, or about the window
-    (None), or about those `quoted`, which then stand in front of it.
+    (None), or about those `quoted`, which then precede it.
 
-    Blocks, and writes nothing but what was sent. Raises CommandError for a model that cannot be asked, FoldmarkError if
-    it says nothing.
+    Blocks, and records only the request. Raises CommandError for a model that cannot be asked, FoldmarkError for an
+    empty answer.
     """
     from foldmark.request.prepare import prepare
 

@@ -1,7 +1,7 @@
-"""Rebuilding a request that was sent from the log, byte for byte [SPEC 5.6].
+"""Rebuild a sent request from the log, byte for byte [SPEC 5.6].
 
-The same messages go through view and encoder again. No window is chosen: a window is chosen by sizes, and what was
-erased since has none.
+The same messages go through view and encoder again. The window is not chosen again: that needs sizes, and erased
+messages have none.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from foldmark.log.log import Agent
 
 REDACTED = "[redacted]"
-"""Stands in a rebuilt request where content was erased."""
+"""Replaces erased content in a rebuilt request."""
 
 
 class Rebuilt(Struct, frozen=True):
-    """A request that was sent, made again of what the log holds now.
+    """A sent request, rebuilt from the present log.
 
-    `verdict` is `identical` (the same bytes), `erased` (content was erased since, `[redacted]` stands in its place) or
-    `differs`; `said` says it in words, and `on_the_wire` what the provider's SDK makes of the bytes.
+    `verdict` is `identical` (the same bytes), `erased` (content was erased since and replaced by `[redacted]`) or
+    `differs`; `said` is the verdict in words, and `on_the_wire` what the provider's SDK makes of the bytes.
     """
 
     sent: SentRequest
@@ -48,7 +48,7 @@ class Rebuilt(Struct, frozen=True):
 
 
 def rebuilt(agent: "Agent", sent_id: int) -> Rebuilt:
-    """Return the request that record `sent_id` of this agent stands for, made again; writes nothing.
+    """Rebuild the request with record `sent_id` of this agent; writes nothing.
 
     Raises CommandError for an id that is not one of this agent's requests, StoreError.
     """
@@ -78,7 +78,7 @@ def rebuilt(agent: "Agent", sent_id: int) -> Rebuilt:
 
 
 def _differences(sent: SentRequest, request: Request) -> str:
-    """What another version of Foldmark makes otherwise of the same messages."""
+    """Describe how this version of Foldmark encodes the same messages differently."""
     was, now = sent.record.digests, digests(request.manifest.parts)
     changed = [
         layer for layer in (*was, *(layer for layer in now if layer not in was)) if was.get(layer) != now.get(layer)
@@ -94,9 +94,9 @@ def _differences(sent: SentRequest, request: Request) -> str:
 
 
 class _Remake:
-    """Makes one request again; `erased` are the events whose content is gone, `removed` the memos, `wordless` whether
+    """Rebuilds one request; `erased` are the events whose content is gone, `removed` the memos, `wordless` is True if
     its question is; `tools` are the names of those that were offered, `commands` the setting `model_commands`,
-    `guidelines` the text of then."""
+    `guidelines` the text of that time."""
 
     def __init__(self, moment: Snapshot, at: Standing, sent: SentRequest) -> None:
         self._moment, self._at, self._sent, self._record = moment, at, sent, sent.record
@@ -108,7 +108,7 @@ class _Remake:
         self.wordless = self._record.quoted is not None and self._record.question is None
 
     def losses(self) -> str:
-        """What cannot be shown any more."""
+        """Describe what can no longer be shown."""
         which = "event" if len(self.erased) == 1 else "events"
         events = [f"the content of {which} {listing(sorted(self.erased), 20)}"] if self.erased else []
         noted = [f"memo {listing(sorted(self.removed))}"] if self.removed else []
@@ -116,7 +116,7 @@ class _Remake:
         return f"{' and '.join((*events, *noted, *words))} was erased since; {REDACTED} stands in its place"
 
     def request(self) -> Request:
-        """Return the request."""
+        """Return the rebuilt request."""
         from foldmark.core import prompt as prompts
         from foldmark.core.config import config_of
         from foldmark.core.request import COMPACTION, LeftOut, ToolSpec
@@ -130,7 +130,7 @@ class _Remake:
         sent, record, hashes = self._sent, self._record, self._record.hashes
         wire = wire_of(record.speaks)
         settings = msgspec.json.decode(self._moment.kept_text(hashes["config"]))
-        if "context_policy" not in settings:  # recorded when the low water alone decided where the anchors stand
+        if "context_policy" not in settings:  # recorded when low water alone placed the anchors
             in_steps = settings.get("sliding_context_low_water", 1) < 1
             settings["context_policy"] = "steady" if in_steps else "eager"
         config = config_of(settings)
@@ -208,7 +208,7 @@ class _Remake:
     def _erased_since(self, event: Event) -> bool:
         """Return True if a message was erased after the request was sent."""
         by, sent = self._moment.erased_by(event.id), self._sent
-        # Where another agent erased it, the numbers of events do not tell.
+        # If another agent erased it, ids cannot be compared.
         return by is not None and by.id > sent.event and (by.agent_id == sent.agent or by.created_at >= sent.created_at)
 
     def _layers(

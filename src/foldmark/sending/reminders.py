@@ -1,4 +1,4 @@
-"""The one-line reminders that a model gets as its context fills up [S4, SPEC 5.5]."""
+"""One-line reminders to a model whose context fills up [S4, SPEC 5.5]."""
 
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -28,7 +28,7 @@ def level(share: int, config: Config) -> str | None:
 
 
 def reminder(agent: "Agent", tokens: int, window: int) -> str | None:
-    """What the model is to be reminded of before a request of so many tokens; None if nothing, or it just was."""
+    """Return the reminder for a request of this many tokens; None if none is due, or there was one just before."""
     share = percent(tokens, window)
     with agent.reading() as (moment, at):
         found = level(share, at.config)
@@ -38,7 +38,7 @@ def reminder(agent: "Agent", tokens: int, window: int) -> str | None:
 
 
 def _reminded(moment: Snapshot, visible: Segments, now: str, seconds: int) -> bool:
-    """Return True if there was a reminder in the last so many seconds, among the messages since then."""
+    """Return True if a reminder was given in the last `seconds` seconds, among the messages since then."""
     since = timestamp(utc(now) - timedelta(seconds=seconds))
     for message in moment.messages(visible, newest_first=True):
         if message.created_at <= since:

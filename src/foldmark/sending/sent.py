@@ -1,7 +1,7 @@
-"""Recording what is sent to models, so that it can be rebuilt from the log (`rebuilding.py`) [SPEC 5.6].
+"""Record requests, so that they can be rebuilt from the log (`rebuilding.py`) [SPEC 5.6].
 
-A request is recorded as the ids of what went into it, never as the text of messages. What the log does not hold
-(settings, tools, guidelines) is kept by its hash.
+A request is recorded as the ids of its contents, never as the text of messages. Texts that the log does not hold
+(settings, tools, guidelines) are kept by their hashes.
 """
 
 from collections import defaultdict
@@ -31,13 +31,13 @@ def record_sent(
     quoted: Sequence[Event] | None = None,
     upto: int = 0,
 ) -> int:
-    """Record that `request`, made for this agent just now, goes to its model; returns the record's id.
+    """Record that `request`, just made for this agent, goes to its model; return the record's id.
 
-    `instruction` is the last message if the log does not hold it. With `quoted`, the messages that stand in front of it
+    `instruction` is the last message if the log does not hold it. With `quoted`, the messages that precede it
     (`quoting`), it is in a person's words: it is erased with the turn. `upto` is as for `prepare`. Raises StoreError,
     and CommandError if the agent was deleted meanwhile.
     """
-    with agent.log.store.write() as transaction:  # a memo that is in it is not removed meanwhile
+    with agent.log.store.write() as transaction:  # so that no memo in it is removed meanwhile
         return _record(transaction, agent, request, instruction, quoted, upto)
 
 
@@ -107,15 +107,15 @@ def _record(
 
 
 def quoting(messages: Iterable[Event], question: str) -> str:
-    """Return a question about messages, which stand in front of it."""
+    """Return a question after the messages that it is about."""
     from foldmark.core.matching import shown
 
     return f"{shown(messages)}\n\n{question}"
 
 
 def _ids(request: Request) -> tuple[list[int], list[int], dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]:
-    """Return the ids of the window's messages and the pinned ones, sent or left out; of the layers by name; of what was
-    left out by why."""
+    """Return the ids of the window's messages and the pinned ones, sent or left out; of the layers by name; of the
+    messages left out by reason."""
     manifest = request.manifest
     window: list[int] = []
     pinned: list[int] = []
@@ -133,7 +133,7 @@ def _ids(request: Request) -> tuple[list[int], list[int], dict[str, tuple[int, .
     left_out: dict[str, list[int]] = defaultdict(list)
     for left in manifest.left_out:
         left_out[left.why].append(left.event)
-        if left.why != "pins" and left.turn is not None:  # every message is of a turn but those of the system layer
+        if left.why != "pins" and left.turn is not None:  # only messages of the system layer are of no turn
             (window if left.event >= (manifest.edge.first or 0) else pinned).append(left.event)
     return (
         window,
@@ -144,8 +144,7 @@ def _ids(request: Request) -> tuple[list[int], list[int], dict[str, tuple[int, .
 
 
 def _later(parts: Iterable[Part]) -> dict[int, dict[str, tuple[int, ...]]]:
-    """Return the layers that stand in front of a later message, by its event: the ids of their events or memos by
-    name."""
+    """Return the layers in front of a later message, by its event: the ids of their events or memos by name."""
     found: dict[int, dict[str, tuple[int, ...]]] = defaultdict(dict)
     for part in parts:
         which = part.event if part.event is not None else part.memo
@@ -155,8 +154,8 @@ def _later(parts: Iterable[Part]) -> dict[int, dict[str, tuple[int, ...]]]:
 
 
 def _named(moment: Snapshot, at: Standing, ids: Iterable[int], *, system: bool) -> MessageSet:
-    """Return visible messages by the ranges in which they stand; by their ids if there are others between them,
-    `system` messages not counted unless `system`."""
+    """Return visible messages as the ranges in which they stand; as ids if the ranges would include others, `system`
+    messages not counted unless `system`."""
     found = sorted(set(ids))
     if not found:
         return MessageSet()
@@ -170,12 +169,12 @@ def _named(moment: Snapshot, at: Standing, ids: Iterable[int], *, system: bool) 
 
 
 def truncated(parts: Iterable[Part]) -> dict[int, int]:
-    """Return event id -> characters kept of the results that were cut."""
+    """Return event id -> characters kept of truncated results."""
     return {part.event: part.kept for part in parts if part.event is not None and part.how == "truncated"}
 
 
 def digests(parts: Iterable[Part]) -> dict[str, str]:
-    """Return layer -> SHA-256 of the texts that it sends."""
+    """Return layer -> SHA-256 of its texts."""
     texts: dict[str, list[str]] = defaultdict(list)
     for part in parts:
         texts[part.layer].append(part.text)

@@ -1,4 +1,4 @@
-"""Recording what answers cost by the provider's own count, and what estimates learn of it [SPEC 5.4]."""
+"""Record what answers cost by the provider's own count, and calibrate estimates by it [SPEC 5.4]."""
 
 from foldmark.core.answer import Stopped, Usage
 from foldmark.core.request import Request
@@ -7,7 +7,7 @@ from foldmark.request.usage import usage_data
 
 
 def record_usage(agent: Agent, request: Request, usage: Usage, stopped: Stopped | None) -> None:
-    """Record what the provider said that a request cost, beside what it was estimated at."""
+    """Record what a request cost by the provider's count, beside its estimate."""
     data = usage_data(request.provider, request.model, usage, stopped)
     agent.record("usage", data={**data, "estimate": request.tokens, "size": request.size})
 
@@ -15,8 +15,8 @@ def record_usage(agent: Agent, request: Request, usage: Usage, stopped: Stopped 
 def calibrate(agent: Agent, request: Request, usage: Usage) -> None:
     """Record a new calibration if the estimate of a request was off [SPEC 5.4].
 
-    It is a `config` event: whoever reads the log with it gets the same estimates. It moves the window, so its place is
-    the end of a turn [SPEC 5.3].
+    It is a `config` event, so that every reader of the log gets the same estimates. It moves the window, so it is
+    recorded at the end of a turn [SPEC 5.3].
     """
     from foldmark.tokens.calibration import recalibrated
     from foldmark.tokens.counting import calibration_key, ruler

@@ -1,4 +1,4 @@
-"""Having the agent's model sum up what the window cut, when that is due [S3, SPEC 5.1]."""
+"""Have the agent's model sum up what the window cut, when that is due [S3, SPEC 5.1]."""
 
 from contextlib import suppress
 from typing import NamedTuple
@@ -15,10 +15,10 @@ from foldmark.request.standing import Standing
 from foldmark.request.window_summary import Covered, WindowSummary, hash_of, in_force
 
 SHARE = 0.05
-"""A new summary is due once what no summary covers is this share of the budget,"""
+"""A new summary is due once the messages that no summary covers reach this share of the budget,"""
 
 MESSAGES = 20
-"""or so many messages."""
+"""or this number of messages."""
 
 SUM_UP = (
     "The conversation above no longer fits into your requests. Sum it up for yourself in at most 300 words: your "
@@ -29,7 +29,7 @@ BEFORE = "\nYour summary of what came before it follows; write one that covers b
 
 
 class Due(NamedTuple):
-    """A summary to be made: what it will cover, what the model has to read for it, and what it goes on from."""
+    """A summary to be made: its coverage, the messages to read for it, and the summary that it continues."""
 
     covered: Covered
     segments: Segments
@@ -37,10 +37,10 @@ class Due(NamedTuple):
 
 
 def due(agent: Agent) -> Due | None:
-    """Return the summary to be made now: the setting is on, and the window has passed enough that none covers.
+    """Return the summary to be made now, if the setting is on and the window has passed enough uncovered messages.
 
-    It covers what the last one does and, of what was cut since, as many of the newest turns as half of what the model
-    takes has room for. Raises CommandError for a model that cannot be asked, StoreError.
+    It covers what the last one does and, of what was cut since, as many of the newest turns as fit half of the model's
+    window. Raises CommandError for a model that cannot be asked, StoreError.
     """
     with agent.reading() as (moment, at):
         return _due(moment, at, agent) if at.config.window_summary else None
@@ -73,8 +73,8 @@ def make(agent: Agent, due: Due) -> int | None:
     """Ask the model for the summary, record it and return its event's id; None if it is stale by then. With
     `provider_compaction` the provider writes it, where it can: that is an operation, as by `/summarize`, and a pin.
 
-    Blocks, and may run while the agent goes on. Raises CommandError for a model that cannot be asked, FoldmarkError if
-    it says nothing or is interrupted, ConflictError, StoreError.
+    Blocks, and may run while the agent goes on. Raises CommandError for a model that cannot be asked, FoldmarkError for
+    an empty answer or an interruption, ConflictError, StoreError.
     """
     from foldmark.operations import decide
     from foldmark.sending.compacting import compacted
@@ -82,17 +82,17 @@ def make(agent: Agent, due: Due) -> int | None:
 
     covered, earlier = due.covered, due.earlier
     made = None
-    with suppress(CommandError):  # settings that do not go together: the model is asked as without them
+    with suppress(CommandError):  # conflicting settings: the model is asked as without them
         with agent.reading() as (moment, at):
             decided = decide.summary(moment, at, f"{decide.SPAN}{covered.until}")
         made = compacted(agent, decided)
     if made is not None:
-        agent.context()  # others may have written to the agent meanwhile
+        agent.context()  # other processes may have written to the agent meanwhile
         with agent.batch() as moment:
             if hash_of(moment, agent.standing_in(moment), covered.until) != covered.covers:
                 return None
             event_id = agent.operate(lambda *_: made.operation, actor="system", content=made.text).event_id
-            # The window passes it like any other turn: it stands in front, so it would be the first to go.
+            # The window passes it like any other turn: it stands in front, so it would leave first.
             agent.operate(lambda *_: Pin(event_id), actor="system")
             return event_id
     question = SUM_UP if earlier is None else f"{SUM_UP}{BEFORE}{earlier.event.content}"
@@ -108,8 +108,8 @@ def make(agent: Agent, due: Due) -> int | None:
 def _fitting(
     moment: Snapshot, at: Standing, agent: Agent, new: Segments, earlier: WindowSummary | None
 ) -> tuple[Units, int]:
-    """Return the turns in `new`, newest first, and how many of them half of what the model takes has room for, at least
-    one if there are any."""
+    """Return the turns in `new`, newest first, and how many of them fit half of the model's window, at least one if
+    there are any."""
     from foldmark.core.weight import weigh
     from foldmark.tokens.counting import uncalibrated
 

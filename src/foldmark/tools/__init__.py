@@ -1,9 +1,9 @@
-"""What a model may call [SPEC 4.1]: each tool once, as the model is shown it and as it runs.
+"""The tools of a model [SPEC 4.1]: each defined once, with its specification and its function.
 
-`slash.py` is the door to the commands, `evict.py` takes results out, `filter_context.py` is the model's part of a
-planning conversation, `scratchpad.py`, `memos.py` and `recall.py` what it keeps and finds again, `query_db.py` its SQL
-over its own log; `working/` the files of a folder and a shell, `mcp/` the tools of other programs' servers.
-`approval.py` says what a person has to agree to.
+`slash.py` runs commands, `evict.py` evicts results, `filter_context.py` is the model's part of a planning conversation,
+`scratchpad.py`, `memos.py` and `recall.py` store and find knowledge, `query_db.py` runs SQL over the model's own log;
+`working/` has the files of a folder and a shell, `mcp/` the tools of MCP servers. `approval.py` asks a person for
+permission.
 """
 
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ TOOLS: dict[str, Tool] = {
 
 
 def call_tool(agent: Agent, name: str, args: Mapping[str, Any], asking: Asking = NOBODY) -> str:
-    """Run a tool as the model would, and return what it is told. Raises CommandError for what it did wrong."""
+    """Run a tool as the model would, and return its result. Raises CommandError for wrong arguments."""
     tool = TOOLS.get(name)
     if tool is None:
         raise CommandError(f"there is no tool '{str(name)[:40]}'; there is: {listing(TOOLS)}")

@@ -1,8 +1,8 @@
-"""What a person has to agree to before a tool does it: ask, always, never, remembered for the conversation [SPEC 4.1].
+"""Permission of a person for a tool: ask, always, never, remembered for the conversation [SPEC 4.1].
 
-An answer for good is a setting of the conversation's root agent, so that its children need not ask again. A project's
-file cannot give it (`foldmark.settings.loading`). Where environment or command line say what is allowed, they go before
-what is remembered; an answer for good then holds until the log is closed.
+A permanent answer is a setting of the conversation's root agent, so that its children need not ask again. A project's
+file cannot give it (`foldmark.settings.loading`). Settings of the environment or the command line override it; a
+permanent answer then holds until the log is closed.
 """
 
 from collections import defaultdict
@@ -19,11 +19,12 @@ from foldmark.log.asking import Asking
 from foldmark.sending.interruption import watched
 
 WAKE = 0.05
-"""Seconds after which somebody who waits for another's question looks whether the turn was interrupted."""
+"""Seconds between two checks for an interruption while another question is open."""
 
 
 class _Conversation:
-    """One conversation while its log is open: `asking` is held by who asks now, `said` is tool -> answer for good."""
+    """One conversation while its log is open: `asking` is held during a question, `said` is tool -> permanent
+    answer."""
 
     def __init__(self) -> None:
         self.asking, self.said = Lock(), dict[str, str]()
@@ -36,9 +37,9 @@ _opening = Lock()
 def approve(agent: Agent, tool: str, question: str, asking: Asking) -> None:
     """Return if the tool may do what `question` says; blocks while a person is asked.
 
-    In one conversation one question is put at a time, and who waited for another's need not ask if that was answered
-    for good. Raises CommandError, in words for the model, if it may not, nobody is there, the agent has ended or the
-    turn was interrupted meanwhile.
+    A conversation asks one question at a time; a caller that waited for another's question need not ask if that was
+    answered permanently. Raises CommandError, worded for the model, if it may not, nobody is there, the agent has ended
+    or the turn was interrupted meanwhile.
     """
     _check_living(agent)
     root = tree.root(agent)
@@ -62,7 +63,7 @@ def approve(agent: Agent, tool: str, question: str, asking: Asking) -> None:
 
 
 def _allowed(root: Agent, tool: str) -> bool:
-    """Return True if it is allowed without asking. Raises CommandError if it is forbidden."""
+    """Return True if the tool is allowed without asking. Raises CommandError if it is forbidden."""
     known = _known(root.standing().config.tool_approval)
     said, where = known.get(tool, known[""]), _overriding(root) or "tool_approval of this conversation"
     if said == "ask" and (answer := _conversation(root).said.get(tool)):
@@ -73,7 +74,7 @@ def _allowed(root: Agent, tool: str) -> bool:
 
 
 def _known(text: str) -> dict[str, str]:
-    """What a setting says; one that cannot be read, in a file of somebody else's, says to ask."""
+    """Return the parsed setting; an unreadable one, from another person's file, means to ask."""
     try:
         return approvals(text)
     except ValueError:
@@ -81,7 +82,7 @@ def _known(text: str) -> dict[str, str]:
 
 
 def _remember(root: Agent, tool: str, answer: str) -> None:
-    """Make an answer the conversation's own; where it would not count, keep it as long as the log is open."""
+    """Store an answer for the conversation; where it would not count, keep it as long as the log is open."""
     with root.log.store.write():
         root.context()
         value = _with(root, tool, answer)
@@ -100,7 +101,8 @@ def _with(root: Agent, tool: str, answer: str) -> str:
 
 
 def _overriding(root: Agent) -> str | None:
-    """What goes before the conversation's own setting, as `environment FOLDMARK_TOOL_APPROVAL`; None: nothing does."""
+    """Return what overrides the conversation's own setting, as `environment FOLDMARK_TOOL_APPROVAL`; None if nothing
+    does."""
     over = root.log.given.overrides.get("tool_approval")
     return over.source if over else None
 
@@ -124,7 +126,7 @@ def _conversation(root: Agent) -> _Conversation:
 
 @contextmanager
 def _alone(lock: Lock, cut: Event) -> Iterator[None]:
-    """Hold the lock; who waits for it is sent away when its turn is interrupted. Raises CommandError."""
+    """Hold the lock. A caller whose turn is interrupted stops waiting. Raises CommandError."""
     while not lock.acquire(timeout=WAKE):
         _check_going_on(cut)
     try:

@@ -1,4 +1,4 @@
-"""`evict`: a model takes single tool results out of its own requests [SPEC 4, 5.7]."""
+"""`evict`: a model evicts single tool results from its own requests [SPEC 4, 5.7]."""
 
 from msgspec import Struct
 
@@ -10,7 +10,7 @@ from foldmark.log.asking import Asking
 from foldmark.tools.tool import Tool
 
 LISTED = 50
-"""Results that are listed, those that would save the most."""
+"""Number of results that are listed, those that would save the most."""
 
 
 class EvictArguments(Struct, frozen=True, forbid_unknown_fields=True):

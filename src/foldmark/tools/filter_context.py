@@ -26,13 +26,13 @@ from foldmark.request.standing import Standing
 from foldmark.tools.tool import Tool
 
 SHOWN, CHARACTERS = 100, 80
-"""Matches that a preview shows one by one, and how much of each; the ranges cover all."""
+"""Maximum number of matches that a preview shows one by one, and characters of each; the ranges cover all."""
 
 _Id = Annotated[int, Meta(ge=1, le=END)]
 
 
 class NotAgreedError(CommandError):
-    """There is a preview that could be applied, and no word of the person's yet."""
+    """There is a preview to apply, but the person has not agreed yet."""
 
 
 class FilterContextArguments(Struct, frozen=True, forbid_unknown_fields=True):
@@ -67,7 +67,7 @@ def _preview(agent: Agent, open_one: Planning, arguments: FilterContextArguments
 
 
 def _shown(moment: Snapshot, at: Standing, mode: str, looked: FilterMatches) -> dict[str, Any]:
-    """The counts come first: a long result is cut at its end [SPEC 5.2]."""
+    """Return the preview as JSON. The counts come first: a long result is cut at its end [SPEC 5.2]."""
     candidates, found = looked.candidates.rows, looked.matches
     tokens = {row.id: row.tokens for row in candidates}
     said = [message.id for message in moment.messages(intersect(at.visible, talk(moment, at)))]
@@ -102,7 +102,7 @@ def _apply(agent: Agent, open_one: Planning, arguments: FilterContextArguments, 
     if unknown := sorted({*ids} - {*preview.ids}):
         raise CommandError(f"these ids were not in the preview: {listing(unknown)}; preview again, or leave them out")
     if not ids or (preview.mode == "remember" and {*ids} != {*preview.ids}):
-        # Whoever keeps less forgets more than the person has seen.
+        # Keeping fewer messages forgets more than the person has seen.
         raise CommandError("these are not all the ids of the preview; leave message_ids out to take all of it")
     with agent.reading() as (moment, at):
         foreign = _foreign(moment, at, open_one, arguments.planning_conversation_ids or ())
@@ -133,7 +133,7 @@ def _apply(agent: Agent, open_one: Planning, arguments: FilterContextArguments, 
 
 
 def _foreign(moment: Snapshot, at: Standing, open_one: Planning, ids: Sequence[int]) -> list[int]:
-    """Return those of the ids that are not of the planning conversation."""
+    """Return the ids that are not of the planning conversation."""
     own = (Segment(at.record.id, open_one.first, at.newest),)
     inside = [id for id in {*ids} if open_one.first <= id <= at.newest]
     known = {event.id for event in moment.lookup(inside) if contains(own, event.agent_id, event.id)}

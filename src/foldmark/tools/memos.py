@@ -1,4 +1,4 @@
-"""`save_memo` and `retrieve_memos`: what a model is to know in every conversation [S2, SPEC 4.1, 7]."""
+"""`save_memo` and `retrieve_memos`: a model's knowledge across conversations [S2, SPEC 4.1, 7]."""
 
 from collections.abc import Sequence
 
@@ -17,10 +17,10 @@ from foldmark.log.memos import save
 from foldmark.tools.tool import Tool
 
 RETRIEVED, CHARACTERS = 20, 12_000
-"""Memos of one answer, and characters beyond which no further one is shown."""
+"""Maximum number of memos of one answer, and characters after which no further one is shown."""
 
 TAGS = 40
-"""Tags that are named where nothing was found."""
+"""Maximum number of tags that are named when nothing was found."""
 
 
 class SaveMemoArguments(Struct, frozen=True, forbid_unknown_fields=True):
@@ -49,7 +49,7 @@ def _retrieve(agent: Agent, arguments: RetrieveMemoArguments, asking: Asking) ->
 
 
 def _answer(moment: Snapshot, head: str, found: Sequence[Memo]) -> str:
-    """Return the memos as far as there is room, or else the tags there are."""
+    """Return the memos as far as there is space, or else the existing tags."""
     shown: list[str] = []
     for text in map(entry, found):
         if shown and sum(map(len, shown)) + len(text) > CHARACTERS:
@@ -63,7 +63,7 @@ def _answer(moment: Snapshot, head: str, found: Sequence[Memo]) -> str:
 
 
 def _several(tags: list[str] | str) -> list[str]:
-    """Return tags as models give them: a list, or one text with commas."""
+    """Return tags as a list; models give a list, or one text with commas."""
     return tags.split(",") if isinstance(tags, str) else tags
 
 

@@ -1,7 +1,7 @@
-"""`query_db` and `describe_db`: a model looks things up in its own log with SQL [S2, SPEC 4.1].
+"""`query_db` and `describe_db`: SQL of a model over its own log [S2, SPEC 4.1].
 
-The answer is JSON, each row an object on a line of its own: what a message says cannot pass for another row or a remark
-of Foldmark's. What is said about the answer stands in front of the rows, because a long result is cut at its end.
+The answer is JSON, each row an object on a line of its own: a message cannot pass for another row or a remark of
+Foldmark's. Remarks about the answer precede the rows, because a long result is cut at its end.
 """
 
 import math
@@ -25,22 +25,22 @@ from foldmark.sending.interruption import watched
 from foldmark.tools.tool import Tool
 
 SECONDS, ROWS, ANSWER = 2.0, 200, 50_000
-"""The most time of a query, rows of an answer, and characters of its rows."""
+"""Limits: seconds of a query, rows of an answer, and characters of its rows."""
 
 _CELLS = (40_000, 20_000, 10_000, 5_000, 2_000, 1_000, 500, 200)
-"""Characters to which the longest texts of an answer are cut, so that all of its rows are in it."""
+"""Lengths to which the longest texts of an answer are cut, so that all of its rows fit."""
 
 _NAME = 80
-"""Characters of a column's name."""
+"""Maximum number of characters of a column's name."""
 
 _MOST_CALLS = 5
-"""Cut texts of which the call that reads on is given."""
+"""Maximum number of cut texts with a call that reads on."""
 
 _FRAME, _GRAPHEME = 500, 70
-"""Characters around one text that is the whole answer, and how much earlier than it must a text may be cut."""
+"""Characters around one text that is the whole answer, and how much earlier than necessary a text may be cut."""
 
 _PART = re.compile(r"substr\((.*), *([1-9]\d{0,17}), *([1-9]\d{0,17})\)", re.IGNORECASE | re.DOTALL)
-"""A column that is a part of a text already."""
+"""A column that is already a part of a text."""
 
 Find = Callable[[str], Rows]
 """Runs a statement."""
@@ -84,7 +84,7 @@ def _sandbox(agent: Agent) -> SqlSandbox:
 
 
 def _answer(sql: str, found: Rows, find: Find, shown: int) -> str:
-    """Return the answer as JSON; `shown` is how many characters of it the model's next request holds."""
+    """Return the answer as JSON; `shown` is the number of its characters in the model's next request."""
     names = _distinct(found.columns)
     lines, cuts = _lines(names, found.rows)
     notes = []
@@ -135,7 +135,7 @@ def _joined(lines: Sequence[str], notes: Sequence[str]) -> str:
 
 
 def _lines(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> tuple[list[str], list[_Cut]]:
-    """Return the rows as JSON, as many as an answer takes, and what of them is cut."""
+    """Return the rows as JSON, as many as fit an answer, and the texts that were cut."""
     lines: list[str] = []
     cuts: list[_Cut] = []
     for most in (ANSWER, *_CELLS):
@@ -157,7 +157,7 @@ def _cell(cell: Any, most: int) -> Any:
         case str():
             return cell[:most]
         case bytes():
-            return {"blob_bytes": len(cell)}  # no text can look like this
+            return {"blob_bytes": len(cell)}  # no text has this form
         case float() if not math.isfinite(cell):
             return str(cell)
         case _:
@@ -270,7 +270,7 @@ def _describe(agent: Agent, arguments: NoArguments, asking: Asking) -> str:
 
 
 def spec(dialect: str) -> ToolSpec:
-    """Return how a model is shown `query_db` where it reads a database of that name."""
+    """Return the specification of `query_db` for a database of that name."""
     return ToolSpec(
         "query_db",
         "Look up older messages of this conversation, also those not shown to you, with one read-only SQL SELECT "

@@ -1,4 +1,4 @@
-"""`recall`: whatever was said in any conversation or archived session, and memos [SPEC 4.1, 7; S1]."""
+"""`recall`: search everything in conversations, archived sessions and memos [SPEC 4.1, 7; S1]."""
 
 import re
 from functools import partial
@@ -25,18 +25,18 @@ from foldmark.tools.tool import Tool
 NAME = "recall"
 
 MOST_HITS = 50
-"""What is found at most."""
+"""Maximum number of results."""
 
 NAMED = 12
-"""Messages of a run whose ids are given."""
+"""Maximum number of messages of a run whose ids are given."""
 
 BESIDE, WHOLE, NEIGHBOUR = 3, 20_000, 1000
-"""Neighbours on each side of a passage; characters of what was asked for, and of each neighbour."""
+"""Neighbours on each side of a passage; characters of the message that was asked for, and of each neighbour."""
 
 _AROUND = "around: "
 _PLACE = re.compile(r".+:[0-9]{1,12}", re.DOTALL)
 _ECHO = re.compile(r"recall|mcp__.*foldmark__(?:recall|search|read)")
-"""Tools that answer with what was said before: Foldmark's own, also as a coding agent calls them."""
+"""Tools that return earlier messages: Foldmark's own, also under a coding agent's names."""
 
 
 class RecallArguments(Struct, frozen=True, forbid_unknown_fields=True):
@@ -72,7 +72,8 @@ def _search(agent: Agent, arguments: RecallArguments) -> str:
 
 
 def _is_news(agent: str, turn: int | None, found: SearchResult) -> bool:
-    """The turn that goes on is before the model's eyes, and what it recalled before is no news."""
+    """Return False for results of the open turn, which the model sees already, and for earlier results of `recall`
+    itself."""
     goes_on = turn is not None and found.id == agent and found.event_id is not None and found.event_id >= turn
     return not goes_on and not _ECHO.fullmatch(found.tool or "")
 
@@ -90,7 +91,7 @@ def _ids(visible: Segments, run: Run) -> str:
 
 
 def _passage(log: Log, place: str) -> str:
-    """What was said at a place and around it. Raises CommandError."""
+    """Return the passage at a place. Raises CommandError."""
     message = message_named(log, place)
     shown = _archived(log, place) if message is None else excerpt(log, message, BESIDE)
     asked = sum(line.asked for line in shown.lines)

@@ -1,4 +1,4 @@
-"""`manage_scratchpad`: the model's notebook of one conversation [S2, SPEC 4.1, 7]."""
+"""`manage_scratchpad`: the model's scratchpad [S2, SPEC 4.1, 7]."""
 
 from typing import Literal
 
@@ -12,7 +12,7 @@ from foldmark.log.asking import Asking
 from foldmark.tools.tool import Tool
 
 LONGEST = 20_000
-"""Characters of a scratchpad that a model writes: all of it goes into every request."""
+"""Maximum number of characters of a scratchpad that a model writes: all of it goes into every request."""
 
 
 class ScratchpadArguments(Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,4 +1,4 @@
-"""A tool: how the model is shown it, what its arguments are, what it does, and what a person has to agree to."""
+"""A tool: its specification, its arguments, its function, and the permission that it needs."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -18,8 +18,8 @@ class Tool(Struct, frozen=True):
     """`arguments` is the type that the JSON must fit; `run` gets a value of it.
 
     A tool that runs `together` with others changes nothing that another call of the same answer could see. `question`
-    says, of arguments, what a person has to agree to before it runs; None where nobody has to. The results of a `quiet`
-    one are not shown to the person as they are, only its errors.
+    returns, for arguments, what a person has to agree to before it runs; None if nobody has to. The results of a
+    `quiet` one are not shown to the person, only its errors.
     """
 
     spec: ToolSpec
@@ -30,8 +30,7 @@ class Tool(Struct, frozen=True):
     question: Callable[[Agent, Any], str | None] | None = None
 
     def __call__(self, agent: Agent, args: Mapping[str, Any], asking: Asking) -> str:
-        """Run with arguments as they came from a model. Raises CommandError saying what was expected, or that nobody
-        agreed."""
+        """Run with a model's arguments. Raises CommandError that says what was expected, or that nobody agreed."""
         try:
             arguments = msgspec.convert(well_formed(args), self.arguments)
         except (msgspec.ValidationError, RecursionError) as error:

@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from foldmark.tools.mcp.connection import McpConnection
 
 MOST_TOOLS = 100
-"""Of all servers together; OpenAI takes 128 in a request, and Foldmark has its own."""
+"""Maximum number of tools of all servers together; OpenAI takes 128 in a request, and Foldmark has its own."""
 STARTING, CALLING = 10.0, 60.0
-"""Seconds that a server may take to start, and for one call."""
+"""Maximum seconds for a server's start, and for one call."""
 
 
 class Servers:
     """The servers that the `.mcp.json` in `folder` names; a context manager.
 
-    `environment` is what `${NAME}` in the file stands for, by default this process's; `secrets` are never shown.
+    `environment` provides `${NAME}` in the file, by default this process's; `secrets` are never shown.
     """
 
     def __init__(
@@ -57,8 +57,7 @@ class Servers:
     def connect(self, agent: Agent, asking: Asking) -> list[str]:
         """Start and connect all servers that the person agrees to, side by side; `tools` are theirs afterwards.
 
-        Returns what went wrong, one line for each server or tool that is not there. Waits for a server's start, and
-        not longer than for that. To be called once.
+        Return one line for each server or tool that failed. Waits at most for the servers' starts. To be called once.
         """
         found = configured(self.folder, self._environment, self._secrets)
         wrong = [*found.wrong]
@@ -91,7 +90,7 @@ class Servers:
 
             from foldmark.tools.mcp.connection import McpConnection
         except ImportError as error:
-            return [_missing(servers, str(error))]  # an older one
+            return [_missing(servers, str(error))]  # an older SDK
         errors = self._opened.enter_context(TemporaryDirectory(prefix="foldmark-mcp-", ignore_cleanup_errors=True))
         portal = self._opened.enter_context(start_blocking_portal(name="foldmark-mcp"))
         self._opened.callback(portal.call, portal.stop, True)
@@ -105,7 +104,7 @@ class Servers:
         return [text for connection in connections for text in self._take(connection, end - time.monotonic())]
 
     def _take(self, connection: "McpConnection", seconds: float) -> list[str]:
-        """Take a server's tools. Returns what is wrong."""
+        """Take a server's tools. Return the errors."""
         name = connection.server.name
         try:
             listed = connection.listed(seconds)

@@ -1,6 +1,6 @@
-"""The connection to one MCP server: made, held, used by any thread, and made anew.
+"""The connection to one MCP server: opened, shared by threads, and reopened.
 
-Imported only where there is a server to connect to: the SDK takes a second.
+Imported only if there is a server to connect to: the SDK takes a second.
 """
 
 import os
@@ -23,13 +23,13 @@ from foldmark.tools.mcp.servers import McpServer
 from foldmark.tools.mcp.session import called, connected, lost, reason, tools_of
 
 MOST_SAID = 300
-"""Characters of what a server wrote to its standard error, in an error."""
+"""Maximum characters of a server's standard error in an error message."""
 MOST_LOGGED = 1024 * 1024
-"""Bytes of standard error that are kept."""
+"""Maximum bytes of standard error that are kept."""
 
 
 class Life:
-    """A connection from when it is begun until it is lost; `ready` gives the tools once the server has listed them."""
+    """A connection from its beginning until it is lost; `ready` returns the tools once the server has listed them."""
 
     def __init__(self) -> None:
         self.ready: Future[list[Tool]] = Future()
@@ -38,17 +38,17 @@ class Life:
         self.task: Future[None] | None = None
 
     def end(self) -> None:
-        """Disconnect, or stop trying to connect; what is left to do is done in the portal's own time."""
+        """Disconnect, or stop trying to connect; the cleanup runs in the portal."""
         self.ready.cancel()
         if self.task is not None:
             self.task.cancel()
 
 
 class McpConnection:
-    """The connection to `server`, whose program runs in `folder`; `call` may be used by several threads.
+    """The connection to `server`, whose program runs in `folder`; `call` is thread-safe.
 
-    `starting` and `calling` are the most seconds that the server may take to start and for a call. What a program
-    writes to its standard error goes to the file `errors`.
+    `starting` and `calling` are the maximum seconds for the server's start and for a call. The program's standard error
+    goes to the file `errors`.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class McpConnection:
         self._lock, self._life = Lock(), Life()
 
     def begin(self) -> None:
-        """Start to connect; does not wait. Raises CommandError if the portal was closed."""
+        """Start to connect, without waiting. Raises CommandError if the portal was closed."""
         life = Life()
         try:
             life.task = self._portal.start_task_soon(self._live, life)
@@ -68,7 +68,7 @@ class McpConnection:
         self._life = life
 
     def listed(self, seconds: float) -> list[Tool]:
-        """Return the server's tools, once it is there. Raises CommandError if it is not, after so many seconds."""
+        """Return the server's tools, waiting up to `seconds` for it. Raises CommandError if it is not there by then."""
         life = self._life
         try:
             with CURRENT.get().ended_by(life.end):
@@ -114,7 +114,7 @@ class McpConnection:
         )
 
     def _again(self, life: Life, said: str = "") -> None:
-        """Connect anew, unless another thread did. Raises CommandError if that fails."""
+        """Reconnect, unless another thread did. Raises CommandError if that fails."""
         with self._lock:
             if self._life is life:
                 life.end()
@@ -156,7 +156,7 @@ class McpConnection:
                 os.truncate(self._errors, 0)
 
     def _said(self) -> str:
-        """Return the end of what the program wrote to its standard error, as a part of an error."""
+        """Return the end of the program's standard error, as a part of an error message."""
         try:
             with self._errors.open("rb") as file:
                 size = file.seek(0, 2)

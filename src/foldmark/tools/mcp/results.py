@@ -1,4 +1,4 @@
-"""What an MCP server answers, as text for a model."""
+"""Results of MCP servers as text for a model."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
 MOST = 100_000
-"""Characters of one result."""
+"""Maximum number of characters of one result."""
 MOST_TOLD = 200
-"""Characters of a name, an address or a type in a line about something that is not shown."""
+"""Maximum number of characters of a name, a URL or a type in a line about content that is not shown."""
 
 
 def result_text(result: "CallToolResult") -> str:
-    """Return the texts of a result one below the other, a line for everything else in it, the structured content as
-    JSON where there is no text; cut, and said so, after `MOST` characters."""
+    """Return the texts of a result one below the other, a line for every other content, the structured content as JSON
+    if there is no text; cut with a note after `MOST` characters."""
     pieces = list(_pieces(result.content))
     if result.structured_content is not None and not any(getattr(each, "text", "") for each in result.content):
         pieces.insert(0, msgspec.json.encode(well_formed(result.structured_content)).decode())
@@ -27,7 +27,7 @@ def result_text(result: "CallToolResult") -> str:
 
 
 def cut(text: str, most: int = MOST) -> str:
-    """Return the text, or its beginning and how much it was."""
+    """Return the text, or its beginning and its length."""
     if len(text) <= most:
         return text
     return f"{text[:most]}\n[Cut here: {most:,} of {len(text):,} characters.]"

@@ -1,6 +1,6 @@
-"""The schema of a tool's arguments as a server sends it: whether every provider takes it, and the form to send.
+"""The schema of an MCP tool's arguments: whether every provider accepts it, and the form to send.
 
-One schema that a provider refuses fails every request, so what is not sure to be taken is left out, and said.
+One schema that a provider refuses fails every request, so doubtful tools are left out with a message.
 """
 
 import re
@@ -13,12 +13,12 @@ from foldmark.core.errors import CommandError
 
 MOST_BYTES = 16 * 1024
 MOST_BRACES = 500
-"""Objects in a schema, nearly: checking one with thousands takes a second."""
+"""Approximate maximum number of objects in a schema: checking one with thousands takes a second."""
 DEEPEST = 32
-"""Levels of nesting."""
+"""Maximum depth of nesting."""
 
 _NOT_AT_THE_TOP = ("$schema", "oneOf", "anyOf", "allOf", "enum", "not")
-"""Anthropic and OpenAI refuse them there; the server checks the arguments anyway."""
+"""Anthropic and OpenAI refuse them at the top; the server checks the arguments anyway."""
 _PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 """Anthropic: "Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'"."""
 _NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
@@ -50,7 +50,7 @@ def _check(schema: dict[str, Any]) -> None:
     from jsonschema import Draft202012Validator, SchemaError  # type: ignore[import-untyped]
 
     try:
-        # Without formats: whether a pattern is one is for the server to know.
+        # Without formats: the server validates patterns.
         Draft202012Validator.check_schema(schema, format_checker=None)
     except SchemaError as error:
         place = ".".join(map(str, error.absolute_path))

@@ -1,7 +1,7 @@
-"""The MCP servers that a project's `.mcp.json` names, in the form that Claude Code has for them [SPEC 4.1].
+"""The MCP servers of a project's `.mcp.json`, in Claude Code's format [SPEC 4.1].
 
-The file comes with a project, so nothing in it is believed: each server is checked by itself, and what a person is
-shown of it before it is started is all that can happen.
+The file comes with a project and is not trusted: each server is checked by itself, and nothing can happen beyond what a
+person is shown before it is started.
 """
 
 import re
@@ -26,9 +26,9 @@ FILE = ".mcp.json"
 MOST_BYTES = 256 * 1024
 MOST_SERVERS = 32
 MOST_ITEMS = 256
-"""Arguments, variables or headers of one server."""
+"""Maximum number of arguments, variables or headers of one server."""
 MOST_SHOWN = 4000
-"""Characters of what a person is shown of one server; nobody agrees to what they cannot read."""
+"""Maximum number of characters of a server's description: nobody can agree to what they cannot read."""
 
 _NAME = re.compile(r"(?=.{1,32}$)[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^`|~_-]{1,100}")
@@ -37,7 +37,7 @@ _HTTP = {"http": "http", "streamable-http": "http", "sse": "sse"}
 
 
 class Program(Struct, frozen=True):
-    """A server that is started: its command line, and the variables that it gets beside a few harmless ones."""
+    """A server that is started: its command line, and its variables beside a few harmless ones."""
 
     command: tuple[str, ...]
     env: dict[str, str]
@@ -53,7 +53,7 @@ class Endpoint(Struct, frozen=True):
 
 class McpServer(Struct, frozen=True):
     """One configured server: `shown` is what a person has to agree to, one line without keys, and `approval` the name
-    that an answer is remembered by, which changes with what would be started, and where."""
+    under which an answer is remembered, which changes with the command and its folder."""
 
     name: str
     at: Program | Endpoint
@@ -62,14 +62,14 @@ class McpServer(Struct, frozen=True):
 
 
 class ConfiguredServers(NamedTuple):
-    """The servers that can be used, in the file's order, and what is wrong with the others, one line each."""
+    """The usable servers, in the file's order, and the errors of the others, one line each."""
 
     servers: tuple[McpServer, ...] = ()
     wrong: tuple[str, ...] = ()
 
 
 def configured(folder: Path, environment: Mapping[str, str], secrets: Secrets) -> ConfiguredServers:
-    """Return the servers of the `.mcp.json` in `folder`; nothing if there is none. Starts none and raises nothing."""
+    """Return the servers of the `.mcp.json` in `folder`; none if there is no file. Starts none and raises nothing."""
     path = folder / FILE
     try:
         named = _named(path)
@@ -112,7 +112,7 @@ def _named(path: Path) -> dict[str, Any]:
 
 
 class _ServerParser(NamedTuple):
-    """Reads one server; errors begin with the member that they are about, as in `.args[1] is ...`."""
+    """Parses one server; errors begin with the member that they are about, as in `.args[1] is ...`."""
 
     folder: Path
     environment: Mapping[str, str]
@@ -147,7 +147,7 @@ class _ServerParser(NamedTuple):
         env = dict(self._pairs("env", about, _VARIABLE, "a variable's name has no ="))
         shown = shlex.join(part.shown for part in line)
         if env:
-            # A semicolon of an argument's own would be quoted.
+            # A semicolon inside an argument would be quoted.
             named = (f"{shlex.quote(name)}={shlex.quote(value.shown)}" for name, value in env.items())
             shown += "; with " + " ".join(named)
         return Program(tuple(part.text for part in line), {name: value.text for name, value in env.items()}), shown

@@ -1,4 +1,4 @@
-"""One session with an MCP server, over the SDK: its transport, its tools, a call, and what its errors mean."""
+"""One session with an MCP server, over the SDK: its transport, its tools, a call, and the meaning of its errors."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ from foldmark.tools.mcp.servers import McpServer, Program
 
 MOST_PAGES = 20
 MOST_LISTED = 200
-"""Tools that are read of one server."""
+"""Maximum number of tools that are read from one server."""
 
 _SECONDS = httpx2.Timeout(30, read=300)
 
@@ -30,11 +30,11 @@ for _name in ("mcp", "client"):
 
 @asynccontextmanager
 async def connected(server: McpServer, folder: Path, errors: Path) -> AsyncIterator[Client]:
-    """Yield a client that has agreed on the protocol with `server`; on leaving, nothing of it is left, no process
-    either.
+    """Connect to `server` and yield a client that has agreed on the protocol; on leaving, the connection and the
+    process are gone.
 
-    A program runs in `folder` with a few harmless variables and those of its own, and adds what it writes to its
-    standard error to the file `errors`. Raises what the SDK raises.
+    A program runs in `folder` with a few harmless variables and its own, and appends its standard error to the file
+    `errors`. Raises the SDK's errors.
     """
     about = Implementation(name="foldmark", version=version("foldmark"))
     at = server.at
@@ -60,7 +60,7 @@ async def connected(server: McpServer, folder: Path, errors: Path) -> AsyncItera
 
 
 async def tools_of(client: Client) -> list[Tool]:
-    """Return the tools that the server lists, so many of them as anybody can use."""
+    """Return the tools that the server lists, up to `MOST_LISTED`."""
     found: list[Tool] = []
     cursor: str | None = None
     for _ in range(MOST_PAGES):
@@ -73,15 +73,15 @@ async def tools_of(client: Client) -> list[Tool]:
 
 
 async def called(client: Client, tool: str, args: dict[str, Any]) -> CallToolResult:
-    """What the server's tool answers. Not by `Client.call_tool`: that checks results by the server's own schema, whose
-    patterns could take forever."""
+    """Return the result of the server's tool. Not by `Client.call_tool`: that checks results by the server's own
+    schema, whose patterns could take forever."""
     request = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=args))
     result: CallToolResult = await client.session.send_request(request, CallToolResult)
     return result
 
 
 def lost(error: Exception) -> bool:
-    """Return True if there is no connection any more."""
+    """Return True if the connection is lost."""
     if isinstance(error, MCPError):
         return error.code == CONNECTION_CLOSED or error.message == "Session terminated"
     return isinstance(error, RuntimeError | OSError | anyio.ClosedResourceError | anyio.BrokenResourceError)

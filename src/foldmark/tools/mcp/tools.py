@@ -1,7 +1,7 @@
-"""One tool of an MCP server: how a model is shown it, and what a person has to agree to before it runs [SPEC 4.1].
+"""One tool of an MCP server: its specification, and the permission that it needs before it runs [SPEC 4.1].
 
-Names, descriptions and schemas come from the server and are bounded and checked. So are its annotations a claim of the
-server's alone; but the person agreed to the server itself, so what it calls read-only runs without another question.
+Names, descriptions and schemas come from the server and are bounded and checked. Its annotations are only the server's
+claim; but the person agreed to the server itself, so a tool that it calls read-only runs without another question.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
 
 MOST_DESCRIPTION = 2048
 MOST_SHOWN = 2000
-"""Characters of the arguments in a question to a person."""
+"""Maximum number of characters of the arguments in a question to a person."""
 MOST_ERROR = 10_000
-"""Characters of an error."""
+"""Maximum number of characters of an error."""
 
 Call = Callable[[str, dict[str, Any]], "CallToolResult"]
 """Calls the server's tool of this name; blocks. Raises CommandError."""
 
 
 class McpTool:
-    """A tool of the server `server`, where it has the name `name`."""
+    """A tool of the server `server`, which calls it `name`."""
 
     def __init__(self, spec: ToolSpec, together: bool, server: str, name: str, call: Call) -> None:
         self.spec, self.together = spec, together
         self._server, self._name, self._call = server, name, call
 
     def __call__(self, agent: Agent, args: Mapping[str, Any], asking: Asking) -> str:
-        """Run it, after the person was asked if it may change something. Raises CommandError."""
+        """Run it, after asking the person if it may change something. Raises CommandError."""
         if not isinstance(args, Mapping) or not all(isinstance(key, str) for key in args):
             raise CommandError(f"{self.spec.name} takes an object with the members that its schema names")
         given: dict[str, Any] = well_formed({**args})
@@ -65,7 +65,7 @@ class McpTool:
 
 
 def offered(server: str, listed: Sequence["Listed"], call: Call) -> tuple[list[McpTool], list[str]]:
-    """Return the tools that a server lists, and what is wrong with those that are left out, one text each."""
+    """Return the tools that a server lists, and one error for each that is left out."""
     found: dict[str, McpTool] = {}
     wrong = []
     for each in listed:

@@ -1,4 +1,4 @@
-"""`${NAME}` and `${NAME:-default}` in the texts of `.mcp.json`."""
+"""Expansion of `${NAME}` and `${NAME:-default}` in the texts of `.mcp.json`."""
 
 import re
 from collections.abc import Mapping
@@ -7,23 +7,22 @@ from typing import NamedTuple
 from foldmark.core.errors import CommandError
 
 LONGEST = 32 * 1024
-"""Characters of one text, expanded."""
+"""Maximum number of characters of one expanded text."""
 
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _SECRET = re.compile(r"key|token|secret|passw|pwd|auth|credential|bearer|cookie|pat$", re.IGNORECASE)
 
 
 class Expanded(NamedTuple):
-    """A text with its variables' values, and as a person is shown it: `${GITHUB_TOKEN}` stays what it is."""
+    """A text with its variables' values, and its form for a person: `${GITHUB_TOKEN}` stays as it is."""
 
     text: str
     shown: str
 
 
 def expanded(text: str, environment: Mapping[str, str]) -> Expanded:
-    """Return `text` with the variables of `environment` in it, which are not searched for more. A default takes the
-    place of a variable that is unset or empty. Raises CommandError for a variable that is missing, or a text too
-    long."""
+    """Return `text` with the variables of `environment` expanded, once. A default replaces a variable that is unset or
+    empty. Raises CommandError for a missing variable, or a text that is too long."""
     values = [(match, _value(match, environment)) for match in _REFERENCE.finditer(text)]
     if len(text) > LONGEST or sum(len(value) for _, value in values) > LONGEST:
         raise CommandError(f"is longer than {LONGEST:,} characters")
@@ -31,7 +30,7 @@ def expanded(text: str, environment: Mapping[str, str]) -> Expanded:
 
 
 def secret(name: str) -> bool:
-    """Return True if something of this name holds a key, as far as one can tell."""
+    """Return True if the name suggests a key."""
     return _SECRET.search(name) is not None
 
 

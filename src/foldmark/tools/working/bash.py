@@ -1,6 +1,6 @@
-"""`bash`: one command of a shell in the working folder, after a person has agreed to it [SPEC 4.1].
+"""`bash`: one shell command in the working folder, after a person has agreed to it [SPEC 4.1].
 
-It does not see the providers' keys. On Windows it is not there.
+It does not see the providers' keys. It is not available on Windows.
 """
 
 import os
@@ -23,7 +23,7 @@ from foldmark.tools.working.paths import working
 from foldmark.tools.working.running import CommandResult, run
 
 LONGEST = 100_000
-"""Bytes of a command; systems take up to 128 KB."""
+"""Maximum number of bytes of a command; systems take up to 128 KB."""
 
 
 class BashArguments(Struct, frozen=True, forbid_unknown_fields=True):
@@ -32,7 +32,7 @@ class BashArguments(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def _question(agent: Agent, arguments: BashArguments) -> str:
-    """What a person is asked: the command as it is, line by line, with control characters made visible."""
+    """Return the question to a person: the command, line by line, with control characters made visible."""
     if sys.platform == "win32":
         raise CommandError("bash is not there on Windows; go on without it")
     command = arguments.command

@@ -1,6 +1,6 @@
-"""`read_file` and `list_files`: what stands in the working folder, and elsewhere if a person agrees [SPEC 4.1].
+"""`read_file` and `list_files`: the working folder, and other places if a person agrees [SPEC 4.1].
 
-Lines are numbered as `cat -n` does it, the form that models know from coding agents [S4].
+Lines are numbered like those of `cat -n`, which models know from coding agents [S4].
 """
 
 import os
@@ -26,11 +26,11 @@ from foldmark.tools.working.paths import agreed, shown, working
 from foldmark.tools.working.walking import Level, Pattern, Walk
 
 MOST_BYTES = 256 * 1024
-"""Of one answer."""
+"""Maximum bytes of one answer."""
 MOST_LINE = 16 * 1024
-"""Bytes of one line that are shown."""
+"""Maximum bytes of one line that are shown."""
 SECONDS = 10
-"""How long a list is made at most."""
+"""Maximum seconds of a listing."""
 _CHUNK = 1 << 20
 
 _Line = Annotated[int, Meta(ge=1, le=10**12)]
@@ -58,7 +58,7 @@ def _read(agent: Agent, arguments: ReadFileArguments, asking: Asking) -> str:
 
 
 def _lines(file: BinaryIO, arguments: ReadFileArguments, size: int, cut: Event) -> str:
-    """Return the lines that are wanted, numbered, and how to go on behind them."""
+    """Return the requested lines, numbered, and how to read on after them."""
     before = _skip(file, arguments.offset - 1, cut)
     found, left, number = list[str](), MOST_BYTES, arguments.offset
     while left > 0 and number < arguments.offset + arguments.limit and (line := file.readline(min(MOST_LINE, left))):
@@ -79,7 +79,7 @@ def _lines(file: BinaryIO, arguments: ReadFileArguments, size: int, cut: Event) 
 
 
 def _skip(file: BinaryIO, lines: int, cut: Event) -> int:
-    """Go behind so many lines, and return how many there were."""
+    """Skip `lines` lines, and return how many there were."""
     seen, ended = 0, True
     while seen < lines:
         _check_going_on(cut)
@@ -98,7 +98,7 @@ def _skip(file: BinaryIO, lines: int, cut: Event) -> int:
 
 
 def _rest(file: BinaryIO, cut: Event) -> int:
-    """Go behind the end of this line, and return the bytes that were left of it, without its end."""
+    """Skip the rest of this line, and return its bytes without the line end."""
     seen = 0
     while chunk := file.read(_CHUNK):
         _check_going_on(cut)
@@ -137,7 +137,7 @@ def _list(agent: Agent, arguments: ListFilesArguments, asking: Asking) -> str:
 
 
 def _fitting(level: Level, pattern: Pattern, folder: str) -> list[str]:
-    """Return the entries of a folder that are meant, as paths that can be given back; a folder ends in `/`."""
+    """Return the matching entries of a folder, as paths relative to the working folder; a folder ends in `/`."""
     found = []
     for entry in level.entries:
         if not pattern.fits((*level.below, entry.name)):

@@ -1,4 +1,4 @@
-"""`grep`: lines that fit a regular expression, in a file or in all files below a folder [SPEC 4.1]."""
+"""`grep`: lines that match a regular expression, in a file or in all files below a folder [SPEC 4.1]."""
 
 from collections.abc import Iterator
 from threading import Event
@@ -18,9 +18,9 @@ from foldmark.tools.working.paths import agreed, working
 from foldmark.tools.working.walking import Pattern, Walk
 
 SECONDS = 10.0
-"""How long a search takes at most."""
+"""Maximum seconds of a search."""
 MOST_CHARACTERS = 256 * 1024
-"""Of one answer."""
+"""Maximum characters of one answer."""
 
 
 class GrepArguments(Struct, frozen=True, forbid_unknown_fields=True):
@@ -50,7 +50,7 @@ def _run(agent: Agent, arguments: GrepArguments, asking: Asking) -> str:
 
 
 def _shown(lines: list[tuple[str, int, bool, str]], context: int) -> Iterator[str]:
-    """As grep shows them: `path:12:text`, lines around them `path-11-text`, `--` where some are left out."""
+    """Yield lines in grep's format: `path:12:text`, context lines `path-11-text`, `--` between groups."""
     before: tuple[str, int] | None = None
     for name, number, fits, text in lines:
         if context and before not in (None, (name, number - 1)):
@@ -61,7 +61,7 @@ def _shown(lines: list[tuple[str, int, bool, str]], context: int) -> Iterator[st
 
 
 def _told(files: MatcherInput, found: MatcherOutput, late: bool) -> list[str]:
-    """What was not shown or not searched."""
+    """Return remarks about what was not shown or not searched."""
     told = [] if found.lines else [f"no match in {count(files.searched, 'file')}"]
     if found.full:
         told.append("there may be more; a narrower pattern, path or glob, or a higher limit")

@@ -1,4 +1,4 @@
-"""What kind of file is no text."""
+"""Detection of binary files."""
 
 _KINDS = (
     (b"\x89PNG", "PNG image"),
@@ -22,7 +22,8 @@ _KINDS = (
 
 
 def binary(beginning: bytes) -> str | None:
-    """What a file is that begins so; None for text. A NUL tells, and what a PDF begins with."""
+    """Return the kind of a file that begins with these bytes; None for text. A NUL, or a PDF's signature, makes it
+    binary."""
     if b"\0" not in beginning and not beginning.startswith(b"%PDF-"):
         return None
     return next((kind for magic, kind in _KINDS if beginning.startswith(magic)), "binary")

@@ -1,10 +1,10 @@
-"""Searches texts for a regular expression: the program of a process of its own, which imports nothing of Foldmark.
+"""Search texts for a regular expression: a program of its own, which imports nothing of Foldmark.
 
-An expression that comes from a model can take hours or all memory, and nothing but the end of its process stops it.
+A model's expression can take hours or all memory, and only ending the process stops it.
 
 Standard input: a line of JSON with `pattern`, `ignore_case`, `context`, `limit` and `most`, then for each text a line
-of JSON, [name, bytes], and the bytes. Standard output, lines of JSON: [name, line, whether it fits, text], or
-{"wrong": why} for what is no expression, {"full": true} when `limit` lines or `most` characters are reached.
+of JSON, [name, bytes], and the bytes. Standard output, lines of JSON: [name, line, whether it matches, text], or
+{"wrong": why} for an invalid expression, {"full": true} when `limit` lines or `most` characters are reached.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from collections import deque
 from typing import Any
 
 SHOWN = 300
-"""Characters of a line."""
+"""Maximum number of characters of a line."""
 
 
 def main() -> None:
@@ -35,14 +35,14 @@ def main() -> None:
 
 
 class TextSearch:
-    """One search, through one text after another."""
+    """One search through several texts."""
 
     def __init__(self, expression: "re.Pattern[str]", context: int, limit: int, most: int) -> None:
         self._search, self._context, self._limit, self._most = expression.search, context, limit, most
         self.full = False
 
     def text(self, name: str, text: str) -> None:
-        """Tell the lines that fit, and those around them."""
+        """Write the matching lines, and those around them."""
         before: deque[tuple[int, str]] = deque(maxlen=self._context)
         after = 0
         for number, whole in enumerate(io.StringIO(text, newline="\n"), 1):
@@ -74,13 +74,13 @@ class TextSearch:
 
 
 def tell(value: Any) -> None:
-    """One line of JSON, at once: this process may be ended in the next line."""
+    """Write one line of JSON and flush: this process may be ended at any time."""
     sys.stdout.write(json.dumps(value) + "\n")
     sys.stdout.flush()
 
 
 def _limit() -> None:
-    """At most half a GB of memory, and half a minute should nobody be left to end this."""
+    """Limit memory to half a GB, and time to half a minute, should no parent be left to end this."""
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource
 

@@ -1,6 +1,6 @@
-"""Searching files for an expression: they are opened here and their bytes handed to a process of its own.
+"""Run the matcher: files are opened here, and their bytes are handed to a process of its own.
 
-`matcher.py` runs in that, so that what a model asks for can be ended: when time is over, or with the turn.
+`matcher.py` runs in that process, so that a model's search can be ended: after its time, or with the turn.
 """
 
 import json
@@ -20,18 +20,18 @@ from foldmark.tools.working.paths import secret, shown
 from foldmark.tools.working.walking import Pattern, Walk
 
 MOST_FILE = 16 << 20
-"""Bytes of a file that is searched."""
+"""Maximum bytes of a file that is searched."""
 
 
 class MatcherInput:
-    """The files to search, opened one after another; how many there were, and which were passed over."""
+    """The files to search, opened one after another; their number, and those that were passed over."""
 
     def __init__(self, real: str, folder: str, glob: Pattern | None, walk: Walk) -> None:
         self.searched, self.secret, self.large, self.walk = 0, 0, 0, walk
         self._real, self._folder, self._glob = real, folder, glob
 
     def __iter__(self) -> Iterator[tuple[str, bytes]]:
-        """Yield names as a model can give them back, and contents. Raises OSError if there is nothing at the path,
+        """Yield names, in a form that a model can use, and contents. Raises OSError if there is nothing at the path,
         CommandError if that is neither file nor folder, or too large."""
         try:
             for level in self.walk:
@@ -49,7 +49,7 @@ class MatcherInput:
             yield self._one()
 
     def _one(self) -> tuple[str, bytes]:
-        """Return the file that the path is."""
+        """Return the file at the path."""
         name = shown(self._real, self._folder)
         with opening.opened_file(self._real) as file:
             text = self._text(file)
@@ -59,7 +59,7 @@ class MatcherInput:
         return name, text
 
     def _text(self, file: BinaryIO) -> bytes | None:
-        """Return the bytes of a file that is searched, None for one that is passed over."""
+        """Return the bytes of a file, None for one that is passed over."""
         text = file.read(8192)
         if binary(text):
             return None
@@ -72,7 +72,7 @@ class MatcherInput:
 
 
 class MatcherOutput(NamedTuple):
-    """What the matcher told: lines, why the pattern is none, whether it went on to the end of what it was given."""
+    """The matcher's output: lines, the error of the pattern, whether it reached its limits."""
 
     lines: list[tuple[str, int, bool, str]]
     wrong: list[str]
@@ -94,13 +94,13 @@ class MatcherOutput(NamedTuple):
 def search(
     files: MatcherInput, asked: Mapping[str, Any], found: MatcherOutput, seconds: float, cut: Event, late: Event
 ) -> bool:
-    """Hand the files to a matcher, until it has enough or time is over; whether it ended otherwise than it should.
+    """Hand the files to a matcher, until it has enough or the time is over; return True if it ended abnormally.
 
-    `asked` is the first line that it reads. `cut` is set when the turn is interrupted, `late` when time is over. Raises
-    as `MatcherInput`.
+    `asked` is the first line that it reads. `cut` is set when the turn is interrupted, `late` when the time is over.
+    Raises as `MatcherInput`.
     """
     try:
-        # Not of the terminal's group: a Ctrl-C there interrupts the turn, which ends it.
+        # Not in the terminal's process group: a Ctrl-C there interrupts the turn, which ends it.
         process = Popen(
             [sys.executable or "", "-I", "-S", "-B", "-W", "ignore", str(Path(matcher.__file__))],
             stdin=PIPE,

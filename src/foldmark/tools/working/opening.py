@@ -1,8 +1,8 @@
-"""Opening exactly the place that a real path names: no symbolic link on the way is followed.
+"""Open exactly the place that a real path names: no symbolic link on the way is followed.
 
-A path is resolved first and agreed to (`paths.py`). Whoever exchanges one of its folders for a link between that and
-the opening gains nothing: each step is opened below the one before, and a link is an error. Only regular files are
-opened, and nothing waits: a pipe, a socket or a device would hang, or do something.
+A path is resolved and agreed to first (`paths.py`). Replacing one of its folders by a link between that and the opening
+gains nothing: each step is opened below the one before, and a link is an error. Only regular files are opened, and
+nothing blocks: a pipe, a socket or a device could hang, or have effects.
 """
 
 import errno
@@ -17,7 +17,7 @@ from foldmark.core.errors import CommandError
 from foldmark.tools.working.paths import shown
 
 STEPWISE = {os.open, os.stat, os.readlink} <= os.supports_dir_fd and os.scandir in os.supports_fd
-"""Whether the system opens below an open folder (Windows does not)."""
+"""True if the system can open below an open folder (Windows cannot)."""
 
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -30,7 +30,7 @@ _KINDS = {
 
 
 def _flags(*names: str) -> int:
-    """Return these flags of `open`, those of them that the system has."""
+    """Return these flags of `open`, as far as the system has them."""
     return sum(getattr(os, f"O_{name}", 0) for name in ("CLOEXEC", "NOFOLLOW", *names))
 
 
@@ -46,7 +46,7 @@ class Folder(NamedTuple):
     at: int | None
 
     def entries(self) -> Iterator[os.DirEntry[str]]:
-        """What is in it, in no order, without `.` and `..`. Raises OSError."""
+        """Return its entries, in no order, without `.` and `..`. Raises OSError."""
         with os.scandir(self.path if self.at is None else self.at) as entries:
             yield from entries
 
@@ -63,13 +63,13 @@ class Folder(NamedTuple):
         return os.fdopen(descriptor, "rb")
 
     def target(self, name: str) -> str:
-        """Return where one of its links leads. Raises OSError."""
+        """Return the target of one of its links. Raises OSError."""
         return os.readlink(name if self.at is not None else PurePath(self.path, name), dir_fd=self.at)
 
 
 @contextmanager
 def opened_folder(real: str) -> Iterator[Folder]:
-    """Yield the folder with this real path. Raises OSError, also if one of its steps is a link."""
+    """Open the folder with this real path. Raises OSError, also if one of its steps is a link."""
     if not STEPWISE:
         if os.path.realpath(real) != real:
             raise OSError(errno.ELOOP, "it was exchanged for a link meanwhile")
@@ -89,7 +89,7 @@ def opened_folder(real: str) -> Iterator[Folder]:
 
 @contextmanager
 def opened_file(real: str) -> Iterator[BinaryIO]:
-    """Yield the regular file with this real path, for reading. Raises CommandError for another kind, OSError."""
+    """Open the regular file with this real path, for reading. Raises CommandError for another kind, OSError."""
     with opened_folder(str(PurePath(real).parent)) as folder:
         file = folder.open(PurePath(real).name or ".")
     with file:
@@ -97,7 +97,7 @@ def opened_file(real: str) -> Iterator[BinaryIO]:
 
 
 def why(error: OSError, real: str) -> str:
-    """What went wrong with a real path, in words for a model."""
+    """Describe an error with a real path, for a model."""
     match error.errno:
         case errno.ENOENT:
             return f"there is no {shown(real)}"

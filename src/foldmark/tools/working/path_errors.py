@@ -1,4 +1,4 @@
-"""What is wrong with a path, and what a model may have meant by one that there is not."""
+"""Errors of paths, and suggestions of similar names."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,12 +11,12 @@ from foldmark.tools.working.opening import opened_folder, why
 from foldmark.tools.working.paths import inside, shown
 
 MOST_NAMES = 1000
-"""Names of a folder that are compared."""
+"""Maximum number of names in a folder that are compared."""
 
 
 @contextmanager
 def explained(real: str, folder: str) -> Iterator[None]:
-    """While the block runs, what the system says of a real path is a CommandError, in words for a model."""
+    """Turn OSErrors about a real path inside the block into CommandErrors, worded for a model."""
     try:
         yield
     except FileNotFoundError:
@@ -26,8 +26,8 @@ def explained(real: str, folder: str) -> Iterator[None]:
 
 
 def missing(real: str, folder: str) -> str:
-    """That there is no such file, and what is near: names like it beside it, or like its first folder that is not
-    there. Of what is outside of the working folder nothing more is told: a person agreed to that one path."""
+    """Return the message for a missing file, with similar names beside it, or beside its first missing folder. Outside
+    of the working folder it names nothing: a person agreed to that one path only."""
     place, told = PurePath(real), f"there is no {shown(real, folder)}"
     for parent in place.parents:
         if not inside(str(parent), folder):
@@ -44,7 +44,7 @@ def missing(real: str, folder: str) -> str:
 
 
 def _near(name: str, names: list[str]) -> str:
-    from difflib import get_close_matches  # 7 ms
+    from difflib import get_close_matches  # takes 7 ms
 
     folded = {each.lower(): each for each in names}
     if found := get_close_matches(name.lower(), folded, n=3):

@@ -1,8 +1,8 @@
-"""Which place a model's path stands for, and whether a person has to agree that it is read [SPEC 4.1].
+"""Resolve a model's path, and decide whether a person has to agree that it is read [SPEC 4.1].
 
-What lies inside the working folder is read without asking, but for what may hold secrets. A path counts as what it
-leads to, after `..` and symbolic links; `opening.py` then opens that and follows no link any more, so what is read is
-what was agreed to.
+Files inside the working folder are read without asking, except those that may hold secrets. A path counts as its
+target, after `..` and symbolic links; `opening.py` then opens that and follows no further link, so that exactly the
+agreed file is read.
 """
 
 import os
@@ -17,7 +17,7 @@ from foldmark.log.asking import Asking
 from foldmark.tools.approval import approve
 
 LONGEST, MOST_PARTS = 4096, 250
-"""Characters of a path, and names in it."""
+"""Maximum number of characters of a path, and of names in it."""
 
 _SYSTEM = ("/proc", "/sys", "/dev")
 _SECRET_FOLDERS = (".ssh", ".gnupg", ".aws", ".azure", ".kube", ".password-store")
@@ -34,8 +34,8 @@ _folders: WeakKeyDictionary[Log, str] = WeakKeyDictionary()
 
 
 def work_in(log: Log, folder: str | os.PathLike[str]) -> None:
-    """Have the tools of all conversations of a log work in `folder`, not in that of the process. Raises CommandError
-    if there is no such folder."""
+    """Set the working folder for the tools of all conversations of a log, instead of that of the process. Raises
+    CommandError if there is no such folder."""
     real = os.path.realpath(folder)
     if not Path(real).is_dir():
         raise CommandError(f"there is no folder {one_line(real)}; name one to work in")
@@ -43,8 +43,7 @@ def work_in(log: Log, folder: str | os.PathLike[str]) -> None:
 
 
 def working(log: Log) -> str:
-    """Return the working folder: the one that a program chose, else the process's at this moment. Raises
-    CommandError."""
+    """Return the working folder: the one that was set, else the process's at this moment. Raises CommandError."""
     try:
         return _folders.get(log) or os.path.realpath(Path.cwd())
     except OSError:
@@ -52,8 +51,8 @@ def working(log: Log) -> str:
 
 
 def agreed(agent: Agent, tool: str, doing: str, path: str, asking: Asking) -> str:
-    """Return the real path that `path` stands for, once a person has agreed where one has to; `doing` is the verb of
-    the question, `read`. Raises CommandError, also for what is no path."""
+    """Return the real path of `path`, after a person has agreed where that is needed; `doing` is the verb of the
+    question, `read`. Raises CommandError, also for an invalid path."""
     folder = working(agent.log)
     real = resolved(path, folder)
     if worry := worries(real, folder):
@@ -62,8 +61,8 @@ def agreed(agent: Agent, tool: str, doing: str, path: str, asking: Asking) -> st
 
 
 def resolved(path: str, folder: str) -> str:
-    """Return the absolute path without `.`, `..` and symbolic links; `~` is the home folder, and what is relative
-    begins at `folder`. It need not be there. Raises CommandError."""
+    """Return the absolute path without `.`, `..` and symbolic links; `~` is the home folder, and relative paths begin
+    at `folder`. The file need not exist. Raises CommandError."""
     if not path or len(path) > LONGEST or "\0" in path or path.count("/") > MOST_PARTS:
         raise CommandError(f"a path is 1 to {LONGEST:,} characters, none of them NUL, and up to {MOST_PARTS} names")
     try:
@@ -91,7 +90,7 @@ def inside(real: str, folder: str) -> bool:
 
 
 def secret(real: str) -> bool:
-    """Return True if a file may hold keys or passwords, told by its name and those of its folders."""
+    """Return True if a file may hold keys or passwords, judged by its name and those of its folders."""
     parts = PurePath(real.lower()).parts
     name, last = parts[-1], "/".join(parts[-2:])
     return (
@@ -102,7 +101,7 @@ def secret(real: str) -> bool:
 
 
 def shown(path: str, folder: str | None = None) -> str:
-    """Return a path as a model reads it and can give it back: relative where it lies in `folder`, on one line."""
+    """Return a path in a form that a model can give back: relative if it lies in `folder`, on one line."""
     if folder is not None and inside(path, folder):
         path = str(PurePath(path).relative_to(folder))
     text = path if len(path) <= 200 else f"{path[:80]}…{path[-119:]}"

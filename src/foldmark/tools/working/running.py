@@ -1,6 +1,6 @@
-"""Running a shell command in a session of its own, with bounded output, up to its end, a time limit or an interruption.
+"""Run a shell command in a session of its own, with bounded output, up to its end, a time limit or an interruption.
 
-Nothing that it started in that session stays behind. What leaves the session (`setsid`) does, and is not waited for.
+No process of that session is left behind. A process that leaves the session (`setsid`) is, and is not waited for.
 """
 
 import os
@@ -20,20 +20,20 @@ from foldmark.sending.interruption import watched
 HEAD, TAIL = 64 * 1024, 64 * 1024
 """Bytes of the output that are kept of its beginning and of its end."""
 TICK = 0.05
-"""Seconds after which it is looked whether to go on."""
+"""Seconds between two checks whether to go on."""
 LINGER = 0.5
-"""Seconds that what a command left in the background has to end by itself."""
+"""Seconds for background processes of a command to end by themselves."""
 GRACE = 0.3
-"""Seconds between asking processes to end and ending them."""
+"""Seconds between asking processes to end and killing them."""
 
 _PROC = Path("/proc")
 
 Why = Literal["done", "background", "late", "interrupted"]
-"""How a run ended: by itself; by itself, but what it left running was ended; after its time; with the turn."""
+"""How a run ended: by itself; by itself, with background processes ended; by its time limit; with the turn."""
 
 
 class CommandResult(NamedTuple):
-    """How a command ended; `code` as of `subprocess`, negative for a signal."""
+    """How a command ended; `code` as in `subprocess`, negative for a signal."""
 
     output: str
     why: Why
@@ -41,13 +41,13 @@ class CommandResult(NamedTuple):
 
 
 class CommandOutput:
-    """The beginning and the end of what was written, and how much there was."""
+    """The beginning and the end of the output, and its length."""
 
     def __init__(self) -> None:
         self._head, self._tail, self._total = bytearray(), bytearray(), 0
 
     def add(self, data: bytes) -> None:
-        """Take what was written next."""
+        """Add output."""
         self._total += len(data)
         room = HEAD - len(self._head)
         self._head += data[:room]
@@ -55,19 +55,19 @@ class CommandOutput:
         del self._tail[:-TAIL]
 
     def text(self) -> str:
-        """What is kept, as text, with what was left out told."""
+        """Return the kept output as text, with a note about what was left out."""
         left_out = self._total - len(self._head) - len(self._tail)
         if not left_out:
             return _text(bytes(self._head + self._tail))
         head, tail = bytes(self._head), bytes(self._tail)
-        while head and head[-1] & 0xC0 == 0x80:  # no half of a character
+        while head and head[-1] & 0xC0 == 0x80:  # never half a character
             head = head[:-1]
         told = f"[... {left_out:,} of {self._total:,} bytes left out ...]"
         return f"{_text(head[:-1] if head and head[-1] >= 0xC0 else head)}\n{told}\n{_text(tail.lstrip(_INSIDE))}"
 
 
 _INSIDE = bytes(range(0x80, 0xC0))
-"""Bytes that no character begins with."""
+"""Bytes that never begin a character."""
 
 
 def run(command: Sequence[str | bytes], folder: str, environment: Mapping[str, str], timeout: float) -> CommandResult:
@@ -94,7 +94,7 @@ def run(command: Sequence[str | bytes], folder: str, environment: Mapping[str, s
 
 
 def _follow(process: "Popen[bytes]", source: int, output: CommandOutput, until: float, cut: Event) -> Why:
-    """Take what is written until the command and all that it started are at their end, or have to be brought there."""
+    """Read output until the command and all its processes have ended, or have to be ended."""
     ended, opened = None, True
     with DefaultSelector() as selector:
         selector.register(source, EVENT_READ)
@@ -120,7 +120,7 @@ def _follow(process: "Popen[bytes]", source: int, output: CommandOutput, until: 
 
 
 def _drain(source: int, output: CommandOutput) -> None:
-    """Take what was written before the end; whoever left the session may write on, and is not waited for."""
+    """Read the output written before the end; processes that left the session may write on, and are not waited for."""
     os.set_blocking(source, False)
     until = monotonic() + GRACE
     with suppress(BlockingIOError):
@@ -129,7 +129,7 @@ def _drain(source: int, output: CommandOutput) -> None:
 
 
 def _end(process: "Popen[bytes]") -> None:
-    """End all processes of the command's group, and leave no zombie of ours."""
+    """Kill all processes of the command's group, and leave no zombie."""
     for each in (signal.SIGTERM, signal.SIGKILL):
         if not _alive(process):
             break
@@ -143,8 +143,8 @@ def _end(process: "Popen[bytes]") -> None:
 
 
 def _alive(process: "Popen[bytes]") -> bool:
-    """Return True if processes of the command's group still run. A zombie that nobody collects does not, where that can
-    be seen: in a container nobody may."""
+    """Return True if processes of the command's group still run, not counting zombies where they can be recognized: in
+    a container nobody may collect them."""
     ended = process.poll() is not None
     try:
         os.killpg(process.pid, 0)
@@ -155,7 +155,7 @@ def _alive(process: "Popen[bytes]") -> bool:
 
 
 def _runs_in(group: int, stat: Path) -> bool:
-    """Return True if the process that a file `/proc/N/stat` is about is of the group, and no zombie."""
+    """Return True if the process described by `/proc/N/stat` belongs to the group and is no zombie."""
     try:
         state, _, found = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[:3]
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Going through a folder and those below it, link by no link, within bounds; and which names a pattern means."""
+"""Walk a folder and its subfolders, without following links, within limits; and match names with a pattern."""
 
 import os
 from collections import deque
@@ -12,7 +12,7 @@ from foldmark.core.errors import CommandError
 from foldmark.tools.working.opening import Folder, opened_folder
 
 SKIPPED = (".git", ".hg", ".svn", "node_modules", ".venv", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache")
-"""Folders that nobody means who does not name them."""
+"""Folders that are skipped unless they are named."""
 
 MOST_ENTRIES, MOST_DEPTH = 200_000, 100
 MOST_PARTS = 40
@@ -22,7 +22,7 @@ _SYSTEM = ("/proc", "/sys", "/dev")
 
 
 class Level(NamedTuple):
-    """One folder, still open: its path below the top, () for the top itself, and what is in it, sorted by name."""
+    """One folder, still open: its path below the top, () for the top itself, and its entries, sorted by name."""
 
     below: tuple[str, ...]
     folder: Folder
@@ -30,11 +30,11 @@ class Level(NamedTuple):
 
 
 class Walk:
-    """Goes through `top`, a real path, folder by folder, those nearest first, and follows no link.
+    """Walks `top`, a real path, folder by folder, the nearest first, without following links.
 
-    Ends when all was seen, after `MOST_ENTRIES` entries, `MOST_DEPTH` folders deep, or when `over` says so; `complete`
-    is whether all was seen. Folders that cannot be read are passed over. `skipped` are the names of `SKIPPED` that
-    there were.
+    Ends when all was seen, after `MOST_ENTRIES` entries, `MOST_DEPTH` folders deep, or when `over` returns True;
+    `complete` is True if all was seen. Unreadable folders are passed over. `skipped` are the names of `SKIPPED` that
+    occurred.
     """
 
     def __init__(self, top: str, over: Callable[[], bool], deepest: int | None = None) -> None:
@@ -75,8 +75,8 @@ class Walk:
 class Pattern:
     """Names as in a shell: `*`, `?`, `[a-z]`, `{a,b}`, and `**` for any folders between. Raises CommandError.
 
-    Each part is compared by itself, so that no pattern takes more than its length times that of the path. One of a
-    single part means files at any depth if it is `anywhere`.
+    Each part is matched by itself, so that no pattern takes more time than its length times that of the path. A pattern
+    of a single part matches files at any depth if it is `anywhere`.
     """
 
     def __init__(self, text: str, *, anywhere: bool = False) -> None:
@@ -93,16 +93,16 @@ class Pattern:
 
     @property
     def deepest(self) -> int | None:
-        """How many parts the longest path has that can fit; None for any number."""
+        """The maximum number of parts of a matching path; None for any number."""
         return None if any("**" in each for each in self._alternatives) else max(map(len, self._alternatives))
 
     def fits(self, parts: tuple[str, ...]) -> bool:
-        """Return True if a path below the top, given in parts, is meant."""
+        """Return True if a path below the top, given in parts, matches."""
         return any(_fits(parts, each) for each in self._alternatives)
 
 
 def _fits(parts: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
-    """`reached` are the numbers of parts that the pattern so far can have taken."""
+    """Match the parts; `reached` are the numbers of parts that the pattern so far can have consumed."""
     reached = {0}
     for each in pattern:
         if each == "**":
@@ -115,7 +115,7 @@ def _fits(parts: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
 
 
 def _alternatives(text: str) -> list[str]:
-    """What `{a,b}` stands for, the outermost first. Raises CommandError for too many."""
+    """Return the alternatives of `{a,b}`, the outermost first. Raises CommandError for too many."""
     done, waiting = list[str](), [text]
     while waiting:
         each = waiting.pop()
@@ -130,7 +130,7 @@ def _alternatives(text: str) -> list[str]:
 
 
 def _choices(text: str) -> list[str] | None:
-    """Return the texts that the first whole `{a,b}` makes of a text; None if there is none."""
+    """Return the alternatives of the first complete `{a,b}` in a text; None if there is none."""
     depth, begin, commas = 0, 0, list[int]()
     for at, char in enumerate(text):
         if char == "{":
