@@ -1,1 +1,1 @@
-"""Recall: finding what was said, in conversations, archived sessions and memos [SPEC 7]."""
+"""Search by words and meanings in conversations, archived sessions and memos [SPEC 7]."""

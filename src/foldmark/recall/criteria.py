@@ -1,4 +1,4 @@
-"""What a criterion asks for, as far as its words say [SPEC 4.2]: "tables and columns, but not the naming debate"."""
+"""Parse the criteria of a filter by their words [SPEC 4.2]: "tables and columns, but not the naming debate"."""
 
 import re
 import unicodedata
@@ -14,7 +14,7 @@ from foldmark.recall.query import MOST_TERMS, told_apart
 from foldmark.recall.tokens import words
 
 LONGEST = 64
-"""Characters of a word; what is longer (encoded data) is no word."""
+"""Maximum number of characters of a word; longer runs (encoded data) are no words."""
 
 _UNSPACED_TALK = re.compile(
     "关于|有关|關於|讨论|討論|对话|對話|消息|訊息|内容|所有|全部|的|について|に関する|関する|メッセージ|会話|議論|の|を|全て"
@@ -41,22 +41,22 @@ class Clause(NamedTuple):
 
 
 class Criteria(NamedTuple):
-    """What a criterion asks for: any of `clauses` (all messages if there is none), but none of `unwanted`."""
+    """Parsed criteria: any of `clauses` (all messages if there is none), but none of `unwanted`."""
 
     clauses: tuple[Clause, ...]
     unwanted: tuple[Clause, ...]
 
 
 def parse_criteria(criteria: str) -> Criteria:
-    """What `criteria` asks for. Clauses are joined by commas, "and" or "or"; what follows "except" or "but not" is
-    unwanted. A number is an id only where ids are written: "messages 45 and 67", "#12", "12-20"; a word with digits
-    ("ticket7") never is.
+    """Parse criteria. Clauses are joined by commas, "and" or "or"; what follows "except" or "but not" is unwanted. A
+    number is an id only where ids are written: "messages 45 and 67", "#12", "12-20"; a word with digits ("ticket7")
+    never is.
 
-    Raises CommandError if it holds no word to look for.
+    Raises CommandError if it holds no word to search for.
     """
     named, *excepted = _EXCEPT.split(unicodedata.normalize("NFKC", criteria))
     clauses, unwanted = _clauses(named), _clauses(" , ".join(excepted))
-    # "everything except X" names no word but means something.
+    # "everything except X" names no word but is valid.
     if not clauses and not (unwanted and re.search(r"\b(?:all|everything|alles|tout|todo)\b", named, re.IGNORECASE)):
         raise CommandError(
             f"'{one_line(criteria.strip()[:60])}' holds no word to look for; say what the messages are about, "
@@ -67,7 +67,7 @@ def parse_criteria(criteria: str) -> Criteria:
 
 def _clauses(text: str) -> tuple[Clause, ...]:
     parts = [part for part in _EITHER.split(text) if part.strip()]
-    # In a list that names ids ("#12, 14", "45-67 and 70") what is only a number is one, too.
+    # In a list that names ids ("#12, 14", "45-67 and 70") a bare number is one, too.
     ids = any(_only_numbers(part) and (_MESSAGES.search(part) or _RANGE.search(part)) for part in parts)
     found = [
         Clause(part, spans(part), ()) if ids and _only_numbers(part) else Clause(part, (), _terms(part))
@@ -77,16 +77,17 @@ def _clauses(text: str) -> tuple[Clause, ...]:
 
 
 def _only_numbers(part: str) -> bool:
-    """Return True if a part has numbers, and beside them nothing that says what messages are about."""
+    """Return True if a part has numbers, and no words about a subject."""
     numbers = {each for each in words(part) if each.isdecimal()}
     others = {word for term in _terms(_MESSAGES.sub(" ", part)) for word in term.phrases[0].words}
     return bool(spans(part)) and others <= numbers and not _DATE.search(part)
 
 
 def _terms(text: str) -> tuple[Term, ...]:
-    """Return the terms of a text that say what messages are about."""
+    """Return the terms of a text that name a subject."""
     spaced = _UNSPACED_TALK.sub(" ", text)
-    # The words of a path or a call may stand apart; an identifier with digits ("v1.2", "PROJ-12") is looked for whole.
+    # The words of a path or a call may stand apart; an identifier with digits ("v1.2", "PROJ-12") is searched for
+    # whole.
     parts = (part for word in _GAP.split(spaced) for part in ([word] if _DIGIT.search(word) else _JOINT.split(word)))
     kept = [part for part in parts if _tells(part)]
     telling, _ = told_apart(" ".join(kept))
@@ -94,7 +95,7 @@ def _terms(text: str) -> tuple[Term, ...]:
 
 
 def _tells(word: str) -> bool:
-    """Return True if a word may say what messages are about; one letter is too little for that."""
+    """Return True if a word may name a subject; one letter is too little."""
     found = words(word)
     return any(
         each not in ABOUT_TALK and (1 < len(each) <= LONGEST or each.isdecimal() or is_unspaced(each)) for each in found

@@ -39,7 +39,7 @@ def asks_when(query: str) -> bool:
 
 
 def tells_when(text: str) -> bool:
-    """Return True if a text has a word that tells a time, such as "yesterday", "June" or "2023"."""
+    """Return True if a text has a word for a time, such as "yesterday", "June" or "2023"."""
     return _telling().search(text) is not None
 
 
@@ -54,8 +54,8 @@ def _months() -> frozenset[str]:
 
 
 def days(text: str, at: str) -> frozenset[str]:
-    """Return the stems that name the days that a message speaks of which was said at `at` (ISO 8601, or ""): that day,
-    and those that are told from there. 2026-03-01 is 1 March 2026, and "last month" is February 2026 then."""
+    """Return the stems of the days that a message mentions, written at `at` (ISO 8601, or ""): that day, and those
+    relative to it. 2026-03-01 is 1 March 2026, and "last month" is February 2026 then."""
     said = _day(at[:10])
     if said is None:
         return frozenset()
@@ -72,7 +72,7 @@ def _day(told: str) -> date | None:
 
 @lru_cache(maxsize=1000)
 def _name(first: date, last: date | None = None) -> frozenset[str]:
-    """Return the stems of the year, month and day that all days of a period share, as far as they share them."""
+    """Return the stems of the year, month and day that all days of a period share."""
     ends = (first, last or first)
     day = str(first.day) if first == ends[1] else ""
     month = " ".join(MONTHS[each.month - 1] for each in ends) if (ends[1] - first).days <= 31 else ""
@@ -80,7 +80,7 @@ def _name(first: date, last: date | None = None) -> frozenset[str]:
 
 
 def _spans(text: str, said: date) -> Iterator[tuple[date, date]]:
-    """Yield the period that each expression in a text means: its first and its last day."""
+    """Yield the period of each expression in a text: its first and its last day."""
     for match in _relative().finditer(text):
         unit, steps = "day", -1 if match["before"] else 1
         if match["unit"]:

@@ -1,4 +1,4 @@
-"""How much of what a search should find it finds: recall over a set of questions [SPEC 7]."""
+"""Measure a search: recall over a set of questions with known answers [SPEC 7]."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -12,8 +12,8 @@ from foldmark.recall.question_sets import Question
 
 
 class Answer(NamedTuple):
-    """What a search made of a question: the rank from 1 of each evidence in its order, None if it was not found; the
-    seconds that it took; the snippet of the first hit, "" if there was none."""
+    """The result of a question: the rank, from 1, of each evidence in its order, None if it was not found; the seconds
+    that the search took; the snippet of the first hit, "" if there was none."""
 
     question: Question
     ranks: tuple[int | None, ...]
@@ -23,7 +23,8 @@ class Answer(NamedTuple):
 
 class Figures(Struct, frozen=True):
     """Averages over questions: by k, the share of a question's evidence among the first k hits (recall) and of
-    questions with any among them (hit); and the reciprocal rank of the first that was found (0 if none was)."""
+    questions with any among them (hit); and the reciprocal rank of the first evidence that was found (0 if none
+    was)."""
 
     questions: int
     recall: dict[int, float]
@@ -32,7 +33,7 @@ class Figures(Struct, frozen=True):
 
 
 def figures(answers: Sequence[Answer], ks: Sequence[int]) -> Figures:
-    """Return averages over answers, of which there is at least one, at each k."""
+    """Return averages over at least one answer, at each k."""
     ranks = [answer.ranks for answer in answers]
     return Figures(
         len(answers),
@@ -48,7 +49,7 @@ def recall(ranks: Sequence[int | None], k: int) -> float:
 
 
 def by_category(answers: Sequence[Answer], ks: Sequence[int]) -> dict[str, Figures]:
-    """Return the figures of each category, numbers in their order; of questions without one, none."""
+    """Return the figures of each category, numbers in their order; none of questions without one."""
     found: dict[str, list[Answer]] = defaultdict(list)
     for answer in answers:
         if answer.question.category is not None:
@@ -58,12 +59,12 @@ def by_category(answers: Sequence[Answer], ks: Sequence[int]) -> dict[str, Figur
 
 
 def typical_seconds(answers: Sequence[Answer]) -> float:
-    """Return the median of what the searches took."""
+    """Return the median seconds of a search."""
     return median(answer.seconds for answer in answers)
 
 
 def worst(answers: Sequence[Answer], k: int, number: int) -> list[Answer]:
-    """Return those of which least is found among the first k, the worst first; none of which all is."""
+    """Return the answers with the least recall among the first k, the worst first, without perfect ones."""
 
     def quality(answer: Answer) -> tuple[float, float]:
         return recall(answer.ranks, k), -min((rank for rank in answer.ranks if rank), default=inf)
@@ -72,7 +73,7 @@ def worst(answers: Sequence[Answer], k: int, number: int) -> list[Answer]:
 
 
 def below(figures: Mapping[str, Figures], other: Mapping[str, Figures]) -> list[tuple[str, int]]:
-    """In which categories, at which k, recall is below another's."""
+    """Return the categories, with k, in which recall is below another's."""
     return [
         (name, k) for name, each in figures.items() for k, share in each.recall.items() if share < other[name].recall[k]
     ]

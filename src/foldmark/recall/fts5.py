@@ -1,4 +1,4 @@
-"""What an FTS5 index answers: which messages hold a term, how many, and which of them best [SPEC 7].
+"""Queries of an FTS5 index: which messages hold a term, how many, and which of them best [SPEC 7].
 
 Such an index has the columns `text` and `parts` (`recall.parts`) and the tokenizer `recall.tokens.PORTER`. It is the
 log's, or the archive's.
@@ -7,7 +7,7 @@ log's, or the archive's.
 from foldmark.core.search import Phrase, Term, TermQuery
 
 COUNTED = 20_000
-"""Messages that are counted; how many more there are follows from how far they reach."""
+"""Maximum number of messages that are counted; the total is extrapolated."""
 
 _JOINED = {"all": " AND ", "any": " OR "}
 
@@ -18,12 +18,12 @@ def expression(wanted: TermQuery) -> str:
 
 
 def holding(term: Term) -> str:
-    """Return the FTS5 expression for what holds a term."""
+    """Return the FTS5 expression for messages that hold a term."""
     return f"({' OR '.join(map(_quoted, term.phrases))})"
 
 
 def extrapolated(counted: int, reached: int | None, newest: int | None) -> int:
-    """Return how many there are in all, given how many were counted up to which id, and the newest id."""
+    """Return the estimated total, given how many were counted up to which id, and the newest id."""
     if counted < COUNTED or not reached or not newest:
         return counted
     return counted * max(newest, reached) // reached

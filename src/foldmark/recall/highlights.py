@@ -1,4 +1,4 @@
-"""Where in a text terms stand: for what is shown of it, and for words that are meant as typed [SPEC 7]."""
+"""Places of terms in a text: for snippets and highlights, and for words that are meant as typed [SPEC 7]."""
 
 import re
 import unicodedata
@@ -11,18 +11,18 @@ from foldmark.core.search import Phrase, Term
 from foldmark.recall.tokens import stems
 
 SNIPPET, BEFORE = 160, 40
-"""Characters of a snippet, and how many of them stand before what was found."""
+"""Characters of a snippet, and how many of them precede the match."""
 
 SHORTEST_STEM = 3
-"""Letters below which the beginning of a word says nothing."""
+"""Minimum number of letters for the beginning of a word to be useful."""
 
 _MOST_FINDS = 200
 _EDGE = r"(?:(?<![^\W_])|(?<=[a-z0-9])(?=[A-Z]))"
-"""Where a word begins, also inside of a name in code."""
+"""Beginning of a word, also inside a name in code."""
 
 
 def snippet(text: str, wanted: Sequence[Term]) -> str:
-    """Return the neighbourhood in `text` of as many terms as possible, as one line; its beginning if none is seen
+    """Return the neighbourhood in `text` of as many terms as possible, as one line; its beginning if none occurs
     there."""
     places = _places(text, wanted)
 
@@ -35,14 +35,14 @@ def snippet(text: str, wanted: Sequence[Term]) -> str:
         start += max(0, text[start:first].find(" ") + 1)
     end = start + SNIPPET
     if end < len(text):
-        # A word is cut only if it is longer than all that may follow.
+        # A word is cut only if it is longer than everything that may follow.
         end = max(text.rfind(" ", first + BEFORE, end), end - BEFORE)
     line = " ".join(text[start:end].split())
     return f"{'…' if text[:start].strip() else ''}{line}{'…' if text[end:].strip() else ''}"
 
 
 def spans(text: str, wanted: Sequence[Term]) -> list[tuple[int, int]]:
-    """Return where in a short text terms stand: beginning and end of each, to the end of its last word."""
+    """Return the places of terms in a short text: beginning and end of each, to the end of its last word."""
     found = []
     for match in _pattern(tuple(wanted)).finditer(_plain(text)):
         start, end = match.span()
@@ -53,24 +53,24 @@ def spans(text: str, wanted: Sequence[Term]) -> list[tuple[int, int]]:
 
 
 def holds(text: str, typed: Phrase) -> bool:
-    """Return True if a text holds words just as they were typed, but for case and accents."""
+    """Return True if a text holds words exactly as typed, except for case and accents."""
     return _typed(typed).search(_plain(text)) is not None
 
 
 def _plain(text: str) -> str:
-    """Return a text without accents, character by character, so that the places in it stay the same."""
+    """Return a text without accents, character by character, so that places stay the same."""
     return text if text.isascii() else text.translate(_accents())
 
 
 @cache
 def _accents() -> dict[int, str]:
-    """What the letters with accents of Latin, Greek and Cyrillic script are without them."""
+    """Return letters with accents of Latin, Greek and Cyrillic script, each with its plain form."""
     letters = (chr(code) for first, last in ((0xC0, 0x530), (0x1E00, 0x2000)) for code in range(first, last))
     return {ord(letter): plain for letter in letters if (plain := unicodedata.normalize("NFD", letter)[0]) != letter}
 
 
 def _places(text: str, wanted: Sequence[Term]) -> list[tuple[int, int]]:
-    """Return where terms stand in `text`, and which; only the first so many."""
+    """Return the places of terms in `text`, with the number of each term; only the first ones."""
     found = islice(_pattern(tuple(wanted)).finditer(_plain(text)), _MOST_FINDS)
     return [(match.start(), match.lastindex or 0) for match in found]
 
@@ -86,7 +86,7 @@ def _typed(typed: Phrase) -> re.Pattern[str]:
 
 
 def _one(term: Term) -> str:
-    """Return a term by any of its phrases, or as it was typed."""
+    """Return a pattern for any phrase of a term, or for its typed form."""
     return _exactly(term.typed) if term.typed else "|".join(map(_related, term.phrases))
 
 
@@ -97,9 +97,9 @@ def _exactly(typed: Phrase) -> str:
 
 
 def _related(phrase: Phrase) -> str:
-    """Return the words of a phrase; the last also in the forms related to it."""
+    """Return a pattern for the words of a phrase, the last also in related forms."""
     if is_unspaced(phrase.words[0]):
-        # A run was cut into pairs, which overlap.
+        # A run was cut into overlapping pairs.
         return re.escape(phrase.words[0] + "".join(pair[1:] for pair in phrase.words[1:]))
     *before, last = map(_word, phrase.words)
     stem = _stem(phrase.words[-1])
@@ -117,8 +117,8 @@ def _word(word: str) -> str:
 
 
 def _stem(word: str) -> str | None:
-    """Return the beginning that a word shares with those related to it; None if that says nothing."""
+    """Return the prefix that a word shares with related words; None if it is too short to be useful."""
     stem = next(iter(stems(word)), word)
-    # Porter's stem of "happy" ends otherwise than any word of its family.
+    # Porter's stem of "happy" ends differently from every word of its family.
     stem = stem[:-1] if stem.endswith("i") and not word.startswith(stem) else stem
     return stem if len(stem) > SHORTEST_STEM or (len(stem) == SHORTEST_STEM and stem != word) else None

@@ -1,9 +1,9 @@
 """The local matcher: which messages a criterion is about [SPEC 4.2].
 
-It stands in for a model's judgement, reads words as recall does (its terms, stems and weights, and vectors where there
-are some) and gives the same answer every time. Recall ranks, the matcher decides: a message is meant from a threshold
-on. A conversation stays with a topic over several turns without naming it each time, so neighbouring turns that share
-enough telling words with a hit go with it.
+It replaces a model's judgement. It reads words as search does (its terms, stems and weights, and vectors if there are
+any), and is deterministic. Search ranks, the matcher decides: a message is meant from a threshold on. A conversation
+stays with a topic over several turns without naming it each time, so neighbouring turns that share enough significant
+words with a hit go with it.
 """
 
 import re
@@ -23,22 +23,22 @@ from foldmark.recall.ranking import LONGEST, QueryTerm, occurrences, query_terms
 from foldmark.recall.tokens import stems, words
 
 ASKED, OTHER = 0.3, 0.6
-"""The share of what a clause asks for, by weight, that a user's message must hold, and any other."""
+"""The share of a clause's terms, by weight, that a user's message must hold, and any other."""
 
 ALIKE = 0.12
-"""How alike the words of two neighbouring turns are (the cosine of their weights) that speak of one topic."""
+"""Minimum cosine between the weighted words of two neighbouring turns on one topic."""
 
 REACH = 3
-"""How many turns on each side of one that matches can go on with its topic."""
+"""Number of turns on each side of a match that can continue its topic."""
 
 LONG = 120
-"""Words up to which a message needs a word only once; a longer one needs it the more often the longer it is."""
+"""Number of words up to which one occurrence suffices; a longer message needs proportionally more."""
 
 MEANT = 0.3
-"""The likeness in meaning from which on a user's message is meant without any word of the clause."""
+"""Similarity in meaning from which on a user's message is meant without any word of the clause."""
 
 _LOOKED_UP = 500
-"""Messages whose vectors are read at a time."""
+"""Number of messages whose vectors are read at a time."""
 
 _PLAIN = frozenset(stem for word in (*FUNCTION, *NODS, *COMMON) for stem in stems(word))
 """Stems that turns on different topics share easily."""
@@ -49,7 +49,7 @@ _RELATED = {"i": "y", "y": "i", "is": "id", "id": "is", "us": "ud", "ud": "us"}
 """Endings in which Porter's stems of related words differ: deployed, deployment; decided, decision."""
 
 Alike = Callable[[str], Similarity | None]
-"""How alike in meaning messages are to a text; None where there are no vectors."""
+"""Returns the similarity of messages to a text; None where there are no vectors."""
 
 
 def match(
@@ -60,13 +60,13 @@ def match(
     `messages` are iterated twice at most, and no more than a turn of them is held at a time.
 
     Clauses joined by commas, "and" or "or" each match by themselves; what follows "except" or "but not" is left out;
-    "messages 45-67" are ids. A word weighs the more the fewer messages hold it; a word with digits ("ticket7") is
-    looked for whole, and a message without it is not meant. With `alike`, messages close in meaning count as well. A
-    user message that matches takes its whole turn along, and, with `keep_going`, the neighbouring turns that share
-    enough telling words with it, and those behind it in which nothing new is said ("go on"); any other message matches
-    alone. `system` messages never do.
+    "messages 45-67" are ids. A word weighs more if fewer messages hold it; a word with digits ("ticket7") is searched
+    for whole, and a message without it is not meant. With `alike`, messages close in meaning count as well. A user
+    message that matches takes its whole turn along, and, with `keep_going`, the neighbouring turns that share enough
+    significant words with it, and those after it that say nothing new ("go on"); any other message matches alone.
+    `system` messages never do.
 
-    Raises CommandError if the criterion holds no word to look for.
+    Raises CommandError if the criterion holds no word to search for.
     """
     asked_for = parse_criteria(criteria)
     matcher = _Matcher(messages, (*asked_for.clauses, *asked_for.unwanted), alike, keep_going)
@@ -78,7 +78,7 @@ def match(
 class _Matcher:
     """The messages that the clauses of a criterion are compared with; each is read once for all of them.
 
-    `rows` are the messages without their texts; of these only what was heard of the terms is kept, by position.
+    `rows` are the messages without their texts; for the terms only their occurrences are kept, by position.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class _Matcher:
         self._turns = by_turn(self.rows)
 
     def chosen(self, clauses: Iterable[Clause]) -> set[int]:
-        """Return ids of what any of the clauses is about."""
+        """Return the ids of messages that any of the clauses is about."""
         chosen: set[int] = set()
         for clause in clauses:
             if clause.spans:
@@ -119,7 +119,7 @@ class _Matcher:
         chosen = set() if named else self._meant(clause.text)
         if not any(weights):
             return chosen
-        # What nobody said weighs as much as the rest on average: it might have made the difference.
+        # A term in no message weighs as much as the rest on average: it might have made the difference.
         average = sum(weights) / sum(1 for weight in weights if weight)
         total = sum(weight or average for weight in weights)
         for at, (counts, length) in self._heard.items():
@@ -159,12 +159,12 @@ def _text(message: Event) -> str:
 
 
 def _own(message: Event) -> str:
-    """What a message says itself: what a model quotes is what another message is about."""
+    """Return a message without quotes: a model's quote is about another message."""
     return _QUOTE.sub(" ", message.content) if message.kind == "assistant" else said(message)
 
 
 def _related(term: QueryTerm) -> QueryTerm:
-    """Return a term with the stems that words related to it have."""
+    """Return a term with the stems of related words."""
     if term.word is None or len(term.word) < 5:
         return term
     ending = next((each for each in _RELATED if term.word.endswith(each)), None)
@@ -192,7 +192,7 @@ def _neighbours(
     messages: Iterable[Event],
     identifiers: frozenset[str],
 ) -> set[int]:
-    """Return turns up to `REACH` away from those taken, each sharing enough with the one between."""
+    """Return the turns up to `REACH` away from those taken, each sharing enough with the one between."""
     topics, silent_turns, holders = _topics(_compared(taken, len(turns)), turns, messages)
     joined: set[int] = set()
     for begin in taken:
@@ -211,7 +211,7 @@ def _neighbours(
 
 
 def _compared(taken: set[int], number: int) -> set[int]:
-    """Return the turns, out of so many, whose words decide: those near the ones taken, and these at the edges."""
+    """Return the turns to compare: those near the ones taken, and these at the edges."""
     found: set[int] = set()
     for begin in taken:
         for step in (1, -1):
@@ -225,7 +225,7 @@ def _compared(taken: set[int], number: int) -> set[int]:
 def _topics(
     compared: set[int], turns: Sequence[Sequence[Candidate]], messages: Iterable[Event]
 ) -> tuple[dict[int, frozenset[str]], set[int], Counter[str]]:
-    """What the turns compared are about, which of them are silent, and in how many turns each stem is."""
+    """Return the topics of the compared turns, the silent turns, and the number of turns with each stem."""
     places = {_turn_of(turn[0]): index for index, turn in enumerate(turns)}
     topics: dict[int, frozenset[str]] = dict.fromkeys(compared, frozenset())
     silent: set[int] = set()
@@ -245,8 +245,8 @@ def _turn_of(message: Event | Candidate) -> int:
 
 
 def _topic(turn: Sequence[Event]) -> frozenset[str]:
-    """Return the telling stems of what the user and the model say in it; what tools return is not their choice of
-    words."""
+    """Return the significant stems of the user's and the model's texts, without tool results, whose words they did not
+    choose."""
     text = "\n".join(_own(row)[:LONGEST] for row in turn if row.kind in ("user", "assistant"))
     found = {*stems(text), *stems(parts_of(text))} - _PLAIN
     return frozenset(stem for stem in found if 1 < len(stem) <= 64)

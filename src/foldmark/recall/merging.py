@@ -1,4 +1,4 @@
-"""Neighbours of several messages of one conversation, put together [SPEC 7]."""
+"""Merge neighbours of several messages of one conversation [SPEC 7]."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,8 +6,8 @@ from foldmark.core.search import IndexedMessage
 
 
 def joined(lists: Sequence[Sequence[IndexedMessage]]) -> Iterator[list[IndexedMessage]]:
-    """Yield lists of neighbours, each in the order of the conversation, as runs: where lists overlap they are one, and
-    of one message the longest text counts."""
+    """Yield lists of neighbours, each in the order of the conversation, merged into runs: overlapping lists become one,
+    and of one message the longest text counts."""
     run: dict[int, IndexedMessage] = {}
     for each in sorted(filter(None, lists), key=lambda said: said[0].id):
         if run and each[0].id not in run:

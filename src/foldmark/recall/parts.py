@@ -1,8 +1,8 @@
-"""Words that SQLite's tokenizer does not see, so that they are indexed beside a text [SPEC 7].
+"""Words that SQLite's tokenizer does not recognize, indexed beside a text [SPEC 7].
 
-Two kinds: the parts of a name in code (`parseHttpResponse` is one word to the tokenizer), and what stands in a run of a
-script that writes no spaces: its overlapping pairs of characters, and the last character alone. With these a name is
-found by its parts, and any piece of Chinese, Japanese, Korean or Thai as a phrase of pairs.
+There are two kinds: the parts of a name in code (`parseHttpResponse` is one word to the tokenizer), and, for a run of a
+script without spaces, its overlapping pairs of characters and its last character. With these a name is found by its
+parts, and any piece of Chinese, Japanese, Korean or Thai as a phrase of pairs.
 """
 
 import re
@@ -13,17 +13,17 @@ from itertools import pairwise
 from foldmark.core.scripts import UNSPACED, is_unspaced
 
 LONGEST_NAME = 64
-"""Characters of a name; what is longer (encoded data) is none."""
+"""Maximum number of characters of a name; longer ones are encoded data."""
 
 MOST_PIECES = 8
-"""Parts of a name; what has more is encoded data, too."""
+"""Maximum number of parts of a name; names with more are encoded data, too."""
 
 MOST = 50_000
-"""Characters of all that is indexed beside one text."""
+"""Maximum number of characters indexed beside one text."""
 
 _SEAM_AT = re.compile(r"[A-Z](?:(?<=[a-z0-9][A-Z])|[A-Z][a-z]{2})")
 _SEAM = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
-# `re` keeps these once they are used: to make them takes longer than to append, and most texts need none.
+# `re` caches these once they are used: compiling takes longer than an append, and most texts need none.
 _UNSPACED = f"[{UNSPACED}]"
 _WORD = rf"(?:[{UNSPACED}]|[^\W_])+"
 _REST = r"[^\W_]*"
@@ -31,12 +31,12 @@ _PIECE = rf"[{UNSPACED}]+|[^{UNSPACED}]+"
 
 
 def has_parts(text: str) -> bool:
-    """Return True if `parts_of` may be anything but ""."""
+    """Return False if `parts_of` is certainly ""."""
     return _SEAM_AT.search(text) is not None or _has_unspaced(text)
 
 
 def parts_of(text: str) -> str:
-    """What is indexed beside a text: words in the order of the text, those of each name and each run once; often ""."""
+    """Return the words to index beside a text, in its order, those of each name and each run once; often ""."""
     found: list[str] = []
     length = 0
     for word in dict.fromkeys(re.findall(_WORD, text) if _has_unspaced(text) else _seamed(text)):
@@ -59,7 +59,7 @@ def _has_unspaced(text: str) -> bool:
 
 
 def _run(text: str, at: int) -> int:
-    """Return how many characters from a place on are of one word."""
+    """Return the length of the word at a place."""
     found = re.compile(_REST).match(text, at)
     return found.end() - at if found else 0
 
@@ -91,7 +91,7 @@ def pairs(run: str) -> list[str]:
 
 
 def _characters(run: str) -> list[str]:
-    """Return the characters of a run, each with the marks that stand on it."""
+    """Return the characters of a run, each with its combining marks."""
     found: list[str] = []
     for character in run:
         if found and unicodedata.category(character) in ("Mn", "Mc"):

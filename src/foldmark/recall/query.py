@@ -1,7 +1,7 @@
-"""What a person types to search, as terms; nothing that is typed is syntax of the index [SPEC 4, 7].
+"""Parse a typed query into terms; no input is syntax of the index [SPEC 4, 7].
 
-The index holds the stems of words, so that "migrations" also finds "migrated". Words in quotes and beginnings
-(`migrat*`) are meant as typed: the index says which messages come into question, their texts decide (`places.holds`).
+The index holds the stems of words, so that "migrations" also finds "migrated". Words in quotes and prefixes (`migrat*`)
+are meant as typed: the index selects candidates, their texts decide (`highlights.holds`).
 """
 
 import re
@@ -18,22 +18,23 @@ from foldmark.recall.ranking import is_question
 from foldmark.recall.tokens import stems, words
 
 MOST_TERMS = 64
-"""Terms of a query that count, and words of one term."""
+"""Maximum number of terms of a query that count, and of words of one term."""
 
 _PART = re.compile(r'"([^"]*)"(\*?)|([^\s"]+)')
 _QUOTES = str.maketrans("“”„‟\0", '"""" ')
 _POSSESSIVE = re.compile(r"['’]s(?!\w)", re.IGNORECASE)
 
 _PAIRS_TOGETHER = 4
-"""Pairs of a run of characters up to which it is one word; what is longer is a sentence, looked for in any order."""
+"""Maximum number of pairs in a run of characters that is one word; a longer run is a sentence, searched in any
+order."""
 
 _SHORTEST_STEM, _LONGEST_ENDING = 3, 7
-"""Letters of the stems that a beginning may go beyond, and by how many."""
+"""Minimum letters of the stems that a prefix may extend, and the maximum extension."""
 
 
 class Query(NamedTuple):
-    """What is asked for, in order and once each: `terms`, and `idle` words that say nothing beside them; whether it is
-    a question, and one for a time; and whether what stands beside a hit may answer it."""
+    """A parsed query, distinct and in order: `terms`, and `idle` words that carry no subject beside them; whether it is
+    a question, and one for a time; and whether the neighbour of a hit may answer it."""
 
     terms: list[Term]
     idle: list[Term]
@@ -43,10 +44,10 @@ class Query(NamedTuple):
 
 
 def read(query: str) -> Query:
-    """What `query` asks for.
+    """Parse `query`.
 
-    "Words in quotes" stay together and are meant as typed, as is a beginning with a `*` behind it; words that say
-    nothing are the terms if there are no others. Raises CommandError if there is no word at all.
+    "Words in quotes" stay together and are meant as typed, as is a prefix followed by `*`; function words are the terms
+    if there are no others. Raises CommandError if there is no word at all.
     """
     telling, idle = told_apart(query)
     if not telling and not idle:
@@ -59,8 +60,8 @@ def read(query: str) -> Query:
 
 
 def told_apart(query: str) -> tuple[list[Term], list[Term]]:
-    """Return the terms of `query` that say something, and those that say nothing, each once."""
-    from foldmark.core.words import FUNCTION  # 8 ms to import, and only a search needs it
+    """Split the terms of `query` into significant ones and function words, each once."""
+    from foldmark.core.words import FUNCTION  # takes 8 ms, and only a search needs it
 
     telling: dict[Term, None] = {}
     idle: dict[Term, None] = {}
@@ -78,7 +79,7 @@ def told_apart(query: str) -> tuple[list[Term], list[Term]]:
 
 
 def _spelled(word: str, found: tuple[str, ...]) -> Iterator[Term]:
-    """Yield the terms of a word, which the tokenizer takes for `found`."""
+    """Yield the terms of a word, tokenized as `found`."""
     pieces = pieces_of(word)
     if not any(map(is_unspaced, pieces)):
         parts = tuple(token for piece in pieces for token in words(piece)) if len(found) == 1 else found
@@ -99,7 +100,7 @@ def _of_run(run: str) -> Phrase:
 
 
 def _typed(typed: Phrase) -> Term:
-    """What was meant as typed, with phrases that find all of it, and more."""
+    """Return a term that is meant as typed, with phrases that find all of it, and more."""
     runs = [piece for word in typed.words for piece in pieces_of(word) if is_unspaced(piece)]
     if runs:
         return Term((_of_run(max(runs, key=len)),), typed)
@@ -107,7 +108,7 @@ def _typed(typed: Phrase) -> Term:
 
 
 def _beginnings(typed: Phrase) -> Iterator[Phrase]:
-    """Yield the longest beginning that is its own stem, as the index makes stems of what it is asked, too."""
+    """Yield the longest prefix that is its own stem, because the index stems queries, too."""
     *before, last = typed.words
     ends = (end for end in range(len(last), 0, -1) if stems(last[:end]) == [last[:end]])
     yield Phrase((*before, last[: next(ends, len(last))]), prefix=True)

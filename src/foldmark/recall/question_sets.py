@@ -1,4 +1,4 @@
-"""Sets of questions to measure a search with: JSON Lines, described in docs/recall.md [SPEC 7].
+"""Sets of questions that measure a search: JSON Lines, described in docs/recall.md [SPEC 7].
 
 A set has questions with the messages that answer them, and perhaps the messages themselves. Without these, a question's
 evidence are events of a database.
@@ -21,7 +21,7 @@ _Id = Annotated[str, Meta(min_length=1)] | int
 
 
 class Message(NamedTuple):
-    """A message of a set's own, in line `line` of it. `id` is one of its conversation's; `at` is ISO 8601 or None."""
+    """A message of a set, in its line `line`. `id` is unique in its conversation; `at` is ISO 8601 or None."""
 
     line: int
     id: str
@@ -32,9 +32,9 @@ class Message(NamedTuple):
 
 
 class Question(NamedTuple):
-    """What is asked, and what answers it: ids of messages or events, each once; none if nobody knows any.
+    """A question, and its evidence: distinct ids of messages or events; none if nothing answers it.
 
-    `conversation` is where that was said, None for anywhere; `category` is any word that results are told by.
+    `conversation` is where the evidence was said, None for anywhere; `category` groups the results.
     """
 
     line: int
@@ -45,7 +45,7 @@ class Question(NamedTuple):
 
 
 class QuestionSet(NamedTuple):
-    """`messages` is empty where a database is asked."""
+    """A set of questions; `messages` is empty if a database is searched."""
 
     messages: list[Message]
     questions: list[Question]
@@ -68,7 +68,7 @@ class _Line(Struct):
 
 
 def parse(lines: Iterable[bytes]) -> QuestionSet:
-    """Return a set from its lines; keys that are not known are passed over. Raises CommandError that names the line."""
+    """Parse a set from its lines; unknown keys are passed over. Raises CommandError that names the line."""
     found = QuestionSet([], [])
     for number, line in enumerate(lines, 1):
         line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
@@ -90,8 +90,8 @@ def parse(lines: Iterable[bytes]) -> QuestionSet:
 
 
 def places(asked: QuestionSet) -> list[list[int]]:
-    """For each question, where its evidence stands among the set's messages. Raises CommandError that names the line:
-    evidence that is not there, that several conversations have, or an id twice."""
+    """Return, for each question, the places of its evidence among the set's messages. Raises CommandError that names
+    the line: for missing or ambiguous evidence, or an id that occurs twice."""
     known: dict[str, dict[str, int]] = defaultdict(dict)
     by_id: dict[str, list[int]] = defaultdict(list)
     for at, message in enumerate(asked.messages):

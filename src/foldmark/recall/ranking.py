@@ -1,10 +1,10 @@
-"""How well a message answers a query: by its words, by those of its neighbours, and by what it is [SPEC 7].
+"""Rank messages for a query: by their own words, by those of their neighbours, and by their kind [SPEC 7].
 
-The score is a sum over the terms of the query, each weighed by how rare it is. A term counts where it stands in the
-message itself (as in BM25), less in the two messages before and behind it, and once more in the passage around it:
-people say in one message what they ask about in another, and seldom repeat its words. So the message beside one that
-holds a term may answer a question without holding any. A message that mostly asks answers little, one behind it more.
-docs/recall.md has the figures that the constants come from.
+The score is a sum over the terms of the query, each weighted by its rarity. A term counts where it stands in the
+message itself (as in BM25), less in the two messages before and after it, and once more in the passage around it:
+people ask about something in other messages than the one that says it, and seldom repeat its words. So the neighbour of
+a message with a term may answer a question without holding any. A message that mostly asks answers little, one after it
+more. docs/recall.md has the figures that the constants come from.
 """
 
 import re
@@ -20,40 +20,40 @@ from foldmark.recall.parts import parts_of
 from foldmark.recall.tokens import stems
 
 REACH = 8
-"""Messages on each side that belong to a passage."""
+"""Number of messages on each side that belong to a passage."""
 
 IDLE = 0.3
-"""What a word that says nothing ("how", "first") weighs beside one that does and is as rare where it was read."""
+"""Weight of a function word ("how", "first") beside an equally rare significant one."""
 
 PASSAGE = 0.4
-"""What a term weighs that stands anywhere in the passage."""
+"""Weight of a term that stands anywhere in the passage."""
 
 BESIDE = 1
-"""A message without a word of the query can answer a question if one this many places away holds a telling word."""
+"""A message without a word of the query can answer a question if one this many places away holds a significant word."""
 
 ASKING = 0.5
-"""How much less a message counts that only asks, where the query is a question: an answer tells."""
+"""Factor for a message that only asks, if the query is a question."""
 
 ANSWERING = 0.3
-"""The share of a message's own score that its successor gets, where the message asks and the query is a question."""
+"""The share of a message's own score that its successor gets, if the message asks and the query is a question."""
 
 TIMED = 0.4
-"""By how much a message that tells a time counts more, where the query asks for one."""
+"""Bonus of a message that names a time, if the query asks for one."""
 
 NAMED = 0.1
-"""By how much a message that begins with its speaker's name counts more, where the query has this name."""
+"""Bonus of a message that begins with its speaker's name, if the query has this name."""
 
 LONGEST, NEIGHBOUR = 100_000, 2000
-"""Characters that are read of a message, and of one beside it."""
+"""Maximum number of characters read of a message, and of a neighbour."""
 
 _NEAR = {0: 1.0, 1: 0.5, -1: 0.5, 2: 0.3, -2: 0.3}
-"""What a term in a message weighs by how far away that is."""
+"""Weight of a term in a message at this distance."""
 
 _K1, _B = 1.2, 0.75
 """BM25's usual constants."""
 
 _SPLIT = 8000
-"""Characters of a text that are split into words in any case; what follows, where it may hold what was asked for."""
+"""Number of characters of a text that are always split into words; the rest is split only where it may hold a term."""
 
 _SENTENCE = re.compile(r"[^.!?？。\n]+[.!?？。]*")
 _LABEL = re.compile(r"\s*(?:[(\[][^)\]\n]{1,60}[)\]]\s*)?([^\W\d_][^:\n]{0,39}):\s")
@@ -65,8 +65,8 @@ _ASKS = re.compile(
 
 
 class QueryTerm(NamedTuple):
-    """A term with its phrases as stems, whether it says anything, and how rare it is: None if that shows only in what
-    was read. `word` is the stem that it is, if it is one and nothing else."""
+    """A term with its phrases as stems, True if it is significant, and its rarity: None if that depends on the messages
+    read. `word` is its stem, if it is a single one."""
 
     phrases: tuple[Phrase, ...]
     typed: Phrase | None
@@ -76,7 +76,7 @@ class QueryTerm(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """A message with its score; `held` is how many telling terms it holds itself, `tells` what is left of it as an
+    """A message with its score; `held` is the number of significant terms that it holds itself, `tells` its value as an
     answer: less than 1 if it asks itself."""
 
     said: IndexedMessage
@@ -86,7 +86,8 @@ class Scored(NamedTuple):
 
 
 class _TermCounts(NamedTuple):
-    """How often each term stands in a message or its date, its length in words, how many telling terms it holds."""
+    """The occurrences of each term in a message or its date, its length in words, and the number of significant terms
+    that it holds."""
 
     counts: list[int]
     length: int
@@ -96,8 +97,8 @@ class _TermCounts(NamedTuple):
 def query_terms(
     telling: Sequence[Term], idle: Sequence[Term], held: Mapping[Term, int], messages: int
 ) -> list[QueryTerm]:
-    """Return terms as the ranking wants them, given how many of all messages hold each of the telling ones."""
-    # What no text holds may be a day's name, which many messages have.
+    """Return the terms for the ranking, given how many of all messages hold each of the significant ones."""
+    # A term in no text may be the name of a day, which many messages mention.
     weighed = [_query_term(term, True, rarity(held[term], messages) if held[term] else None) for term in telling]
     return weighed + [_query_term(term, False, None) for term in idle]
 
@@ -110,12 +111,12 @@ def _query_term(term: Term, telling: bool, rarity: float | None) -> QueryTerm:
 
 
 def rarity(holding: int, messages: int) -> float:
-    """What a term weighs that so many of so many messages hold."""
+    """Return the weight of a term that `holding` of `messages` messages hold."""
     return log(1 + max(0.0, messages - holding + 0.5) / (holding + 0.5))
 
 
 def is_question(query: str) -> bool:
-    """Return True if a query asks, in English or with a question mark."""
+    """Return True if a query is a question, in English or with a question mark."""
     return "?" in query or "？" in query or _ASKS.match(query) is not None
 
 
@@ -128,10 +129,10 @@ def scored(
     beside: bool = False,
     everything: bool = False,
 ) -> list[Scored]:
-    """Return the messages that fit, out of runs of neighbours, each with its score; in no order.
+    """Return the matching messages in runs of neighbours, each with its score; in no order.
 
-    `question` is whether the query is one, `timed` whether it asks for a time. Without `everything` only those that
-    hold a telling term, and with `beside` those next to them.
+    `question` is True if the query is one, `timed` if it asks for a time. Without `everything` only those that hold a
+    significant term, and with `beside` those next to them.
     """
     words = frozenset(term.word for term in terms if term.word)
     begin = _beginnings(terms)
@@ -145,11 +146,11 @@ def scored(
         own = [_own(each, weights, usual) for each in texts]
         asks = [asking(said.text) if question else 0.0 for said in run]
         around = _passages(texts, weights)
-        # What is too long to be read whole was found by an index, which has all of it.
+        # A message that is too long to be read whole was found by an index, which has all of it.
         holds_one = [each.held > 0 or len(said.text) >= LONGEST for each, said in zip(texts, run, strict=True)]
         for at, said in enumerate(run):
             near = everything or (beside and any(holds_one[max(0, at - BESIDE) : at + BESIDE + 1]))
-            # What was erased, or answered nothing, has no text.
+            # Erased messages and empty results have no text.
             if said.fits and (holds_one[at] or (near and said.text and not said.text.isspace())):
                 score = sum(share * own[at + off] for off, share in _NEAR.items() if 0 <= at + off < len(run))
                 score += ANSWERING * asks[at - 1] * own[at - 1] if at else 0.0
@@ -163,8 +164,8 @@ def scored(
 
 
 def _weights(terms: Sequence[QueryTerm], read: Sequence[_TermCounts]) -> list[float]:
-    """What each term adds where it stands. To count words that say nothing in all messages would cost more than they
-    tell, so their rarity is that in what was read."""
+    """Return the weight of each term where it occurs. Counting function words in all messages would cost more than it
+    helps, so their rarity is that in the messages read."""
 
     def read_rarity(place: int) -> float:
         return rarity(sum(each.counts[place] > 0 for each in read), len(read))
@@ -174,19 +175,19 @@ def _weights(terms: Sequence[QueryTerm], read: Sequence[_TermCounts]) -> list[fl
 
 
 def terms_held(said: IndexedMessage, terms: Sequence[QueryTerm]) -> int:
-    """Return how many telling terms a message holds."""
+    """Return the number of significant terms in a message."""
     begin = _beginnings(terms)
     return _read(said, terms, frozenset(), begin).held if _promising(said.text, begin) else 0
 
 
 def occurrences(text: str, terms: Sequence[QueryTerm]) -> tuple[list[int], int]:
-    """Return how often each of some terms stands in a text, and its length in words."""
+    """Return the number of occurrences of each term in a text, and its length in words."""
     counts, length, _ = _read(IndexedMessage(0, text), terms, frozenset(), _beginnings(terms))
     return counts, length
 
 
 def asking(text: str) -> float:
-    """Return the share of a text's words that stand in questions."""
+    """Return the share of a text's words that are in questions."""
     if "?" not in text and "？" not in text:
         return 0.0
     every = questions = 0
@@ -204,7 +205,7 @@ def _own(read: _TermCounts, weights: Sequence[float], usual: float) -> float:
 
 
 def _passages(texts: Sequence[_TermCounts], weights: Sequence[float]) -> list[float]:
-    """For each message, what stands in the passage around it."""
+    """Return, for each message, the weight of the terms in the passage around it."""
     found = [0.0] * len(texts)
     for place, weight in enumerate(weights):
         sums = list(accumulate((each.counts[place] for each in texts), initial=0))
@@ -216,13 +217,13 @@ def _passages(texts: Sequence[_TermCounts], weights: Sequence[float]) -> list[fl
 
 
 def _beginnings(terms: Sequence[QueryTerm]) -> frozenset[str]:
-    """Return how the words of telling terms begin; whatever is one of their forms begins so, too."""
+    """Return the prefixes of significant terms; every form of such a word begins with one."""
     words = (word for term in terms if term.telling for phrase in term.phrases for word in phrase.words)
     return frozenset(word[: min(4, max(1, len(word) - 1))] for word in words)
 
 
 def _promising(text: str, beginnings: frozenset[str]) -> bool:
-    """Return True if a text may hold a word that begins like one of these."""
+    """Return True if a text may hold a word with one of these prefixes."""
     lowered = text.lower()
     return not text.isascii() or any(each in lowered for each in beginnings)
 
@@ -230,13 +231,13 @@ def _promising(text: str, beginnings: frozenset[str]) -> bool:
 def _read(
     said: IndexedMessage, terms: Sequence[QueryTerm], dated: frozenset[str], beginnings: frozenset[str]
 ) -> _TermCounts:
-    """What a message holds; `dated` are the words of the query, if they may name a day."""
+    """Return the counts of a message; `dated` are the words of the query, if they may name a day."""
     text = said.text
     promising = _promising(text, beginnings)
     begin = text if promising else text[:_SPLIT]
     tokens = stems(begin)
     length = len(tokens) + (len(text) - len(begin)) // 6
-    # To take names apart takes longer than all else, and seldom finds what was asked for.
+    # Splitting names takes longer than everything else, and seldom finds a term.
     if promising and (more := parts_of(begin)):
         tokens += stems(more)
     counts = [tokens.count(term.word) if term.word else _counted(term, text, tokens) for term in terms]
@@ -252,7 +253,7 @@ def _counted(term: QueryTerm, text: str, tokens: Sequence[str]) -> int:
 
 
 def _count(phrase: Phrase, tokens: Sequence[str]) -> int:
-    """Return how often a phrase stands among tokens."""
+    """Return the number of occurrences of a phrase among tokens."""
     *before, last = phrase.words
     if before:
         return sum(1 for _ in _places(phrase, tokens))
@@ -260,7 +261,7 @@ def _count(phrase: Phrase, tokens: Sequence[str]) -> int:
 
 
 def _places(phrase: Phrase, tokens: Sequence[str]) -> Iterator[int]:
-    """Yield where several words stand side by side."""
+    """Yield the places where several words stand side by side."""
     first, last, size = phrase.words[0], phrase.words[-1], len(phrase.words)
     at = -1
     for _ in range(tokens.count(first)):

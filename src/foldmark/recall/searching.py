@@ -1,9 +1,9 @@
-"""One search in several indexes: what comes into question, read and ranked together [SPEC 7].
+"""One search in several indexes: candidates, read and ranked together [SPEC 7].
 
-The words of a query differ in what they cost: one that stands in every tenth message of a million brings so many that
-weighing each would take seconds. So the rare ones decide what comes into question, as many as stay within `BUDGET`
-messages, besides what holds all of them; what the common ones add shows when those texts are ranked. A word that alone
-goes beyond it is looked for in the newest part of an index.
+The words of a query differ in cost: a word in every tenth message of a million selects so many that weighing each would
+take seconds. So the rare words select the candidates, as many as stay within `BUDGET` messages, besides messages with
+all words; the common words count when these texts are ranked. A word that exceeds the budget alone is searched in the
+newest part of an index.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,22 +14,22 @@ from foldmark.recall.query import Query
 from foldmark.recall.ranking import REACH, QueryTerm, Scored, query_terms, scored
 
 MOST_HITS = 1000
-"""Messages that one search can find."""
+"""Maximum number of results of one search."""
 
 BUDGET = 10_000
-"""Messages of one index that the words of a query may bring into question."""
+"""Maximum number of candidates in one index that the words of a query may select."""
 
 ALL = 3
-"""How many times as many there may be of the rarest word where all words are to stand together."""
+"""Factor for the rarest word where all words must occur together."""
 
 FIRST, MOST = 30, 4000
-"""Messages of one index that are read and ranked: at first, and at most where words in quotes rule many out."""
+"""Messages of one index that are read and ranked: at first, and at most where words in quotes exclude many."""
 
 NEAREST = 100
-"""Messages of one index that come into question because of their meaning."""
+"""Number of candidates in one index selected by their meaning."""
 
 MEANING = 1.1
-"""What likeness in meaning adds to the score by words, which is 1 for the best message by words."""
+"""Weight of similarity in meaning beside the score by words, which is 1 for the best message by words."""
 
 
 def search(
@@ -42,7 +42,7 @@ def search(
 ) -> list[RankedMessage]:
     """Return the best `limit` messages of all indexes, the best first: those with every term before those with some.
 
-    `alike` has for each index what is known of meanings, if anything is; without `by_words` only that counts.
+    `alike` is the similarity for each index, None if it has no vectors; without `by_words` only that counts.
     """
     counted = [index.counted(query.terms) for index in indexes]
     held = [dict(zip(query.terms, each, strict=True)) for _, each in counted]
@@ -54,7 +54,7 @@ def search(
         read = _read(index, query, weighed, held[number], limit, meaning, by_words)
         cosines = meaning.of([each.said.id for each in read]) if meaning else {}
         found += [(number, each, max(0.0, cosines.get(each.said.id, 0.0))) for each in read]
-    # Where no message holds a telling word, the others say nothing.
+    # Where no message holds a significant word, the others do not help.
     best = max((each.score for _, each, _ in found if each.held), default=0.0) or float("inf")
     places = [
         RankedMessage(number, said.id, score / best * by_words + MEANING * cosine * tells, every, said.text)
@@ -73,7 +73,7 @@ def _read(
     meaning: Similarity | None,
     by_words: bool,
 ) -> list[Scored]:
-    """Return the messages of an index that come into question, read and scored by their words."""
+    """Return the candidates of an index, read and scored by their words."""
     there = [term for term in query.terms if held[term]] if by_words else []
     near = index.passing(meaning.nearest(max(NEAREST, limit))) if meaning else []
     most = max(FIRST, 2 * limit)
@@ -93,8 +93,8 @@ def _read(
 def _candidates(
     index: Index, terms: Sequence[Term], there: Sequence[Term], held: Mapping[Term, int], most: int
 ) -> list[int]:
-    """Return ids of what comes into question, each once: what holds all terms, then what holds the rare ones, and the
-    least common of the others if that is not enough."""
+    """Return the ids of the candidates, distinct: messages with all terms, then those with the rare ones, and those
+    with the least common of the others if that is not enough."""
     wanted = []
     rare = sorted(there, key=lambda term: held[term])
     if len(terms) > 1 and len(there) == len(terms):
@@ -102,7 +102,7 @@ def _candidates(
     within = [term for at, term in enumerate(rare) if sum(held[each] for each in rare[: at + 1]) <= BUDGET] or rare[:1]
     wanted.append(TermQuery("any", within, min(1.0, BUDGET / held[within[0]])))
     common = [TermQuery("any", [term], min(1.0, BUDGET / held[term])) for term in rare if term not in within][:1]
-    # Where the rare ones cannot be enough, all are looked for together.
+    # Where the rare ones cannot be enough, all are searched together.
     together = held[rare[0]] + sum(held[term] for term in within) < most
     found = index.best([*wanted, *common] if together else wanted, most)
     if common and not together and len(found) < most:
@@ -111,6 +111,6 @@ def _candidates(
 
 
 def check_limit(limit: int) -> None:
-    """Raise CommandError if no search can find so many."""
+    """Raise CommandError if `limit` is out of range."""
     if not isinstance(limit, int) or not 1 <= limit <= MOST_HITS:
         raise CommandError(f"limit is a number from 1 to {MOST_HITS}, not {str(limit)[:40]}")

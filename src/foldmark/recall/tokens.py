@@ -1,4 +1,4 @@
-"""The words of a text as the index sees them: SQLite's own tokenizers, asked from Python [SPEC 7]."""
+"""The words of a text as the index sees them, by SQLite's own tokenizers."""
 
 from functools import cache
 from threading import Lock
@@ -7,14 +7,14 @@ from typing import cast
 import apsw
 
 UNICODE = ("unicode61", "remove_diacritics", "2", "categories", "L* N* Co Mn Mc")
-"""The tokenizer of words as they are: letters, digits and the marks on them, without case and diacritics."""
+"""The tokenizer of plain words: letters, digits and their marks, without case and diacritics."""
 
 PORTER = ("porter", *UNICODE)
 """The tokenizer of the index: the stems of these words."""
 
 
 class _Tokenizer:
-    """One of SQLite's own, for any thread."""
+    """One of SQLite's tokenizers, thread-safe."""
 
     def __init__(self, name: str, *more: str) -> None:
         self._db, self._lock = apsw.Connection(":memory:"), Lock()

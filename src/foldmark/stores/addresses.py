@@ -1,4 +1,4 @@
-"""Addresses of databases. One with the scheme of PostgreSQL names a server; any other is the path of an SQLite file."""
+"""Addresses of databases. The scheme of PostgreSQL names a server; any other address is the path of an SQLite file."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,12 +13,12 @@ def is_server(address: str) -> bool:
 
 
 def may_exist(address: str) -> bool:
-    """Return True if the file exists. For a server this is always true: only opening the database can tell."""
+    """Return True if the file exists. For a server this is always True: only opening the database can tell."""
     return is_server(address) or Path(address).exists()
 
 
 def shown(address: str) -> str:
-    """Return an address as people may read it: without a password."""
+    """Return an address for people, without a password."""
     if not is_server(address):
         return address
     user, host, path = _parts(address)
@@ -26,7 +26,7 @@ def shown(address: str) -> str:
 
 
 def passwords(address: str) -> Iterator[str]:
-    """Yield the password in an address, as it is written there and as it is meant."""
+    """Yield the forms of the password in an address: as written there, and decoded."""
     if is_server(address):
         _, _, rest = address.partition("://")
         given, _, _ = rest.rpartition("@")
@@ -39,7 +39,7 @@ def passwords(address: str) -> Iterator[str]:
 def _parts(address: str) -> tuple[str, str, str]:
     """Return the user, the host with its port, and the path of an address on a server."""
     _, _, rest = address.partition("://")
-    # A password may hold anything, though it should not: all up to the last @ is the user's.
+    # A password may hold anything, even if it should not: the user part ends at the last @.
     given, _, place = rest.rpartition("@")
     where, _, _ = place.partition("?")
     host, slash, name = where.partition("/")

@@ -1,4 +1,4 @@
-"""The appends of one transaction to one agent: what each event gets beside what was given."""
+"""The appends of one transaction to one agent: the columns that the store adds to each event."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,19 +15,19 @@ from foldmark.stores.rows import Row
 
 
 class Appender:
-    """Appends to one agent. Each database writes in its own way (`_record` and what follows it)."""
+    """Appends to one agent. Each database writes in its own way (`_record` and the methods after it)."""
 
     def __init__(self, key: int, draw: Callable[[], int], row: Row) -> None:
-        """`row` says where the agent stands: its head, open turn, messages, tokens, its run of calls, whether it has
-        ended, the sum of its weights, the messages and tokens that were erased. `draw` gives the next event its id."""
+        """`row` is where the agent stands: its head, open turn, messages, tokens, its run of calls, whether it has
+        ended, the sum of its weights, the messages and tokens that were erased. `draw` returns the next event's id."""
         self._key, self._draw = key, draw
         self.head, self.open_turn, self._messages, self._tokens, self._run, self.ended, *self._sums = row
         self.end: End | None = None
         """How the agent ended, if `ended`."""
         self._newest: tuple[Any, ...] | None = None
-        """The turn and the kind of the newest message, as far as they are known."""
+        """The turn and the kind of the newest message, if they are known."""
         self._reserved: int | None = None
-        self._is_ahead = False  # of its row
+        self._is_ahead = False  # of the stored row
         self._weight_of: Callable[..., int] | None = None
 
     @property
@@ -37,7 +37,7 @@ class Appender:
 
     @property
     def next_id(self) -> int:
-        """The id of the next event, which nobody else gets."""
+        """The id of the next event, reserved for it."""
         if self._reserved is None:
             self._reserved = self._draw()
         return self._reserved
@@ -53,7 +53,7 @@ class Appender:
         return id
 
     def take(self, event: CopiedEvent) -> None:
-        """Append an event that was recorded in another store. Raises ConflictError if it does not come behind."""
+        """Append an event recorded in another store. Raises ConflictError if it is not newer than the newest."""
         if event.id <= self.head:
             raise ConflictError(event.agent, event.id - 1, self.head)
         draft = Draft(
@@ -87,7 +87,7 @@ class Appender:
         nth = total = weight = None
         if kind in ROLES:
             self._messages, self._tokens = self._messages + 1, self._tokens + tokens
-            # Sums that are stored include what was erased; `own` does not.
+            # Stored sums include erased messages; `own` does not.
             _, erased_messages, erased_tokens = self._sums
             nth, total = self._messages + erased_messages, self._tokens + erased_tokens
         check = checksum(checked, content.encode(), None if data is None else data.encode())
@@ -95,7 +95,7 @@ class Appender:
         self._record((*checked, apart, replayed, tokens, nth, total, content, data, check), draft, weight)
 
     def _follow(self, id: int, turn: int | None, draft: Draft, open_turn: int | None, *, there: bool = True) -> None:
-        """Stand behind an event that was recorded; it is not `there` if it was erased meanwhile."""
+        """Update the state after a recorded event; it is not `there` if it was erased meanwhile."""
         kind = draft.kind
         if kind == "tool_call" and there:
             self._wait(id)
@@ -107,7 +107,7 @@ class Appender:
         self.head, self.open_turn, self._is_ahead = id, open_turn, True
 
     def _run_after(self, id: int, kind: str, turn: int | None) -> int | None:
-        """Return the first call of the newest run of calls, if nothing but results stands behind that run."""
+        """Return the first call of the newest run of calls, if only results follow that run."""
         run: int | None = self._run
         if kind == "tool_call":
             run = run if (self._newest or self._newest_message()) == (turn, kind) else id
@@ -122,9 +122,9 @@ class Appender:
         return self._run is None or call < self._run
 
     def _weight(self, id: int, draft: Draft) -> int:
-        """What a message weighs; the sum of weights goes on with it."""
+        """Return the weight of a message, and add it to the sum of weights."""
         if self._weight_of is None:
-            from foldmark.core.weight import weight  # 5 ms, and reading weighs nothing
+            from foldmark.core.weight import weight  # takes 5 ms, and reads do not need it
 
             self._weight_of = weight
 
@@ -132,16 +132,16 @@ class Appender:
         self._sums[0] += added
         return added
 
-    # What a database writes
+    # Writes of each database
 
     def _record(self, row: Row, draft: Draft, weight: int | None) -> None:
-        """Write an event: its id, agent, turn, kind, dialect, actor, time, whether it was interrupted, call id, what it
-        answers, whether apart, whether replayed, tokens, running count and sum, content, data, checksum. `weight` is a
-        message's, up to which `_sums` count."""
+        """Write an event: its id, agent, turn, kind, dialect, actor, time, whether it was interrupted, call id, the
+        call that it answers, whether apart, whether replayed, tokens, running count and sum, content, data, checksum.
+        `weight` is a message's, included in `_sums`."""
         raise NotImplementedError
 
     def _bury(self, id: int, by: int) -> None:
-        """Note that an event, which was recorded just now, has been erased by an operation."""
+        """Record that a new event has been erased by an operation."""
         raise NotImplementedError
 
     def _newest_message(self) -> tuple[Any, ...] | None:
@@ -149,13 +149,13 @@ class Appender:
         raise NotImplementedError
 
     def _wait(self, call: int) -> None:
-        """A call waits for its result."""
+        """Record that a call waits for its result."""
         raise NotImplementedError
 
     def _answered(self, call: int) -> None:
-        """A call waits no more."""
+        """Record that a call no longer waits."""
         raise NotImplementedError
 
     def _end_waiting(self) -> None:
-        """No call waits beyond the end of its turn."""
+        """Record that no call waits beyond the end of its turn."""
         raise NotImplementedError

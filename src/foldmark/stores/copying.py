@@ -1,4 +1,4 @@
-"""What is copied from any database and into it (see `foldmark.core.copying`)."""
+"""Records copied from any database and into it (see `foldmark.core.copying`)."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -29,7 +29,7 @@ from foldmark.stores.snapshot import LogSnapshot
 from foldmark.stores.transaction import LogTransaction
 
 PAGE = 256
-"""Rows that are read at once."""
+"""Number of rows read at once."""
 
 _NAMES: dict[type, str] = {
     CopiedMail: "copied_mail",
@@ -37,11 +37,11 @@ _NAMES: dict[type, str] = {
     CopiedMemo: "copied_memos",
     CodingSession: "copied_sessions",
 }
-"""What the statement is called that reads a page."""
+"""The names of the statements that read a page."""
 
 
 class SqlCopyingView(LogSnapshot):
-    """Reads what is copied."""
+    """Reads records to copy."""
 
     def copied_events(self, after: Mapping[str, int]) -> Iterator[CopiedEvent]:
         begin = {self._key(agent): (agent, id) for agent, id in after.items()}
@@ -51,7 +51,7 @@ class SqlCopyingView(LogSnapshot):
                 yield _event(agent, row, damaged)
 
     def _copied_events(self, after: Mapping[int, int]) -> Iterator[tuple[Row, bool]]:
-        """Yield the rows of events behind an id for each agent's key, those of a tree in order; others may be among
+        """Yield the rows of events after an id for each agent's key, those of a tree in order; others may be among
         them."""
         raise NotImplementedError
 
@@ -83,7 +83,7 @@ class SqlCopyingView(LogSnapshot):
         return self._rows("copied_ends", whole=of is None, agents=self._keys_of(of or ()))
 
     def _keys_of(self, keys: Iterable[int]) -> Any:
-        """Return keys of agents for a statement."""
+        """Return keys of agents, bound for a statement."""
         return self._list(keys)
 
     def _copied_memo(self, row: Row) -> CopiedMemo:
@@ -140,10 +140,10 @@ def _sent(row: Row) -> CopiedSent:
 
 
 class SqlCopying(LogTransaction):
-    """Takes what is copied."""
+    """Takes copied records."""
 
     def settle(self) -> None:
-        """Write down what is written late."""
+        """Write pending changes."""
         raise NotImplementedError
 
     def take_agents(self, agents: Sequence[CopiedAgent]) -> None:
@@ -166,14 +166,14 @@ class SqlCopying(LogTransaction):
                 self._write("forget_fold", **self._of(agent))
 
     def _take_ids(self, events: Sequence[CopiedEvent]) -> None:
-        """Give the ids of these events to nothing else. Raises StoreError if they are taken."""
+        """Reserve the ids of these events. Raises StoreError if they are taken."""
 
     def _taker(self, agent_id: str) -> Appender:
-        """What appends events to an agent that have their ids."""
+        """Return an appender that takes events with their ids."""
         raise NotImplementedError
 
     def _taken(self, appenders: Mapping[str, Appender]) -> None:
-        """Write down where the agents stand."""
+        """Write where the agents stand."""
         raise NotImplementedError
 
     def take(self, records: Sequence[Beside], texts: Mapping[str, str] = {}) -> None:
@@ -204,7 +204,7 @@ class SqlCopying(LogTransaction):
         self._write("take_mail", **row)
 
     def _take_memo(self, row: Bindings) -> None:
-        """Record a memo without its tags and words; `event` is the newest event that there was before it."""
+        """Record a memo without its tags and words; `event` is the newest event before it."""
         raise NotImplementedError
 
     def _take_sent(self, row: Bindings) -> None:

@@ -1,4 +1,4 @@
-"""Looking for what is wrong with a database."""
+"""Run the checks of a database."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -6,7 +6,7 @@ from foldmark.core.errors import StoreError
 
 
 def found_by(checks: Sequence[Callable[[], Iterator[str]]]) -> Iterator[str]:
-    """Yield a line for each thing that the checks find. What cannot be read is such a line, once, and the other checks
+    """Yield a line for each fault that the checks find. An unreadable part is such a line, once, and the other checks
     go on."""
     failed = set()
     for check in checks:

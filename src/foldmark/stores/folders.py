@@ -1,4 +1,4 @@
-"""Folders in which files are renamed."""
+"""Durability of renames in a folder."""
 
 import os
 from contextlib import suppress
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def flush_folder(folder: Path) -> None:
-    """Have the disk keep a rename in this folder, where the system can flush folders."""
+    """Flush a rename in this folder to the disk, where the system can flush folders."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

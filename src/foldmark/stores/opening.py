@@ -1,4 +1,4 @@
-"""Opening the store at an address."""
+"""Open the store at an address."""
 
 from foldmark.core.errors import StoreError
 from foldmark.core.ports import Store
@@ -12,7 +12,7 @@ def open_store(address: str, *, create: bool = True) -> Store:
 
         return SqliteStore(address, create=create)
     try:
-        from foldmark.stores.postgres.store import PostgresStore  # 60 ms
+        from foldmark.stores.postgres.store import PostgresStore  # takes 60 ms
     except ImportError as error:
         if (error.name or "psycopg").partition(".")[0] not in ("psycopg", "psycopg_binary", "psycopg_c"):
             raise

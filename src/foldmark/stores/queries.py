@@ -1,4 +1,4 @@
-"""Named queries and numbered migrations, read once from the folder `sql` of each database; nobody changes them."""
+"""Named queries and numbered migrations, read once from the folder `sql` of each database and never changed."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -26,13 +26,13 @@ def queries(dialect: str) -> dict[str, str]:
 def migrations(dialect: str) -> list[tuple[int, str]]:
     """Return the migrations of a database as (number, SQL), in order. They are numbered from 1 and never edited.
 
-    A migration holds SQL and constants. Each may call functions of its own that the store keeps frozen
-    (`sqlite.frozen`), and nothing else of Foldmark.
+    A migration holds SQL and constants. It may call functions of its own that the store keeps frozen (`sqlite.frozen`),
+    and nothing else of Foldmark.
     """
     files = (_HERE / dialect / "sql").glob("[0-9][0-9][0-9][0-9]_*.sql")
     return sorted((int(file.name[:4]), file.read_text(encoding="utf-8")) for file in files)
 
 
 def listed(values: Iterable[object]) -> str:
-    """Return values as JSON, for one statement: a statement for each would take longer to begin than to run."""
+    """Return values as JSON, for one statement: one statement for each value would be slower."""
     return msgspec.json.encode(list(values)).decode()

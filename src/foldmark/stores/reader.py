@@ -22,29 +22,29 @@ from foldmark.core.turns import Message
 from foldmark.stores.rows import Row, check_types, unknown_agent, well_typed
 
 Run = Callable[..., list[Row]]
-"""Runs the statement of a name with what is bound to it."""
+"""Runs the statement of a name with its bindings."""
 
 Bindings = dict[str, Any]
 
 
 class SqlReader:
-    """Runs statements. `_keys` and `_ids` are those of agents that were seen."""
+    """Runs statements. `_keys` and `_ids` are caches of agents."""
 
     _keys: dict[str, int]
     _ids: dict[int, str]
     _fold: Callable[[str], Fold]
 
-    # What each database has its own way for
+    # Implemented by each database
 
     def _run(self, name: str, /, *bound: Any, **bindings: Any) -> list[Row]:
         raise NotImplementedError
 
     def _rows(self, name: str, /, **bindings: Any) -> Iterable[tuple[Row, bool]]:
-        """Return the rows of a query, each with whether it holds what cannot be text."""
+        """Return the rows of a query, each with True if it holds invalid text."""
         raise NotImplementedError
 
     def _list(self, values: Iterable[Any]) -> Any:
-        """Return values for one statement: a statement for each would take longer to begin than to run."""
+        """Return values for one statement: one statement for each value would be slower."""
         raise NotImplementedError
 
     def _of(self, agent_id: str) -> Bindings:
@@ -64,9 +64,9 @@ class SqlReader:
         raise NotImplementedError
 
     def _settle(self) -> None:
-        """Bring tables up to date that a transaction writes late."""
+        """Update tables whose rows a transaction writes late."""
 
-    # What is the same for all
+    # Common to all databases
 
     def _key(self, agent_id: str) -> int:
         if agent_id not in self._keys:
@@ -78,7 +78,7 @@ class SqlReader:
             raise unknown_agent(agent_id) from None
 
     def _know(self, agent_id: str, row: Sequence[Any]) -> None:
-        """Keep an agent's key."""
+        """Cache an agent's key."""
         self._keys[agent_id], self._ids[row[0]] = row[0], agent_id
 
     def _id(self, key: int) -> str:
@@ -86,7 +86,7 @@ class SqlReader:
             for (agent_id,) in self._run("agent_id", key=key):
                 self._ids[key] = agent_id
         if key not in self._ids:
-            return f"unknown agent {key}"  # the event is damaged; nobody's lineage holds it
+            return f"unknown agent {key}"  # the event is damaged; it is in nobody's lineage
         return self._ids[key]
 
     def _agent(self, row: Sequence[Any]) -> AgentRecord:
@@ -99,7 +99,7 @@ class SqlReader:
         return AgentRecord(*fields)
 
     def _events(self, name: str, /, **bindings: Any) -> list[Event]:
-        """Return the events of a query; one that holds what cannot be text is marked as damaged."""
+        """Return the events of a query; an event with invalid text is marked as damaged."""
         found = list(self._rows(name, **bindings))
         if not found:
             return []
@@ -116,14 +116,14 @@ class SqlReader:
             row, damaged = well_typed(row), True
             try:
                 (event,) = self._sound([row])
-            except DamagedError:  # without its data; of an operation, whoever replays it finds that it is not there
+            except DamagedError:  # returned without data; a replay reports a missing operation
                 (event,) = self._sound([(*row[:5], None, *row[6:])])
         return replace(event, damaged=True) if damaged else event
 
     def _sound(self, rows: Sequence[Sequence[Any]]) -> list[Event]:
-        """Return the events of rows in which nothing is damaged. Raises DamagedError and ValidationError.
+        """Return the events of undamaged rows. Raises DamagedError and ValidationError.
 
-        Most of what is read passes here, and a call for each row or column would double its time.
+        Most reads pass here, and a call for each row or column would double the time.
         """
         check_types(rows)
         known = self._ids
@@ -154,11 +154,11 @@ class SqlWriter(SqlReader):
     """Runs statements inside a transaction."""
 
     def _write(self, name: str, /, **bindings: Any) -> None:
-        """Run a statement that gives nothing back; perhaps only before the next one that does."""
+        """Run a statement without a result; perhaps only before the next one with a result."""
         raise NotImplementedError
 
     def whole(self) -> AbstractContextManager[Self]:
-        """All that is written inside the block, which gets this transaction. If it raises after it has written
-        something, the whole transaction is rolled back, and whoever goes on is told so: half of the block is never
+        """Write everything inside the block, which gets this transaction, or nothing. If the block raises after it has
+        written something, the whole transaction is rolled back, and later use raises: half of a block is never
         committed."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Checks rows that a damaged database may return."""
+"""Check rows that a damaged database may return."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -33,13 +33,13 @@ class _Page(Struct, array_like=True, gc=False):
 
 
 def check_types(rows: Sequence[Sequence[Any]]) -> None:
-    """Raise ValidationError if a column of an event has another type than it should have."""
-    convert((rows,), _Page)  # a type that is no struct would be looked through with every call
+    """Raise ValidationError if a column of an event has the wrong type."""
+    convert((rows,), _Page)  # a type that is no struct would be inspected with every call
 
 
 def well_typed(row: Sequence[Any]) -> Row:
-    """Return an event's row with None, an empty text or 0 where a column has another type than it should have: a bit
-    that flips can make a null or a number of a text."""
+    """Return an event's row with None, an empty text or 0 for columns of a wrong type: a flipped bit can turn a text
+    into a null or a number."""
     return tuple(_typed(value, type) for value, type in zip(row, EventRow.__annotations__.values(), strict=True))
 
 
@@ -51,17 +51,17 @@ def _typed(value: Any, type: Any) -> Any:
 
 
 def unknown_agent(agent_id: str) -> DamagedError:
-    """Return the error for an agent that the log names and the database does not have."""
+    """Return the error for an agent that the log names and the database lacks."""
     return DamagedError(f"an event names agent {agent_id[:8]}, which the database does not have; run `foldmark doctor`")
 
 
 def is_damaged(head: bytes | None, content: bytes | None, data: bytes | None, stored: int | None) -> bool:
-    """Return True if bytes of an event have changed since it was recorded, as far as that can be told."""
+    """Return True if bytes of an event have changed since it was recorded, as far as that can be detected."""
     return fault(head, content, data, stored) is not None
 
 
 def fault(head: bytes | None, content: bytes | None, data: bytes | None, stored: int | None) -> str | None:
-    """Say what is wrong with an event; one that has no checksum is only looked at for UTF-8."""
+    """Describe what is wrong with an event; one without a checksum is only checked for valid UTF-8."""
     if head is None or content is None:
         return "a column that it must have is lost"
     for name, raw in (("row", head), ("content", content), ("data", data or b"")):

@@ -1,4 +1,4 @@
-"""The messages of a log, to be searched, whichever database they are in (see `foldmark.core.search.Index`)."""
+"""The messages of a log, searchable, in any database (see `foldmark.core.search.Index`)."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ from foldmark.recall.merging import joined
 Row = tuple[Any, ...]
 
 _MORE = 4
-"""How many times as many are read at first as are wanted: some are left out, as those of planning conversations are."""
+"""Factor for the rows read at first: some are left out, such as those of planning conversations."""
 
 
 class _MessageRow(NamedTuple):
@@ -44,23 +44,23 @@ class StoredIndex:
         }
         self._read: dict[int, _MessageRow] = {}
 
-    # What each database has its own way for
+    # Implemented by each database
 
     def _best(self, wanted: Sequence[TermQuery], most: int) -> Iterable[Row]:
-        """Return the best messages of each that fit the filters but for what a judge says, at most so many, the best
-        first: the number of what was wanted, the message, its agent and its tool."""
+        """Return the best messages for each query that pass the filters except the judge, at most `most`, the best
+        first: the number of the query, the message, its agent and its tool."""
         raise NotImplementedError
 
     def _passing(self, ids: Sequence[int]) -> Iterable[Row]:
-        """Return those of some messages that the same filters let through: the message, its agent and its tool."""
+        """Return the messages among these that pass the same filters: the message, its agent and its tool."""
         raise NotImplementedError
 
     def _around(self, ids: Sequence[int], reach: int) -> Iterable[Row]:
-        """For each of some messages itself and its neighbours: the number of what was asked for, the message, its text,
-        perhaps cut, and what a `_MessageRow` holds."""
+        """Return, for each of some messages, itself and its neighbours: its number, the message, its text, perhaps cut,
+        and the fields of a `_MessageRow`."""
         raise NotImplementedError
 
-    # What is the same for all
+    # Common to all databases
 
     def best(self, wanted: Sequence[TermQuery], limit: int) -> list[int]:
         most = _MORE * limit
@@ -106,7 +106,7 @@ class StoredIndex:
             self._scope.judge.meet(agents)
 
     def _shows(self, agent: str, id: int) -> bool:
-        """Return True if a message fits the filter of what is visible."""
+        """Return True if a message passes the filter of visibility."""
         wanted, judge = self._scope.filters.visible, self._scope.judge
         return wanted is None or (judge is not None and judge.shows(agent, id)) == wanted
 
@@ -115,7 +115,7 @@ class StoredIndex:
         return not is_unfound(tool) and (judge is None or not judge.plans(agent, id))
 
     def _fits(self, id: int, message: _MessageRow) -> bool:
-        """Return True if a message fits the filters, as `passing` has it."""
+        """Return True if a message passes the filters, like `passing`."""
         if not self._narrowed:
             return True
         filters = self._filters
@@ -131,5 +131,5 @@ class StoredIndex:
 
 
 def _lower(text: str) -> str:
-    """Return the text in lower case, as databases give it that know no capital letters but those of ASCII."""
+    """Return the text in lower case of ASCII only, as some databases do."""
     return text.encode().lower().decode()

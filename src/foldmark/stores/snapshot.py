@@ -43,27 +43,27 @@ _BROKEN = "this transaction has failed and was rolled back: nothing of it was re
 
 
 class LogSnapshot(SqlInboxView, SqlLeasesView, SqlLineageView, SqlMemosView, SqlSentView):
-    """What the database holds as long as one transaction lasts, which the store begins and ends."""
+    """The contents of the database during one transaction, which the store begins and ends."""
 
     _kinds: Any
     """`ANCHORS`, for a statement."""
 
     _over = ""
-    """Why it cannot be used any more."""
+    """The reason why it cannot be used any more."""
 
     @property
     def committed(self) -> bool:
         return True
 
     def on_rollback(self, undo: Callable[[], None]) -> None:
-        """Nothing is uncommitted here."""
+        """Do nothing: everything is committed here."""
 
     def expire(self) -> None:
-        """Nothing can be read from here on."""
+        """Refuse further reads."""
         self._over = self._over or _ENDED
 
     def _check(self) -> None:
-        """Raise StoreError if nothing may be read or written any more."""
+        """Raise StoreError if the block has ended or failed."""
         if self._over or self._is_broken():
             self._over = self._over or _BROKEN
             raise StoreError(self._over)
@@ -172,11 +172,10 @@ class LogSnapshot(SqlInboxView, SqlLeasesView, SqlLineageView, SqlMemosView, Sql
         *,
         newest_first: bool,
     ) -> Iterator[T]:
-        """What `read` finds of segments, at most a page of each, in order of its ids.
+        """Yield what `read` finds in segments, at most a page of each, in order of ids.
 
-        Pages instead of an open cursor: a reader may stop half-way. Of short segments there are as many in one
-        statement as a page may hold. Until as many as `expected` were found only the rest of them is read, then twice
-        as many each time.
+        Pages instead of an open cursor: a reader may stop half-way. One statement reads as many short segments as fill
+        a page. Until `expected` were found only the rest of them is read, then twice as many each time.
         """
         left = list(segments if newest_first else reversed(segments))
         page, count = expected, 0
@@ -275,7 +274,7 @@ class LogSnapshot(SqlInboxView, SqlLeasesView, SqlLineageView, SqlMemosView, Sql
     def erased_by(self, event_id: int) -> Event | None:
         return next(iter(self._events("erased_by", **self._these([event_id]))), None)
 
-    # Searching
+    # Search
 
     def index(self, scope: SearchScope) -> LogIndex:
         raise NotImplementedError

@@ -21,7 +21,7 @@ from foldmark.stores.snapshot import LogSnapshot
 
 
 class LogTransaction(SqlInbox, SqlLeases, SqlLineage, SqlMemos, SqlSent, LogSnapshot):
-    """What is written in one transaction, which the store begins and ends."""
+    """The writes of one transaction, which the store begins and ends."""
 
     _appenders: dict[str, Any]
     _undoing: list[Callable[[], None]]
@@ -34,7 +34,7 @@ class LogTransaction(SqlInbox, SqlLeases, SqlLineage, SqlMemos, SqlSent, LogSnap
         self._undoing.append(undo)
 
     def rolled_back(self) -> None:
-        """Undo what was meant to be undone with the transaction, what was done last first."""
+        """Call the registered undo functions, the last one first."""
         while self._undoing:
             self._undoing.pop()()
 
@@ -97,10 +97,10 @@ class LogTransaction(SqlInbox, SqlLeases, SqlLineage, SqlMemos, SqlSent, LogSnap
             record, head=appender.head, open_turn=appender.open_turn, messages=messages, tokens=tokens
         )
 
-    # What each database has its own way for
+    # Implemented by each database
 
     def _appender(self, agent_id: str) -> Appender:
-        """What appends to an agent in this transaction."""
+        """Return the appender of an agent in this transaction."""
         raise NotImplementedError
 
     def _create(self, record: AgentRecord, place: int | None = None) -> None:

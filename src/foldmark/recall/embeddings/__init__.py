@@ -1,5 +1,5 @@
-"""Embeddings: recall by meaning, an optional extra [SPEC 7]. `model.load` gives a model, `nearest.Nearest` searches.
+"""Embeddings: search by meaning, an optional extra [SPEC 7]. `model.load` loads a model, `nearest.Nearest` searches.
 
-Nothing here is imported before it is used: `model`, `embedder`, `folder` and `passages` need no optional package,
-the other modules need NumPy. Where vectors lie is the caller's business.
+Modules are imported on demand: `model`, `embedder`, `folder` and `passages` need no optional package, the other modules
+need NumPy. The caller decides where vectors are stored.
 """

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _FARTHEST = 5.6**2
-"""The square up to which q is fitted; farther out, Φ is 0 or 1 to all digits of a float32."""
+"""The square up to which q is fitted; beyond it, Φ is 0 or 1 to all digits of a float32."""
 
 _COEFFICIENTS = tuple(
     -np.float32(each)

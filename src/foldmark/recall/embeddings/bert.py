@@ -14,19 +14,18 @@ from foldmark.recall.embeddings.folder import Shape
 from foldmark.recall.embeddings.weights import Dense, EncoderLayer, Floats, Norm, Weights
 
 _BLOCK = 1 << 15
-"""Numbers that are worked on at once where each takes many steps, so that they stay in the processor's cache."""
+"""Numbers that are processed at once in multi-step operations, so that they stay in the processor's cache."""
 
 _SCORES = 1 << 17
-"""About as many attention scores are held at once, for the same reason."""
+"""Approximate number of attention scores held at once, for the same reason."""
 
 _PRODUCT = 1 << 18
-"""Multiplications in one of the attention's many small products. From more on, OpenBLAS sets threads to work on one,
-and where the processor is busy with something else, too, they wait for each other a hundred times longer than it takes.
-"""
+"""Maximum multiplications in one of the attention's many small products. Above it, OpenBLAS uses several threads for
+one product, and on a busy processor these wait for each other a hundred times longer than the product takes."""
 
 
 def encode(weights: Weights, shape: Shape, sequences: Sequence[Sequence[int]]) -> Floats:
-    """Return one pooled vector a sequence of token ids, (sequences, hidden), not normalised.
+    """Return one pooled vector for each sequence of token ids, (sequences, hidden), not normalised.
 
     Sequences are ordered by length, none is empty or longer than `shape.longest`.
     """
@@ -42,7 +41,7 @@ def encode(weights: Weights, shape: Shape, sequences: Sequence[Sequence[int]]) -
 
 
 class _Work:
-    """Room for what a layer computes on its way; every layer uses it again."""
+    """Working memory of a layer, reused by every layer."""
 
     def __init__(self, rows: int, shape: Shape, weights: Weights) -> None:
         inner = len(weights.layers[0].inner.bias)
@@ -53,7 +52,7 @@ class _Work:
 
 
 def _layer(rows: Floats, layer: EncoderLayer, shape: Shape, runs: list[tuple[int, int]], work: _Work) -> None:
-    """One layer, in place."""
+    """Apply one layer, in place."""
     np.matmul(rows, layer.attention.weight, out=work.attention)
     work.attention += layer.attention.bias
     for before, after in zip(_parts(work.attention, runs), _parts(work.context, runs), strict=True):
@@ -78,7 +77,7 @@ def _add(rows: Floats, output: Floats, dense: Dense) -> None:
 
 
 def _attend(before: Floats, after: Floats, heads: int) -> None:
-    """Attention of each sequence to itself: (sequences, length, 3·hidden) to (sequences, length, hidden)."""
+    """Apply the attention of each sequence to itself: (sequences, length, 3·hidden) to (sequences, length, hidden)."""
     count, length, width = before.shape
     size = width // 3 // heads
     queries, keys, values = np.moveaxis(before.reshape(count, length, 3, heads, size), (2, 3), (0, 2))
@@ -96,7 +95,7 @@ def _attend(before: Floats, after: Floats, heads: int) -> None:
 
 
 def _normalise(rows: Floats, norm: Norm, epsilon: float) -> None:
-    """Layer normalisation, in place."""
+    """Apply layer normalisation, in place."""
     step = max(1, _BLOCK // rows.shape[1])
     for begin in range(0, len(rows), step):
         block = rows[begin : begin + step]

@@ -1,7 +1,7 @@
-"""The folder of a sentence encoder, as sentence-transformers writes it: what its small files say.
+"""The folder of a sentence encoder, in the format of sentence-transformers: its small files.
 
-`modules.json` lists what a text goes through: a transformer (`config.json`), a pooling, perhaps a normalisation, which
-happens here in any case. What cannot be computed here is refused, so that no vector is silently wrong.
+`modules.json` lists the steps: a transformer (`config.json`), a pooling, perhaps a normalisation, which is always
+applied here. Unsupported steps are refused, so that no vector is silently wrong.
 """
 
 from pathlib import Path
@@ -26,15 +26,15 @@ _POOLINGS: dict[str, Pooling] = {
     "max_tokens": "max",
     "max": "max",
 }
-"""By the names that older and newer versions of sentence-transformers write."""
+"""By the names in older and newer versions of sentence-transformers."""
 
 
 _LEAST = 8
-"""Tokens that a model must take at least: a prompt and the special ones must leave room for a text."""
+"""Minimum number of tokens that a model must take: a prompt and the special tokens must leave room for a text."""
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """What makes one encoder of this family different from another, its weights aside. Lengths are in tokens."""
+    """The parameters of an encoder, without its weights. Lengths are in tokens."""
 
     layers: int
     heads: int
@@ -65,7 +65,7 @@ class _Module(msgspec.Struct):
 
 
 class _Lengths(msgspec.Struct):
-    """Of a file that may lack both: older versions write the one, newer ones the other, 1e30 if they do not know."""
+    """From a file that may lack both: older versions write one, newer ones the other, 1e30 for unknown."""
 
     max_seq_length: float | None = None
     model_max_length: float | None = None
@@ -77,10 +77,9 @@ class _Prompts(msgspec.Struct):
 
 
 def read_shape(folder: Path) -> Shape:
-    """What the small files of a model's folder say. Raises EmbeddingError where one is missing, damaged or asks for
-    something that is not computed here."""
+    """Read the small files of a model's folder. Raises EmbeddingError if one is missing, damaged or unsupported."""
     config = _read(folder / "config.json", _Config)
-    # RoBERTa counts positions from behind the padding's.
+    # RoBERTa counts positions from after the padding's.
     first = 0 if config.model_type == "bert" else (config.pad_token_id or 0) + 1
     room = config.max_position_embeddings - first
     wrong = {
@@ -132,7 +131,7 @@ def _pooling(folder: Path) -> Pooling:
 
 
 def _longest(folder: Path, room: int) -> int:
-    """Return how many tokens a text may have, for which the model has so many positions."""
+    """Return the maximum number of tokens of a text, for a model with this many positions."""
     names = ("sentence_bert_config.json", "tokenizer_config.json")
     files = [_read(folder / name, _Lengths) for name in names if (folder / name).exists()]
     stated = next((each for file in files if (each := file.max_seq_length or file.model_max_length)), room)
@@ -140,7 +139,7 @@ def _longest(folder: Path, room: int) -> int:
 
 
 def _prompts(folder: Path) -> tuple[str, str]:
-    """What stands before a query, and before what is to be found, under the names that models give it."""
+    """Return the prompts of a query and of a text to be searched, under the names that models use."""
     path = folder / "config_sentence_transformers.json"
     file = _read(path, _Prompts) if path.exists() else _Prompts()
     usual = file.prompts.get(file.default_prompt_name or "") or ""

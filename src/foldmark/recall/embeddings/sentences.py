@@ -17,20 +17,20 @@ from foldmark.recall.embeddings.folder import TOKENIZER, WEIGHTS, read_shape
 from foldmark.recall.embeddings.weights import read_weights
 
 _ROWS = 2048
-"""Tokens that go through the network at once; more is no faster."""
+"""Number of tokens that go through the network at once; more is no faster."""
 
 _CHARACTERS = 32
-"""Characters a token that a text may have; the rest is not looked at."""
+"""Characters per token of a text that are read; the rest is ignored."""
 
 
 class SentenceModel:
-    """An `Embedder` [embedder.py]. Of a text, the beginning counts, as many tokens as the model takes.
+    """An `Embedder` [embedder.py]. The beginning of a text counts, as many tokens as the model takes.
 
     A special token such as [SEP] in a text is read as that token, as sentence-transformers does.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
-        """Read a folder. Raises EmbeddingError where it is damaged or of a kind that is not understood."""
+        """Read a folder. Raises EmbeddingError if it is damaged or unsupported."""
         self._shape = read_shape(folder)
         try:
             tokenizer = (folder / TOKENIZER).read_bytes()
@@ -45,7 +45,7 @@ class SentenceModel:
             raise EmbeddingError(f"{folder / TOKENIZER} knows more tokens than the weights do; fetch the model again")
         self._empty = self._tokenizer.num_special_tokens_to_add(False)
         self._name = name
-        self._query = lru_cache(maxsize=8)(self._embed_query)  # conversations and sessions are asked the same
+        self._query = lru_cache(maxsize=8)(self._embed_query)  # conversations and sessions get the same query
         parts = (weights, tokenizer, msgspec.json.encode(self._shape))
         self._fingerprint = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:16]
 
@@ -66,7 +66,7 @@ class SentenceModel:
         return self._embed(texts, self._shape.document_prompt)
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
-        """Return (dimensions,), behind the prompt that the model wants for queries, if any; not to be written to."""
+        """Return (dimensions,), with the model's prompt for queries, if any; read-only."""
         return self._query(text)
 
     def _embed_query(self, text: str) -> NDArray[np.float32]:
@@ -86,7 +86,7 @@ class SentenceModel:
         return found
 
     def _tokens(self, text: str, prompt: str) -> list[int]:
-        """At most as many tokens as the model takes; none for a text without a word."""
+        """Return the tokens of a text, at most as many as the model takes; none for a text without a word."""
         text = text[: _CHARACTERS * self._shape.longest]
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         ids: list[int] = self._tokenizer.encode(text).ids
@@ -95,7 +95,7 @@ class SentenceModel:
         return self._tokenizer.encode(prompt + text).ids if prompt else ids
 
     def _batches(self, texts: list[list[int]]) -> Iterator[tuple[list[int], list[list[int]]]]:
-        """Yield places and tokens of texts of like length, the shortest first; those without tokens are left out."""
+        """Yield places and tokens of texts of similar length, the shortest first; those without tokens are left out."""
         places: list[int] = []
         rows = 0
         for place in sorted((place for place, ids in enumerate(texts) if ids), key=lambda place: len(texts[place])):
@@ -111,7 +111,7 @@ class SentenceModel:
 def _tokenizer(data: bytes, path: Path) -> Tokenizer:
     try:
         tokenizer = Tokenizer.from_buffer(data)
-    except Exception as error:  # tokenizers raises nothing more exact
+    except Exception as error:  # tokenizers raises nothing more specific
         raise EmbeddingError(f"the embedding model's {path} is damaged: {error}; fetch the model again") from None
     tokenizer.no_padding()
     return tokenizer

@@ -1,7 +1,7 @@
-"""Vectors as they are stored: a byte a dimension, and a bit a dimension to look through all of them quickly.
+"""The stored form of vectors: a byte per dimension, and a bit per dimension to scan all of them quickly.
 
-A message has one vector, or several where it is long [passages.py]; both forms hold those of one message end to end,
-so that nobody has to store how many there are. What is in them is of the same length on every machine.
+A message has one vector, or several if it is long [passages.py]; both forms concatenate those of one message, so that
+their number need not be stored. Their lengths are the same on every machine.
 """
 
 import numpy as np
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 def pack(vectors: NDArray[np.float32]) -> bytes:
-    """Return (n, dimensions) or (dimensions,) as n·dimensions bytes, signed ones.
+    """Return (n, dimensions) or (dimensions,) as n·dimensions signed bytes.
 
     The greatest component becomes ±127. The factor need not be kept: vectors have unit length, or are zeros.
     """
@@ -21,9 +21,9 @@ def pack(vectors: NDArray[np.float32]) -> bytes:
 
 def unpack(packed: bytes, dimensions: int) -> NDArray[np.float32]:
     """Return the vectors of `pack`: (n, dimensions), of unit length, each component within 1/254 of the greatest of its
-    own.
+    vector.
 
-    Raises ValueError where the bytes do not make up whole vectors.
+    Raises ValueError if the bytes are not a multiple of a vector's length.
     """
     rows = np.frombuffer(packed, np.int8).reshape(-1, dimensions).astype(np.float32)
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
@@ -32,5 +32,6 @@ def unpack(packed: bytes, dimensions: int) -> NDArray[np.float32]:
 
 
 def signature(vectors: NDArray[np.float32]) -> bytes:
-    """Return (n, dimensions) or (dimensions,) as n·dimensions/8 bytes: of each component, whether it is above zero."""
+    """Return (n, dimensions) or (dimensions,) as n·dimensions/8 bytes: one bit per component, set if it is above
+    zero."""
     return np.packbits(np.atleast_2d(vectors) > 0, axis=1).tobytes()

@@ -1,7 +1,7 @@
-"""The weights of an encoder, from a safetensors file: a header in JSON behind its length in 8 bytes, then the tensors.
+"""The weights of an encoder, from a safetensors file: a JSON header after its length in 8 bytes, then the tensors.
 
-The tensors are used where they lie in the file, mapped into memory: a query of ten words looks at ten rows of the table
-of words, which is half of a small model.
+The tensors are used in the memory-mapped file: a query of ten words reads ten rows of the table of words, which is half
+of a small model.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ class Norm(msgspec.Struct, frozen=True):
 
 
 class EncoderLayer(msgspec.Struct, frozen=True):
-    """One layer. `attention` gives queries, keys and values side by side, the queries scaled for the softmax."""
+    """One layer. `attention` computes queries, keys and values side by side, the queries scaled for the softmax."""
 
     attention: Dense
     output: Dense
@@ -56,7 +56,7 @@ class Weights(msgspec.Struct, frozen=True):
 
 
 class _Tensor(msgspec.Struct, frozen=True):
-    """What the header says of a tensor; `data_offsets` count from its end."""
+    """The header's entry for a tensor; `data_offsets` count from its end."""
 
     dtype: str
     shape: list[int]
@@ -64,8 +64,8 @@ class _Tensor(msgspec.Struct, frozen=True):
 
 
 def read_weights(data: mmap | bytes, shape: Shape) -> Weights:
-    """Return the weights in a safetensors file of float32, float16 or bfloat16. Raises EmbeddingError for what they
-    lack."""
+    """Return the weights in a safetensors file of float32, float16 or bfloat16. Raises EmbeddingError for missing
+    ones."""
     start = 8 + int.from_bytes(data[:8], "little")
     try:
         header = msgspec.json.decode(data[8:start], type=dict[str, msgspec.Raw])
@@ -80,7 +80,7 @@ class _WeightsReader:
     def __init__(self, data: mmap | bytes, start: int, file: dict[str, _Tensor], shape: Shape) -> None:
         self._data, self._start, self._file, self._shape = data, start, file, shape
         ending = "embeddings.word_embeddings.weight"
-        # Some are stored with the name of the whole model in front, as in bert.embeddings.…
+        # Some files store the name of the whole model as a prefix, as in bert.embeddings.…
         self._begin = next((name.removesuffix(ending) for name in file if name.endswith(ending)), "")
 
     def weights(self) -> Weights:
@@ -104,7 +104,7 @@ class _WeightsReader:
         inner = self._dense(f"{name}intermediate.dense", hidden, None)
         return EncoderLayer(
             attention=Dense(
-                # As rows that stand for outputs, like every other weight as it is stored: read in the order it lies.
+                # Stored with one row per output, like every other weight: read in the order of storage.
                 np.concatenate([part.weight.T for part in parts]).T,
                 np.concatenate([part.bias for part in parts]),
             ),
@@ -144,7 +144,7 @@ class _WeightsReader:
         values = np.frombuffer(self._data, kind, count, begin).reshape(found) if count else np.empty(found, kind)
         if kind is np.uint16:  # bfloat16 is the upper half of a float32
             values = (values.astype(np.uint32) << 16).view(np.float32)
-        return np.require(values, np.float32, ["C", "A"])  # a copy of what is something else, or lies unevenly
+        return np.require(values, np.float32, ["C", "A"])  # copies other types and unaligned data
 
     @staticmethod
     def _missing(what: str) -> EmbeddingError:

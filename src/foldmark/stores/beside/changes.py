@@ -1,4 +1,4 @@
-"""What was committed since an earlier moment (see `foldmark.core.changes`)."""
+"""Changes since an earlier moment (see `foldmark.core.changes`)."""
 
 import re
 from typing import ClassVar
@@ -27,9 +27,9 @@ class SqlChangesView(SqlReader):
         return self._behind(after, limit)
 
     def _from_now(self) -> Changes:
-        """No change, and the cursor of this moment."""
+        """Return no change, and the cursor of this moment."""
         raise NotImplementedError
 
     def _behind(self, after: str, limit: int) -> Changes:
-        """Return the changes behind a cursor."""
+        """Return the changes after a cursor."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""What others write towards an agent, (see `foldmark.core.inbox`)."""
+"""Mail, ends and the archive of agents (see `foldmark.core.inbox`)."""
 
 from collections.abc import Iterator
 
@@ -53,7 +53,7 @@ class SqlInbox(SqlInboxView, SqlWriter):
         self._name(agent_id, name)
 
     def _name(self, agent_id: str, name: str | None) -> None:
-        """Give an agent a name, or none. Raises StoreError if another one has it."""
+        """Set an agent's name, or remove it. Raises StoreError if another one has it."""
         self._write("rename_agent", **self._of(agent_id), name=name)
 
     def archive(self, agent_id: str, archived_at: str | None) -> None:
@@ -64,7 +64,7 @@ class SqlInbox(SqlInboxView, SqlWriter):
 
 
 def damage(run: Run) -> Iterator[str]:
-    """What is wrong with mail, ends and the archive."""
+    """Yield the faults of mail, ends and the archive."""
     for mail_id, event_id in run("wrong_mail"):
         yield f"mail {mail_id}: event {event_id}, which is said to have carried it, is no message to its recipient"
     for agent_id, child in run("wrong_deletions"):

@@ -32,11 +32,11 @@ class SqlLineage(SqlLineageView, SqlWriter):
         return int(row_id)
 
     def _worker(self, worker: int | str | None) -> int | str | None:
-        """Return a worker as the database keeps it."""
+        """Return a worker in the form of the database."""
         return worker
 
 
 def damage(run: Run) -> Iterator[str]:
-    """What is wrong with these sessions."""
+    """Yield the faults of these sessions."""
     for kind, session_id, number in run("wrong_lineage"):
         yield f"{kind} session {session_id[:8]}: its number {number} does not follow its parent's"

@@ -30,7 +30,7 @@ class SqlMemosView(SqlReader):
         most = max((memo for memo in newest.values() if memo is not None), default=0)
         if not most or not each:
             return [[] for _ in asked]
-        from foldmark.core.keywords import ranked  # 10 ms, for whoever looks for memos
+        from foldmark.core.keywords import ranked  # takes 10 ms, only needed to search memos
 
         holding: dict[str, list[int]] = defaultdict(list)
         for index, memo in self._holding(each, most):
@@ -47,17 +47,16 @@ class SqlMemosView(SqlReader):
         return [(str(tag), int(number)) for tag, number in self._run("memo_tags", limit=limit)]
 
     def _newest_before(self, events: Sequence[int]) -> list[Row]:
-        """For the number of each event the newest memo that was saved before it, if any."""
+        """Return, for the number of each event, the newest memo saved before it, if any."""
         return self._run("memo_before", events=self._list(events))
 
     def _tags(self, stored: Any) -> list[str]:
-        """Return the tags of a memo as the database gives them."""
+        """Return the tags of a memo from the form of the database."""
         tags: list[str] = msgspec.json.decode(stored)
         return tags
 
     def _holding(self, words: Sequence[str], most: int) -> list[Row]:
-        """Return the number of a word and a memo up to id `most` that has it or a word related to it, of each pair
-        once."""
+        """Return pairs, each once: the number of a word, and a memo up to id `most` that has it or a related word."""
         raise NotImplementedError
 
     def _those(self, ids: Collection[int]) -> list[Memo]:
@@ -88,7 +87,7 @@ class SqlMemos(SqlMemosView, SqlWriter):
         return int(memo_id)
 
     def _index_memo(self, memo_id: int, content: str, tags: str) -> None:
-        """Have a memo found by its words."""
+        """Index a memo by its words."""
         self._write("index_memo", memo=memo_id, content=content, tags=tags)
 
     def remove_memo(self, memo_id: int) -> None:
@@ -98,6 +97,6 @@ class SqlMemos(SqlMemosView, SqlWriter):
             self._erase_sent_memo(memo_id)
 
     def _erase_sent_memo(self, memo_id: int) -> None:
-        """Take a memo out of the requests that were sent with it, and its text with it."""
+        """Remove a memo, with its text, from the requests that were sent with it."""
         self._write("erase_sent_memo", memo=memo_id)
         self._write("erase_texts")

@@ -1,4 +1,4 @@
-"""What was sent to models, (see `foldmark.core.sent`)."""
+"""Records of requests (see `foldmark.core.sent`)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ _COLUMNS = ("event", "turn", "created_at", "provider", "model", "sha256", "bytes
 
 
 class SqlSentView(SqlReader):
-    """Reads what was sent."""
+    """Reads recorded requests."""
 
     def sent(self, agent_id: str, sent_id: int) -> SentRequest | None:
         return next((_sent(agent_id, row) for row in self._run("sent", **self._of(agent_id), sent=sent_id)), None)
@@ -38,7 +38,7 @@ class SqlSentView(SqlReader):
 
 
 class SqlSent(SqlSentView, SqlWriter):
-    """Records what is sent."""
+    """Records requests."""
 
     def add_sent(self, request: SentRequest, texts: Mapping[str, str]) -> int:
         with self.whole():
@@ -53,12 +53,12 @@ class SqlSent(SqlSentView, SqlWriter):
         return int(sent_id)
 
     def _made(self, record: RequestRecord) -> Bindings:
-        """What a request was made of, as its row says it."""
+        """Return the columns of a request's record."""
         return {"data": msgspec.json.encode(record).decode()}
 
 
 def damage(run: Run) -> Iterator[str]:
-    """What is wrong with these records."""
+    """Yield the faults of these records."""
     for agent_id, sent_id, missing in run("wrong_sent"):
         what = "belongs to a deleted agent" if missing is None else f"needs {missing} that are not there"
         yield f"agent {agent_id[:8]}: request {sent_id}, which it sent, {what}"

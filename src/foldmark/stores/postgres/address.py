@@ -1,4 +1,4 @@
-"""Where a PostgreSQL database is, and what its errors mean for a person."""
+"""The address of a PostgreSQL database, and the explanation of its errors for a person."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from foldmark.core.errors import StoreError
 from foldmark.stores.addresses import passwords, shown
 
 LOCK_SECONDS = 10
-"""How long a transaction waits for another one of its conversation."""
+"""Seconds that a transaction waits for another one of its conversation."""
 
 _OPTIONS = {
     "application_name": "foldmark",
@@ -20,7 +20,7 @@ _OPTIONS = {
 }
 _SETTINGS = {
     "search_path": "foldmark, public",
-    # Plans do not look at bound values: planning takes longer than running.
+    # Plans do not depend on bound values: planning takes longer than running.
     "plan_cache_mode": "force_generic_plan",
     "jit": "off",
     "lock_timeout": f"{LOCK_SECONDS}s",
@@ -28,7 +28,7 @@ _SETTINGS = {
 
 
 class Address:
-    """Where a database is. `shown` is the address without its password, for people."""
+    """The address of a database. `shown` is the address without its password, for people."""
 
     def __init__(self, address: str) -> None:
         try:
@@ -51,7 +51,7 @@ class Address:
         return text
 
     def explain(self, error: psycopg.Error) -> StoreError:
-        """What an error means for a person, in one line."""
+        """Return an error for a person, in one line."""
         said = self.hidden(" ".join(str(error.diag.message_primary or error).split())) or type(error).__name__
         to_connect = said.startswith("connection failed: ")
         said = said.removeprefix("connection failed: ")
@@ -87,7 +87,7 @@ class Address:
             case psycopg.OperationalError() if to_connect:
                 what = f"the connection to {self.shown} failed: {said}"
             case psycopg.OperationalError() if lost(error):
-                # Of what was lost in a COMMIT, `PostgresStore` asks what became.
+                # `PostgresStore` asks for the fate of a transaction that was lost in a COMMIT.
                 what = f"the connection to {self.shown} was lost ({said}). Nothing was recorded; repeat it."
             case _:
                 what = f"{self.shown}: {said}"
@@ -95,7 +95,7 @@ class Address:
 
 
 def lost(error: psycopg.Error) -> bool:
-    """Return True if the connection is gone, so that nobody has said what became of the statement."""
+    """Return True if the connection is lost, so that the outcome of the statement is unknown."""
     if not isinstance(error, psycopg.OperationalError):
         return False
     return error.sqlstate is None or error.sqlstate.startswith(("08", "57P"))

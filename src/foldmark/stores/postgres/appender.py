@@ -1,4 +1,4 @@
-"""The appends of one transaction in PostgreSQL: what is appended is written at once before something is read."""
+"""The appends of one transaction in PostgreSQL: pending events are written before the next read."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,8 +19,8 @@ _TEXTS = frozenset(("kind", "dialect", "actor", "created_at", "call_id", "conten
 
 
 def facts(kind: str, data: Mapping[str, Any] | None) -> tuple[str | None, bool, bool]:
-    """What stands beside an event's data, whose JSON PostgreSQL cannot always read: the tool that a call calls,
-    whether a command or a filter says where a planning conversation lay, whether a summary holds a state."""
+    """Return facts stored beside an event's data, whose JSON PostgreSQL cannot always read: the tool that a call calls,
+    whether a command or a filter records where a planning conversation lay, whether a summary holds a state."""
     data = data or {}
     name = data.get("name") if kind == "tool_call" else None
     planning = kind in ("command", "filter") and data.get("planning") is not None
@@ -28,17 +28,17 @@ def facts(kind: str, data: Mapping[str, Any] | None) -> tuple[str | None, bool, 
 
 
 class Tree:
-    """A conversation and its forks in one transaction, which holds the lock of its root agent's row: what it counts,
-    and the events that are not written yet."""
+    """A conversation and its forks in one transaction, which holds the lock of its root agent's row: its counters, and
+    the pending events."""
 
     def __init__(self, root: int) -> None:
         self.root = root
         self.next_id, self.last_id, self.stamp, self.memos = 0, -1, 0, 0
         self.newest_memo = 0
-        """The newest memo that there is."""
+        """The newest memo."""
         self.position: Row | None = None
         """Where the root agent stands."""
-        self.is_ahead = False  # of its row
+        self.is_ahead = False  # of the stored row
         self.unindexed: list[tuple[int, Draft]] = []
         """Messages that are not in the index of words yet."""
         self._recorded = 0
@@ -49,14 +49,14 @@ class Tree:
         self._ended: set[int] = set()
 
     def locked(self, rows: list[Row]) -> None:
-        """The root agent's row is locked, and this is what it says."""
+        """Take the values of the root agent's row, which is locked now."""
         for row in rows:
             self.position = row[:11]
             self.next_id, self.last_id, self.stamp, self.memos, self.newest_memo, _ = row[11:]
 
     @property
     def recorded(self) -> int:
-        """How many events were to be written so far."""
+        """The number of events to write so far."""
         return self._recorded
 
     def draw(self, take_block: Callable[["Tree"], None]) -> int:
@@ -67,35 +67,35 @@ class Tree:
         return self.next_id - 1
 
     def record(self, row: Row, draft: Draft) -> None:
-        """An event is to be written."""
+        """Add an event to write."""
         self._rows.append(row)
         self._recorded += 1
         if row[_NTH] is not None and draft.content:
             self.unindexed.append((row[0], draft))
 
     def bury(self, id: int, by: int) -> None:
-        """An event that is to be written was erased already, by an operation."""
+        """Mark a pending event as erased by an operation."""
         self._buried[id] = by
 
     def wait(self, agent: int, call: int) -> None:
-        """A call waits for its result."""
+        """Record that a call waits for its result."""
         self._waiting.setdefault(agent, []).append(call)
 
     def answered(self, agent: int, call: int) -> None:
-        """A call waits no more."""
+        """Record that a call no longer waits."""
         if call in (calls := self._waiting.get(agent, [])):
             calls.remove(call)
         else:
             self._answered.setdefault(agent, []).append(call)
 
     def end_waiting(self, agent: int) -> None:
-        """No call of an agent waits any more."""
+        """Record that no call of an agent waits any more."""
         self._waiting.pop(agent, None)
         self._answered.pop(agent, None)
         self._ended.add(agent)
 
     def write(self, session: PostgresSession) -> None:
-        """Have the events written with the next statement."""
+        """Send the pending events with the next statement."""
         if self._rows:
             columns = zip(_COLUMNS, zip(*self._rows, strict=True), strict=True)
             bound = {name: Texts(each) if name in _TEXTS else Ints(each) for name, each in columns}
@@ -119,20 +119,20 @@ class Tree:
         self._ended.clear()
 
     def finish(self, session: PostgresSession) -> None:
-        """Have the root agent's row say what the tree counts."""
+        """Update the root agent's row with the tree's counters."""
         if self.is_ahead:
             self.is_ahead = False
             session.later(STATEMENTS["advance_tree"], {**self.counts, "root": self.root})
 
     @property
     def counts(self) -> dict[str, int]:
-        """What the tree counts, as the row of its root agent has it."""
+        """The tree's counters, as columns of the row of its root agent."""
         counted = {"next_id": self.next_id, "last_id": self.last_id, "stamp": self.stamp}
         return {**counted, "memos": self.memos}
 
 
 class PostgresAppender(Appender):
-    """Appends to one agent; its row is brought up to date once, by `finish`."""
+    """Appends to one agent; its row is updated once, by `finish`."""
 
     def __init__(self, tree: Tree, key: int, draw: Callable[[], int], row: Row, newest: Callable[[int], Any]) -> None:
         """`newest` reads the turn and kind of the agent's newest message up to an id."""
@@ -162,14 +162,14 @@ class PostgresAppender(Appender):
         self._tree.end_waiting(self._key)
 
     def lose(self, gone: Size, *, whole: bool) -> None:
-        """Follow what was erased of the agent; its row does already."""
+        """Update the sizes after an erasure; the row is updated already."""
         self._messages, self._tokens = self.own.less(gone)
         self._newest = None
         weights, messages, tokens = self._sums
         self._sums = [0, 0, 0] if whole else [weights, messages + gone.messages, tokens + gone.tokens]
 
     def finish(self, session: PostgresSession) -> None:
-        """Have the agent's row say where it stands."""
+        """Update the agent's row."""
         if not self._is_ahead:
             return
         self._is_ahead = False

@@ -1,11 +1,11 @@
-"""What was committed, in PostgreSQL (see `foldmark.core.changes`), and waiting for the next commit.
+"""Committed changes in PostgreSQL (see `foldmark.core.changes`), and waiting for the next commit.
 
 Transactions draw their numbers when they first write and commit in any order. An event is stamped with the number of
-its transaction, or with that of the newest event of its tree if this one is higher: so stamps follow the ids of a
-tree. Read are events with stamps below the number of the oldest transaction under way, behind which nothing can be
-committed any more with a lower one. A cursor is the place of the last that was read: its stamp, whether it is an
-event, mail or what became of an agent, its id. One that begins now has beside it what was committed already behind a
-transaction that was still under way: up to which id in which trees.
+its transaction, or with that of the newest event of its tree if this one is higher: so stamps follow the ids of a tree.
+A reader takes events with stamps below the number of the oldest open transaction: no lower stamp can be committed any
+more. A cursor is the place of the last event read: its stamp, whether it is an event, mail or a change of an agent, its
+id. A cursor that begins now also names what had been committed already after a transaction that was still open: up to
+which id in which trees.
 """
 
 import os
@@ -27,11 +27,11 @@ from foldmark.stores.postgres.connection import STATEMENTS, Ints, Pool
 from foldmark.stores.rows import Row
 
 LOOK_SECONDS = 1.0
-"""How often a watch looks by itself: a program that was killed may have committed without telling anybody, and what was
-held back by a transaction under way can be read when that has ended, however it ends."""
+"""Seconds between two looks of a watch without a notification: a killed program may have committed without notifying,
+and events held back by an open transaction can be read when that has ended, however it ends."""
 
 TELL_SECONDS = 0.05
-"""How often a store tells others of its commits at the most: PostgreSQL commits one at a time of those that tell."""
+"""Minimum seconds between two notifications of a store: PostgreSQL serializes commits that notify."""
 
 CHANNEL = "foldmark"
 
@@ -39,7 +39,7 @@ _PLACE = r"[0-9]{1,18}\.[0-9]{1,18}\.[0-9]{1,18}"
 
 
 class PostgresChanges(SqlChangesView):
-    """Reads what came since."""
+    """Reads changes."""
 
     _cursor_form = re.compile(f"{_PLACE}(:{_PLACE})*", re.ASCII)
 
@@ -61,26 +61,25 @@ class PostgresChanges(SqlChangesView):
 
 
 def _cursor(place: Sequence[int], until: int, trees: Iterable[Sequence[int]]) -> str:
-    """Return the cursor of a place; up to stamp `until` with what was seen already of some trees, each up to which
-    ids."""
+    """Return the cursor of a place; up to stamp `until` with the ids that were seen already of some trees."""
     seen = [(until, 0, 0), *trees] if place[0] <= until else []
     return ":".join(".".join(map(str, each)) for each in (place, *seen))
 
 
 class PostgresCommits:
-    """Counts the commits of one store, wakes who waits for the next one, and tells other programs."""
+    """Counts the commits of one store, wakes waiting threads, and notifies other programs."""
 
     def __init__(self, pool: Pool) -> None:
         self.number, self.changed = 0, Condition()
         self.name = os.urandom(8).hex()
-        """Tells what this store says from what others say."""
+        """Distinguishes this store's notifications from others'."""
         self.wakers: set[socket.socket] = set()
         self._pool, self._lock = pool, Lock()
         self._told = 0.0
         self._timer: Timer | None = None
 
     def telling(self) -> tuple[str, ...]:
-        """Return the statements behind a commit that tell others of it; none where they are told a moment later."""
+        """Return the statements after a commit that notify others; none if a later notification includes it."""
         with self._lock:
             if self._timer is not None:
                 return ()
@@ -100,7 +99,7 @@ class PostgresCommits:
             self._pool.beside("tell", name=self.name)
 
     def one_more(self) -> None:
-        """Something was committed."""
+        """Count a commit."""
         with self.changed:
             self.number += 1
             for waker in self.wakers:
@@ -108,7 +107,7 @@ class PostgresCommits:
                     waker.send(b"x")
 
     def close(self) -> None:
-        """Tell what was not told yet."""
+        """Send the pending notification."""
         with self._lock:
             timer = self._timer
         if timer is not None:
@@ -171,13 +170,13 @@ class PostgresWatch:
         return self._was_told() or told
 
     def _was_told(self) -> bool:
-        """Return True if another store has said that it committed."""
+        """Return True if another store has notified of a commit."""
         if self._db is None:
             return False
         try:
             return [each for each in self._db.notifies(timeout=0) if each.payload != self._commits.name] != []
         except psycopg.Error:
-            self._db = None  # the next look listens anew
+            self._db = None  # the next look listens again
             return False
 
     def _listen(self) -> psycopg.Connection[Row]:
@@ -186,11 +185,11 @@ class PostgresWatch:
         return connection
 
     def _look(self) -> object:
-        """Return the newest that can be read."""
+        """Return the newest readable place."""
         try:
             if self._db is None:
                 self._db = self._listen()
             return self._db.execute(STATEMENTS["newest_changes"].sql).fetchall()
-        except psycopg.Error:  # whoever reads next is told what is wrong
+        except psycopg.Error:  # the next reader reports the error
             self._db = None
             return self._state

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: many statements in one round trip."""
+"""Connections to PostgreSQL, with many statements in one round trip."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -19,14 +19,14 @@ from foldmark.stores.postgres.texts import escaped, unescaped
 from foldmark.stores.queries import queries
 from foldmark.stores.rows import Row
 
-# What goes wrong is said by the errors; psycopg warns besides, on the terminal of whoever has set up no logging.
+# Errors report what goes wrong; psycopg also logs warnings, which reach the terminal where logging is not configured.
 getLogger("psycopg").addHandler(NullHandler())
 
 MOST = 20
-"""Connections that a store opens for blocks at the most; further threads wait for one of these."""
+"""Maximum number of connections that a store opens for blocks; further threads wait for one of these."""
 
 WAIT_SECONDS = 30.0
-"""How long a thread waits for one of them."""
+"""Maximum seconds that a thread waits for one of them."""
 
 
 class _TextDumper(Dumper):
@@ -42,7 +42,7 @@ class _TextLoader(Loader):
 
 
 class Ints(list[int | None]):
-    """Numbers for one statement. The type of an array must not follow from what is in it: each would be another
+    """Numbers for one statement. The type of an array must not depend on its content: each type would be another
     statement to prepare."""
 
 
@@ -89,7 +89,7 @@ class Statement(NamedTuple):
     writes: bool
 
     def bound(self, bindings: Mapping[str, Any]) -> list[Any]:
-        """What is bound to each parameter."""
+        """Return the values bound to the parameters."""
         return [bindings[name] for name in self.names]
 
 
@@ -110,7 +110,7 @@ STATEMENTS = {name: statement(sql) for name, sql in queries("postgres").items()}
 
 
 Then = Callable[[list[Row]], object]
-"""Told the rows of a statement that was sent with a later one."""
+"""Receives the rows of a statement that was sent with a later one."""
 
 
 class Pool:
@@ -121,7 +121,7 @@ class Pool:
         self._idle: list[psycopg.Connection[Row]] = []
         self._used, self._free = 0, Condition()
         self.connections = WeakSet[psycopg.Connection[Row]]()
-        """All that are open."""
+        """All open connections."""
         self._beside: psycopg.Connection[Row] | None = None
         self._beside_lock = Lock()
         self.closed = False
@@ -139,7 +139,7 @@ class Pool:
         return connection
 
     def take(self) -> psycopg.Connection[Row]:
-        """Return a connection for one block. Raises psycopg.Error, StoreError if there are too many blocks."""
+        """Take a connection for one block. Raises psycopg.Error, StoreError if there are too many blocks."""
         with self._free:
             if not self._free.wait_for(lambda: self._used < MOST or self.closed, WAIT_SECONDS):
                 raise StoreError(
@@ -156,8 +156,7 @@ class Pool:
             raise
 
     def anew(self) -> psycopg.Connection[Row]:
-        """Return a connection in place of one that was taken and is lost. Those that are idle are as old: they are
-        closed."""
+        """Return a connection in place of a lost one. Idle ones may be lost as well: they are closed."""
         with self._free:
             idle, self._idle = self._idle, []
         for each in idle:
@@ -165,7 +164,7 @@ class Pool:
         return self.connect()
 
     def give_back(self, connection: psycopg.Connection[Row]) -> None:
-        """The end of a block; what is not as it was before the block is closed."""
+        """Give a connection back at the end of a block; one that is not as it was before the block is closed."""
         sound = not connection.closed and connection.info.transaction_status == TransactionStatus.IDLE
         if sound and not self.closed:
             with self._free:
@@ -211,7 +210,7 @@ class Pool:
 
 
 class PostgresSession:
-    """The statements of one block. What gives nothing back is sent with the next statement that does.
+    """The statements of one block. A statement without a result is sent with the next one that has a result.
 
     The connection is taken when the first statement runs. If it turns out to be lost then, nothing was done yet, and
     another one is taken.
@@ -223,7 +222,7 @@ class PostgresSession:
         self._connection: psycopg.Connection[Row] | None = None
         self._begun = False
         self.broken = False
-        """Whether the transaction has failed."""
+        """True if the transaction has failed."""
 
     @property
     def begun(self) -> bool:
@@ -235,21 +234,21 @@ class PostgresSession:
         self._queue.append((wanted.sql, wanted.bound(bindings), then))
 
     def run(self, wanted: Statement, bindings: Mapping[str, Any]) -> list[Row]:
-        """Run a statement, after what waits to be sent. Raises StoreError."""
+        """Run a statement after the pending ones. Raises StoreError."""
         found: list[list[Row]] = []
         self._queue.append((wanted.sql, wanted.bound(bindings), found.append))
         self.flush()
         return found[0]
 
     def flush(self) -> None:
-        """Send what waits to be sent. Raises StoreError."""
+        """Send the pending statements. Raises StoreError."""
         try:
             self.send()
         except psycopg.Error as error:
             raise self._pool.address.explain(error) from error
 
     def send(self) -> None:
-        """As `flush`. Raises psycopg.Error."""
+        """Do the same as `flush`. Raises psycopg.Error."""
         if not self._queue:
             return
         self._pool.check()
@@ -285,8 +284,8 @@ class PostgresSession:
         return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
     def end(self, *how: str) -> None:
-        """End the transaction as a whole, with the statements given, and give the connection back. Raises
-        psycopg.Error; then as well the connection is given back."""
+        """End the whole transaction with the statements given, and give the connection back. Raises psycopg.Error, also
+        after giving the connection back."""
         try:
             if self._begun or len(self._queue) > 1:
                 self._queue += [(sql, (), None) for sql in how]
@@ -295,7 +294,7 @@ class PostgresSession:
             self.drop()
 
     def drop(self) -> None:
-        """Give the connection back; what was begun on it is rolled back."""
+        """Give the connection back, rolling back what was begun on it."""
         connection, self._connection, self._queue = self._connection, None, []
         if connection is not None:
             with suppress(psycopg.Error):

@@ -1,7 +1,7 @@
-"""What is copied from PostgreSQL and into it (see `foldmark.stores.copying`).
+"""Records copied from PostgreSQL and into it (see `foldmark.stores.copying`).
 
-Events are read tree by tree. Those that come from elsewhere keep their ids, so that several trees may have ids of one
-block. A tree that took events, or has a block in which others took some, goes on in a new one above all of them.
+Events are read tree by tree. Copied events keep their ids, so that several trees may have ids of one block. A tree that
+took events, or has a block in which others took some, continues in a new one above all of them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ from foldmark.stores.rows import Row
 
 
 class PostgresCopyingView(copying.SqlCopyingView):
-    """Reads what is copied."""
+    """Reads records to copy."""
 
     _roots: dict[int, int]
 
@@ -46,7 +46,7 @@ class PostgresCopyingView(copying.SqlCopyingView):
 
 
 class PostgresCopying(copying.SqlCopying):
-    """Takes what is copied."""
+    """Takes copied records."""
 
     _pool: Pool
     _session: PostgresSession
@@ -54,7 +54,7 @@ class PostgresCopying(copying.SqlCopying):
     _blocks: dict[int, int]
 
     def _counted(self, root: int) -> Tree:
-        """Return a tree with what it counts."""
+        """Return a tree with its counters."""
         raise NotImplementedError
 
     def _appender(self, agent_id: str) -> PostgresAppender:
@@ -78,7 +78,7 @@ class PostgresCopying(copying.SqlCopying):
         self.on_rollback(partial(self._forget, [block for block, _ in shared]))
 
     def _forget(self, blocks: Sequence[int]) -> None:
-        """Forget whose blocks these are; that was rolled back."""
+        """Forget the owners of these blocks after a rollback."""
         for block in blocks:
             self._blocks.pop(block, None)
 

@@ -1,6 +1,6 @@
-"""What is wrong with a PostgreSQL database: its events, its stored sums, its index and the tables beside the log.
+"""The checks of a PostgreSQL database: its events, its stored sums, its index and the tables beside the log.
 
-PostgreSQL looks after its pages by itself (`data_checksums`, `pg_amcheck`). Every event is read once.
+PostgreSQL checks its pages by itself (`data_checksums`, `pg_amcheck`). Every event is read once.
 """
 
 from collections import defaultdict
@@ -29,7 +29,7 @@ _START = -(2**63)
 
 
 class _Agent:
-    """What the events of an agent give."""
+    """The state of an agent computed from its events."""
 
     def __init__(self) -> None:
         self.head = self.messages = self.tokens = self.weights = 0
@@ -52,7 +52,7 @@ class PostgresChecks:
         self._moment, self._run = moment, moment._run
 
     def found(self) -> Iterator[str]:
-        """Yield a line for each thing that is wrong; what cannot be read is one of these, and the rest goes on."""
+        """Yield a line for each fault; an unreadable part is one of these, and the other checks go on."""
         checks: tuple[Callable[[], Iterator[str]], ...] = (
             self._damaged_events,
             self._damaged_agents,
@@ -77,7 +77,7 @@ class PostgresChecks:
             yield from tree.end()
 
     def _pages(self, name: str, keys: int, **after: Any) -> Iterator[Row]:
-        """Yield all rows of a query, page by page; its first columns are what a page begins behind."""
+        """Yield all rows of a query, page by page; its first columns are the key of a page."""
         while rows := self._run(name, **after, limit=_PAGE):
             yield from rows
             after = dict(zip(after, rows[-1][:keys], strict=True))
@@ -169,7 +169,7 @@ class _Tree:
         return found
 
     def end(self) -> Iterator[str]:
-        """Check the rows of the tree's agents, now that all its events were seen."""
+        """Check the rows of the tree's agents, after all its events were seen."""
         for key, agent_id, *said, weights, gone_messages, gone_tokens, waiting in self._moment._run(
             "tree_rows", root=self.root
         ):

@@ -1,7 +1,6 @@
-"""Erasing content for good in PostgreSQL (see `foldmark.core.ports.Transaction.erase`): a part of
-`PostgresTransaction`.
+"""Erase content for good in PostgreSQL (see `foldmark.core.ports.Transaction.erase`): a part of `PostgresTransaction`.
 
-What was erased is gone from every row. The versions of rows from before lie in the files until VACUUM has run.
+Erased content is gone from every row. Earlier versions of rows remain in the files until VACUUM has run.
 """
 
 from itertools import groupby
@@ -22,11 +21,11 @@ class Erasing(PostgresMemos):
     _session: PostgresSession
 
     def _appender(self, agent_id: str) -> PostgresAppender:
-        """What appends to an agent in this transaction."""
+        """Return the appender of an agent in this transaction."""
         raise NotImplementedError
 
     def settle(self) -> None:
-        """Write down what is written late."""
+        """Write pending changes."""
         raise NotImplementedError
 
     def erase(self, owner: str, turn: int, last: int, by: int) -> None:
@@ -54,8 +53,8 @@ class Erasing(PostgresMemos):
             appender.lose(gone, whole=not turn)
 
     def _note_erased(self, agent: Bindings, messages: list[Row]) -> None:
-        """Note what erased messages counted, so that no sum that is stored with a later message has to change."""
-        # Neighbours have neighbouring counts; one row for each run of them does not say how long each message was.
+        """Record the sizes of erased messages, so that no sum stored with a later message has to change."""
+        # Neighbours have neighbouring counts; one row for each run of them hides the length of each message.
         for _, each in groupby(enumerate(messages), lambda item: item[1][2] - item[0]):
             run = [message for _, message in each]
             last, sums = run[-1][0], (len(run), sum(row[4] for row in run), sum(row[5] for row in run))

@@ -1,7 +1,7 @@
 """Memos in PostgreSQL (see `foldmark.stores.beside.memos`).
 
-Memos are numbered in the order of commits, because whoever saves one holds the counter until the end of the
-transaction. A tree notes at its first event behind a new memo up to which one there are (`memo_marks`).
+Memos are numbered in the order of commits, because a transaction that saves one holds the counter until its end. A tree
+records, at its first event after a new memo, the newest memo at that time (`memo_marks`).
 """
 
 import re
@@ -20,7 +20,7 @@ _LAST = "\U0010ffff"
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a text, as `core.keywords` has them."""
+    """Return the words of a text, as `core.keywords` defines them."""
     return _WORD.findall(folded(text))
 
 
@@ -48,7 +48,7 @@ class PostgresMemosView(memos.SqlMemosView):
 
 
 def _ranges(word: str) -> list[tuple[str, str, str]]:
-    """From which word to which a memo must hold one, and which words in a row ("": any)."""
+    """Return the ranges of words of which a memo must hold one, and the adjacent words that it must hold ("": any)."""
     found = words_of(word)
     if len(found) > 1:
         return [(found[0], found[0], f" {' '.join(found)} ")]
@@ -69,7 +69,7 @@ class PostgresMemos(PostgresMemosView, memos.SqlMemos):
         return memo_id
 
     def _know_memo(self, memo_id: int) -> None:
-        """What is appended from here on knows of a memo."""
+        """Let events appended from here on see a memo."""
         raise NotImplementedError
 
     def _save_memo(self, agent: int | None, actor: str, created_at: str, content: str) -> int:
@@ -93,7 +93,7 @@ class PostgresMemos(PostgresMemosView, memos.SqlMemos):
         self._erase_texts(gone)
 
     def _erase_texts(self, hashes: set[str]) -> None:
-        """Take away those of some texts that no request needs any more."""
+        """Remove those of some texts that no request needs any more."""
         if hashes:
             self._write("lock_texts")
             self._write("erase_texts", hashes=Texts(sorted(hashes)))

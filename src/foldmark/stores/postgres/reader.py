@@ -1,4 +1,4 @@
-"""Running the named statements of a PostgreSQL database (see `foldmark.stores.reader`)."""
+"""Run the named statements of a PostgreSQL database (see `foldmark.stores.reader`)."""
 
 from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
@@ -17,21 +17,21 @@ from foldmark.stores.reader import Bindings
 from foldmark.stores.rows import Row
 
 BLOCK = 4096
-"""Ids that a tree takes at once. `queries.sql` has it as a number of bits (12)."""
+"""Number of ids that a tree takes at once. `queries.sql` has it as a number of bits (12)."""
 
 _NOBODYS = -1
-"""The root of ids that no tree has."""
+"""The root of ids that belong to no tree."""
 
 SHARED = 0
-"""The root of a block of which several trees have ids, which were copied from another database."""
+"""The root of a block whose ids belong to several trees, copied from another database."""
 
 _SEEN = 10_000
-"""Events of which it is kept whose they are."""
+"""Number of events whose owner is cached."""
 
 
 class Known:
-    """What a store knows of agents, which never changes: keys, uuids, and whose tree a key, a block of ids or an event
-    that was `seen` is of."""
+    """A store's cache of facts that never change: keys, uuids, and the tree of a key, a block of ids or an event that
+    was `seen`."""
 
     def __init__(self) -> None:
         self.keys: dict[str, int] = {}
@@ -42,7 +42,7 @@ class Known:
         self.fold = lru_cache(maxsize=64)(msgspec.json.Decoder(Fold).decode)
 
     def forget(self, agent_id: str) -> None:
-        """Forget an agent whose making was rolled back."""
+        """Forget an agent whose creation was rolled back."""
         if (key := self.keys.pop(agent_id, None)) is not None:
             self.ids.pop(key, None)
             self.roots.pop(key, None)
@@ -57,7 +57,7 @@ class PostgresReader(reader.SqlReader):
         self._roots, self._blocks, self._seen = known.roots, known.blocks, known.seen
 
     def _check(self) -> None:
-        """Raise StoreError if nothing may be read or written any more."""
+        """Raise StoreError if the block has ended or failed."""
 
     def _run(self, name: str, /, *bound: Any, **bindings: Any) -> list[Row]:
         self._check()
@@ -87,7 +87,7 @@ class PostgresReader(reader.SqlReader):
         return {"roots": self._roots_of(ids), "ids": ids}
 
     def _roots_of(self, event_ids: Collection[int | None]) -> Ints:
-        """Return the roots of the trees that events are of."""
+        """Return the roots of the trees of events."""
         found = {id: self._seen[id] for id in event_ids if id is not None and id in self._seen}
         left = {id: id // BLOCK for id in event_ids if id is not None and id >= 0 and id not in found}
         if unknown := set(left.values()).difference(self._blocks):
@@ -104,7 +104,7 @@ class PostgresReader(reader.SqlReader):
 
     def _know(self, agent_id: str, row: Sequence[Any]) -> None:
         key, root = row
-        # Whoever finds the key finds the root.
+        # Finding the key also finds the root.
         self._roots[key] = root
         self._keys[agent_id], self._ids[key] = key, agent_id
 
@@ -124,7 +124,7 @@ class PostgresReader(reader.SqlReader):
         return super()._message(row)
 
     def _see(self, event_id: int, key: int) -> None:
-        """Keep whose tree an event is of, unless its block says so."""
+        """Cache the tree of an event, unless its block tells it."""
         if self._blocks.get(event_id // BLOCK, SHARED) == SHARED and key in self._roots:
             if len(self._seen) >= _SEEN:
                 self._seen.clear()

@@ -1,4 +1,4 @@
-"""Bringing a database up to date: Foldmark's tables lie in the schema `foldmark`, beside whatever else there is."""
+"""Upgrade a database: Foldmark's tables lie in the schema `foldmark`, beside other schemas."""
 
 import psycopg
 
@@ -8,12 +8,11 @@ from foldmark.stores.queries import migrations
 from foldmark.stores.rows import Row
 
 _LOCK = 0x466F6C64
-"""The advisory lock of whoever migrates: "Fold"."""
+"""The advisory lock of migrations: "Fold"."""
 
 
 def prepare(connection: psycopg.Connection[Row], address: Address, *, create: bool) -> None:
-    """Make the tables or bring them up to date; a current database is not written to. Raises StoreError,
-    psycopg.Error."""
+    """Create or upgrade the tables; a current database is not written to. Raises StoreError, psycopg.Error."""
     encoding = connection.info.parameter_status("server_encoding")
     if encoding != "UTF8":
         raise StoreError(
@@ -55,8 +54,8 @@ def _version(connection: psycopg.Connection[Row], address: Address, newest: int)
 
 
 def _settle_in(connection: psycopg.Connection[Row]) -> None:
-    """Have the order of changes go on where the database was moved to another server, whose transactions have other
-    numbers: these are counted from the newest that there was."""
+    """Continue the order of changes where the database was moved to another server, whose transaction numbers differ:
+    they are counted from the newest one."""
     query = "SELECT system_identifier::text, (SELECT max(server) FROM home) FROM pg_control_system()"
     ((server, known),) = connection.execute(query).fetchall()
     if server == known:

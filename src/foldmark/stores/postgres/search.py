@@ -1,8 +1,7 @@
-"""The messages of a log in PostgreSQL, to be searched (see `foldmark.core.search.Index`).
+"""The messages of a log in PostgreSQL, searchable (see `foldmark.core.search.Index`).
 
-An index of PostgreSQL's finds the messages that hold some words; which of them hold a phrase, and how often, their
-words tell, which are stored in order. They are ranked as FTS5 ranks (BM25), so that the same come into question as in
-SQLite.
+A PostgreSQL index finds the messages that hold some words; their words, stored in order, decide which of them hold a
+phrase, and how often. They are ranked like FTS5 (BM25), so that the same candidates are selected as in SQLite.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,23 +17,23 @@ from foldmark.stores.search import Row, StoredIndex
 _PAGE = 1000
 
 Run = Callable[[str, Mapping[str, Any]], list[Row]]
-"""Runs a statement with what is bound to it."""
+"""Runs a statement with its bindings."""
 
 See = Callable[[int, int], None]
-"""Told a message and the root of its tree, so that nobody has to look it up."""
+"""Receives a message and the root of its tree, so that nobody has to look it up."""
 
 _K1, _B, _LEAST = 1.2, 0.75, 1e-6
-"""FTS5's constants of BM25, and the least that a phrase weighs."""
+"""FTS5's constants of BM25, and the minimum weight of a phrase."""
 
 
 _BITS = 12
-"""Of an id those that count inside a block."""
+"""Bits of an id that count inside a block."""
 
 _EDGES = f"""(
     SELECT (SELECT coalesce(min(block), 0) << {_BITS} FROM blocks) AS first, coalesce(max(head), 0) AS last FROM agents
     WHERE root IN (SELECT root FROM blocks WHERE block = (SELECT max(block) FROM blocks))
 )"""
-"""From which id to which there are messages."""
+"""The ranges of ids that contain messages."""
 
 _TOOL = "coalesce(e.tool, c.tool)"
 _WHOSE = f"coalesce(a.id, 'unknown agent ' || e.agent), {_TOOL}"
@@ -60,7 +59,8 @@ WHERE e.content <> ''"""
 
 
 class _MessagePosition:
-    """A phrase in a statement: what finds it, and how often it stands in the words of a message `w`."""
+    """A phrase in a statement: the condition that finds it, and its number of occurrences in the words of a message
+    `w`."""
 
     def __init__(self, number: int, phrase: Phrase, words: tuple[str, ...]) -> None:
         self.name = f"phrase{number}"
@@ -76,7 +76,7 @@ class _MessagePosition:
 
 
 class PostgresIndex(StoredIndex):
-    """The messages as the table `words` has them."""
+    """The messages of the table `words`."""
 
     def __init__(self, run: Run, see: See, scope: SearchScope, keys: Sequence[tuple[int, int]] | None) -> None:
         """`keys` are those of the scope's agents, each with that of its root."""
@@ -89,7 +89,7 @@ class PostgresIndex(StoredIndex):
         self._stands: dict[Phrase, _MessagePosition | None] = {}
         self._held: dict[Phrase, int] = {}
         self._size = 0, 1.0
-        """How many messages there are, and how many words one has on average, once something was counted."""
+        """The number of messages, and their average number of words, once something was counted."""
 
     def counted(self, terms: Sequence[Term]) -> tuple[int, list[int]]:
         phrases = list({phrase: None for term in terms for phrase in term.phrases})
@@ -110,7 +110,7 @@ class PostgresIndex(StoredIndex):
         return messages, [known[term] if len(term.phrases) > 1 else self._held[term.phrases[0]] for term in terms]
 
     def _counting(self, term: Term, bound: dict[str, Any]) -> str:
-        """Return how many messages hold a term, and the last of these, up to so many."""
+        """Return SQL for the number of messages that hold a term, and the last of these, up to a limit."""
         found = self._finding(TermQuery("any", [term]), bound)
         if found is None:
             return "ARRAY[0, NULL]::bigint[]"
@@ -163,15 +163,14 @@ class PostgresIndex(StoredIndex):
     # Phrases in a statement
 
     def _stood(self, phrase: Phrase) -> _MessagePosition | None:
-        """Return a phrase as a statement has it; None if it has no word."""
+        """Return a phrase in a statement; None if it has no word."""
         if phrase not in self._stands:
             words = sought(phrase)
             self._stands[phrase] = _MessagePosition(len(self._stands), phrase, words) if words else None
         return self._stands[phrase]
 
     def _finding(self, wanted: TermQuery, bound: dict[str, Any]) -> str | None:
-        """Return the rows of `words` that hold what is wanted; None if that can be none. What it needs goes into
-        `bound`."""
+        """Return SQL for the rows of `words` that match; None if none can. Its bindings are added to `bound`."""
         terms = [[each for each in map(self._stood, term.phrases) if each is not None] for term in wanted.terms]
         if not any(terms) or (wanted.how == "all" and not all(terms)):
             return None
@@ -183,7 +182,7 @@ class PostgresIndex(StoredIndex):
         name = f"lexemes{len(bound)}"
         bound[name] = sign.join(f"({' | '.join(each.all for each in term)})" for term in terms)
         bound[f"{name}_any"] = " | ".join(each.any for each in phrases)
-        # What the index says of single words needs no second look.
+        # Single words that the index matches exactly need no second check.
         if wanted.how == "all":
             checked = [held for held, term in zip(holding, terms, strict=True) if any(each.is_several for each in term)]
         else:
@@ -200,7 +199,8 @@ class PostgresIndex(StoredIndex):
         )"""
 
     def _counts(self, phrases: Iterable[Phrase], bound: dict[str, Any]) -> str:
-        """What counts phrases in the statement that ranks by them, where nobody has counted them before."""
+        """Return SQL that counts phrases in the statement that ranks by them, where they have not been counted
+        before."""
         counts = "".join(
             f", {self._counting(Term((phrase,)), bound)}[1]::float8 AS {stands.name}"
             for phrase in phrases
@@ -211,12 +211,12 @@ class PostgresIndex(StoredIndex):
         )
 
     def _standing(self, wanted: TermQuery) -> str:
-        """Return how often each phrase stands in the words of a row `w`; worked out before the score, which has it
-        twice."""
+        """Return SQL for the occurrences of each phrase in the words of a row `w`; evaluated before the score, which
+        uses it twice."""
         return ", ".join(f"{each.count} AS {each.name}" for each in self._weighed(wanted))
 
     def _score(self, wanted: TermQuery, bound: dict[str, Any], counting: str) -> str:
-        """What FTS5's BM25 gives a row `w` that says how often each phrase stands in it, the more the better."""
+        """Return SQL for FTS5's BM25 of a row `w` with the occurrences of each phrase; higher is better."""
 
         def known(name: str) -> str:
             return f"(SELECT {name.removeprefix('held_')} FROM counts)" if counting else f":{name}::float8"
@@ -233,8 +233,8 @@ class PostgresIndex(StoredIndex):
         return " + ".join(sums)
 
     def _weighed(self, wanted: TermQuery) -> dict[_MessagePosition, tuple[int, int]]:
-        """Return the phrases that have a word: how often each is wanted, and how many messages hold it as far as is
-        known."""
+        """Return the phrases that have a word: how often each occurs in the query, and how many messages hold it as far
+        as is known."""
         found: dict[_MessagePosition, tuple[int, int]] = {}
         for phrase in (phrase for term in wanted.terms for phrase in term.phrases):
             if (stands := self._stood(phrase)) is not None:
@@ -247,7 +247,7 @@ _SAMPLE = f"""(
     SELECT count(*) AS rows, coalesce(avg(length), 1)::float8 AS average
     FROM (SELECT length FROM words LIMIT {COUNTED}) AS w
 )"""
-"""How many messages have words, and how many on average, of the first so many."""
+"""The number of messages that have words, and their average number, from a sample."""
 
 _CONDITIONS = {
     "agents": "e.root = ANY(:roots) AND e.agent = ANY(:agents)",
@@ -256,11 +256,11 @@ _CONDITIONS = {
     "before": "e.created_at < :before",
     "tool": f'lower({_TOOL} COLLATE "C") = :tool',
 }
-"""What the filters ask of a message."""
+"""The conditions of the filters."""
 
 
 def damage(run: Callable[..., list[Row]]) -> Iterator[str]:
-    """What is wrong with the index of words; `run` runs the statement of a name."""
+    """Yield the faults of the index of words; `run` runs the statement of a name."""
     missing = wrong = 0
     place = {"root": -1, "id": -1}
     while rows := run("words_of_messages", **place, page=_PAGE):

@@ -19,7 +19,7 @@ Ahead = Callable[[], float]
 
 
 class PostgresSnapshot(PostgresReader, PostgresLineageView, PostgresMemosView, PostgresCopyingView, PostgresChanges):
-    """What the database holds as long as one transaction lasts, which `PostgresStore` begins and ends."""
+    """The contents of the database during one transaction, which `PostgresStore` begins and ends."""
 
     _kinds = Texts(ANCHORS)
 
@@ -37,7 +37,7 @@ class PostgresSnapshot(PostgresReader, PostgresLineageView, PostgresMemosView, P
 
     def _rows(self, name: str, /, **bindings: Any) -> list[tuple[Row, bool]]:
         rows = super()._rows(name, **bindings)
-        # These two say different things one after the other, in columns one beside the other.
+        # These two return different rows, combined side by side in columns.
         if name == "head":
             nothing = (None, None, None)
             rows = [(row[:17] if row[0] is not None else (None, None, *row[17:], *nothing), bad) for row, bad in rows]
@@ -60,7 +60,7 @@ class PostgresSnapshot(PostgresReader, PostgresLineageView, PostgresMemosView, P
         self._blocks[event_id // BLOCK] = root
 
     def _search(self, sql: str, bindings: Mapping[str, Any]) -> list[Row]:
-        """Run a statement that is made for one search."""
+        """Run a statement made for one search."""
         self._check()
         self._settle()
         return self._session.run(statement(sql), bindings)

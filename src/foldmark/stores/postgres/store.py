@@ -1,8 +1,7 @@
 """The log in a PostgreSQL database [SPEC 2, 9].
 
-Durability: a transaction is committed when the server has flushed its log to the disk (`synchronous_commit`, which is
-on unless somebody turned it off). If the connection is lost while a transaction is committed, the server is asked what
-became of it.
+Durability: a transaction is committed when the server has flushed its log to the disk (`synchronous_commit`, on by
+default). If the connection is lost during a commit, the server is asked for the outcome.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,7 +27,7 @@ _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
 FATE_SECONDS = 10.0
-"""How long a server is asked what became of a transaction while it says that it is still under way."""
+"""Seconds during which a server is asked for the outcome of a transaction that is still in progress."""
 
 
 class _Open(local):
@@ -43,9 +42,9 @@ class PostgresStore:
     narrowed = False
 
     def __init__(self, address: str, *, create: bool = True, ahead: Callable[[], float] = lambda: 0.0) -> None:
-        """Open the database at `address`, `postgresql://…`, making its tables if `create`. Raises StoreError.
+        """Open the database at `address`, `postgresql://…`, creating its tables if `create`. Raises StoreError.
 
-        `ahead` is how many seconds `Snapshot.now` is ahead of the database's clock; for tests.
+        `ahead` is the number of seconds by which `Snapshot.now` is ahead of the database's clock; for tests.
         """
         place = Address(address)
         self.address, self.shown, self._place = address, place.shown, place
@@ -124,7 +123,7 @@ class PostgresStore:
             with explained(self._place):
                 session.end("COMMIT")
             return
-        # On another connection nothing is sent again that may have been committed; what became of that can be asked.
+        # Nothing that may have been committed is sent again on another connection; its outcome can be asked for.
         if not session.begun:
             session.flush()
         transaction.identify()
@@ -137,13 +136,13 @@ class PostgresStore:
         self._commits.one_more()
 
     def _learn(self, transaction: PostgresTransaction, error: psycopg.Error) -> None:
-        """Ask what became of a transaction whose connection was lost. Raises StoreError unless it was committed."""
+        """Ask for the outcome of a transaction whose connection was lost. Raises StoreError unless it was committed."""
         until, fate = monotonic() + FATE_SECONDS, None
         while True:
             try:
                 ((fate,),) = self.pool.beside("fate", transaction=transaction.id)
             except StoreError:
-                fate = None  # the server is not there again yet
+                fate = None  # the server is not back yet
             if fate in ("committed", "aborted") or monotonic() >= until:
                 break
             sleep(0.1)
@@ -164,13 +163,13 @@ class PostgresStore:
     # Maintenance
 
     def forget_erased(self) -> bool:
-        """False if somebody still reads a moment from before. What nobody can read any more, PostgreSQL's VACUUM and
-        its recycling of the write-ahead log take away by themselves."""
+        """Return False if an older moment is still being read. PostgreSQL's VACUUM and its recycling of the write-ahead
+        log remove everything that nobody can read any more."""
         ((nobody,),) = self.pool.beside("nobody_reads")
         return bool(nobody)
 
     def damage(self) -> Iterator[str]:
-        from foldmark.stores.postgres.damage import PostgresChecks  # for whoever looks for any
+        from foldmark.stores.postgres.damage import PostgresChecks  # rarely needed
 
         with self.read() as moment:
             if isinstance(moment, PostgresTransaction):

@@ -1,6 +1,6 @@
 """One transaction of the log in PostgreSQL (see `foldmark.core.ports.Transaction`).
 
-Whatever it reads or writes of a conversation and its forks, it locks the row of the root agent first: so transactions
+Before it reads or writes anything of a conversation and its forks, it locks the row of the root agent: so transactions
 of one tree take place one after another, those of different trees side by side.
 """
 
@@ -29,9 +29,9 @@ from foldmark.stores.rows import Row
 
 
 class PostgresTransaction(PostgresCopying, Erasing, PostgresLineage, PostgresMemos, PostgresSnapshot):
-    """What is written in one transaction, which `PostgresStore` begins and ends.
+    """The writes of one transaction, which `PostgresStore` begins and ends.
 
-    What is appended is written before something is read; agents' rows late: once, when `settle` is called.
+    Pending events are written before a read; agents' rows at the end: once, when `settle` is called.
     """
 
     def __init__(self, session: PostgresSession, pool: Pool, known: Known, ahead: Ahead) -> None:
@@ -42,7 +42,7 @@ class PostgresTransaction(PostgresCopying, Erasing, PostgresLineage, PostgresMem
         self._undoing: list[Callable[[], None]] = []
         self._statements = 0
         self.id: str | None = None
-        """The number of the transaction, once it has locked anything."""
+        """The number of the transaction, after it has locked anything."""
 
     # Statements
 
@@ -57,12 +57,12 @@ class PostgresTransaction(PostgresCopying, Erasing, PostgresLineage, PostgresMem
         self._check()
         for each in bindings.values():
             if type(each) is str and not each.isascii():
-                each.encode()  # what cannot be recorded fails here, not with the next statement
+                each.encode()  # an invalid value fails here, not with the next statement
         self._statements += 1
         self._session.later(STATEMENTS[name], bindings)
 
     def identify(self) -> None:
-        """Learn the number of the transaction, unless that is known already."""
+        """Read the number of the transaction, unless it is known already."""
         if self.id is None:
             ((*_, self.id),) = self._run("transaction")
 
@@ -73,7 +73,7 @@ class PostgresTransaction(PostgresCopying, Erasing, PostgresLineage, PostgresMem
 
     @property
     def _written(self) -> int:
-        """How much was written, or is to be."""
+        """The number of statements written or pending."""
         return self._statements + sum(tree.recorded for tree in self._trees.values())
 
     def _write_events(self) -> None:
@@ -105,7 +105,7 @@ class PostgresTransaction(PostgresCopying, Erasing, PostgresLineage, PostgresMem
         return named
 
     def _tree(self, root: int) -> Tree:
-        """Return a tree, which nobody else writes to until this transaction ends."""
+        """Return a tree, locked until this transaction ends."""
         tree = self._trees.get(root)
         if tree is None:
             self._check()
@@ -119,7 +119,7 @@ class PostgresTransaction(PostgresCopying, Erasing, PostgresLineage, PostgresMem
             self.id = row[-1]
 
     def _counted(self, root: int) -> Tree:
-        """Return a tree with what it counts."""
+        """Return a tree with its counters."""
         tree = self._tree(root)
         if tree.position is None:
             self._session.flush()
@@ -179,8 +179,8 @@ class PostgresTransaction(PostgresCopying, Erasing, PostgresLineage, PostgresMem
         self._write("add_life", root=root, agent=key, kind="born")
 
     def _place(self, place: int | None) -> int:
-        """Return the key of a new agent: the keys give the order of agents, so one of another database gets its place
-        there as long as nobody has it."""
+        """Return the key of a new agent. Keys order the agents, so a copied agent gets its original place if that is
+        free."""
         if place is None or self._run("agent_id", key=place):
             ((key,),) = self._pool.beside("draw", name="agents")
             return int(key)
@@ -199,7 +199,7 @@ class PostgresTransaction(PostgresCopying, Erasing, PostgresLineage, PostgresMem
         return mail_id
 
     def carried(self, mail_id: int, event_id: int) -> None:
-        (root,) = self._roots_of([event_id])  # mail lies with its recipient
+        (root,) = self._roots_of([event_id])  # mail belongs to its recipient's tree
         self._write("carried", root=root, mail=mail_id, event=event_id)
 
     def kill(self, agent_id: str, killer: str, actor: str, died_at: str) -> None:
@@ -226,7 +226,8 @@ class PostgresTransaction(PostgresCopying, Erasing, PostgresLineage, PostgresMem
         super()._name(agent_id, name)
 
     def _take_name(self, name: str, root: int) -> bool:
-        """A name for a conversation; False if it has it already. Raises StoreError if another one has it."""
+        """Take a name for a conversation; return False if it has it already. Raises StoreError if another one has
+        it."""
         if self._run("take_name", name=name, root=root):
             return True
         self._statements -= 1  # nothing was written
@@ -235,7 +236,7 @@ class PostgresTransaction(PostgresCopying, Erasing, PostgresLineage, PostgresMem
         return False
 
     def _record_sent(self, row: Bindings) -> int:
-        # The tree's ids: so a request has one in the whole database, which it keeps in a copy.
+        # The tree's ids: a request has a unique one in the whole database, which it keeps in a copy.
         sent_id = self._draw(self._counted(row["root"]))
         self._write("record_sent", **row, id=sent_id)
         return sent_id
@@ -251,7 +252,7 @@ class PostgresTransaction(PostgresCopying, Erasing, PostgresLineage, PostgresMem
         for tree in self._trees.values():
             tree.newest_memo = memo_id
 
-    # Reading under the lock
+    # Reads under the lock
 
     def _head(self, agent_id: str) -> Iterable[tuple[Row, bool]]:
         self._of(agent_id)
@@ -267,10 +268,10 @@ class PostgresTransaction(PostgresCopying, Erasing, PostgresLineage, PostgresMem
             self._tree(root)
         return super().named(name)
 
-    # What is written late
+    # Pending writes
 
     def settle(self) -> None:
-        """Write down what is written late, with the next statement."""
+        """Send pending changes with the next statement."""
         self._check()
         self._write_events()
         index_words(self._session, self._trees.values())

@@ -1,7 +1,7 @@
 """Vectors in PostgreSQL (see `foldmark.core.vectors`).
 
-Ids of two conversations do not follow the commits; so what an event is "behind" here is the order of changes
-(`foldmark.stores.postgres.changes`), and of signatures the order in which they were stored.
+Ids of two conversations do not follow the commits; so "after" an event means the order of changes here
+(`foldmark.stores.postgres.changes`), and for signatures the order in which they were stored.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +13,7 @@ from foldmark.stores.postgres.snapshot import PostgresSnapshot
 from foldmark.stores.postgres.transaction import PostgresTransaction
 
 LONGEST = 100_000
-"""Characters of a message that a model is given."""
+"""Maximum number of characters of a message that a model gets."""
 
 _PAGE = 10_000
 
@@ -26,7 +26,7 @@ class PostgresVectors:
         read: Callable[[], AbstractContextManager[PostgresSnapshot]],
         write: Callable[[], AbstractContextManager[PostgresTransaction]],
     ) -> None:
-        """`read` and `write` give the store's moments and transactions."""
+        """`read` and `write` open the store's moments and transactions."""
         self._read, self._write = read, write
 
     def embedders(self) -> dict[str, int]:

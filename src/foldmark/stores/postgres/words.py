@@ -1,5 +1,5 @@
-"""The words of messages as PostgreSQL's index has them: Foldmark's own tokens, not those of a text search
-configuration, so that the same messages are found as in SQLite."""
+"""The words of messages in PostgreSQL's index: Foldmark's own tokens, not those of a text search configuration, so that
+the same messages are found as in SQLite."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
@@ -12,20 +12,22 @@ from foldmark.stores.postgres.appender import Tree
 from foldmark.stores.postgres.connection import STATEMENTS, Ints, PostgresSession, Texts
 
 LONG = 900_000
-"""Bytes of words from which on a message's index entry is in pieces."""
+"""Bytes of words from which on a message's index entry is split into pieces."""
 
 _PIECE = 500_000
 """Bytes of the words of one piece."""
 
 _WORD, _KEPT = 250, 200
-"""Characters of a word, and those that are kept of a longer one, which is encoded data; a hash stands for the rest."""
+"""Maximum characters of a word, and those that are kept of a longer one, which is encoded data; a hash replaces the
+rest."""
 
 BREAK = ""
-"""Between the words of a text and the parts of its names stands an empty word, which no phrase has."""
+"""The empty word between the words of a text and the parts of its names; no phrase contains it."""
 
 
 class IndexedWords(NamedTuple):
-    """What a message is found by: how many words, these in order, and the different ones in pieces if they are many."""
+    """The index entry of a message: the number of its words, these in order, and the distinct ones in pieces if they
+    are many."""
 
     length: int
     words: str
@@ -46,7 +48,7 @@ def words_of(kind: str, content: str, tool: str | None) -> IndexedWords | None:
 
 
 def index_words(session: PostgresSession, trees: Iterable[Tree]) -> None:
-    """Have the words of what was appended (`Tree.unindexed`) written with the next statement."""
+    """Send the words of appended messages (`Tree.unindexed`) with the next statement."""
     for tree in trees:
         found: list[tuple[int, IndexedWords]] = []
         for id, draft in tree.unindexed:
@@ -65,32 +67,32 @@ def index_words(session: PostgresSession, trees: Iterable[Tree]) -> None:
 
 
 def unindex_words(session: PostgresSession, root: int, event_ids: Sequence[int]) -> None:
-    """Have what some messages of a tree are found by taken away with the next statement."""
+    """Remove the index entries of some messages of a tree with the next statement."""
     for name in ("unindex_words", "unindex_long_words", "erase_vectors", "erase_signatures"):
         session.later(STATEMENTS[name], {"root": root, "ids": Ints(event_ids)})
 
 
 def searchable(arguments: str, tool: str | None, space: str) -> str:
-    """Return the text of a call as it is searched: the tool's name and its arguments, in whose JSON the escapes become
-    spaces, lest the `n` of a line end stick to the word behind it."""
+    """Return the searchable text of a call: the tool's name and its arguments, in whose JSON the escapes become spaces,
+    so that the `n` of a newline does not stick to the next word."""
     for escape in ("\\\\", "\\n", "\\t", "\\r"):
         arguments = arguments.replace(escape, space)
     return f"{tool or ''} {arguments}"
 
 
 def sought(phrase: Phrase) -> tuple[str, ...]:
-    """Return a phrase as words of the index; none of what is no word."""
+    """Return a phrase as words of the index; none if it has no word."""
     return tuple(map(_kept, stems(" ".join(phrase.words))))
 
 
 def needle(words: Sequence[str], prefix: bool) -> str:
-    """What stands in the words of a message that holds a phrase."""
+    """Return the text that the words of a message with a phrase contain."""
     text = "".join(f"<{word}>" for word in words)
     return text[:-1] if prefix else text
 
 
 def lexemes(words: Sequence[str], prefix: bool) -> str:
-    """Return the query of PostgreSQL for messages that hold all words of a phrase, in any order."""
+    """Return the PostgreSQL query for messages that hold all words of a phrase, in any order."""
     *before, last = ("'" + word.replace("\\", "\\\\").replace("'", "''") + "'" for word in words)
     return f"({' & '.join([*before, f'{last}:*' if prefix else last])})"
 

@@ -15,7 +15,7 @@ __all__ = ["SqliteStore"]
 if not TYPE_CHECKING:
 
     def __getattr__(name):
-        """The store is imported when it is asked for: `file` is of use to who opens no log, and costs half as much."""
+        """Import the store on demand: programs that open no log use `file`, which takes half as long."""
         if name != "SqliteStore":
             raise AttributeError(f"module 'foldmark.stores.sqlite' has no attribute '{name}'")
         from foldmark.stores.sqlite.store import SqliteStore

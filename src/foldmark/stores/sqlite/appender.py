@@ -12,11 +12,11 @@ from foldmark.stores.queries import listed
 from foldmark.stores.rows import Row
 
 _INDEXED_AT_ONCE = 1000
-"""Events: their words fill the part of the index that SQLite keeps in memory about half."""
+"""Number of events whose words fill about half of the part of the index that SQLite keeps in memory."""
 
 
 class WordIndex:
-    """The index of words, brought up to date before it is read and at the end of a transaction.
+    """The index of words, updated before it is read and at the end of a transaction.
 
     SQLite writes a piece of it for each statement and merges them later, so that one statement for many messages takes
     a third of the time.
@@ -24,22 +24,22 @@ class WordIndex:
 
     def __init__(self, db: apsw.Connection, sql: dict[str, str]) -> None:
         self._db, self._sql = db, sql
-        # The messages that are not in the index yet, all of which lie in between; whether one of them has parts.
+        # The range of messages that are not in the index yet; whether one of them has parts.
         self._first: int | None = None
         self._last = 0
         self._parts = False
         self._indexed = 0
 
     def note(self, id: int, draft: Draft) -> None:
-        """Take note of a message."""
+        """Add a message to the pending ones."""
         if not draft.content:
             return
-        apart = id < self._indexed  # its id was reserved, and others are in the index that come behind it
+        apart = id < self._indexed  # its id was reserved, and later ones are in the index already
         if apart:
             self.index()
         self._first, self._last = id if self._first is None else min(self._first, id), max(self._last, id)
         if not self._parts:
-            from foldmark.recall.parts import has_parts  # reading indexes nothing
+            from foldmark.recall.parts import has_parts  # only needed for indexing
 
             name = draft.data.get("name") if draft.data and draft.kind == "tool_call" else None
             self._parts = has_parts(draft.content) or (isinstance(name, str) and has_parts(name))
@@ -47,7 +47,7 @@ class WordIndex:
             self.index()
 
     def index(self) -> None:
-        """Bring the index up to date. Raises apsw.Error."""
+        """Update the index. Raises apsw.Error."""
         if self._first is None:
             return
         span = self._first, self._last
@@ -58,7 +58,7 @@ class WordIndex:
 
 
 class ImportedWordIndex(WordIndex):
-    """The same for messages between which there may be others that are in the index already."""
+    """The index for messages between which others may be in the index already."""
 
     def __init__(self, db: apsw.Connection, sql: dict[str, str]) -> None:
         super().__init__(db, sql)
@@ -76,7 +76,7 @@ class ImportedWordIndex(WordIndex):
 
 
 class SqliteAppender(Appender):
-    """Appends to one agent; its row is brought up to date once, by `finish`. Raises apsw.Error."""
+    """Appends to one agent; its row is updated once, by `finish`. Raises apsw.Error."""
 
     def __init__(
         self, db: apsw.Connection, sql: dict[str, str], key: int, draw: Callable[[], int], words: WordIndex, row: Row
@@ -108,14 +108,14 @@ class SqliteAppender(Appender):
         self._write(self._sql["end_waiting"], (self._key,))
 
     def lose(self, gone: Size) -> None:
-        """Follow what was erased of the agent; its row does already."""
+        """Update the sizes after an erasure; the row is updated already."""
         self._messages, self._tokens = self.own.less(gone)
         self._newest = None
         ((*_, weight, messages, tokens),) = self._db.execute(self._sql["position"], (self._key,))
         self._sums = [weight, messages, tokens]
 
     def finish(self) -> None:
-        """Write down where the agent stands."""
+        """Write where the agent stands."""
         if self._is_ahead:
             self._db.execute(self._sql["advance"], (self.head, self.open_turn, *self.own, self._run, self._key))
             self._is_ahead = False

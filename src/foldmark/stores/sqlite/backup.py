@@ -1,4 +1,4 @@
-"""A backup of an SQLite database: one moment of it in a new file, while others go on writing [SPEC 2]."""
+"""Back up an SQLite database: one moment of it in a new file, while others go on writing [SPEC 2]."""
 
 import os
 from collections.abc import Iterator
@@ -15,16 +15,16 @@ from foldmark.stores.sqlite.file import MEMORY, connect_read_only, explain, is_o
 from foldmark.stores.sqlite.store import SqliteStore
 
 _PAGES = 1000
-"""Pages of a step: 4 MB. Progress is told, and an interruption heard, in between."""
+"""Pages of a step: 4 MB. Progress is reported, and an interruption handled, in between."""
 
 
 def back_up(path: str, file: Path, progress: Progress, *, replace: bool = False) -> int:
-    """Write the database at `path` to `file` and return the bytes.
+    """Write the database at `path` to `file` and return its bytes.
 
-    The backup shows one moment and takes no lock that a writer waits for. It is written beside `file` and renamed when
-    it is whole, so that `file` is never half a database. Only this user may read it. An existing file is kept unless
-    `replace`. `progress` is told pages. A database of an earlier schema stays one, in the backup as well. Raises
-    StoreError; nothing has changed then.
+    The backup shows one moment and takes no lock that blocks a writer. It is written beside `file` and renamed when it
+    is complete, so that `file` is never half a database. Only this user may read it. An existing file is kept unless
+    `replace`. `progress` receives pages. A database of an earlier schema stays one, in the backup as well. Raises
+    StoreError, with nothing changed.
     """
     _check(path, file, replace=replace)
     try:
@@ -35,7 +35,7 @@ def back_up(path: str, file: Path, progress: Progress, *, replace: bool = False)
     try:
         os.close(descriptor)
         _write(path, file, part, progress)
-        _check(path, file, replace=replace)  # it took a while
+        _check(path, file, replace=replace)  # again: the copy took a while
         part.replace(file)
         flush_folder(file.parent)
     finally:
@@ -46,8 +46,8 @@ def back_up(path: str, file: Path, progress: Progress, *, replace: bool = False)
 
 @contextmanager
 def opened(file: Path) -> Iterator[tuple[SqliteStore, int]]:
-    """Yield a backup as a store for reading, and its schema. One of an earlier schema is copied into a folder of its
-    own and brought up to date there. Raises StoreError; `file` is never written to."""
+    """Open a backup as a store for reading, and yield it with its schema. A backup of an earlier schema is copied into
+    a temporary folder and upgraded there. Raises StoreError; `file` is never written to."""
     if not file.is_file():
         raise StoreError(f"there is no file {file}")
     try:
@@ -74,7 +74,7 @@ def _write(path: str, file: Path, part: Path, progress: Progress) -> None:
     with closing(source):
         try:
             schema_of(source, path)
-            # A moment that is open: whoever writes meanwhile would otherwise make the backup begin anew.
+            # An open moment: otherwise every write would make the backup start again.
             source.execute("BEGIN")
             source.execute("SELECT count(*) FROM sqlite_schema").fetchall()
         except apsw.Error as error:
@@ -101,7 +101,7 @@ def _connect(path: str) -> apsw.Connection:
 
 
 def _check(path: str, file: Path, *, replace: bool) -> None:
-    """Raise StoreError where nothing may be written, or there is nothing to back up."""
+    """Raise StoreError if the target may not be written, or there is nothing to back up."""
     if path == MEMORY:
         raise StoreError("a database in memory has no backup; `foldmark copy` needs a file as well")
     if not Path(path).exists():
@@ -116,7 +116,7 @@ def _check(path: str, file: Path, *, replace: bool) -> None:
         raise StoreError(f"{file} is there already and was not changed. Name another file, or replace it with --force.")
     for ending in ("-wal", "-journal"):
         if Path(f"{file}{ending}").exists():
-            # SQLite would take what is in there for a part of the new file.
+            # SQLite would take its content for a part of the new file.
             raise StoreError(
                 f"{file}{ending} is there: a program has a database {file} open, or was killed while it had. "
                 "Name another file."

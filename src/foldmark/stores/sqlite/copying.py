@@ -1,7 +1,7 @@
-"""What is copied from SQLite and into it (see `foldmark.stores.copying`).
+"""Records copied from SQLite and into it (see `foldmark.stores.copying`).
 
-Its ids follow the order of all commits, and no index holds an agent's events alone: events are read in one pass over
-the log, whosever they are.
+Ids follow the order of all commits, and no index holds an agent's events alone: events are read in one pass over the
+whole log.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from foldmark.stores.sqlite.appender import ImportedWordIndex, SqliteAppender
 
 
 class SqliteCopyingView(copying.SqlCopyingView):
-    """Reads what is copied."""
+    """Reads records to copy."""
 
     def _copied_events(self, after: Mapping[int, int]) -> Iterator[tuple[Row, bool]]:
         last = min(after.values(), default=0)
@@ -32,7 +32,7 @@ class SqliteCopyingView(copying.SqlCopyingView):
 
 
 class SqliteCopying(copying.SqlCopying):
-    """Takes what is copied."""
+    """Takes copied records."""
 
     _db: apsw.Connection
     _sql: dict[str, str]
@@ -45,7 +45,7 @@ class SqliteCopying(copying.SqlCopying):
     def take_events(self, events: Sequence[CopiedEvent]) -> None:
         self._taken_words = ImportedWordIndex(self._db, self._sql)
         super().take_events(events)
-        self._appenders.clear()  # agents stand elsewhere now
+        self._appenders.clear()  # their state is outdated
 
     def _take_ids(self, events: Sequence[CopiedEvent]) -> None:
         if events:

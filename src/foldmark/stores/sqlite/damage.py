@@ -1,4 +1,4 @@
-"""What is wrong with a database: its pages, its events, its stored sums, its index and the tables beside the log."""
+"""The checks of an SQLite database: its pages, its events, its stored sums, its index and the tables beside the log."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -25,7 +25,7 @@ class SqliteChecks(SqliteReader):
     """The checks of one database."""
 
     def found(self) -> Iterator[str]:
-        """Yield a line for each thing that is wrong; what cannot be read is one of these, and the rest goes on."""
+        """Yield a line for each fault; an unreadable part is one of these, and the other checks go on."""
         checks: tuple[Callable[[], Iterator[str]], ...] = (
             self._damaged_pages,
             self._damaged_events,
@@ -44,8 +44,8 @@ class SqliteChecks(SqliteReader):
         return found_by(checks)
 
     def _damaged_pages(self) -> Iterator[str]:
-        # FTS5 keeps parts of an index in memory. After somebody else's commit it drops them when it is asked for rows,
-        # but not when it is only checked: it would take the newer rest for damage.
+        # FTS5 caches parts of an index in memory. After another connection's commit it drops them when it reads rows,
+        # but not when it only checks: it would report the newer rest as damage.
         for index in ("search", "memo_words"):
             with suppress(StoreError):
                 self._all(f"SELECT rowid FROM {index} LIMIT 1")
@@ -64,7 +64,7 @@ class SqliteChecks(SqliteReader):
             rows = self._run("checksums", last, _PAGE)
 
     def _damaged_tables(self) -> Iterator[str]:
-        """Texts beside the log, which have no checksum: are they UTF-8?"""
+        """Check texts beside the log, which have no checksum, for valid UTF-8."""
         for (table,) in self._run("wrong_tables"):
             try:
                 for _ in self._db.execute(f'SELECT * FROM "{table}"'):

@@ -1,4 +1,4 @@
-"""Erasing content for good in SQLite (see `foldmark.core.ports.Transaction.erase`)."""
+"""Erase content for good in SQLite (see `foldmark.core.ports.Transaction.erase`)."""
 
 from itertools import groupby
 from typing import Any
@@ -49,8 +49,8 @@ class Eraser:
         return gone
 
     def _note_erased(self, key: int, messages: list[Row]) -> None:
-        """Note what erased messages counted, so that no sum that is stored with a later message has to change."""
-        # Neighbours have neighbouring counts; one row for each run of them does not say how long each message was.
+        """Record the sizes of erased messages, so that no sum stored with a later message has to change."""
+        # Neighbours have neighbouring counts; one row for each run of them hides the length of each message.
         for _, each in groupby(enumerate(messages), lambda item: item[1][2] - item[0]):
             run = [message for _, message in each]
             last, sums = run[-1][0], (len(run), sum(row[4] for row in run), sum(row[5] for row in run))
@@ -59,13 +59,13 @@ class Eraser:
             self._db.execute(self._sql["note_erased"], (key, last, *(a + b for a, b in zip(before, sums, strict=True))))
 
     def _unindex(self, id: int) -> bool:
-        """Take a message out of the index of words; False if that takes making it anew, because the words that it was
-        indexed with are not known."""
+        """Remove a message from the index of words; return False if the index must be rebuilt, because the indexed
+        words are not known."""
         rows: list[Row] = self._db.execute(self._sql["checksums"], (id - 1, 1)).fetchall()
         if fault(*rows[0][1:]) is not None:
             return False
         try:
             self._db.execute(self._sql["unindex"], (id,))
-        except apsw.CorruptError:  # there was no checksum to tell
+        except apsw.CorruptError:  # damage without a checksum to detect it
             return False
         return True

@@ -1,4 +1,4 @@
-"""Opening an SQLite file: is it one, is it ours, of which version; and what SQLite's errors mean for a person."""
+"""Open an SQLite file: check that it is one, that it is Foldmark's, and its version; and explain SQLite's errors."""
 
 import os
 from contextlib import suppress
@@ -13,7 +13,7 @@ from foldmark.core.errors import DamagedError, StoreError
 from foldmark.stores.queries import migrations
 
 PRIVATE = 0o600
-"""The mode of a database: conversations hold whatever people say and tools print."""
+"""The mode of a database: conversations hold private text."""
 
 APPLICATION_ID = 0x466F6C64
 """Marks the file as Foldmark's in SQLite's header: "Fold"."""
@@ -25,15 +25,15 @@ MEMORY = ":memory:"
 
 
 def place_of(path: str) -> str:
-    """Return where SQLite finds the database: `path`, or a name that only this process knows for one in memory."""
+    """Return the place of the database for SQLite: `path`, or a name private to this process for one in memory."""
     return f"file:/foldmark-{os.urandom(16).hex()}?vfs=memdb" if path == MEMORY else path
 
 
 def open_file(path: str, create: bool, place: str, *, read_only: bool = False) -> apsw.Connection:
-    """Open the database at `path` with its tables up to date; raises StoreError.
+    """Open the database at `path`, upgraded; raises StoreError.
 
-    With `read_only`, and where nobody may write to the file, it is opened for reading. An existing, current database is
-    not written to. `place` is `place_of(path)`.
+    With `read_only`, and if the file is not writable, it is opened for reading. An existing, current database is not
+    written to. `place` is `place_of(path)`.
     """
     if not path or "\0" in path:
         raise StoreError("a database needs a file name; `:memory:` keeps one in memory")
@@ -46,7 +46,7 @@ def open_file(path: str, create: bool, place: str, *, read_only: bool = False) -
             raise
     except apsw.Error as error:
         raise explain(error, path) from error
-    except UnicodeDecodeError as error:  # functions of migrations cannot be given such a text
+    except UnicodeDecodeError as error:  # functions of migrations cannot take such a text
         raise StoreError(
             f"{path} was written by an older Foldmark and holds a text that is not UTF-8 ({error.object[:20]!r}…): it "
             "cannot be brought up to date, and was not changed. Mend that text with any SQLite shell, then repeat."
@@ -57,7 +57,7 @@ def open_file(path: str, create: bool, place: str, *, read_only: bool = False) -
 
 
 def explain(error: apsw.Error, path: str) -> StoreError:
-    """What an SQLite error means for a person, in one line."""
+    """Return an SQLite error for a person, in one line."""
     match error:
         case apsw.NotADBError():
             what = (
@@ -83,10 +83,10 @@ def explain(error: apsw.Error, path: str) -> StoreError:
 
 
 def rescue(path: str) -> str:
-    """Return how all that can still be read of a damaged file is saved, in words for a person."""
+    """Return the instructions to save everything that can still be read of a damaged file."""
     from shlex import quote
 
-    # `.dump` goes on behind what it cannot read; `.recover` of SQLite 3.40 fails on a schema like this one.
+    # `.dump` continues after unreadable parts; `.recover` of SQLite 3.40 fails on a schema like this one.
     marks = f"PRAGMA user_version = {len(migrations('sqlite'))}; PRAGMA application_id = {APPLICATION_ID};"
     return (
         "Keep a copy of it. What can be read is saved by "
@@ -96,9 +96,9 @@ def rescue(path: str) -> str:
 
 
 def weight_of(*row: Any) -> int:
-    """Return `foldmark.core.weight.weight` of a row of `events`, as SQL calls it, with texts as such or as bytes; data
-    that is damaged counts as none."""
-    from foldmark.core.weight import weight  # 5 ms, for whoever appends or checks
+    """Return `foldmark.core.weight.weight` of a row of `events`, as SQL calls it, with texts as str or bytes; damaged
+    data counts as none."""
+    from foldmark.core.weight import weight  # takes 5 ms
 
     decoded: list[Any] = [each.decode(errors="replace") if isinstance(each, bytes) else each for each in row]
     kind, content, data, interrupted, event_id = decoded
@@ -112,14 +112,14 @@ def weight_of(*row: Any) -> int:
 
 def parts_in(*row: Any) -> str:
     """Return `foldmark.recall.parts.parts_of` of a text, as SQL calls it."""
-    from foldmark.recall.parts import parts_of  # for whoever appends or migrates
+    from foldmark.recall.parts import parts_of  # only needed for appends and migrations
 
     return parts_of(str(row[0]))
 
 
 def open_beside(db: apsw.Connection, path: str, place: str) -> apsw.Connection:
-    """Return another connection to the same database, for reading only. Raises apsw.Error, also if `db` is closed."""
-    file = db.db_filename("main")  # what a relative `path` meant when it was opened
+    """Open another connection to the same database, for reading only. Raises apsw.Error, also if `db` is closed."""
+    file = db.db_filename("main")  # a relative `path` as resolved when it was opened
     if path == MEMORY:
         return apsw.Connection(place, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
     if db.readonly("main"):
@@ -139,7 +139,7 @@ def _connect(path: str, create: bool, place: str, *, read_only: bool) -> apsw.Co
             raise StoreError(f"there is no database at {path}. `foldmark chat` starts one; --db names another.")
         if not file.parent.is_dir():
             raise StoreError(f"there is no folder {file.parent} to put the database in. Create it, or name another.")
-        path.encode()  # SQLite takes names in UTF-8 only; nothing is made for another
+        path.encode()  # SQLite takes names in UTF-8 only
         _create(file)
     if read_only or is_only_read(path):
         return connect_read_only(path)
@@ -147,20 +147,20 @@ def _connect(path: str, create: bool, place: str, *, read_only: bool) -> apsw.Co
 
 
 def _create(file: Path) -> None:
-    """Make an empty file, which is a new database, for nobody but this user, whatever the umask. SQLite gives the files
+    """Create an empty file, which is a new database, only for this user, whatever the umask. SQLite gives the files
     beside it the same mode."""
     try:
         os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR, PRIVATE))
         file.chmod(PRIVATE)
-    except FileExistsError:  # another process makes it in this moment
+    except FileExistsError:  # another process creates it at this moment
         pass
     except OSError as error:
         raise apsw.CantOpenError(str(error)) from None
 
 
 def make_folder(folder: Path) -> None:
-    """Make a database's folder and those above it as needed, each for nobody but this user; what is there stays as it
-    is. Raises OSError."""
+    """Create a database's folder and its parents as needed, each only for this user; existing ones stay as they are.
+    Raises OSError."""
     if not folder.is_dir():
         make_folder(folder.parent)
         with suppress(FileExistsError):
@@ -169,8 +169,8 @@ def make_folder(folder: Path) -> None:
 
 
 def narrow(path: str) -> bool:
-    """Take away what others may do with an existing database and the files beside it. Return True if that was
-    something; it stays as it is where this user may not change it."""
+    """Remove the permissions of others on an existing database and the files beside it. Return True if there were any;
+    if this user may not change them, they stay."""
     narrowed = False
     for file in (Path(path), *(Path(f"{os.path.realpath(path)}{ending}") for ending in ("-wal", "-shm"))):
         with suppress(OSError):
@@ -182,15 +182,16 @@ def narrow(path: str) -> bool:
 
 
 def is_only_read(path: str) -> bool:
-    """Return True if nobody may write a database, or SQLite could not make its files beside it. Raises OSError."""
+    """Return True if the database must be opened read-only: the file, or its folder, is not writable. Raises
+    OSError."""
     file = Path(os.path.realpath(path))
-    # Root may write what nobody may; a file protected on purpose stays protected.
+    # Root may write any file; a file protected on purpose stays protected.
     protected = not file.stat().st_mode & 0o222
     return protected or not (os.access(file.parent, os.W_OK) or Path(f"{file}-wal").exists())
 
 
 def connect_read_only(path: str) -> apsw.Connection:
-    """Return a database that `is_only_read`. Raises apsw.Error."""
+    """Open a database that `is_only_read`. Raises apsw.Error."""
     from urllib.parse import quote
 
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
@@ -201,13 +202,13 @@ def connect_read_only(path: str) -> apsw.Connection:
 
 def _prepare(db: apsw.Connection, path: str, create: bool) -> None:
     db.set_busy_timeout(BUSY_MILLISECONDS)
-    # Plans do not look at bound values. Otherwise SQLite prepares a query that partial indices come into question for
-    # anew each time it runs, which takes several times as long as running it.
+    # Plans do not depend on bound values. Otherwise SQLite prepares a query that could use partial indices again each
+    # time it runs, which takes several times as long as running it.
     db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     db.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
     db.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
     db.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 1)
-    # What is erased is overwritten, and so is what moves from page to page before it may be erased.
+    # Erased content is overwritten, and so is content that moves between pages before it is erased.
     db.execute("PRAGMA secure_delete = ON")
     steps = migrations("sqlite")
     version = _version(db, path, len(steps))
@@ -218,23 +219,24 @@ def _prepare(db: apsw.Connection, path: str, create: bool) -> None:
     if version < len(steps):
         switch_to_wal(db)
         if version == 1:
-            # It was written without secure_delete: what moved from page to page would outlast its erasure.
+            # It was written without secure_delete: content that moved between pages would outlast its erasure.
             db.execute("VACUUM")
         _migrate(db, path, steps)
-    # Only now: a migration means the same for ever, so it cannot call what these functions are today.
+    # Only now: the meaning of a migration never changes, so it cannot call today's functions.
     db.create_scalar_function("weight_of", weight_of, 5, deterministic=True)
     db.create_scalar_function("parts_of", parts_in, 1, deterministic=True)
     db.execute("PRAGMA synchronous = FULL")
-    # On macOS a disk keeps what it was given in its cache unless it is asked by F_FULLFSYNC; elsewhere there is none.
+    # On macOS a disk keeps data in its cache unless F_FULLFSYNC is used; other systems have none.
     db.execute("PRAGMA fullfsync = ON")
     db.execute("PRAGMA checkpoint_fullfsync = ON")
     db.execute("PRAGMA journal_size_limit = 67108864")
-    # What a large transaction changes is written once instead of each time that the cache is full.
+    # The changes of a large transaction are written once instead of each time that the cache is full.
     db.execute("PRAGMA cache_size = -16384")
 
 
 def switch_to_wal(db: apsw.Connection) -> None:
-    """SQLite does not wait for others that switch the same new file in this moment; so we do, as long as for a lock."""
+    """Switch to WAL. SQLite does not wait for others that switch the same new file at the same moment; so this waits,
+    as long as for a lock."""
     until = monotonic() + BUSY_MILLISECONDS / 1000
     while True:
         try:
@@ -280,7 +282,8 @@ def schema_of(db: apsw.Connection, path: str) -> tuple[int, int]:
 
 def _version(db: apsw.Connection, path: str, newest: int) -> int:
     """Return the number of migrations that the database has had; 0 for an empty file."""
-    # The mark is read last: another process may be making the database, and who sees its tables must see it, too.
+    # The mark is read last: another process may be creating the database, and a reader that sees its tables must see
+    # the mark, too.
     tables, version, application = (
         int(db.pragma(name)) for name in ("schema_version", "user_version", "application_id")
     )

@@ -49,7 +49,7 @@ def _escaped(text: str) -> int:
 
 
 def _name_length(name: str) -> int:
-    """Return the length of a tool's name on the wire: what does not fit there is cut to 55 and gets a hash of 8."""
+    """The length of a tool's name on the wire: what does not fit there is cut to 55 and gets a hash of 8."""
     if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]{0,63}", name):
         return len(name)
     return min(len(name) + bool(re.match(r"[0-9-]|\Z", name)), 55) + 9
@@ -71,8 +71,7 @@ def _shallow(value: Any, levels: int) -> bool:
 
 
 def _block(block: Any) -> int:
-    """Return the bytes of an image or a document; 0 for what is not sent, and for a document whose pages were not
-    counted."""
+    """The bytes of an image or a document; 0 for what is not sent, and for a document whose pages were not counted."""
     source = block.get("source") if isinstance(block, dict) else None
     if not isinstance(source, dict):
         return 0
@@ -110,7 +109,7 @@ _HANGUL_AFTER = {"L": "L V LV LVT", "LV": "V T", "V": "V T", "LVT": "T", "T": "T
 
 
 def _shortened(text: str, event_id: int) -> str:
-    """Return a tool result of an inactive turn: at most 300 characters, never cut inside a grapheme or an escape."""
+    """A tool result of an inactive turn: at most 300 characters, never cut inside a grapheme or an escape."""
     if len(text) <= 300:
         return text
     index = 300
@@ -215,7 +214,7 @@ def _is_unspaced(word: str) -> bool:
 
 
 def _characters(run: str) -> list[str]:
-    """Return the characters of a run, each with the marks that stand on it."""
+    """The characters of a run, each with the marks that stand on it."""
     found: list[str] = []
     for character in run:
         if found and unicodedata.category(character) in ("Mn", "Mc"):

@@ -1,4 +1,4 @@
-"""Running the named statements of an SQLite database (see `foldmark.stores.reader`)."""
+"""Run the named statements of an SQLite database (see `foldmark.stores.reader`)."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -22,22 +22,22 @@ from foldmark.stores.sqlite.rows import fetch, mended
 
 
 class SqliteConnection:
-    """An open database: whoever reads or writes holds `lock`. `keys` and `ids` are those of agents that were seen."""
+    """An open database: every reader or writer holds `lock`. `keys` and `ids` are caches of agents."""
 
     def __init__(self, db: apsw.Connection, sql: dict[str, str], path: str) -> None:
         self.db, self.sql, self.path, self.lock = db, sql, path, RLock()
         self.keys: dict[str, int] = {}
         self.ids: dict[int, str] = {}
-        # Every operation and every tool result looks at its agent's fold, which seldom changes.
+        # Every operation and every tool result reads its agent's fold, which seldom changes.
         self.fold = lru_cache(maxsize=8)(msgspec.json.Decoder(Fold).decode)
 
     def end(self) -> None:
-        """End the transaction under way. After some errors, a full disk among them, SQLite has done so by itself."""
+        """End the open transaction. After some errors, such as a full disk, SQLite has done so by itself."""
         if self.db.in_transaction:
             self.db.execute("ROLLBACK")
 
     def roll_back(self) -> None:
-        """End the transaction under way, and forget the keys of agents that were made in it."""
+        """Roll back the open transaction, and forget the keys of agents created in it."""
         self.end()
         self.keys.clear()
         self.ids.clear()
@@ -52,7 +52,7 @@ class SqliteReader(reader.SqlReader):
         self._keys, self._ids, self._fold = connection.keys, connection.ids, connection.fold
 
     def _check(self) -> None:
-        """Raise StoreError if nothing may be read or written any more."""
+        """Raise StoreError if the block has ended or failed."""
 
     def _all(self, sql: str, bindings: Any = ()) -> list[Row]:
         try:
@@ -96,7 +96,7 @@ class SqliteWriter(SqliteReader, reader.SqlWriter):
     """Runs statements inside a transaction."""
 
     _late = 0
-    """How many rows were written late, for what had been recorded before."""
+    """Number of rows written late, for earlier records."""
 
     def _write(self, name: str, /, **bindings: Any) -> None:
         self._run(name, **bindings)
@@ -110,7 +110,7 @@ class SqliteWriter(SqliteReader, reader.SqlWriter):
 
     def _fail(self, error: BaseException | None, before: int) -> None:
         if isinstance(error, apsw.Error):
-            # Whatever failed, the disk may be full: what comes next could be recorded without what came before.
+            # Whatever failed, the disk may be full: later writes could be recorded without earlier ones.
             self._connection.roll_back()
             raise explain(error, self._path) from error
         if self._written != before:
@@ -121,7 +121,7 @@ W = TypeVar("W", bound=SqliteWriter)
 
 
 class AtomicBlock(AbstractContextManager[W, None]):
-    """See `SqliteWriter.whole`. Every append takes one, so it is no generator."""
+    """See `SqliteWriter.whole`. Every append uses one, so it is not a generator."""
 
     def __init__(self, writer: W) -> None:
         self._writer = writer

@@ -1,6 +1,6 @@
 """Rows of a file that may be damaged.
 
-SQLite takes any bytes for text, and a bit that flips on the disk can make bytes that are not UTF-8. They are read as
+SQLite takes any bytes for text, and a flipped bit on the disk can produce bytes that are not UTF-8. They are read as
 U+FFFD, so that one wrong byte stops nothing.
 """
 
@@ -13,7 +13,7 @@ from foldmark.stores.rows import Row
 
 
 def fetch(db: apsw.Connection, sql: str, bindings: Any = ()) -> list[Row]:
-    """Return all rows of a statement, with U+FFFD for what is not UTF-8. Raises apsw.Error."""
+    """Return all rows of a statement, with U+FFFD for invalid UTF-8. Raises apsw.Error."""
     try:
         return db.execute(sql, bindings).fetchall()
     except UnicodeDecodeError:
@@ -21,10 +21,10 @@ def fetch(db: apsw.Connection, sql: str, bindings: Any = ()) -> list[Row]:
 
 
 def mended(db: apsw.Connection, sql: str, bindings: Any = ()) -> Iterator[tuple[Row, bool]]:
-    """Yield the rows of a query, each with whether U+FFFD stands in it for what is not UTF-8. Raises apsw.Error."""
+    """Yield the rows of a query, each with True if U+FFFD replaces invalid UTF-8 in it. Raises apsw.Error."""
     try:
         columns = len(db.execute(f"SELECT * FROM ({sql})", bindings).get_description())
-    except apsw.ExecutionCompleteError:  # somebody has erased the rows meanwhile
+    except apsw.ExecutionCompleteError:  # the rows were erased meanwhile
         return
     names = [f"c{number}" for number in range(columns)]
     # Two columns of each: texts as their bytes, and everything else as it is.

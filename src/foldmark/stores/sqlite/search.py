@@ -1,4 +1,4 @@
-"""The messages of a log in SQLite, to be searched (see `foldmark.core.search.Index`)."""
+"""The messages of a log in SQLite, searchable (see `foldmark.core.search.Index`)."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -17,11 +17,11 @@ Rows = Callable[[], list[Row]]
 """Runs a query."""
 
 Run = Callable[[str, Mapping[str, Any]], list[Row]]
-"""Runs the query of a name with what is bound to it."""
+"""Runs the query of a name with its bindings."""
 
 
 class SqliteIndex(StoredIndex):
-    """The messages as an index of FTS5 has them."""
+    """The messages of an FTS5 index."""
 
     def __init__(self, run: Run, scope: SearchScope, keys: Sequence[int] | None) -> None:
         """`keys` are those of the scope's agents."""
@@ -47,8 +47,8 @@ class SqliteIndex(StoredIndex):
 
 
 def damage(rows: Rows, check: Rows, *, writable: bool) -> Iterator[str]:
-    """What is wrong with the index, given the queries `wrong_index_rows` and `wrong_index`, which needs a file that
-    can be written to."""
+    """Yield the faults of the index, given the queries `wrong_index_rows` and `wrong_index`, which needs a writable
+    file."""
     rebuild = "any SQLite shell rebuilds it: INSERT INTO search (search) VALUES ('rebuild')"
     ((missing, surplus),) = rows()
     if missing or surplus:

@@ -15,7 +15,7 @@ from foldmark.stores.sqlite.reader import SqliteConnection, SqliteReader
 
 
 class SqliteSnapshot(SqliteReader, SqliteCopyingView, SqliteChanges, SqliteMemosView):
-    """What the database holds as long as one transaction lasts, which `SqliteStore` begins and ends."""
+    """The contents of the database during one transaction, which `SqliteStore` begins and ends."""
 
     _kinds = listed(ANCHORS)
 
@@ -32,7 +32,7 @@ class SqliteSnapshot(SqliteReader, SqliteCopyingView, SqliteChanges, SqliteMemos
         return not self._db.in_transaction  # SQLite has rolled back, and would now record each statement by itself
 
     def index(self, scope: SearchScope) -> LogIndex:
-        from foldmark.stores.sqlite.search import SqliteIndex  # 3 ms, for whoever searches
+        from foldmark.stores.sqlite.search import SqliteIndex  # takes 3 ms
 
         keys = None if scope.agents is None else [self._key(agent) for agent in scope.agents]
         return SqliteIndex(self._search, scope, keys)

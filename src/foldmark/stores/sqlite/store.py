@@ -32,12 +32,12 @@ class SqliteStore(SqliteReader):
     def __init__(self, path: str, *, create: bool = True, read_only: bool = False, clock: Clock | None = None) -> None:
         """Open `path`, creating the file and its tables if `create`, or only for reading. Raises StoreError.
 
-        `clock` is what `Snapshot.now` gives, by default SQLite's own clock.
+        `clock` returns `Snapshot.now`, by default SQLite's own clock.
         """
         place = place_of(path)
         super().__init__(SqliteConnection(open_file(path, create, place, read_only=read_only), queries("sqlite"), path))
         self.path, self.address = path, path if path == MEMORY else str(Path(path).absolute())
-        # A file that nobody may write to was made so to be shared.
+        # A file that is not writable was made so to be shared.
         mine = path != MEMORY and os.name == "posix" and not self._db.readonly("main")
         self.narrowed = mine and narrow(path)
         self._clock = clock
@@ -80,7 +80,7 @@ class SqliteStore(SqliteReader):
                     self._connection.end()
 
     def write(self) -> AbstractContextManager[SqliteTransaction]:
-        # Each append asks for a block, mostly inside another one: no generator for that.
+        # Each append opens a block, mostly inside another one: so it is not a generator.
         if isinstance(inside := self._open, SqliteTransaction) and inside.thread == get_ident():
             return inside.whole()
         return self._begun()
@@ -123,7 +123,7 @@ class SqliteStore(SqliteReader):
         return not busy
 
     def damage(self) -> Iterator[str]:
-        from foldmark.stores.sqlite.damage import SqliteChecks  # for whoever looks for any
+        from foldmark.stores.sqlite.damage import SqliteChecks  # rarely needed
 
         with self._lock:
             if isinstance(self._open, SqliteTransaction):

@@ -12,7 +12,7 @@ from foldmark.stores.sqlite.snapshot import SqliteSnapshot
 
 
 class SqliteTransaction(SqliteWriter, SqliteCopying, SqliteSnapshot):
-    """What is written in one transaction, which `SqliteStore` begins and ends.
+    """The writes of one transaction, which `SqliteStore` begins and ends.
 
     Agents' rows and the index of words are written late: once, when `settle` is called, instead of with every event.
     """
@@ -22,7 +22,7 @@ class SqliteTransaction(SqliteWriter, SqliteCopying, SqliteSnapshot):
         self._words = WordIndex(self._db, self._sql)
         self._appenders: dict[str, SqliteAppender] = {}
         self.thread = get_ident()
-        """The one that began it: its blocks of `write` are parts of this one, all others wait."""
+        """The thread that began it: its blocks of `write` are parts of this one, all others wait."""
         self._next = 1
         self._undoing: list[Callable[[], None]] = []
 
@@ -34,10 +34,10 @@ class SqliteTransaction(SqliteWriter, SqliteCopying, SqliteSnapshot):
             if owner in self._appenders:
                 self._appenders[owner].lose(gone)
 
-    # What is written late
+    # Pending writes
 
     def settle(self) -> None:
-        """Write down what is written late."""
+        """Write pending changes."""
         with self.whole():
             before = self._written
             self.finish()

@@ -1,4 +1,4 @@
-"""What a model's statement may be made of: nodes of the parser's tree, functions, types, names."""
+"""The allowed parts of a model's statement: nodes of the parser's tree, functions, types, names."""
 
 import re
 from typing import Any
@@ -81,7 +81,7 @@ NODES: dict[type[exp.Expression], str] = {
     exp.JSONPathKey: "this",
     exp.JSONPathSubscript: "this",
 }
-"""What a tree may be made of: the node, and the parts that it may have."""
+"""The allowed nodes of a tree, with their allowed parts."""
 
 CALLS: dict[type[exp.Expression], tuple[str, str]] = {
     exp.Abs: ("abs", "this"),
@@ -131,10 +131,10 @@ CALLS: dict[type[exp.Expression], tuple[str, str]] = {
     exp.Trim: ("trim", "this expression position"),
     exp.Upper: ("upper", "this"),
 }
-"""What may be called, with its name and the parts that it may have."""
+"""The allowed functions with nodes of their own, with their names and their allowed parts."""
 
 PLAIN = frozenset({"json_array_length", "json_typeof", "jsonb_array_length", "jsonb_typeof", "octet_length"})
-"""What may be called besides, which the parser has no node for."""
+"""The other allowed functions, which have no node of their own."""
 
 TYPES = frozenset(
     (
@@ -145,7 +145,7 @@ TYPES = frozenset(
 """The types that a value may be cast to; none that looks a name up (`regclass`) or pads (`char`)."""
 
 NAMED = (exp.Identifier, exp.Literal, exp.Anonymous, exp.JSONPathKey)
-"""Those that hold any text; what they hold is looked at one by one."""
+"""Nodes that hold any text; their contents are checked one by one."""
 
 SEARCHED: dict[type[Any], str] = {
     exp.Replace: "expression",

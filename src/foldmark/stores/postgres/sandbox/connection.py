@@ -1,4 +1,4 @@
-"""A connection of the login that a model's SQL runs under, and what ends a statement that takes too much."""
+"""A connection of the login for a model's SQL, and the limits that end a statement."""
 
 import select
 from collections.abc import Mapping
@@ -14,10 +14,10 @@ from foldmark.core.sql_sandbox import Limits, Rows
 from foldmark.stores.postgres.sandbox.login import Login
 
 _LOOK = 0.05
-"""Seconds between two looks whether a statement is to be stopped."""
+"""Seconds between two checks whether a statement is to be stopped."""
 
 _GRACE = 1.0
-"""Seconds that a statement may take beyond its time until it is cancelled from here, too."""
+"""Seconds after its time limit until a statement is cancelled from here, too."""
 
 _SETTINGS = {
     "search_path": "pg_catalog",
@@ -37,7 +37,7 @@ _SETTINGS = {
 }
 
 _OWN = frozenset({"user", "password", "passfile", "requirepass", "options", "service", "application_name"})
-"""What of the store's address says who the store is."""
+"""The parts of the store's address that identify the store's user."""
 
 SLOW = "the query took too long; narrow it, as by id, or read fewer rows with LIMIT"
 TOO_MUCH = "the query took too much memory, or is too complicated; read fewer rows, or parts: substr(content, 1, 4000)"
@@ -47,7 +47,7 @@ class SandboxConnection:
     """A connection that answers statements over the views of a scope."""
 
     def __init__(self, address: str, login: Login) -> None:
-        """Raises CommandError where the login is not let in."""
+        """Raises CommandError if the login is refused."""
         given = {key: value for key, value in conninfo_to_dict(address).items() if key not in _OWN}
         given.update(
             user=login.role, password=login.password, application_name="foldmark query_db", client_encoding="UTF8"
@@ -72,8 +72,8 @@ class SandboxConnection:
         self._db.close()
 
     def query(self, scope: str, sql: str, limits: Limits) -> Rows:
-        """Run a statement of `statements.rewritten`; `scope` is what the views show, as JSON. Raises CommandError for
-        what the statement does wrong, StoreError where the database fails."""
+        """Run a statement of `statements.rewritten`; `scope` is the content of the views, as JSON. Raises CommandError
+        for an invalid statement, StoreError if the database fails."""
         until = monotonic() + limits.seconds
         milliseconds = str(max(1, int(limits.seconds * 1000)))
         setting = {"foldmark.scope": scope, "foldmark.seal": self._login.seal(scope), "statement_timeout": milliseconds}
@@ -122,7 +122,7 @@ class SandboxConnection:
         return Rows(columns, rows, cut)
 
     def _next(self, limits: Limits, until: float) -> "pq.abc.PGresult | str | None":
-        """Return the next result; why the statement was cancelled, once; None behind the last one."""
+        """Return the next result; once the reason why the statement was cancelled; None after the last one."""
         server, cancelled = self._db.pgconn, False
         while server.is_busy():
             ready, _, _ = select.select([server.socket], [], [], _LOOK)
@@ -140,8 +140,7 @@ class SandboxConnection:
         return server.get_result()
 
     def _cut(self, failed: "pq.abc.PGresult", ended: str, rows: list[tuple[Any, ...]]) -> str:
-        """Return why a statement that failed shows what it found up to then. Raises CommandError where it shows
-        nothing."""
+        """Return why a failed statement shows only its rows so far. Raises CommandError if it shows none."""
         state = (failed.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
         said = " ".join(
             (failed.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode(errors="replace").split()
@@ -172,7 +171,7 @@ def _cell(result: "pq.abc.PGresult", row: int, column: int) -> Any:
         case each if each in _FLOATS:
             return float(text)
         case each if each == _DECIMAL:
-            # As SQLite has it: a sum of whole numbers is one.
+            # As in SQLite: a sum of integers is one.
             return int(text) if text.lstrip("-").isdigit() and len(text) < 20 else float(text)
         case each if each == _TRUTH:
             return int(text == "t")

@@ -1,9 +1,9 @@
-"""The login that a model's SQL runs under: a role of its own, which may read the views of one schema and nothing else.
+"""The login for a model's SQL: a role of its own, which may read the views of one schema and nothing else.
 
-It has to be a login: a role that a session merely takes on by SET ROLE is left again by RESET ROLE. The views show the
-rows of one scope. A query brings its scope along as a setting, which its statement could change; so a seal goes with
-it, which only somebody who knows the secret of this database can make, and the views show nothing without. The login
-can read neither the secret nor the tables.
+It has to be a login: a role that a session takes on by SET ROLE is left again by RESET ROLE. The views show the rows of
+one scope. A query brings its scope along as a setting, which its statement could change; so it also brings a seal,
+which can only be made with the secret of this database, and without which the views are empty. The login can read
+neither the secret nor the tables.
 """
 
 import hashlib
@@ -20,33 +20,33 @@ from foldmark.core.events import ROLES
 from foldmark.core.sql_sandbox import VIEWS
 
 _VERSION = 1
-"""Counts the versions of what `_BUILD` makes; an older one is replaced."""
+"""Version of the output of `_BUILD`; an older one is replaced."""
 
 _MOST_TEXT = 1_000_000
-"""Bytes of a text that a statement makes."""
+"""Maximum bytes of a text that a statement makes."""
 
 _MOST_FILES = "256MB"
-"""Of temporary files, where the store's user may say so."""
+"""Maximum size of temporary files, where the store's user may set it."""
 
 
 class Login(NamedTuple):
-    """What a connection is made with; `role` is also the name of the schema with the views."""
+    """The parameters of a connection; `role` is also the name of the schema with the views."""
 
     role: str
     password: str
     secret: str
 
     def seal(self, scope: str) -> str:
-        """What the views ask of a scope."""
+        """Return the seal that the views require for a scope."""
         inner = hashlib.sha256(f"{self.secret}{scope}".encode()).digest()
         return hashlib.sha256(self.secret.encode() + inner).hexdigest()
 
 
 def login(conninfo: str) -> Login:
-    """Return the login of a database; it is made if there is none.
+    """Return the login of a database, creating it if needed.
 
-    `conninfo` connects the store's user. Raises CommandError, which says what an administrator has to do, where it
-    cannot be made, and StoreError.
+    `conninfo` connects the store's user. Raises CommandError, with the steps for an administrator, if it cannot be
+    created, and StoreError.
     """
     try:
         with psycopg.connect(conninfo, autocommit=True) as db:
@@ -127,7 +127,7 @@ def _too_much(state: _State, name: str) -> str | None:
 
 
 def _build(db: psycopg.Connection[Any], name: str) -> None:
-    """Make the schema with the views. Raises CommandError."""
+    """Create the schema with the views. Raises CommandError."""
     try:
         with db.transaction():
             given = {"password": secrets.token_urlsafe(32), "secret": secrets.token_urlsafe(32)}
@@ -146,11 +146,11 @@ def _build(db: psycopg.Connection[Any], name: str) -> None:
 
 
 def _make(db: psycopg.Connection[Any], name: str, how: LiteralString) -> str | None:
-    """Make the role, or give one that is there from before its password; what an administrator has to do where this
-    user may not."""
+    """Create the role, or set the password of an existing one; return the steps for an administrator if this user may
+    not."""
     row = db.execute(_quoted('SELECT password FROM "{name}".login', name)).fetchone()
     assert row is not None
-    # What is sent may be written to the server's log, so it is not the password.
+    # The server may log what is sent, so it is not the plain password.
     verifier = db.pgconn.encrypt_password(row[0].encode(), name.encode(), b"scram-sha-256").decode()
     try:
         with db.transaction():
@@ -169,7 +169,7 @@ def _make(db: psycopg.Connection[Any], name: str, how: LiteralString) -> str | N
         with db.transaction():
             _run(db, (f"ALTER ROLE \"{{name}}\" SET temp_file_limit = '{_MOST_FILES}'",), name)
     except psycopg.errors.InsufficientPrivilege:
-        pass  # only a superuser may; time bounds them as well
+        pass  # only a superuser may; time limits them as well
     return None
 
 
@@ -191,7 +191,7 @@ _BUILD = (
     'REVOKE ALL ON SCHEMA "{name}" FROM PUBLIC',
     'CREATE TABLE "{name}".login (version integer NOT NULL, password text NOT NULL, secret text NOT NULL)',
     'REVOKE ALL ON "{name}".login FROM PUBLIC',
-    # The rows of a scope: an agent each, from and up to which event, and what of that it may see.
+    # The rows of a scope: an agent each, its range of events, and the visible part of that.
     """CREATE FUNCTION "{name}".scope(OUT root bigint, OUT agent bigint, OUT uuid text, OUT own boolean,
         OUT first bigint, OUT last bigint, OUT lineage int8multirange, OUT visible int8multirange)
     RETURNS SETOF record LANGUAGE sql STABLE SECURITY DEFINER ROWS 1 SET search_path = pg_catalog, pg_temp AS $$
@@ -203,7 +203,7 @@ _BUILD = (
             AS s (root bigint, agent bigint, uuid text, own boolean, first bigint, last bigint,
                 lineage int8multirange, visible int8multirange)
     $$""",
-    # A text as it was said, but for NUL, which PostgreSQL has no text with: see `foldmark.stores.postgres.texts`.
+    # The original text, except for NUL, which PostgreSQL's text cannot hold: see `foldmark.stores.postgres.texts`.
     """CREATE FUNCTION "{name}".said(stored text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
         SELECT CASE WHEN strpos(stored, chr(16)) = 0 THEN stored ELSE
             replace(replace(replace(stored, chr(16) || chr(16), chr(16) || '1'), chr(16) || '0', chr(9216)),
@@ -251,8 +251,8 @@ _VIEWS = {
     "turns": """SELECT group_id, min(agent_id), min(id), max(id), count(*), sum(tokens)::bigint,
         CASE WHEN bool_or(status <> 'dropped') THEN 'completed' ELSE 'dropped' END, min(created_at)
         FROM "{name}".messages WHERE group_id IS NOT NULL GROUP BY group_id""",
-    # What a parent's operations say is the parent's: a fork records what another child was given. The replay reads ends
-    # of turns as well.
+    # A parent's operations belong to the parent: a fork records what another child was given. The replay reads ends of
+    # turns as well.
     "operations": f"""SELECT e.id, s.uuid, e.turn, e.kind, e.actor, CASE WHEN s.own THEN "{{name}}".said(e.data) END,
         e.created_at
         {_INSIDE} WHERE e.replayed = 1 AND e.kind <> 'turn_ended' AND e.redacted IS NULL AND e.id <@ s.lineage""",

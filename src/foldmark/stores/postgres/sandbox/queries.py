@@ -1,6 +1,6 @@
 """A model's SQL in PostgreSQL (see `foldmark.core.sql_sandbox`).
 
-It runs on one connection of a login of its own, which is made at the first query; one query after another.
+It runs on one connection of a login of its own, opened at the first query; one query after another.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,19 +29,19 @@ class PostgresSandbox:
     dialect = "PostgreSQL"
 
     def __init__(self, conninfo: str, read: Callable[[], AbstractContextManager[PostgresSnapshot]]) -> None:
-        """`conninfo` connects the store's user; `read` gives the store's moments."""
+        """`conninfo` connects the store's user; `read` opens the store's moments."""
         self.conninfo, self._read, self._lock, self._over = conninfo, read, Lock(), False
         self._login: Login | None = None
         self._reading: SandboxConnection | None = None
 
     def close(self) -> None:
-        """Close its connection."""
+        """Close the connection."""
         with self._lock:
             self._over = True
             self._forget_reading()
 
     def query(self, scope: QueryScope, sql: str, limits: Limits) -> Rows:
-        from foldmark.stores.postgres.sandbox.statements import rewritten  # the parser takes its time
+        from foldmark.stores.postgres.sandbox.statements import rewritten  # the parser takes long to import
 
         with self._read() as moment:
             keys = moment.keys({scope.agent, *(each.agent for each in (*scope.lineage, *scope.visible))})
@@ -57,7 +57,7 @@ class PostgresSandbox:
                 try:
                     return self._reading.query(_scope(scope, keys), statement, limits)
                 except StoreError:
-                    # The server may have ended the connection meanwhile, as when it is restarted.
+                    # The server may have ended the connection meanwhile, for example by a restart.
                     if not self._reading.closed:
                         raise
                     self._forget_reading()
@@ -73,7 +73,8 @@ class PostgresSandbox:
 
 
 def _scope(scope: QueryScope, keys: Keys) -> str:
-    """What the views show, as JSON: for each agent its keys, whether it asks itself, and its ranges."""
+    """Return the content of the views as JSON: for each agent its keys, whether it is the one that asks, and its
+    ranges."""
     rows = []
     for agent in sorted({each.agent for each in scope.lineage}):
         key, root = keys[agent]
@@ -94,6 +95,6 @@ def _scope(scope: QueryScope, keys: Keys) -> str:
 
 
 def _ranges(segments: Sequence[Segment], agent: str) -> str:
-    """Return an agent's ranges as PostgreSQL writes them."""
+    """Return an agent's ranges in PostgreSQL's syntax."""
     ranges = (f"[{first},{last}]" if last < END else f"[{first},)" for own, first, last in segments if own == agent)
     return f"{{{','.join(ranges)}}}"

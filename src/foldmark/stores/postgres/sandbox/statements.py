@@ -1,9 +1,9 @@
-"""What of SQL a model's statement may hold, and the statement that is sent in its place.
+"""Check a model's statement, and rewrite it.
 
-The statement is parsed, every node of its tree has to be on a list, and what is sent is written anew from the tree: its
-names quoted, its views with their schema, without comments. So it never matters how PostgreSQL would have read the text
-that came. What makes much of little (`||`, `replace`, `string_agg`) goes through functions of the sandbox's schema
-that end at a size.
+The statement is parsed, every node of its tree has to be on a list, and the statement that is sent is generated from
+the tree: its names quoted, its views with their schema, without comments. So it never matters how PostgreSQL would have
+read the original text. Functions that can enlarge their input (`||`, `replace`, `string_agg`) are replaced by functions
+of the sandbox's schema with a size limit.
 """
 
 import logging
@@ -22,20 +22,20 @@ from foldmark.core.sql_sandbox import VIEWS
 from foldmark.stores.postgres.sandbox.allowed import COLUMNS, NAMED, NUMBER, PARTS, PLAIN, SEARCHED, TYPES, WORD
 
 MOST_BYTES, MOST_DEPTH, MOST_TABLES, MOST_COLUMNS, MOST_NAME = 10_000, 60, 12, 100, 50
-"""Bytes of a statement, depth of its tree, tables that it reads, columns of one SELECT; bytes of a name."""
+"""Limits: bytes of a statement, depth of its tree, tables that it reads, columns of one SELECT; bytes of a name."""
 
 SHORT = 200
-"""Characters of a text that another one is searched for: that takes the product of both lengths."""
+"""Maximum characters of a text that is searched for in another one: the time is the product of both lengths."""
 
 ONLY = f"query_db reads the views {', '.join(VIEWS)} and nothing else; describe_db() shows their columns"
 
-# It writes what it could not parse to the log, which a terminal shows; such a statement is refused in any case.
+# It logs what it could not parse, and a terminal may show that; such a statement is refused in any case.
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
 
 
 def rewritten(sql: str, schema: str) -> str:
     """Return the statement that is sent in place of a model's. `schema` holds the sandbox's views and functions. Raises
-    CommandError for what is not allowed."""
+    CommandError for forbidden parts."""
     sql = well_formed(sql)
     if "\0" in sql:
         raise CommandError("the statement holds a NUL character; leave it out")
@@ -83,7 +83,7 @@ def _refused(what: str) -> CommandError:
     return CommandError(f"{what}. {ONLY}")
 
 
-# Checking
+# Checks
 
 
 def _check(tree: exp.Expression) -> None:
@@ -151,7 +151,7 @@ def _walk(node: exp.Expression, depth: int) -> Iterator[tuple[exp.Expression, in
 
 
 def _name(identifier: Any) -> str:
-    """Return a name as PostgreSQL reads it."""
+    """Return a name after PostgreSQL's folding."""
     name = str(identifier.this)
     if not name or len(name.encode()) > MOST_NAME:
         raise CommandError(f"a name has 1 to {MOST_NAME} bytes; {_shown(name)} has not")
@@ -159,7 +159,7 @@ def _name(identifier: Any) -> str:
 
 
 def _json_key(path: exp.JSONPath) -> exp.Expression:
-    """Return the one key or place that `->` is given."""
+    """Return the one key or index after `->`."""
     _, *keys = path.expressions
     match keys:
         case [exp.JSONPathKey(this=str(key))]:
@@ -176,7 +176,7 @@ def _there_is(tree: exp.Expression) -> str:
 
 
 def _called(node: exp.Expression) -> str:
-    """Return a node in the words of SQL, as far as they can be found."""
+    """Return the SQL name of a node, as far as it can be found."""
     if isinstance(node, exp.Func):
         return f"the function {_shown(node.sql_name().lower())}"
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__).upper()
@@ -187,7 +187,7 @@ def _shown(text: str) -> str:
     return line if len(line) <= 60 else f"{line[:59]}…"
 
 
-# Writing anew
+# Rewriting
 
 
 def _changed(tree: exp.Expression, schema: str) -> exp.Expression:
@@ -205,19 +205,19 @@ def _changed(tree: exp.Expression, schema: str) -> exp.Expression:
         if not name.args.get("quoted"):
             name.set("this", name.name.lower())
             name.set("quoted", True)
-    # What is inside comes first: a node that is replaced takes its parts along as they are then.
+    # Inner nodes come first: a replaced node takes its present parts along.
     for node in reversed([each for each in tree.walk() if isinstance(each, exp.Expression)]):
         node.replace(_bounded(node, schema))
     return tree
 
 
 def _own(name: str) -> exp.Identifier:
-    """Return the name of a subquery behind WITH: one that no table has, wherever it stands."""
+    """Return the name of a subquery after WITH, made unique so that no table has it."""
     return exp.Identifier(this=f"with: {name}", quoted=True)
 
 
 def _place(table: exp.Table, defined: set[str], schema: str) -> None:
-    """Give a table the only name that can be meant."""
+    """Qualify a table with the only schema that can be meant."""
     name = _name(table.this)
     if table.args.get("alias") is None:
         table.set("alias", exp.TableAlias(this=exp.Identifier(this=name, quoted=True)))
@@ -231,19 +231,19 @@ def _place(table: exp.Table, defined: set[str], schema: str) -> None:
 
 
 def _keep_apart(subquery: exp.Subquery) -> None:
-    """Have a subquery of FROM worked out by itself, as those behind WITH are. PostgreSQL would put what it computes in
-    the place of each name of it, again and again, and run out of memory before it looks at the time."""
+    """Have a subquery of FROM evaluated by itself, as those after WITH are. PostgreSQL would substitute its expressions
+    for each of its names, again and again, and run out of memory before it checks the time."""
     if isinstance(subquery.parent, exp.From | exp.Join):
         inner = subquery.this
         if isinstance(inner, exp.Query) and not isinstance(inner, exp.Subquery) and not inner.args.get("offset"):
             inner.set("offset", exp.Offset(expression=exp.Literal.number(0)))
         if subquery.args.get("alias") is None:
-            # Older versions want one.
+            # Older versions require one.
             subquery.set("alias", exp.TableAlias(this=exp.Identifier(this="_", quoted=True)))
 
 
 def _name_part(part: exp.Substring) -> None:
-    """A part of a text is called as it was written, so that `query_db` can tell how to read on."""
+    """Name a part of a text by its original expression, so that `query_db` can tell how to read on."""
     start, length = part.args.get("start"), part.args.get("length")
     if isinstance(start, exp.Literal) and isinstance(length, exp.Literal) and isinstance(part.parent, exp.Select):
         text = f"substr({part.this.sql(dialect='postgres')}, {start.name}, {length.name})"
@@ -252,7 +252,7 @@ def _name_part(part: exp.Substring) -> None:
 
 
 def _bounded(node: exp.Expression, schema: str) -> exp.Expression:
-    """Return a node that can neither grow without end nor take long without a look at the time."""
+    """Return a node that can neither grow without limit nor run long without a check of the time."""
 
     def own(name: str, *given: exp.Expression) -> exp.Expression:
         return exp.Anonymous(this=f'"{schema}".{name}', expressions=[each.copy() for each in given])
@@ -265,7 +265,7 @@ def _bounded(node: exp.Expression, schema: str) -> exp.Expression:
         case exp.JSONPath():
             return _json_key(node)
         case exp.Substring():
-            # Of a text in the place of a number PostgreSQL makes a regular expression.
+            # PostgreSQL would take a text in place of a number for a regular expression.
             bounds = (node.args[each] for each in ("start", "length") if node.args.get(each) is not None)
             whole = [exp.Cast(this=each.copy(), to=exp.DataType.build("int")) for each in bounds]
             return exp.Anonymous(this="substr", expressions=[node.this.copy(), *whole])

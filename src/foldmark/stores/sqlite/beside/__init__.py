@@ -1,1 +1,1 @@
-"""What stands beside the log and is SQLite's own: changes and who waits for them, the words of memos, vectors."""
+"""SQLite's own tables beside the log: changes and waiting for them, the words of memos, vectors."""

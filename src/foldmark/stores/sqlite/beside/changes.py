@@ -1,7 +1,7 @@
-"""What was committed, in SQLite (see `foldmark.core.changes`).
+"""Committed changes in SQLite (see `foldmark.core.changes`).
 
-There is one writer at a time, and ids are drawn by it: the order of ids is the order of commits, so that a cursor is
-the newest event, mail, agent and row of `agent_changes` that were seen.
+There is one writer at a time, and it draws the ids: the order of ids is the order of commits, so a cursor is the newest
+event, mail, agent and row of `agent_changes` that were seen.
 """
 
 import re
@@ -15,14 +15,14 @@ from foldmark.core.changes import Change, Changes
 from foldmark.stores.beside.changes import SqlChangesView
 
 SOONEST, LOOK_SECONDS = 0.005, 0.1
-"""How often a watch asks SQLite whether another process has committed: the less often the longer it waits already. It
-takes microseconds."""
+"""Seconds between two checks of a watch for commits of other processes: shorter at first, longer after a long wait. A
+check takes microseconds."""
 
 _SOURCES = ("event", "mail", "born", "change")
 
 
 class SqliteChanges(SqlChangesView):
-    """Reads what came since."""
+    """Reads changes."""
 
     _cursor_form = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18}){3}", re.ASCII)
 
@@ -45,28 +45,28 @@ def _cursor(seen: Iterable[int]) -> str:
 
 
 class SqliteCommits:
-    """The commits of one store: their number, and who waits for the next."""
+    """The commits of one store: their number, and the threads that wait for the next."""
 
     def __init__(self) -> None:
         self.number, self.changed = 0, Condition()
 
     def one_more(self) -> None:
-        """Something was committed."""
+        """Count a commit."""
         with self.changed:
             self.number += 1
             self.changed.notify_all()
 
 
 class SqliteWatch:
-    """See `foldmark.core.changes.Watch`. `db` is a connection of its own; None for a database in memory, to which
-    nobody else commits."""
+    """See `foldmark.core.changes.Watch`. `db` is a connection of its own; None for a database in memory, to which no
+    other process commits."""
 
     def __init__(self, commits: SqliteCommits, db: apsw.Connection | None) -> None:
         self._commits, self._db, self._closed = commits, db, False
         self._seen = 0
         self._seen = self._state()
         if db is not None:
-            db.set_busy_timeout(0)  # whoever commits waits for `changed`, which is held meanwhile
+            db.set_busy_timeout(0)  # a committing thread waits for `changed`, which is held meanwhile
 
     def wait(self, seconds: float) -> bool:
         began = monotonic()
@@ -91,10 +91,10 @@ class SqliteWatch:
             self._commits.changed.notify_all()
 
     def _state(self) -> int:
-        """Return a number that every commit changes: SQLite's own tells a connection of the commits of all others."""
+        """Return a number that every commit changes: SQLite's own counts the commits of all other connections."""
         if self._db is None:
             return self._commits.number
         try:
             return int(self._db.pragma("data_version"))
-        except apsw.Error:  # busy, or whoever reads next is told what is wrong
+        except apsw.Error:  # busy, or the next reader reports the error
             return self._seen

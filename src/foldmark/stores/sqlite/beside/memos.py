@@ -19,7 +19,7 @@ class SqliteMemosView(memos.SqlMemosView):
 
 
 def damage(run: Run, *, writable: bool) -> Iterator[str]:
-    """What is wrong with memos; their index is only compared with them where the file can be written to."""
+    """Yield the faults of memos; their index is only compared with them if the file is writable."""
     for (memo_id,) in run("wrong_memo_rows"):
         yield f"memo {memo_id}: its words in the index are not those of its content and tags"
     for memo_id, tag in run("wrong_memo_tags"):
@@ -35,7 +35,7 @@ def damage(run: Run, *, writable: bool) -> Iterator[str]:
 
 
 def _expression(word: str) -> str:
-    """Return an FTS5 expression for a word, and those related to it; nothing in it is FTS5's own syntax."""
+    """Return an FTS5 expression for a word and related ones, in which the word is never FTS5 syntax."""
     from foldmark.core.keywords import folded, spellings
 
     exact, beginning = spellings(folded(word))

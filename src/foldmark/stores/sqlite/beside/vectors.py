@@ -8,7 +8,7 @@ from foldmark.stores.queries import listed
 from foldmark.stores.sqlite.reader import SqliteConnection, SqliteReader
 
 LONGEST = 100_000
-"""Characters of a message that a model is given."""
+"""Maximum number of characters of a message that a model gets."""
 
 _PAGE = 10_000
 

@@ -1,2 +1,2 @@
-"""A model's SQL: `queries` is the part of `SqliteStore`, `connection` the connection that a statement runs on, `views`
-what it can read there, `functions` what it can call."""
+"""A model's SQL in SQLite: `queries` is the part of `SqliteStore`, `connection` the connection that a statement runs
+on, `views` its views, `functions` its functions."""

@@ -1,8 +1,8 @@
-"""The connection that a model's SQL runs on: it can do nothing but read the views of one scope [SPEC 4.1].
+"""The connection for a model's SQL: it can only read the views of one scope [SPEC 4.1].
 
-What keeps it there is SQLite, never the text of a statement: the connection is opened for reading, its authorizer
-allows what is listed and nothing else, and limits, a progress handler and a bound for SQLite's memory end what takes
-too much.
+SQLite enforces that, never the text of a statement: the connection is opened for reading, its authorizer allows what is
+listed and nothing else, and limits, a progress handler and a bound for SQLite's memory end statements that take too
+much.
 """
 
 import os
@@ -24,17 +24,16 @@ from foldmark.stores.sqlite.sandbox.functions import FUNCTIONS, SHORT, replace_s
 from foldmark.stores.sqlite.sandbox.views import Ranges, views
 
 USUAL, LONGEST = 250_000, 64_000_000
-"""Bytes of a text, blob or row; where the log itself holds longer texts, up to the second, and then with fewer
-functions."""
+"""Maximum bytes of a text, blob or row; the second where the log itself holds longer texts, with fewer functions."""
 
 _IN_A_ROW = 3
 """How often a row that is sorted or compared may hold the longest text of the log."""
 
 _MOST_MEMORY, _LAST_MEMORY = 200 * 2**20, 400 * 2**20
-"""Bytes by which SQLite's memory may grow; the second for what is done between two looks at the first."""
+"""Bytes by which SQLite's memory may grow; the second for growth between two checks of the first."""
 
 _STEPS = 1000
-"""Instructions between two looks at time and memory, while texts have up to `_STEP_BYTES`."""
+"""Instructions between two checks of time and memory, while texts have up to `_STEP_BYTES`."""
 
 _STEP_BYTES = 8_000_000
 
@@ -55,7 +54,7 @@ _LIMITS = {
 _TABLE_FUNCTIONS = frozenset({"json_each", "json_tree"})
 _ONLY = f"query_db reads the views {', '.join(VIEWS)} and nothing else; describe_db() shows their columns"
 
-# The bound for SQLite's memory is one for the whole process.
+# The bound for SQLite's memory applies to the whole process.
 _HEAP = Lock()
 
 
@@ -63,8 +62,8 @@ class Sandbox:
     """A connection that answers statements over the views of one scope."""
 
     def __init__(self, db: apsw.Connection, scope: QueryScope, keys: dict[str, int], *, mending: bool = False) -> None:
-        """`keys` has the key of every agent of the lineage; `db` is closed with this. With `mending` stored texts that
-        are not UTF-8 can be read, which takes longer."""
+        """`keys` has the key of every agent of the lineage; `db` is closed with this. With `mending`, stored texts with
+        invalid UTF-8 can be read, which takes longer."""
 
         def keyed(segments: Segments) -> Ranges:
             return sorted((keys[agent], first, last) for agent, first, last in segments)
@@ -93,10 +92,10 @@ class Sandbox:
         db.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
         db.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
         db.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
-        # Names that a subquery may not have whose columns nobody reads: SQLite does not tell it from a table then.
+        # Names that a subquery without read columns must not have: SQLite does not tell it from a table then.
         names = "SELECT name FROM main.sqlite_schema UNION SELECT name FROM pragma_module_list"
         self._taken = frozenset(name.lower() for (name,) in db.execute(names))
-        # What is sorted stays in the memory that is bounded, and out of files.
+        # Sorted data stays in the memory that is bounded, and out of files.
         db.execute("PRAGMA temp_store = MEMORY")
         if self._mending is not None:
             db.create_scalar_function(self._mending, _text, 1, deterministic=True)
@@ -110,8 +109,8 @@ class Sandbox:
         db.exec_trace = self._begin
 
     def query(self, sql: str, limits: Limits) -> Rows:
-        """As `Reading.query`; raises apsw.Error only for what is wrong with the database, and UnicodeDecodeError for a
-        text that is not UTF-8, unless this mends them."""
+        """Run a statement as `SqlSandbox.query`; raises apsw.Error only for faults of the database, and
+        UnicodeDecodeError for invalid UTF-8, unless this mends it."""
         sql = well_formed(sql)
         if "\0" in sql:
             raise CommandError("the statement holds a NUL character; write char(0) in its place")
@@ -157,7 +156,7 @@ class Sandbox:
         self._seconds = limits.seconds
         self._functions = FUNCTIONS if length <= USUAL else FUNCTIONS - SHORT
         self._db.limit(apsw.SQLITE_LIMIT_LENGTH, length)
-        # A step takes the longer, the longer the texts are.
+        # A step takes longer if the texts are longer.
         self._db.set_progress_handler(self._over, max(_STEPS * _STEP_BYTES // max(length, _STEP_BYTES), 10))
 
     def _fetch(self, sql: str, limits: Limits) -> Rows:
@@ -203,7 +202,7 @@ class Sandbox:
     def _expect(self, sql: str) -> None:
         self._sql, self._columns = sql, ()
 
-    # What SQLite asks while it prepares and runs a statement
+    # Callbacks of SQLite while it prepares and runs a statement
 
     def _allow(self, action: int, first: str | None, second: str | None, schema: str | None, inside: str | None) -> int:
         if monotonic() > self._until:
@@ -237,7 +236,7 @@ class Sandbox:
         return apsw.SQLITE_DENY
 
     def _is_subquery(self, name: str, schema: str | None) -> bool:
-        """Return True if that of which no column is read, as by `count(*)`, is a view or a part of the statement
+        """Return True if a relation without read columns, as in `count(*)`, is a view or a part of the statement
         itself."""
         if name in self._built.open:
             return schema is None or schema.lower() == "temp"
@@ -291,7 +290,7 @@ _LONGEST_TEXTS = (
     "SELECT max(octet_length(content)) FROM memos",
 )
 _UNLIMITED = 1_000_000_000
-"""As long as SQLite's texts can be, for Foldmark's own statements, which read lengths only."""
+"""SQLite's maximum length of texts, for Foldmark's own statements, which read lengths only."""
 
 _SLOW = "the query took too long; narrow it, as by id, or read fewer rows with LIMIT"
 _TOO_MUCH = "the query took too much memory, or is too complicated; read fewer rows, or parts: substr(content, 1, 4000)"
@@ -304,7 +303,7 @@ def _text(*raws: Any) -> Any:
 
 @contextmanager
 def _bounded_memory() -> Iterator[None]:
-    """SQLite's memory in this process cannot grow beyond a bound; what needs more fails."""
+    """Bound SQLite's memory in this process while the block runs; statements that need more fail."""
     with _HEAP:
         hard, soft = apsw.hard_heap_limit(-1), apsw.soft_heap_limit(-1)
         bound = apsw.memory_used() + _LAST_MEMORY

@@ -1,5 +1,5 @@
-"""The functions that a model's SQL may call: harmless ones, and of those that SQLite cannot interrupt only such as
-take time in proportion to their arguments."""
+"""The functions that a model's SQL may call: harmless ones, and of those that SQLite cannot interrupt only such as take
+time in proportion to their arguments."""
 
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -26,26 +26,26 @@ _GROUPS = "avg count max min sum total"
 _WINDOWS = "cume_dist dense_rank first_value lag last_value lead nth_value ntile percent_rank rank row_number"
 
 SHORT = frozenset(f"{_MAKING} {_JSON}".split())
-"""Those that are called on texts of usual length only: they take long for each byte, or make much of little."""
+"""Functions that are called on texts of usual length only: they are slow for each byte, or enlarge their input."""
 
 FUNCTIONS = SHORT | frozenset(f"{_TEXT} {_CHOOSING} {_NUMBERS} {_TIMES} {_GROUPS} {_WINDOWS}".split())
 
 _MOST_CHARACTERS = 1000
-"""Characters that `trim` takes away."""
+"""Maximum number of characters that `trim` removes."""
 
 _LONG = 10_000
-"""Characters of a text from which on a look at the time costs little beside it."""
+"""Characters of a text from which on a check of the time costs relatively little."""
 
 _LONGEST_PATTERN = 200
-"""Characters of a pattern of LIKE."""
+"""Maximum characters of a pattern of LIKE."""
 
 _ANY, _ONE = b"\xff", rb"[\x00-\x7f\xc0-\xff][\x80-\xbf]*+"
-"""A `_` of a pattern, which no text in UTF-8 can hold, and a character as a regular expression."""
+"""A `_` of a pattern, as a byte that UTF-8 never contains, and a character as a regular expression."""
 
 
 def replace_slow(db: apsw.Connection, check: Check) -> None:
-    """Put others in the place of SQLite's own functions whose time grows with the product of their arguments' lengths:
-    one call of `instr` on two texts of a megabyte takes minutes, and nothing can interrupt it."""
+    """Replace SQLite's own functions whose time grows with the product of their arguments' lengths: one call of `instr`
+    on two texts of a megabyte takes minutes, and nothing can interrupt it."""
 
     def add(name: str, number: int, function: Callable[..., Any]) -> None:
         def checked(*values: Any) -> Any:
@@ -55,7 +55,7 @@ def replace_slow(db: apsw.Connection, check: Check) -> None:
         db.create_scalar_function(name, checked, number, deterministic=True)
 
     def like(*values: Any) -> bool | None:
-        # It is called for every message of a log, so it does at once what is usual.
+        # It is called for every message of a log, so the usual case is handled at once.
         pattern, text, escape = values if len(values) == 3 else (*values, "")
         if type(text) is not str or type(pattern) is not str or type(escape) is not str:
             if None in (pattern, text, escape):
@@ -103,9 +103,9 @@ def _trim(strip: Callable[[str, str], str], text: Any, characters: Any = " ") ->
 
 @lru_cache(maxsize=64)
 def _matcher(pattern: str, escape: str) -> Callable[[bytes], bool]:
-    """What tells whether a text in lower case (of ASCII, as in SQLite) fits a pattern of LIKE.
+    """Return a predicate that matches a text in lower case (of ASCII, as in SQLite) with a pattern of LIKE.
 
-    Between two `%` the first place that fits is as good as any later one, so nothing is looked at twice.
+    Between two `%` the first match is as good as any later one, so nothing is examined twice.
     """
     if len(pattern) > _LONGEST_PATTERN:
         raise apsw.SQLError(f"a LIKE pattern has at most {_LONGEST_PATTERN} characters")
@@ -140,7 +140,7 @@ def _matcher(pattern: str, escape: str) -> Callable[[bytes], bool]:
 
 
 def _with_gaps(pieces: list[list[bytes]]) -> Callable[[bytes], bool]:
-    """Return the same where a `_` stands in the pattern; what must be there literally is looked for first."""
+    """Return a predicate for a pattern with `_`; the literal parts are searched for first."""
     import re
 
     def compiled(part: list[list[bytes]], join: str) -> re.Pattern[bytes]:
@@ -166,7 +166,7 @@ def _with_gaps(pieces: list[list[bytes]]) -> Callable[[bytes], bool]:
 
 
 def _characters_before(text: bytes, number: int) -> int:
-    """Return where the last `number` characters of a text in UTF-8 begin; -1 if it has fewer."""
+    """Return the beginning of the last `number` characters of a text in UTF-8; -1 if it has fewer."""
     start = len(text)
     for _ in range(number):
         start -= 1

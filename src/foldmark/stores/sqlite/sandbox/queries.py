@@ -1,7 +1,7 @@
 """A model's SQL in SQLite (see `foldmark.core.sql_sandbox`).
 
-It runs on a connection of its own (`Sandbox`), which is made for one scope and made anew for another, so that what it
-may do never changes while it is open.
+It runs on a connection of its own (`Sandbox`), which is opened for one scope and reopened for another, so that its
+permissions never change while it is open.
 """
 
 from contextlib import nullcontext
@@ -30,13 +30,13 @@ class SqliteSandbox(SqliteReader):
         self._sandbox: tuple[QueryScope, Sandbox] | None = None
 
     def close(self) -> None:
-        """Close its connection."""
+        """Close the connection."""
         with self._reading:
             self._forget_sandbox()
 
     def query(self, scope: QueryScope, sql: str, limits: Limits) -> Rows:
         memory = self._path == MEMORY
-        # A database in memory cannot be read while somebody writes. Who holds `_reading` never waits for the store.
+        # A database in memory cannot be read while somebody writes. The holder of `_reading` never waits for the store.
         with self._lock if memory else nullcontext():
             agents = {scope.agent, *(each.agent for each in (*scope.lineage, *scope.visible))}
             keys = {agent: self._key(agent) for agent in sorted(agents)}
@@ -54,7 +54,7 @@ class SqliteSandbox(SqliteReader):
 
     def _sandbox_for(self, scope: QueryScope, keys: dict[str, int], *, mending: bool = False) -> "Sandbox":
         if self._sandbox is None or self._sandbox[0] != scope:
-            from foldmark.stores.sqlite.sandbox.connection import Sandbox  # 3 ms, for whoever queries
+            from foldmark.stores.sqlite.sandbox.connection import Sandbox  # takes 3 ms
 
             self._forget_sandbox()
             beside = open_beside(self._db, self._path, self._place)

@@ -1,8 +1,8 @@
 """The views of one agent's log as SQL (see `foldmark.core.sql_sandbox.VIEWS`), in the temporary schema of a connection.
 
-A public view reads an inner one, and only the inner ones read the tables. SQLite tells its authorizer by name in which
-view a table is read, and a statement can name a subquery as it likes (`WITH messages AS (SELECT * FROM main.events)`);
-so the inner views have names that nobody can guess.
+A public view reads an inner one, and only the inner ones read the tables. SQLite gives its authorizer the name of the
+view in which a table is read, and a statement can name a subquery as it likes (`WITH messages AS (SELECT * FROM
+main.events)`); so the inner views have secret names.
 """
 
 import re
@@ -16,12 +16,12 @@ Ranges = Sequence[tuple[int, int, int]]
 """(agent's key, first id, last id), sorted."""
 
 _FEW = 8
-"""Ranges that stand in the view itself; more are looked up in a table."""
+"""Maximum number of ranges that stand in the view itself; more are looked up in a table."""
 
 
 class Built(NamedTuple):
-    """The statements that make the views, and what reading them takes: `inside` an inner view its tables may be read;
-    `open` is read from anywhere."""
+    """The statements that create the views, and the permissions to read them: `inside` an inner view its tables may be
+    read; `open` is read from anywhere."""
 
     statements: list[str]
     inside: dict[str, frozenset[str]]
@@ -40,9 +40,9 @@ class _Scope(NamedTuple):
 def views(
     secret: str, own: int, ids: dict[int, str], lineage: Ranges, visible: Ranges, *, mending: str | None = None
 ) -> Built:
-    """Return the views for the agent with key `own`; `ids` is key -> uuid of all agents of the lineage, `secret` a word
-    that nobody can guess. `mending` is the SQL function that makes texts of bytes which may not be UTF-8; None where
-    they are read as they are."""
+    """Return the views for the agent with key `own`; `ids` is key -> uuid of all agents of the lineage, `secret` an
+    unguessable word. `mending` is the SQL function that turns bytes that may be invalid UTF-8 into text; None if texts
+    are read directly."""
     log, done, notes, handed, shown = (f"{secret}_{name}" for name in ("log", "done", "notes", "handed", "shown"))
     scope = _Scope(own, ids, lineage, visible, handed, shown)
 
@@ -79,7 +79,7 @@ _MESSAGES = f"""SELECT e.id, {{uuid}} AS agent_id, e.turn AS group_id, {_ROLE} A
     <e.dialect> AS parsing_strategy, e.tokens, <e.created_at> AS created_at
 FROM main.events e WHERE e.nth IS NOT NULL AND {{inside}}"""
 
-# What a parent's operations say is the parent's: a fork records what another child was given. The replay reads ends of
+# A parent's operations belong to the parent: a fork records what another child was given. The replay reads ends of
 # turns as well.
 _OPERATIONS = """SELECT e.id, {uuid} AS agent_id, e.turn AS group_id, <e.kind> AS kind, <e.actor> AS actor,
     CASE WHEN {own} THEN <e.data> END AS data, <e.created_at> AS created_at
@@ -89,7 +89,7 @@ _TURNS = """SELECT group_id, min(agent_id), min(id), max(id), count(*), sum(toke
     CASE WHEN max(status <> 'dropped') THEN 'completed' ELSE 'dropped' END, min(created_at)
 FROM temp.messages WHERE group_id IS NOT NULL GROUP BY group_id"""
 
-# The condition is for `count(*)`, which names no column: SQLite would ask whether the table may be read from outside.
+# The condition is for `count(*)`, which names no column: SQLite would check whether the table may be read from outside.
 _MEMOS = """SELECT m.id, <m.content> AS content,
     (SELECT json_group_array(<t.tag> ORDER BY t.tag) FROM main.memo_tags t WHERE t.memo = m.id) AS tags,
     <m.created_at> AS created_at
@@ -109,8 +109,8 @@ def _table(name: str, ranges: Ranges, ids: dict[int, str]) -> Iterator[str]:
 
 
 def _events(select: str, scope: _Scope, *, by_agent: bool) -> str:
-    """The log is read along the ids, so that the newest are found at once; of one agent, or with `by_agent`, along an
-    index by (agent, id)."""
+    """Return SQL that reads the log along the ids, so that the newest are found at once; for one agent, or with
+    `by_agent`, along an index by (agent, id)."""
     agents = sorted(scope.ids)
     first, last = min(each[1] for each in scope.lineage), max(each[2] for each in scope.lineage)
     between = f"e.id BETWEEN {first} AND {last}"
@@ -126,9 +126,9 @@ def _events(select: str, scope: _Scope, *, by_agent: bool) -> str:
 
 
 def _inside(ranges: Ranges, table: str) -> str:
-    """Return True if an event lies in the ranges, which `table` holds."""
+    """Return a condition for events in the ranges, which `table` holds."""
     if len(ranges) <= _FEW:
-        # The sign keeps SQLite from reading each range by itself, and sorting what it finds.
+        # The sign keeps SQLite from reading each range by itself, and sorting the result.
         return " OR ".join(f"(+e.agent = {agent} AND e.id BETWEEN {a} AND {b})" for agent, a, b in ranges) or "0"
     nearest = "s.agent = e.agent AND s.first <= e.id ORDER BY s.first DESC LIMIT 1"
     return f"coalesce((SELECT s.last FROM temp.{table} s WHERE {nearest}) >= e.id, 0)"
