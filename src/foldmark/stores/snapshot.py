@@ -42,6 +42,11 @@ _ENDED = "this moment has ended with the block of `read` or `write` that it belo
 _BROKEN = "this transaction has failed and was rolled back: nothing of it was recorded. Repeat it as a whole"
 
 
+def _follows(segment: Segment, before: Segment, newest_first: bool) -> bool:
+    """Return True if all ids of a segment come after those of another: the two can be sorted together by id."""
+    return segment.last < before.first if newest_first else segment.first > before.last
+
+
 class LogSnapshot(SqlInboxView, SqlLeasesView, SqlLineageView, SqlMemosView, SqlSentView):
     """The contents of the database during one transaction, which the store begins and ends."""
 
@@ -181,7 +186,7 @@ class LogSnapshot(SqlInboxView, SqlLeasesView, SqlLineageView, SqlMemosView, Sql
         page, count = expected, 0
         while left:
             some, ids = list[Segment](), 0
-            while left and ids < page:
+            while left and ids < page and (not some or _follows(left[-1], some[-1], newest_first)):
                 some.append(left.pop())
                 _, first, last = some[-1]
                 ids += last - first + 1
