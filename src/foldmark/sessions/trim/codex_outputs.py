@@ -14,8 +14,8 @@ from msgspec import Raw, Struct
 from foldmark.sessions import spans
 from foldmark.sessions.trim import content as trim_content
 from foldmark.sessions.trim import cut
-from foldmark.sessions.trim.content import Text, base64_size
-from foldmark.sessions.trim.cut import Place
+from foldmark.sessions.trim.content import TextBlock, base64_size
+from foldmark.sessions.trim.cut import Origin, Replacement
 
 _TEXTS = (b'"input_text"', b'"text"', b'"output_text"')
 _IMAGES = {b'"input_image"': "image_url", b'"image"': "data"}
@@ -25,15 +25,7 @@ MOST_IMAGE = 4_500
 """Bytes that an image counts for at most: to a model it is worth what it shows, not what it is in a file."""
 
 
-class Less(Struct, frozen=True):
-    """What stands instead of an output, as JSON; what the model is spared: characters of text, bytes of JSON."""
-
-    raw: bytes
-    characters: int
-    bytes: int
-
-
-def shortened(raw: bytes, threshold: int, place: Place) -> Less | None:
+def shortened(raw: bytes, threshold: int, place: Origin) -> Replacement | None:
     """An output with no more of its text than `threshold` characters, and with notes instead of images.
 
     None if there is nothing to cut, or the output is of a form that is not known.
@@ -51,18 +43,17 @@ def shortened(raw: bytes, threshold: int, place: Place) -> Less | None:
     return None
 
 
-def _text(raw: bytes, threshold: int, place: Place) -> Less | None:
+def _text(raw: bytes, threshold: int, place: Origin) -> Replacement | None:
     if len(raw) - 2 <= threshold:
         return None
     inner = _wrapped(raw) if raw.startswith(b'"{') else None
     if inner is None or len(inner.data) - (inner.end - inner.begin) > threshold:
-        plain = cut.string(raw, threshold, place)
-        return Less(plain.raw, plain.characters, len(raw) - len(plain.raw)) if plain else None
+        return cut.string(raw, threshold, place)
     new = cut.string(inner.data[inner.begin : inner.end], threshold, place)
     if new is None:
         return None
     whole = cut.quoted(spans.edited(inner.data, [(inner.begin, inner.end, new.raw)]).decode())
-    return Less(whole, new.characters, len(raw) - len(whole)) if len(whole) < len(raw) else None
+    return Replacement(whole, new.characters, len(raw) - len(whole)) if len(whole) < len(raw) else None
 
 
 class _Inside(Struct, gc=False):
@@ -95,7 +86,7 @@ def _wrapped(raw: bytes) -> _Wrapped | None:
     return _Wrapped(data, *found) if found else None
 
 
-def _list(raw: bytes, threshold: int, place: Place) -> Less | None:
+def _list(raw: bytes, threshold: int, place: Origin) -> Replacement | None:
     items = spans.items(raw)
     edits = []
     texts = []
@@ -111,21 +102,21 @@ def _list(raw: bytes, threshold: int, place: Place) -> Less | None:
         elif kind in _TEXTS and (at := spans.last(item, "text")) and item[at[0] : at[0] + 1] == b'"':
             text = cut.text_of(item[slice(*at)])
             if not cut.is_image_note(text):
-                texts.append(Text(number, begin + at[0], begin + at[1], text))
+                texts.append(TextBlock(number, begin + at[0], begin + at[1], text))
     over = trim_content.over(texts, items, threshold, place)
     shorter = sum(end - begin - len(new) for begin, end, new in over.edits)
     if shorter > 0:
-        return Less(spans.edited(raw, edits + over.edits), over.characters, spared + shorter)
-    return Less(spans.edited(raw, edits), 0, spared) if edits else None
+        return Replacement(spans.edited(raw, edits + over.edits), over.characters, spared + shorter)
+    return Replacement(spans.edited(raw, edits), 0, spared) if edits else None
 
 
-def _object(raw: bytes, threshold: int, place: Place) -> Less | None:
+def _object(raw: bytes, threshold: int, place: Origin) -> Replacement | None:
     at = spans.last(raw, "content")
     new = shortened(raw[at[0] : at[1]], threshold, place) if at and raw[at[0] : at[0] + 1] != b"{" else None
-    return Less(spans.edited(raw, [(*at, new.raw)]), new.characters, new.bytes) if at and new else None
+    return Replacement(spans.edited(raw, [(*at, new.raw)]), new.characters, new.bytes) if at and new else None
 
 
-def _image(item: bytes, kind: bytes, place: Place) -> bytes:
+def _image(item: bytes, kind: bytes, place: Origin) -> bytes:
     """A text that stands for an image."""
     data = _member(item, _IMAGES[kind]) or b'""'
     url = _DATA_URL.match(data)

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from foldmark.sessions.spans import Span
-from foldmark.sessions.trim.codex_events import ITEMS
+from foldmark.sessions.trim.codex_tools import ITEMS
 
 UNSURE: Final = False
 Unsure = Literal[False]

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 from foldmark.sessions import spans
 from foldmark.sessions.trim import cut
-from foldmark.sessions.trim.cut import Cut, Place
+from foldmark.sessions.trim.cut import Origin, Replacement
 
 
-class Text(NamedTuple):
+class TextBlock(NamedTuple):
     """A text block: which of the list, where its text lies in the list, and the text."""
 
     item: int
@@ -17,7 +17,7 @@ class Text(NamedTuple):
     text: str
 
 
-def content(raw: bytes, threshold: int, place: Place) -> Cut | None:
+def content(raw: bytes, threshold: int, place: Origin) -> Replacement | None:
     """The content of a result, cut; None if it stays as it is.
 
     In a list all texts together count: what is over the threshold is left out, with one pointer behind what is kept.
@@ -33,10 +33,10 @@ def content(raw: bytes, threshold: int, place: Place) -> Cut | None:
         return None
 
 
-def _blocks(raw: bytes, threshold: int, place: Place) -> Cut | None:
+def _blocks(raw: bytes, threshold: int, place: Origin) -> Replacement | None:
     items = spans.items(raw)
     edits: list[tuple[int, int, bytes]] = []
-    texts: list[Text] = []
+    texts: list[TextBlock] = []
     characters = saved = 0
     for number, (begin, end) in enumerate(items):
         if raw[begin : begin + 1] != b"{":
@@ -47,7 +47,7 @@ def _blocks(raw: bytes, threshold: int, place: Place) -> Cut | None:
             at, to = block["text"]
             text = cut.text_of(memoryview(raw)[at:to])  # which may be many MB
             if not cut.is_image_note(text):
-                texts.append(Text(number, at, to, text))
+                texts.append(TextBlock(number, at, to, text))
         elif kind == b'"image"' and (note := _image(raw, block, place)) and len(note) < end - begin:
             edits.append((begin, end, note))
             saved += min(end - begin - len(note), cut.IMAGE)
@@ -56,7 +56,7 @@ def _blocks(raw: bytes, threshold: int, place: Place) -> Cut | None:
     if shorter > 0:
         edits += shortened.edits
         characters, saved = shortened.characters, saved + shorter
-    return Cut(spans.edited(raw, edits), characters, saved) if edits else None
+    return Replacement(spans.edited(raw, edits), characters, saved) if edits else None
 
 
 class _Shortened(NamedTuple):
@@ -64,7 +64,7 @@ class _Shortened(NamedTuple):
     characters: int
 
 
-def over(texts: list[Text], items: list[spans.Span], threshold: int, place: Place) -> _Shortened:
+def over(texts: list[TextBlock], items: list[spans.Span], threshold: int, place: Origin) -> _Shortened:
     """What is to change so that of all texts no more than the threshold is left."""
     whole = sum(len(each.text) for each in texts)
     joined = "".join(each.text for each in texts) if whole > threshold else ""
@@ -77,7 +77,9 @@ def over(texts: list[Text], items: list[spans.Span], threshold: int, place: Plac
     return _Shortened(list(_edits(texts, items, kept, pointer)), whole - kept)
 
 
-def _edits(texts: list[Text], items: list[spans.Span], kept: int, pointer: str) -> Iterator[tuple[int, int, bytes]]:
+def _edits(
+    texts: list[TextBlock], items: list[spans.Span], kept: int, pointer: str
+) -> Iterator[tuple[int, int, bytes]]:
     left = kept
     over = False
     for each in texts:
@@ -89,7 +91,7 @@ def _edits(texts: list[Text], items: list[spans.Span], kept: int, pointer: str) 
         left -= len(each.text)
 
 
-def _image(raw: bytes, block: dict[str, spans.Span], place: Place) -> bytes | None:
+def _image(raw: bytes, block: dict[str, spans.Span], place: Origin) -> bytes | None:
     """A text block to stand for an image that is in the list itself; None for another."""
     if "source" not in block:
         return None

@@ -1,9 +1,9 @@
 """What `foldmark trim` knows of a kind of session: a session is copied line by line, long results cut [SPEC 8, S4].
 
 What is the same for every kind is in `trimming` and `one_pass`: reading with bounded memory, the new file that is there
-whole or not at all, `trim_metadata`. What differs is a `Kind`: where the new file belongs, and `Lines`, which changes
-one line at a time. `claude.KIND` and `codex.KIND` are the two; both cut with `cut`, know tools by `names` and edit
-lines by `spans`.
+whole or not at all, `trim_metadata`. What differs is a `TrimKind`: where the new file belongs, and a `LineTrimmer`,
+which changes one line at a time. `claude.KIND` and `codex.KIND` are the two; both cut with `cut`, know tools by `names`
+and edit lines by `spans`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,11 +15,11 @@ from msgspec import Struct
 from foldmark.core.errors import FoldmarkError
 from foldmark.sessions.places import SessionPath
 from foldmark.sessions.session_file import Piece
-from foldmark.sessions.trim.names import Names, Targets
-from foldmark.sessions.trim.stale import LONG, OTHERS, Plan
+from foldmark.sessions.trim.names import CallNames, Targets
+from foldmark.sessions.trim.stale import LONG, OTHERS, TrimPlan
 
 
-class Wish(Struct, frozen=True):
+class TrimOptions(Struct, frozen=True):
     """What a person asks for: results of `tools` (names or patterns, compared without case) that have more characters
     than `threshold` are cut; with `keep_display_copy` only where the model reads them. `deep` takes all tools' results
     and what `stale` finds, `spare` of the newest results stay whole."""
@@ -37,15 +37,15 @@ class Wish(Struct, frozen=True):
 
 
 class Job(Struct, frozen=True):
-    """What `Lines` work by: `source` is the file that pointers name (the original, or with --in-place its backup);
-    `new_id` the session id that lines get, None to leave it as it is; `names` is call id -> tool as an earlier pass
+    """What `LineTrimmer` work by: `source` is the original, which pointers name; `new_id` the session id
+    that lines get; `names` is call id -> tool as an earlier pass
     over the same file has found it, empty in the first; `plan` is what is cut otherwise than by length."""
 
-    wish: Wish
+    options: TrimOptions
     source: Path
-    new_id: str | None
+    new_id: str
     names: Mapping[str, str] = {}
-    plan: Plan = Plan()
+    plan: TrimPlan = TrimPlan()
 
 
 class ToolTally(Struct):
@@ -98,7 +98,7 @@ class TrimError(FoldmarkError):
     """A session cannot be trimmed."""
 
 
-class Lines(Protocol):
+class LineTrimmer(Protocol):
     """The lines of one kind of session in one pass.
 
     `source` is the file that pointers name, at first that of the job: it is set anew before each `Piece`.
@@ -109,7 +109,7 @@ class Lines(Protocol):
 
     source: Path
     tally: Tally
-    names: Names
+    names: CallNames
 
     def line(self, number: int, raw: bytes) -> bytes:
         """Line `number` (from 1) of the file as it goes into the new one. `raw` has its line end, as far as there is
@@ -120,16 +120,16 @@ class Lines(Protocol):
         be found; what lies between them is passed on as it is."""
 
 
-class Kind(Protocol):
+class TrimKind(Protocol):
     """A kind of session."""
 
     bytes_per_token: float
     """Of the model's JSON, to tell tokens from bytes [SPEC 7]."""
 
-    def plan(self, pieces: Sequence[Piece], wish: Wish) -> Plan:
+    def plan(self, pieces: Sequence[Piece], options: TrimOptions) -> TrimPlan:
         """What is cut otherwise than by length. Raises SessionFileError."""
 
-    def lines(self, job: Job) -> Lines:
+    def lines(self, job: Job) -> LineTrimmer:
         """For one pass over a session."""
 
     def place(self, session: SessionPath, new_id: str) -> Path:
@@ -138,10 +138,3 @@ class Kind(Protocol):
     def pieces(self, session: SessionPath) -> list[Piece]:
         """What a new session is made of: the whole file as a rule, but the history of a fork may stand in another's.
         Raises SessionFileError if a part of it is not there."""
-
-    def dependents(self, session: SessionPath) -> list[Path]:
-        """Files of other sessions that need this one as it is: it may not be changed in place."""
-
-    def copied_to(self, session: SessionPath) -> Path | None:
-        """The program's own database that holds, or may hold, a copy of the session up to some byte and would not
-        notice a change before that: the session may not be changed in place. None for none."""

@@ -34,7 +34,7 @@ class Targets:
         return known
 
 
-class Names:
+class CallNames:
     """Which calls were met, as far as the file has been read.
 
     `found` is call id -> tool; `missed` are the ids of results that might have been cut, had their calls stood before

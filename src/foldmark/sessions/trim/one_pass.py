@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from foldmark.sessions import spans
 from foldmark.sessions.session_file import MAX_LINE, Piece
-from foldmark.sessions.trim.kind import Lines, Tally
+from foldmark.sessions.trim.kind import LineTrimmer, Tally
 
 LONGEST = MAX_LINE
 """The longest line that is cut, in bytes: what an import reads. Longer ones are passed on in pieces."""
@@ -75,15 +75,14 @@ class Opened:
 
 
 class Passed(Struct):
-    """What one pass has found; see `Lines`. `size` is how many bytes were written; `place` is where in these the counts
-    belong, None if there was no record; `count` is how many lines there were, `long` how many of them were too long to
-    be held, and `nulls` how many hold `null`."""
+    """What one pass has found; see `LineTrimmer`. `size` is how many bytes were written; `place` is where in these the
+    counts belong, None if there was no record; `count` is how many lines there were, `long` how many of them were too
+    long to be held, and `nulls` how many hold `null`."""
 
     tally: Tally
     size: int
     names: dict[str, str]
     late: bool
-    missed: set[str]
     count: int
     place: tuple[int, int] | None
     long: int
@@ -91,9 +90,9 @@ class Passed(Struct):
 
 
 class Pass:
-    """One pass over files. Without `metadata` none is put in."""
+    """One pass over files; the first record gets `metadata`."""
 
-    def __init__(self, files: Sequence[Opened], out: Out, lines: Lines, metadata: dict[str, Any] | None) -> None:
+    def __init__(self, files: Sequence[Opened], out: Out, lines: LineTrimmer, metadata: dict[str, Any]) -> None:
         self._files, self._out, self._lines, self._metadata = files, out, lines, metadata
         self._place: tuple[int, int] | None = None
 
@@ -112,7 +111,7 @@ class Pass:
                 if len(raw) > LONGEST:
                     long += 1
                     self._pass_on(opened, raw)
-                elif self._place is None and self._metadata is not None:
+                elif self._place is None:
                     self._first(number, raw, self._metadata)
                 else:
                     write(change(number, raw))
@@ -122,7 +121,6 @@ class Pass:
             self._out.tell(),
             dict(lines.names.found),
             lines.names.late,
-            set(lines.names.missed),
             count,
             self._place,
             long,
