@@ -595,12 +595,6 @@ class TestForks:
         parent.rename(other / parent.name)
         assert len(Trimmed(last).after) == 7
 
-    def test_who_depends_on_it(self, tmp_path: Path) -> None:
-        parent, middle, last = self.fork(tmp_path / "sessions" / "2026")
-        assert KIND.dependents(session_path(parent)) == [middle]
-        assert KIND.dependents(session_path(middle)) == [last]
-        assert KIND.dependents(session_path(last)) == []
-
     def test_without_its_parent_it_is_refused(self, tmp_path: Path) -> None:
         parent, _, last = self.fork(tmp_path / "sessions")
         parent.unlink()

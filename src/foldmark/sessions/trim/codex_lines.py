@@ -15,10 +15,8 @@ import msgspec
 
 from foldmark.sessions import spans
 from foldmark.sessions.lenient_json import NotJsonError, decode
-from foldmark.sessions.trim import codex_quick, codex_tools
 from foldmark.sessions.trim.codex_outputs import shortened
-from foldmark.sessions.trim.codex_quick import UNSURE, Output
-from foldmark.sessions.trim.codex_tools import COMMAND, OUTPUTS, PATCH, CodexTargets, called
+from foldmark.sessions.trim.codex_tools import OUTPUTS, CodexTargets, called, copies
 from foldmark.sessions.trim.cut import Origin
 from foldmark.sessions.trim.kind import Job, Tally
 from foldmark.sessions.trim.names import CallNames
@@ -27,10 +25,6 @@ _CALLS = ("function_call", "custom_tool_call", "local_shell_call")
 
 _MOST_SENT = 48_000
 """Bytes of one output that Codex sends to a model at most; more of it was not in the context either."""
-
-_READ = (b"response_item", b"event_msg", b"compacted", b"session_meta")
-_READ_PAYLOADS = {None, b"token_count", *(kind.encode() for kind in (*OUTPUTS, *_CALLS, *codex_tools.KINDS))}
-_OUTPUTS, _NAMED_CALLS = frozenset(map(str.encode, OUTPUTS)), (b"function_call", b"custom_tool_call")
 
 _OBJECT = re.compile(rb"\s*\{")
 _NUMBER = re.compile(rb"-?[1-9][\d.eE+-]*")
@@ -51,41 +45,6 @@ class CodexLines:
         self._begun = False
 
     def line(self, number: int, raw: bytes) -> bytes:
-        begin = codex_quick.kind(raw)
-        if begin is None or begin[2] is None:
-            return raw if begin and begin[1] not in _READ else self._thoroughly(number, raw)
-        kind = begin[2]
-        if kind not in _READ_PAYLOADS:
-            return raw
-        if kind in _OUTPUTS:
-            if found := codex_quick.output(raw):
-                less = self._output(found.call_id, found.value, Origin(number, str(self.source)))
-                return spans.edited(raw, [(*found.span, less)]) if less else raw
-        elif kind in _NAMED_CALLS:
-            if call := codex_quick.call(raw):
-                self.names.add(*call)
-                return raw
-        elif kind == b"token_count":
-            if new := codex_quick.without_tokens(raw):
-                return new
-        elif self._options.keep_display_copy:
-            return raw
-        elif kind == b"item_completed" and (copies := codex_quick.copies(raw)) is not UNSURE:
-            return self._without_copies(raw, copies, Origin(number, str(self.source)))
-        elif kind == b"patch_apply_end" and (id := codex_quick.call_id(raw)) and not self._is_wanted(id, PATCH):
-            return raw
-        return self._thoroughly(number, raw)
-
-    def _without_copies(self, raw: bytes, copies: list[Output], place: Origin) -> bytes:
-        edits = []
-        for copy in copies:
-            if self._is_wanted(copy.call_id, COMMAND) and (
-                new := shortened(copy.value, self._options.threshold, place)
-            ):
-                edits.append((*copy.span, new.raw))
-        return spans.edited(raw, edits) if edits else raw
-
-    def _thoroughly(self, number: int, raw: bytes) -> bytes:
         with suppress(NotJsonError, ValueError):
             record = decode(raw)
             payload = record.get("payload") if isinstance(record, dict) else None
@@ -176,7 +135,7 @@ class CodexLines:
         return call_id not in self._plan.whole and (self.names.known(call_id) or name) in self._targets
 
     def _copies(self, payload: dict[str, Any], place: Origin) -> Change | None:
-        found = codex_tools.copies(payload)
+        found = copies(payload)
         if found is None or not self._is_wanted(found.call_id, found.name):
             return None
 

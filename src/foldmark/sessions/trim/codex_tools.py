@@ -19,12 +19,6 @@ OUTPUTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_
 
 _STREAMS = ("aggregated_output", "formatted_output", "stdout", "stderr")
 
-KINDS = ("item_completed", "exec_command_end", "patch_apply_end", "mcp_tool_call_end")
-"""The events that may repeat an output."""
-
-ITEMS = ("CommandExecution", "FileChange", "McpToolCall")
-"""The kinds of item that may repeat one."""
-
 _STANDS_FOR = {
     "shell": "Bash",
     "container.exec": "Bash",
