@@ -12,9 +12,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from foldmark.sessions import spans
-from foldmark.sessions.trim import content as trim_content
 from foldmark.sessions.trim import cut
-from foldmark.sessions.trim.content import TextBlock, base64_size
+from foldmark.sessions.trim.content import base64_size, in_list
 from foldmark.sessions.trim.cut import Origin, Replacement
 
 _TEXTS = (b'"input_text"', b'"text"', b'"output_text"')
@@ -35,7 +34,7 @@ def shortened(raw: bytes, threshold: int, place: Origin) -> Replacement | None:
             case b'"':
                 return _text(raw, threshold, place)
             case b"[":
-                return _list(raw, threshold, place)
+                return in_list(raw, threshold, place, _TEXTS, _image)
             case b"{":
                 return _object(raw, threshold, place)
     except ValueError:
@@ -86,46 +85,20 @@ def _wrapped(raw: bytes) -> _Wrapped | None:
     return _Wrapped(data, *found) if found else None
 
 
-def _list(raw: bytes, threshold: int, place: Origin) -> Replacement | None:
-    items = spans.items(raw)
-    edits = []
-    texts = []
-    spared = 0
-    for number, (begin, end) in enumerate(items):
-        item = raw[begin:end]
-        kind = _member(item, "type") if item[:1] == b"{" else None
-        if kind in _IMAGES:
-            note = _image(item, kind, place)
-            if len(note) < len(item):
-                edits.append((begin, end, note))
-                spared += max(0, min(len(item), MOST_IMAGE) - len(note))
-        elif kind in _TEXTS and (at := spans.last(item, "text")) and item[at[0] : at[0] + 1] == b'"':
-            text = cut.text_of(item[slice(*at)])
-            if not cut.is_image_note(text):
-                texts.append(TextBlock(number, begin + at[0], begin + at[1], text))
-    over = trim_content.over(texts, items, threshold, place)
-    shorter = sum(end - begin - len(new) for begin, end, new in over.edits)
-    if shorter > 0:
-        return Replacement(spans.edited(raw, edits + over.edits), over.characters, spared + shorter)
-    return Replacement(spans.edited(raw, edits), 0, spared) if edits else None
-
-
 def _object(raw: bytes, threshold: int, place: Origin) -> Replacement | None:
     at = spans.last(raw, "content")
     new = shortened(raw[at[0] : at[1]], threshold, place) if at and raw[at[0] : at[0] + 1] != b"{" else None
     return Replacement(spans.edited(raw, [(*at, new.raw)]), new.characters, new.bytes) if at and new else None
 
 
-def _image(item: bytes, kind: bytes, place: Origin) -> bytes:
-    """A text that stands for an image."""
-    data = _member(item, _IMAGES[kind]) or b'""'
+def _image(item: bytes, kind: bytes, block: dict[str, spans.Span], place: Origin) -> tuple[bytes, int] | None:
+    """A text to stand for an image."""
+    if kind not in _IMAGES:
+        return None
+    data, named = (item[slice(*block.get(key, (0, 0)))] for key in (_IMAGES[kind], "mimeType"))
     url = _DATA_URL.match(data)
-    named = url[1] if url else (_member(item, "mimeType") or b'"image"').strip(b'"')
-    size = base64_size(data[url.end() - 1 :] if url else data)
-    note = cut.image_note(named.decode("ascii", "replace"), size, place)
-    return b'{"type":%b,"text":%b}' % (b'"input_text"' if kind == b'"input_image"' else b'"text"', note)
-
-
-def _member(data: bytes, key: str) -> bytes | None:
-    at = spans.last(data, key)
-    return data[at[0] : at[1]] if at else None
+    named = url[1] if url else (named or b'"image"').strip(b'"')
+    size = base64_size(data[url.end() - 1 :] if url else data or b'""')
+    shown = cut.image_note(named.decode("ascii", "replace"), size, place)
+    note = b'{"type":%b,"text":%b}' % (b'"input_text"' if kind == b'"input_image"' else b'"text"', shown)
+    return note, max(0, min(len(item), MOST_IMAGE) - len(note))
