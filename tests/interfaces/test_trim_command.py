@@ -15,7 +15,7 @@ from command_line import PROGRAM, Cli
 
 import foldmark
 from foldmark.sessions.places import project_folder
-from foldmark.sessions.trim import one_pass
+from foldmark.sessions.trim import trimming
 from stored import stored
 
 OLD = "99999999-2222-4333-8444-555555555555"
@@ -258,7 +258,7 @@ def test_a_line_of_15_mb_is_cut(cli: Cli, db: str, session: Path) -> None:
 
 
 def test_lines_too_long_to_be_cut(cli: Cli, db: str, session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(one_pass, "LONGEST", 2 << 20)
+    monkeypatch.setattr(trimming, "LONGEST", 2 << 20)
     long = lines(*exchange(9, "Bash", "x" * (3 << 20), "/"))
     session.write_bytes(session.read_bytes() + long)
     shown = cli("trim", OLD, "--json")

@@ -16,7 +16,7 @@ from trim_check import at, compare, parsed, trimmed_copy
 
 from foldmark.sessions.places import session_path
 from foldmark.sessions.session_file import SessionFileError
-from foldmark.sessions.trim import one_pass
+from foldmark.sessions.trim import trimming
 from foldmark.sessions.trim.kind import TrimError, TrimOptions
 from foldmark.sessions.trim.trimming import TrimResult, trim
 
@@ -364,8 +364,8 @@ def test_deep_nesting(run: Run) -> None:
 def test_a_line_too_long_to_be_held_is_passed_on_in_pieces(
     run: Run, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    monkeypatch.setattr(one_pass, "LONGEST", 4096)
-    monkeypatch.setattr(one_pass, "BUFFER", 1024)
+    monkeypatch.setattr(trimming, "LONGEST", 4096)
+    monkeypatch.setattr(trimming, "BUFFER", 1024)
     filler = "x{y}" * 5000
     record: dict[str, Any] = {"filler": filler}
     if place == "inside":
@@ -400,14 +400,14 @@ def test_lines_of_20_mb_and_numbers_of_5000_digits(run: Run, deep: bool) -> None
 def test_what_is_appended_meanwhile_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = at(tmp_path, OLD, exchange() * 3 + b'{"sessionId":"%b"}' % OLD.encode())
     before = path.read_bytes()
-    opened = one_pass.Opened.lines
+    opened = trimming.Opened.lines
 
     def lines(self: Any) -> Any:
         with path.open("ab") as file:
             file.write(b'{"type":"user"')
         return opened(self)
 
-    monkeypatch.setattr(one_pass.Opened, "lines", lines)
+    monkeypatch.setattr(trimming.Opened, "lines", lines)
     compare(before, trimmed_copy(session_path(path), WISH, ID, NOW).session.path.read_bytes(), ID)
 
 

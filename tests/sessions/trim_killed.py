@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from foldmark.sessions.places import session_path
-from foldmark.sessions.trim import one_pass
+from foldmark.sessions.trim import trimming
 from foldmark.sessions.trim.kind import TrimOptions
 from foldmark.sessions.trim.trimming import trim
 
@@ -41,7 +41,7 @@ def main(path: Path, last: int) -> None:
 
     for name in STEPS:
         setattr(os, name, watched(getattr(os, name)))
-    lines = one_pass.Opened.lines
+    lines = trimming.Opened.lines
 
     def each(self: Any) -> Any:
         for number, line in enumerate(lines(self)):
@@ -49,7 +49,7 @@ def main(path: Path, last: int) -> None:
                 step()
             yield line
 
-    one_pass.Opened.lines = each  # type: ignore[method-assign]
+    trimming.Opened.lines = each  # type: ignore[method-assign]
     trim(session_path(path), WISH, ID, datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
     print(next(steps) - 1)
 

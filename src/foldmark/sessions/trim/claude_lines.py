@@ -20,9 +20,8 @@ from foldmark.sessions.trim import members as trim_members
 from foldmark.sessions.trim.content import content
 from foldmark.sessions.trim.cut import Origin, Replacement, is_cut_list, quoted, string, text_of
 from foldmark.sessions.trim.display import display
-from foldmark.sessions.trim.kind import Job, Tally, ToolTally
+from foldmark.sessions.trim.kind import CallNames, Job, Tally, Targets, ToolTally
 from foldmark.sessions.trim.members import Edit, LineMembers, Span
-from foldmark.sessions.trim.names import CallNames, Targets
 from foldmark.sessions.trim.stale import FAILED, TODOS
 
 _NONE = Raw(b"")

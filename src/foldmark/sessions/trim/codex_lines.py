@@ -18,8 +18,7 @@ from foldmark.sessions.lenient_json import NotJsonError, decode
 from foldmark.sessions.trim.codex_outputs import shortened
 from foldmark.sessions.trim.codex_tools import OUTPUTS, CodexTargets, called, copies
 from foldmark.sessions.trim.cut import Origin
-from foldmark.sessions.trim.kind import Job, Tally
-from foldmark.sessions.trim.names import CallNames
+from foldmark.sessions.trim.kind import CallNames, Job, Tally
 
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call")
 

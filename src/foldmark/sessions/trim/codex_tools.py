@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from foldmark.sessions.trim.names import Targets
+from foldmark.sessions.trim.kind import Targets
 
 COMMAND, PATCH = "exec_command", "apply_patch"
 """What runs a command and what changes files, where a record does not name a tool."""

@@ -16,7 +16,7 @@ from foldmark.sessions.archive.storing import archive_folder, put
 from foldmark.sessions.hook.tail import Share, share
 from foldmark.sessions.places import SessionPath
 from foldmark.sessions.resuming import ResumeCommand, resume_command
-from foldmark.sessions.trim import one_pass, trimming
+from foldmark.sessions.trim import trimming
 from foldmark.sessions.trim.kind import TrimOptions
 from foldmark.sessions.trim.trimming import TrimResult
 
@@ -117,7 +117,7 @@ def _surprises(trimmed: TrimResult, options: TrimOptions) -> Iterator[str]:
         yield f"there is no result of {tools} in this session; its tools are {own}"
     if trimmed.long:
         were = "was left as it is" if trimmed.long == 1 else "were left as they are"
-        yield f"{count(trimmed.long, 'line')} longer than {one_pass.LONGEST >> 20} MB {were}"
+        yield f"{count(trimmed.long, 'line')} longer than {trimming.LONGEST >> 20} MB {were}"
     if trimmed.nulls and trimmed.session.kind == "claude":
         file = shlex.quote(str(trimmed.session.path))
         yield (
