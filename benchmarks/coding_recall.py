@@ -15,10 +15,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
+from question_sets import Answer, Question, table
+
 import foldmark
-from foldmark.interfaces.eval_table import table
-from foldmark.recall.evaluation import Answer
-from foldmark.recall.question_sets import Question
 from foldmark.searching.everything import search_everything
 from foldmark.sessions.archive.records import searched
 from foldmark.sessions.archive.searching import opened

@@ -9,7 +9,7 @@ A message is `(date) Speaker: text` (`--form dated`), or `Speaker: text` with th
 "D:11:26"); those that no message has are left out, as are questions of which none is left.
 
 `--baseline` measures SQLite's FTS5 alone instead: BM25, Porter's stems, any of the question's words. `--without` leaves
-out a part of the ranking, as often as wanted. `--write SET` writes the questions as `foldmark eval recall` reads them.
+out a part of the ranking, as often as wanted. `--write SET` writes the questions as `question_sets.py` reads them.
 """
 
 import argparse
@@ -23,15 +23,12 @@ from time import perf_counter
 from typing import Any
 
 import apsw
+from question_sets import Answer, QuestionSet, embedded, measure, of_set, parse, places, table
 
 import foldmark
 from foldmark.core.search import Mode
-from foldmark.interfaces.eval_table import table, verdict
-from foldmark.interfaces.evaluating import embedded, measure, of_set
 from foldmark.recall import ranking
 from foldmark.recall.days import days
-from foldmark.recall.evaluation import Answer
-from foldmark.recall.question_sets import QuestionSet, parse, places
 
 KS = (5, 10, 20)
 
@@ -93,20 +90,13 @@ def as_set(lines: Sequence[dict[str, Any]]) -> QuestionSet:
 def found_in(sets: Sequence[QuestionSet], modes: Sequence[Mode], *, apart: bool) -> dict[Mode, list[Answer]]:
     """The answers in each mode, each set in a log of its own."""
     answers: dict[Mode, list[Answer]] = {mode: [] for mode in modes}
-
-    def tell(done: int, total: int) -> None:
-        if sys.stderr.isatty():
-            print(f"\r{done}/{total} ", end="", file=sys.stderr, flush=True)
-
     for each in sets:
         with foldmark.open(":memory:", settings={}) as log:
             asked = of_set(log, each, apart=apart)
-            embedded(log, modes, tell)
-            found, interrupted = measure(log, asked, modes, max(KS), tell)
+            embedded(log, modes)
+            found = measure(log, asked, modes, max(KS))
         for mode in modes:
             answers[mode] += found[mode]
-        if interrupted:
-            raise KeyboardInterrupt
     return answers
 
 
@@ -167,8 +157,6 @@ def main() -> int:
         for name in names if options.by_conversation else ():
             here = [answer for answer in answers if answer.question.conversation == name]
             print("\n".join(["", *table(f"{mode}, {name}", here, KS)]))
-    if options.mode == "all":
-        print(f"\n{verdict(found['text'], found['both'], KS)}")
     return 0
 
 

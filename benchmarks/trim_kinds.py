@@ -25,15 +25,15 @@ from foldmark.sessions.claude.rows import rows
 from foldmark.sessions.places import SessionPath, session_path
 from foldmark.sessions.recognition import recognized
 from foldmark.sessions.session_file import SessionFile, SessionFileError
-from foldmark.sessions.trim.kind import Wish
-from foldmark.sessions.trim.stale import ARGUMENTS, FAILED, IDENTICAL, READS, TODOS, Plan
+from foldmark.sessions.trim.kind import TrimOptions
+from foldmark.sessions.trim.stale import ARGUMENTS, FAILED, IDENTICAL, READS, TODOS, TrimPlan
 from foldmark.sessions.trim.trimming import kind_of, trim
 
 TOOLS = ("Read", "Bash", "Grep", "Glob")
 PROFILES = {
-    "default": Wish(500, TOOLS),
-    "deep": Wish(500, TOOLS, deep=True, spare=5),
-    "deep, --spare 0": Wish(500, TOOLS, deep=True),
+    "default": TrimOptions(500, TOOLS),
+    "deep": TrimOptions(500, TOOLS, deep=True, spare=5),
+    "deep, --spare 0": TrimOptions(500, TOOLS, deep=True),
 }
 LONG, OTHERS, SHORT = f"results of {', '.join(TOOLS)}", "results of other tools", "results of 500 characters or less"
 KINDS = {
@@ -57,7 +57,7 @@ class Kinds:
 
     def __init__(self, session: SessionPath) -> None:
         kind = kind_of(session)
-        self.plan: Plan = kind.plan(kind.pieces(session), Wish(500, TOOLS, deep=True))
+        self.plan: TrimPlan = kind.plan(kind.pieces(session), TrimOptions(500, TOOLS, deep=True))
         self.ratio = kind.bytes_per_token
         self.by_call: dict[str, str] = {}
         self.names: dict[str, str] = {}
@@ -120,7 +120,7 @@ class Kinds:
         return found
 
 
-def trimmed(session: SessionPath, wish: Wish) -> SessionPath:
+def trimmed(session: SessionPath, wish: TrimOptions) -> SessionPath:
     """The session after a trim; itself if nothing was cut."""
     return trim(session, wish, str(uuid.uuid4()), datetime.now(UTC)).session
 

@@ -29,11 +29,11 @@ from pathlib import Path
 from typing import Any
 
 from foldmark.sessions.places import session_path
-from foldmark.sessions.trim.kind import Wish
+from foldmark.sessions.trim.kind import TrimOptions
 from foldmark.sessions.trim.trimming import trim
 
 COPY, THEIRS, MEMORY = 2.0, 1 / 3, 100
-WISH = Wish(500, ("Read", "Bash", "Grep", "Glob"))
+WISH = TrimOptions(500, ("Read", "Bash", "Grep", "Glob"))
 
 OUTPUT = '   {number:4}→    def step_{number}(self, value: "int | None") -> str:\n        return f"{{value}}\\n"\n'
 OTHER = """
@@ -54,8 +54,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from foldmark.sessions.places import session_path
 from foldmark.sessions.trim.trimming import trim
-from foldmark.sessions.trim.kind import Wish
-trim(session_path(Path(sys.argv[1])), Wish(500, ("Read", "Bash", "Grep", "Glob")), sys.argv[2], datetime.now(UTC))
+from foldmark.sessions.trim.kind import TrimOptions
+options = TrimOptions(500, ("Read", "Bash", "Grep", "Glob"))
+trim(session_path(Path(sys.argv[1])), options, sys.argv[2], datetime.now(UTC))
 if Path("/proc/self/status").exists():  # what getrusage says there includes the process that started this one
     print(int(re.search(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text())[1]) // 1024)
 else:
@@ -133,7 +134,8 @@ def against_a_copy(source: Path, rounds: int) -> tuple[float, float, float]:
         target.unlink()
         made: list[Path] = []
         own = seconds(lambda made=made: made.append(trimmed(source)))  # type: ignore[misc]
-        made[0].unlink()
+        if made[0] != source:  # nothing of it was long enough
+            made[0].unlink()
         times.append((copy, own, own / copy))
     return tuple(statistics.median(column) for column in zip(*times[1:], strict=True))
 

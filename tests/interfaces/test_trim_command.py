@@ -15,7 +15,7 @@ from command_line import PROGRAM, Cli
 
 import foldmark
 from foldmark.sessions.places import project_folder
-from foldmark.sessions.trim import one_pass
+from foldmark.sessions.trim import trimming
 from stored import stored
 
 OLD = "99999999-2222-4333-8444-555555555555"
@@ -99,7 +99,6 @@ def test_the_json_has_all_of_it(cli: Cli, db: str, session: Path) -> None:
         "new_session_id": new.stem,
         "file": str(new),
         "parent_file": str(session),
-        "full_results": str(session),
         "by_tool": [
             {"tool": "Read", "results": 1, "cut": 1, "arguments": 0, "characters": 17900},
             {"tool": "Bash", "results": 2, "cut": 1, "arguments": 0, "characters": 8700},
@@ -120,7 +119,6 @@ def test_the_json_has_all_of_it(cli: Cli, db: str, session: Path) -> None:
         "long_lines": 0,
         "archived": data["archived"],
         "dry_run": False,
-        "in_place": False,
         "command": f"cd {Path.cwd()} && claude --resume {new.stem}",
         "suggests_rollover": False,
     }
@@ -161,13 +159,6 @@ def test_the_profile_deep(cli: Cli, db: str, session: Path) -> None:
     assert "would also cut" not in spared.out
 
 
-def test_what_the_profile_deep_would_cut_in_place(cli: Cli, db: str, session: Path) -> None:
-    told = json.loads(cli("trim", OLD, "--dry-run", "--json", "--spare", "1").out)["further_steps"]
-    data = json.loads(cli("trim", OLD, "--in-place", "--json", "--spare", "1").out)
-    assert data["further_steps"].keys() == told.keys()
-    assert data["further_steps"]["results of other tools"] == pytest.approx(told["results of other tools"], abs=30)
-
-
 def test_the_lineage(cli: Cli, db: str, session: Path) -> None:
     id = json.loads(cli("trim", "--json").out)["new_session_id"]
     with foldmark.open(db) as log:
@@ -193,15 +184,6 @@ def test_settings_and_options(cli: Cli, db: str, session: Path, monkeypatch: pyt
 def fill(session: Path) -> None:
     """As if the context were nearly full."""
     session.write_bytes(session.read_bytes().replace(b"30000", b"180000"))
-
-
-def test_nothing_to_cut_in_its_place(cli: Cli, session: Path) -> None:
-    before = session.read_bytes(), session.stat().st_ino
-    shown = cli("trim", OLD, "--tools", "Glob", "--in-place")
-    assert shown.code == 0
-    assert "There is nothing to cut; nothing was written.\n" in shown.out
-    assert (session.read_bytes(), session.stat().st_ino) == before
-    assert others(session) == []
 
 
 def test_nothing_to_cut(cli: Cli, db: str, session: Path) -> None:
@@ -230,11 +212,10 @@ def test_little_to_cut(cli: Cli, db: str, session: Path) -> None:
     assert shown.err == ""
 
 
-@pytest.mark.parametrize("options", [(), ("--in-place",)])
-def test_a_folder_that_is_not_there_any_more(cli: Cli, db: str, session: Path, options: tuple[str, ...]) -> None:
+def test_a_folder_that_is_not_there_any_more(cli: Cli, db: str, session: Path) -> None:
     session.write_bytes(lines(*exchange(1, "Bash", LONG, "/folder/that/is/not/here")))
     os.utime(session, (1_700_000_000, 1_700_000_000))
-    data = json.loads(cli("trim", OLD, *options, "--json").out)
+    data = json.loads(cli("trim", OLD, "--json").out)
     assert data["command"] == f"claude --resume {data['file']}"
 
 
@@ -277,7 +258,7 @@ def test_a_line_of_15_mb_is_cut(cli: Cli, db: str, session: Path) -> None:
 
 
 def test_lines_too_long_to_be_cut(cli: Cli, db: str, session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(one_pass, "LONGEST", 2 << 20)
+    monkeypatch.setattr(trimming, "LONGEST", 2 << 20)
     long = lines(*exchange(9, "Bash", "x" * (3 << 20), "/"))
     session.write_bytes(session.read_bytes() + long)
     shown = cli("trim", OLD, "--json")
@@ -288,20 +269,17 @@ def test_lines_too_long_to_be_cut(cli: Cli, db: str, session: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
-@pytest.mark.parametrize("options", [(), ("--in-place",)])
-def test_a_session_in_another_encoding(
-    cli: Cli, db: str, session: Path, encoding: str, options: tuple[str, ...]
-) -> None:
+def test_a_session_in_another_encoding(cli: Cli, db: str, session: Path, encoding: str) -> None:
     """Claude Code reads UTF-8 only, so that is what the trimmed session is in."""
     plain = session.read_text()
     session.write_bytes(plain.encode(encoding))
     os.utime(session, (1_700_000_000, 1_700_000_000))
-    data = json.loads(cli("trim", OLD, "--json", *options).out)
+    data = json.loads(cli("trim", OLD, "--json").out)
     assert (data["trimmed_count"], data["lines"]) == (2, 8)
     new = Path(data["file"]).read_text(encoding="utf-8").splitlines()
-    pointer = f"The whole result: line 2 of {data['full_results']}]"
+    pointer = f"The whole result: line 2 of {session}]"
     assert pointer in new[1]
-    assert Path(data["full_results"]).read_text(encoding=encoding) == plain
+    assert session.read_text(encoding=encoding) == plain
     assert [set(json.loads(line)) - {"trim_metadata"} for line in new] == [
         set(json.loads(line)) for line in plain.splitlines()
     ]
@@ -354,40 +332,11 @@ def test_a_failed_database_warns(cli: Cli, session: Path) -> None:
     assert len(others(session)) == 1
 
 
-def test_in_place(cli: Cli, db: str, session: Path) -> None:
-    before = session.read_bytes()
-    out = cli("trim", "--in-place").out
-    (backup,) = others(session)
-    assert backup.read_bytes() == before
-    assert re.fullmatch(rf"{OLD}\.jsonl\.foldmark-backup-\d{{8}}T\d{{6}}Z", backup.name)
-    assert f"Trimmed: {session}\nWhat it was: {backup}\nThe trim takes effect when it is resumed:\n" in out
-    assert f"claude --resume {OLD}\n" in out
-    again = cli("trim", "--in-place")
-    assert again.code == 1
-    assert re.fullmatch(
-        rf"foldmark: {session} was changed \d s ago, so that it may be in use; close it first, trim it into a new file "
-        r"\(without --in-place\), or use --force\n",
-        again.err,
-    )
-    data = json.loads(cli("trim", "--in-place", "--force", "--json").out)
-    assert (data["new_session_id"], data["trimmed_count"], data["in_place"]) == (None, 0, True), "nothing was written"
-    assert (data["full_results"], others(session)) == (str(session), [backup])
-
-
-def test_the_session_that_it_runs_in(cli: Cli, db: str, session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", OLD)
-    shown = cli("trim", "--in-place")
-    assert (shown.code, shown.out) == (1, "")
-    assert shown.err.startswith(f"foldmark: {session} is the session that this runs in; ")
-    assert cli("trim").code == 0
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
         (("--launch", "--json"), 2, "--json tells the command to start; --launch starts it: give one of them"),
         (("--launch", "--dry-run"), 2, "--launch goes on with the new session, and --dry-run makes none"),
-        (("--force",), 2, "--force belongs to --in-place"),
         (("--threshold", "x"), 2, "--threshold is a number from 0"),
         (("--threshold", "-1"), 2, "--threshold is a number from 0"),
         (("--profile", "deeper"), 2, "there is no profile 'deeper': default, deep"),
@@ -451,7 +400,7 @@ def test_launch(program: Callable[..., subprocess.CompletedProcess[str]], sessio
     assert done.stdout.startswith("tool  results")
 
 
-@pytest.mark.parametrize("way", [[], ["--dry-run"], ["--in-place", "--force"]], ids=" ".join)
+@pytest.mark.parametrize("way", [[], ["--dry-run"]], ids=" ".join)
 def test_a_subagents_session_by_its_content(cli: Cli, session: Path, way: list[str]) -> None:
     path = session.with_name("agent-1234.jsonl")
     path.write_bytes(session.read_bytes().replace(b'{"type"', b'{"isSidechain":true,"type"'))

@@ -83,7 +83,7 @@ def test_what_was_rewritten_or_cut_lies_beside_it(home: Home) -> None:
     assert first.path.read_bytes() == before
 
 
-def test_a_long_session_that_was_trimmed_in_place_lies_beside_it(home: Home) -> None:
+def test_a_long_session_of_which_something_was_cut_lies_beside_it(home: Home) -> None:
     lines = [user(f"line {number} " + "x" * 900) for number in range(1000)]
     path = home.session("a", *lines)
     first = put(path, home.archive)

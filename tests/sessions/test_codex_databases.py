@@ -7,7 +7,6 @@ import sqlite3
 import subprocess
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 
 import codex_place
@@ -18,10 +17,6 @@ from rollout_records import ID
 
 from foldmark.sessions.doctor.diagnosis import diagnose
 from foldmark.sessions.places import session_path
-from foldmark.sessions.trim.in_place import trim_in_place
-from foldmark.sessions.trim.kind import TrimError, Wish
-
-NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -140,16 +135,6 @@ def test_a_session_that_the_databases_do_not_know(home: CodexHome) -> None:
     assert found(home.rollout) == []
 
 
-def test_in_its_place_a_session_that_codex_has_copied_is_not_trimmed(home: CodexHome) -> None:
-    before, files = home.rollout.read_bytes(), home.files
-    with pytest.raises(TrimError, match=rf"is copied up to a byte of it into {HISTORY}.* without --in-place"):
-        trim_in_place(session_path(home.rollout), Wish(500, ("*",)), NOW)
-    assert (home.rollout.read_bytes(), home.files) == (before, files)
-    assert list(home.rollout.parent.iterdir()) == [home.rollout]
-    home.change(HISTORY, "DELETE FROM thread_history_projection_state")
-    assert trim_in_place(session_path(home.rollout), Wish(500, ("*",)), NOW).trimmed_count == 2
-
-
 # -- the real Codex -------------------------------------------------------------------------------------------
 
 
@@ -186,7 +171,6 @@ def test_with_codex_itself(real: RealCodex) -> None:
     assert {STATE, HISTORY} <= set(before)
     foldmark(real, "import", str(first))
     assert "nothing stands in the way" in foldmark(real, "doctor", "--session", str(first))
-    assert "without --in-place" in foldmark(real, "trim", str(first), "--in-place", "--force", code=1)
     trimmed = json.loads(foldmark(real, "trim", str(first), "--json"))
     (real.work / "summary.md").write_text("### Current Task\nx\n")
     rolled = json.loads(foldmark(real, "rollover", str(first), "--summary-file", "summary.md", "--json"))
@@ -202,7 +186,7 @@ def test_with_codex_itself(real: RealCodex) -> None:
     for file in (first, Path(trimmed["file"]), Path(rolled["file"])):
         assert "nothing stands in the way" in foldmark(real, "doctor", "--session", str(file))
 
-    # What trimming in place would do.
+    # What a change of the file itself would do.
     first.write_bytes(Path(trimmed["file"]).read_bytes().replace(trimmed["new_session_id"].encode(), id.encode()))
     assert "loses  Codex's thread_history_1.sqlite" in foldmark(real, "doctor", "--session", str(first), code=1)
     real.said("unseen", "resume", id)

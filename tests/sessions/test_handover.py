@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldmark.sessions.rollover.continuation import Continuation, Search, metadata, prompt
+from foldmark.sessions.rollover.continuation import Continuation, SearchHint, metadata, prompt
 from foldmark.sessions.rollover.handover import LONGEST, SummaryError, handover
 
 GOOD = """### Current Task
@@ -27,7 +27,7 @@ Issue #7: the parser. Half done.
 ### Critical Context
 `make test` needs port 5433."""
 
-SEARCH = Search("indexed in episodic-memory", 'mcp__episodic-memory__search with query: "what you need to find"')
+SEARCH = SearchHint("indexed in episodic-memory", 'mcp__episodic-memory__search with query: "what you need to find"')
 
 S4 = """## Session Continuation
 

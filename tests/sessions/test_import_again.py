@@ -303,7 +303,7 @@ def test_a_copy_that_went_its_own_way_is_a_conversation_of_its_own(place, tmp_pa
     assert shown(place.log.agent(report.name)) == ["a", "b", "other"]
 
 
-def test_a_session_trimmed_in_place_goes_on(place):
+def test_a_session_of_which_something_was_cut_goes_on(place):
     records = [
         user("do", u("u")),
         assistant([call("c")], u("a"), u("u"), "m"),

@@ -126,7 +126,6 @@ def test_a_rollout_under_another_name_is_a_rollout_to_every_command(
     [
         ["trim"],
         ["trim", "--dry-run"],
-        ["trim", "--in-place", "--force"],
         ["rollover", "--summary-file", "summary.md"],
         ["import"],
         ["doctor", "--session"],

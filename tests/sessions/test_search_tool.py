@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from foldmark.sessions.rollover.continuation import Search
+from foldmark.sessions.rollover.continuation import SearchHint
 from foldmark.sessions.rollover.search_tool import ARCHIVED, search_tool
 
 OURS = 'mcp__foldmark__search with query: "what you need to find"'
 THEIRS = 'mcp__episodic-memory__search with query: "what you need to find"'
 PLUGIN = 'mcp__plugin_episodic-memory_episodic-memory__search with query: "what you need to find"'
 SERVER = {"command": "x"}
-SHELL = Search(ARCHIVED, 'foldmark search "what you need to find"')
+SHELL = SearchHint(ARCHIVED, 'foldmark search "what you need to find"')
 
 
 class Place:

@@ -40,7 +40,7 @@ from foldmark.sessions.places import session_path
 from foldmark.sessions.recognition import is_record, kind_in, recognized
 from foldmark.sessions.session_file import Record, SessionFile, SessionFileError
 from foldmark.sessions.trim import trimming
-from foldmark.sessions.trim.kind import TrimError, Wish
+from foldmark.sessions.trim.kind import TrimError, TrimOptions
 
 MOMENT = datetime(2026, 11, 22, 12, tzinfo=UTC)
 NEW = "0199bbbb-9999-7888-8777-666655554444"
@@ -188,7 +188,7 @@ def test_trim(part: int, placed: list[tuple[Damaged, Path]]) -> None:
         session = session_path(path, each.kind)
         new = trimming.kind_of(session).place(session, NEW)
         try:
-            trimmed = trimming.trim(session, Wish(500, ("*",)), NEW, MOMENT)
+            trimmed = trimming.trim(session, TrimOptions(500, ("*",)), NEW, MOMENT)
         except (TrimError, SessionFileError):
             assert not new.exists()
             assert not_to_be_trimmed(each), each.number
@@ -215,13 +215,13 @@ def test_trim(part: int, placed: list[tuple[Damaged, Path]]) -> None:
 @parts
 def test_a_deep_trim(part: int, placed: list[tuple[Damaged, Path]]) -> None:
     """Whatever is damaged: as many lines as there were, and a second one finds nothing."""
-    wish = Wish(100, ("Read",), deep=True, spare=1)
+    wish = TrimOptions(100, ("Read",), deep=True, spare=1)
     for each, path in placed:
         session = session_path(path, each.kind)
         if not_to_be_trimmed(each):
             continue
-        usual = trimming.preview(session, Wish(500, ("Read",)), MOMENT)
-        trimming.further(session, Wish(500, ("Read",)), usual, MOMENT)
+        usual = trimming.preview(session, TrimOptions(500, ("Read",)), MOMENT)
+        trimming.further(session, TrimOptions(500, ("Read",)), usual, MOMENT)
         trimmed = trimming.trim(session, wish, NEW, MOMENT)
         assert path.read_bytes() == each.content
         assert trimmed.lines == usual.lines

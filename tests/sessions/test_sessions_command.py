@@ -117,8 +117,7 @@ def test_a_repaired_session(home: Home, listed: Callable[..., str]) -> None:
     trimmed = mark("trim", "parent_file", "one", "trimmed_at", "2026-01-18T12:00:00Z")
     repaired = mark("repair", "parent_file", "two", "repaired_at", "2026-01-19T12:00:00Z")
     again = mark("trim", "parent_file", "three", "trimmed_at", "2026-01-20T12:00:00Z")
-    backup = "four.jsonl.foldmark-backup-20260121T030405Z"
-    in_place = mark("trim", "parent_file", backup, "trimmed_at", "2026-01-21T12:00:00Z")
+    itself = mark("trim", "parent_file", "four", "trimmed_at", "2026-01-21T12:00:00Z")
     for name, marks in (
         ("one", {}),
         ("two", trimmed),
@@ -132,7 +131,7 @@ def test_a_repaired_session(home: Home, listed: Callable[..., str]) -> None:
     assert told == ["continues one (trim)", "continues two (repair)", "continues three (trim)"]
     whys = [each["continues_by"] for each in json.loads(listed("--json"))["lineages"]]
     assert whys == [None, "trim", "repair", "trim"]
-    home.session("four", {**user("Begin anew", "u1"), **repaired, **in_place})
+    home.session("four", {**user("Begin anew", "u1"), **repaired, **itself})
     home.session("five", {**user("Begin anew", "u1"), "repair_metadata": {"parent_file": ["two"], "repaired_at": 5}})
     home.sync()
     assert "continues two (repair)  “Begin anew”" in listed()
@@ -142,16 +141,6 @@ def test_lines_lead_down_to_every_session() -> None:
     tree = forest([known("a"), known("b", "a"), known("c", "b"), known("d", "a"), known("e", "d"), known("f", "c")], [])
     drawn = [line.removesuffix("  not archived") for line in forest_text(tree, [], 0).splitlines()]
     assert drawn == ["1.  a", "   ├─ 1.  b", "   │  └─ 1.  c", "   │     └─ 1.  f", "   └─ 1.  d", "      └─ 1.  e"]
-
-
-def test_a_session_trimmed_in_its_place_does_not_continue_itself(home: Home, listed: Callable[..., str]) -> None:
-    backup = "/home/me/.claude/projects/-home-me-app/one.jsonl.foldmark-backup-20260102T030405Z-2"
-    home.session("one", {**user("Begin", "u1"), "trim_metadata": {"parent_file": backup}})
-    home.sync()
-    assert listed().splitlines() == [
-        "Archived, continuing no other:",
-        "one  -home-me-app  2025-10-01 10:00 to 2025-10-01 10:00  “Begin”",
-    ]
 
 
 def test_no_session_ends_before_it_begins(home: Home, listed: Callable[..., str]) -> None:

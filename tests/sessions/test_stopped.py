@@ -48,12 +48,7 @@ def watched(call):
     return calling
 
 import foldmark.sessions.new_file
-if "--in-place" in sys.argv:
-    os.replace = os.rename = watched(os.replace)  # Path.replace calls it
-    import pathlib
-    pathlib.os.replace = os.replace
-else:
-    os.link = watched(os.link)
+os.link = watched(os.link)
 from foldmark.interfaces.cli import main
 main(sys.argv[3:])
 """
@@ -65,7 +60,6 @@ class Place:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.path = at(folder, OLD, SESSION)
-        os.utime(self.path, (1_700_000_000, 1_700_000_000))
         self.summary = folder / "summary.md"
         self.summary.write_text(GOOD)
         self.environment = {
@@ -114,19 +108,6 @@ def test_a_trim_that_is_ended_once_the_file_is_there(place: Place, number: signa
     assert said.startswith(f"foldmark: {told}; the new session is whole: {new}\n")
     assert f"claude --resume {new}" in said
     assert compare(SESSION, new.read_bytes(), new.stem) == 30
-
-
-@EACH
-def test_a_trim_in_its_place(place: Place, number: signal.Signals, told: str) -> None:
-    code, said = place.stopped(number, "before", "trim", str(place.path), "--in-place")
-    assert (code, said) == (128 + number, f"foldmark: {told}; no new session was written\n")
-    assert (place.path.read_bytes(), place.others) == (SESSION, [])
-    code, said = place.stopped(number, "after", "trim", str(place.path), "--in-place")
-    assert code == 128 + number
-    assert said.startswith(f"foldmark: {told}; the session is trimmed whole, in its place: {place.path}\n")
-    (backup,) = place.others
-    assert backup.read_bytes() == SESSION
-    assert compare(SESSION, place.path.read_bytes(), None) == 30
 
 
 @EACH

@@ -34,7 +34,7 @@ from foldmark.sessions.session_file import SessionFileError
 from foldmark.sessions.trim import trimming
 from foldmark.sessions.trim.codex import KIND
 from foldmark.sessions.trim.codex_lines import CodexLines
-from foldmark.sessions.trim.kind import Job, Wish
+from foldmark.sessions.trim.kind import Job, TrimOptions
 from foldmark.sessions.trim.stale import IDENTICAL, OTHERS
 from foldmark.sessions.trim.stale import LONG as LONG_RESULTS
 
@@ -51,14 +51,14 @@ PICTURE = "data:image/png;base64," + "iVBORw0KGgoA" * 400
 class Trimmed:
     """A rollout that was trimmed: the lines of the new one, and where each comes from."""
 
-    def __init__(self, path: Path, new_id: str | None = NEW, **wish: Any) -> None:
+    def __init__(self, path: Path, new_id: str = NEW, **wish: Any) -> None:
         self.before: list[bytes] = []
         self.after: list[bytes] = []
         names: dict[str, str] = {}
         for _ in range(2):
             self.before.clear()
             self.after.clear()
-            wished = Wish(**{"threshold": 500, "tools": TOOLS, **wish})
+            wished = TrimOptions(**{"threshold": 500, "tools": TOOLS, **wish})
             plan = KIND.plan(KIND.pieces(session_path(path, "codex")), wished)
             self.lines = self._pass(path, Job(wished, path, new_id, names, plan))
             if not self.lines.names.late:
@@ -442,7 +442,7 @@ class TestDeep:
 
     def test_the_history_of_a_fork_counts(self, tmp_path: Path) -> None:
         fork = TestForks().fork(tmp_path)[2]
-        calls = KIND.plan(KIND.pieces(session_path(fork, "codex")), Wish(500, (), spare=9)).whole
+        calls = KIND.plan(KIND.pieces(session_path(fork, "codex")), TrimOptions(500, (), spare=9)).whole
         assert calls == {"p", "m"}
 
 
@@ -469,11 +469,6 @@ class TestFirstLine:
         path.write_bytes(b"\n" + jsonl(record("session_meta", {"id": ID, "instructions": {"id": "no", "text": ID}})))
         done = Trimmed(path)
         assert done.payload(1) == {"id": NEW, "instructions": {"id": "no", "text": ID}}
-
-    def test_in_place_it_stays(self, tmp_path: Path) -> None:
-        path = tmp_path / name()
-        path.write_bytes(jsonl(meta(history_base=None), call("c1"), output("c1", LONG)))
-        assert Trimmed(path, new_id=None).changed() == [2]
 
     @pytest.mark.parametrize(
         "first",
@@ -600,12 +595,6 @@ class TestForks:
         parent.rename(other / parent.name)
         assert len(Trimmed(last).after) == 7
 
-    def test_who_depends_on_it(self, tmp_path: Path) -> None:
-        parent, middle, last = self.fork(tmp_path / "sessions" / "2026")
-        assert KIND.dependents(session_path(parent)) == [middle]
-        assert KIND.dependents(session_path(middle)) == [last]
-        assert KIND.dependents(session_path(last)) == []
-
     def test_without_its_parent_it_is_refused(self, tmp_path: Path) -> None:
         parent, _, last = self.fork(tmp_path / "sessions")
         parent.unlink()
@@ -673,7 +662,7 @@ class TestNewFile:
         path.parent.mkdir()
         path.write_bytes(jsonl(meta(), call("c1"), output("c1", LONG), tokens(250_000)))
         held = path.read_bytes()
-        done = trimming.trim(session_path(path), Wish(500, TOOLS), NEW, datetime.now(UTC))
+        done = trimming.trim(session_path(path), TrimOptions(500, TOOLS), NEW, datetime.now(UTC))
         assert path.read_bytes() == held
         assert sorted(path.parent.iterdir()) == sorted([path, done.session.path])
         assert (done.session.id, done.session.kind, done.trimmed_count) == (NEW, "codex", 1)
@@ -687,7 +676,7 @@ class TestNewFile:
 
     def test_that_of_a_fork_has_it_all(self, tmp_path: Path) -> None:
         files = TestForks().fork(tmp_path)
-        done = trimming.trim(session_path(files[2]), Wish(500, TOOLS), NEW, datetime.now(UTC))
+        done = trimming.trim(session_path(files[2]), TrimOptions(500, TOOLS), NEW, datetime.now(UTC))
         records = [json.loads(line) for line in done.session.path.read_bytes().splitlines()]
         assert records[0].pop("trim_metadata")["trimmed_count"] == done.trimmed_count == 3
         assert records == [json.loads(line) for line in Trimmed(files[2]).after]

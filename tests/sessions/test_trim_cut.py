@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from foldmark.sessions.trim import cut
 from foldmark.sessions.trim.content import content
-from foldmark.sessions.trim.cut import Place
+from foldmark.sessions.trim.cut import Origin
 from foldmark.sessions.trim.display import display
 
-PLACE = Place(123, "/p/abc.jsonl")
+PLACE = Origin(123, "/p/abc.jsonl")
 LONG = "line of text\n" * 200
 
 
@@ -52,7 +52,7 @@ def test_what_would_not_get_shorter_stays(length: int) -> None:
 
 def test_what_would_have_more_bytes_stays() -> None:
     text = "x" * 1000
-    deep = Place(1, "/" + "\x01" * 150)  # 150 characters are 900 bytes of JSON
+    deep = Origin(1, "/" + "\x01" * 150)  # 150 characters are 900 bytes of JSON
     assert cut.string(dumped(text), 500, deep) is None
     assert cut.string(dumped(text * 2), 500, deep) is not None
 

@@ -19,16 +19,16 @@ from trim_check import at, compare, parsed, trimmed_copy
 from foldmark.sessions.doctor.diagnosis import diagnose
 from foldmark.sessions.hook.answering import ADVICE
 from foldmark.sessions.places import session_path
-from foldmark.sessions.trim.kind import Wish
-from foldmark.sessions.trim.stale import ARGUMENTS, FAILED, IDENTICAL, LONG, OTHERS, READS, TODOS, Call, plan
-from foldmark.sessions.trim.trimming import Trimmed, further, preview, trim
+from foldmark.sessions.trim.kind import TrimOptions
+from foldmark.sessions.trim.stale import ARGUMENTS, FAILED, IDENTICAL, LONG, OTHERS, READS, TODOS, CallRecord, plan
+from foldmark.sessions.trim.trimming import TrimResult, further, preview, trim
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ID = "11111111-2222-4333-8444-555555555555"
 OLD = "99999999-2222-4333-8444-555555555555"
-DEFAULT = Wish(500, ("Read", "Bash", "Grep", "Glob"))
-DEEP = Wish(500, DEFAULT.tools, deep=True, spare=5)
-ALL = Wish(500, DEFAULT.tools, deep=True)
+DEFAULT = TrimOptions(500, ("Read", "Bash", "Grep", "Glob"))
+DEEP = TrimOptions(500, DEFAULT.tools, deep=True, spare=5)
+ALL = TrimOptions(500, DEFAULT.tools, deep=True)
 POINTER = re.compile(
     r"\.\.\. \[TRIMMED by Foldmark: ([\d,]+) of ([\d,]+) (\w+)\. The whole (result|argument): line (\d+) of (.+)\]\Z"
 )
@@ -36,12 +36,12 @@ LONG_TEXT = "some text of a file\n" * 100
 
 
 class TestPlan:
-    def of(self, *calls: Call, spare: int = 0) -> tuple[dict[str, str], dict[str, str]]:
+    def of(self, *calls: CallRecord, spare: int = 0) -> tuple[dict[str, str], dict[str, str]]:
         done = plan(calls, spare, deep=True)
         return dict(done.results), dict(done.arguments)
 
-    def made(self, id: str, name: str, path: str | None = None, **fields: Any) -> Call:
-        return Call(id, name, path, **{"digest": id.encode(), "attempt": path or "", **fields})
+    def made(self, id: str, name: str, path: str | None = None, **fields: Any) -> CallRecord:
+        return CallRecord(id, name, path, **{"digest": id.encode(), "attempt": path or "", **fields})
 
     @pytest.mark.parametrize("later", ["Read", "Write", "Edit", "MultiEdit", "NotebookEdit"])
     def test_a_file_that_was_read_or_written_again(self, later: str) -> None:
@@ -88,7 +88,7 @@ class TestPlan:
 
     def test_the_newest_results_stay_with_their_calls(self) -> None:
         calls = [self.made(str(number), "Write", "/a", digest=b"x") for number in range(5)]
-        open_call = Call("9", "Write", "/a")
+        open_call = CallRecord("9", "Write", "/a")
         done = plan([*calls, open_call], 2, deep=True)
         assert done.whole == {"3", "4"}
         assert set(done.results) == set(done.arguments) == {"0", "1", "2"}
@@ -97,7 +97,7 @@ class TestPlan:
         assert not plan(calls, 2, deep=False).results
 
     def test_a_task_that_has_answered(self) -> None:
-        assert self.of(self.made("1", "Task"), Call("2", "Task")) == ({}, {"1": ARGUMENTS})
+        assert self.of(self.made("1", "Task"), CallRecord("2", "Task")) == ({}, {"1": ARGUMENTS})
 
 
 class Session:
@@ -126,7 +126,7 @@ class Session:
         lines = (json.dumps(each, separators=(",", ":"), ensure_ascii=False) for each in self.records)
         return "".join(f"{line}\n" for line in lines).encode()
 
-    def trimmed(self, folder: Path, wish: Wish = ALL) -> tuple[Trimmed, dict[str, Any], dict[str, Any]]:
+    def trimmed(self, folder: Path, wish: TrimOptions = ALL) -> tuple[TrimResult, dict[str, Any], dict[str, Any]]:
         """The report, and by the id of the call what it was given and what came back."""
         content = self.content
         path = at(folder, OLD, content)
@@ -228,13 +228,13 @@ def test_the_copies_for_the_display_go_too(tmp_path: Path) -> None:
     content = session.content
     path = at(tmp_path, OLD, content)
 
-    def display(wish: Wish) -> Any:
+    def display(wish: TrimOptions) -> Any:
         done = trimmed_copy(session_path(path), wish, ID, NOW)
         line = done.session.path.read_bytes().splitlines()[1]
         done.session.path.unlink()
         return json.loads(line)["toolUseResult"]
 
-    assert display(DEFAULT) == display(Wish(500, (), deep=True, keep_display_copy=True)) == shown
+    assert display(DEFAULT) == display(TrimOptions(500, (), deep=True, keep_display_copy=True)) == shown
     left = display(ALL)
     assert {**left, "originalFile": ""} == {**shown, "originalFile": ""}
     assert "TRIMMED by Foldmark" in left["originalFile"]
@@ -243,7 +243,7 @@ def test_the_copies_for_the_display_go_too(tmp_path: Path) -> None:
 def test_the_newest_results_in_the_default_profile(tmp_path: Path) -> None:
     session = Session()
     calls = [session.call("Bash", f"{number} {LONG_TEXT}", {}) for number in range(4)]
-    back = session.trimmed(tmp_path, Wish(500, ("Bash",), spare=2))[2]
+    back = session.trimmed(tmp_path, TrimOptions(500, ("Bash",), spare=2))[2]
     assert [id for id in calls if "TRIMMED" in back[id]] == calls[:2]
 
 
@@ -340,7 +340,7 @@ def test_any_calls(tmp_path_factory: pytest.TempPathFactory, attempts: list[Any]
         given = {"file_path": path, **part, "content": text, "old_string": text, "edits": [{"new_string": text}]}
         ids.append(session.call(name, content, {**given, "prompt": text, "todos": todos}, failed=failed, shown=content))
     folder = tmp_path_factory.mktemp("any")
-    wish = Wish(threshold, DEFAULT.tools, deep=True, spare=spare)
+    wish = TrimOptions(threshold, DEFAULT.tools, deep=True, spare=spare)
     done, given_after, back = session.trimmed(folder, wish)
     spared = ids[-spare:] if spare else []
     for record in session.records:
@@ -357,14 +357,14 @@ def test_any_calls(tmp_path_factory: pytest.TempPathFactory, attempts: list[Any]
         again.session.path.read_bytes().replace(OLD[:-1].encode() + b"6", ID.encode()).splitlines()[1:]
         == (first.session.path.read_bytes().splitlines()[1:])
     )
-    whole = trimmed_copy(session_path(path), Wish(threshold, DEFAULT.tools, spare=spare), OLD[:-1] + "7", NOW)
+    whole = trimmed_copy(session_path(path), TrimOptions(threshold, DEFAULT.tools, spare=spare), OLD[:-1] + "7", NOW)
     assert done.tokens_saved >= whole.tokens_saved
 
 
 @pytest.mark.skipif(not REAL_FILES, reason="the real sessions are not here")
 @pytest.mark.parametrize("source", REAL_FILES, ids=lambda path: path.stem)
 class TestReal:
-    def trimmed(self, source: Path, folder: Path, wish: Wish = DEEP) -> Trimmed:
+    def trimmed(self, source: Path, folder: Path, wish: TrimOptions = DEEP) -> TrimResult:
         path = folder / source.name
         path.write_bytes(source.read_bytes())
         return trimmed_copy(session_path(path), wish, ID, NOW)

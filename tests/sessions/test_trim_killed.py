@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from session_records import assistant, call, jsonl, result, user
 from trim_check import at, compare
 from trim_killed import ID
@@ -30,36 +29,36 @@ SESSION = b"".join(
 )
 
 
-def started(path: Path, step: int, way: str) -> subprocess.Popen[str]:
+def started(path: Path, step: int) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, str(PROGRAM), str(path), str(step), way],
+        [sys.executable, str(PROGRAM), str(path), str(step)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
 
 
-def steps(path: Path, way: str) -> int:
+def steps(path: Path) -> int:
     """How many steps a whole trim has."""
-    process = started(path, 0, way)
+    process = started(path, 0)
     told, wrong = process.communicate()
     assert not wrong
     return int(told)
 
 
-def outcomes(folder: Path, way: str) -> Iterator[Path]:
+def outcomes(folder: Path) -> Iterator[Path]:
     """The session after a trim was killed, at a sample of its steps (all in a deep run) and then at random moments."""
     whole = at(folder / "whole", NAME, SESSION)
-    for step in sampled(range(1, steps(whole, way) + 1), 6):
+    for step in sampled(range(1, steps(whole) + 1), 6):
         path = at(folder / str(step), NAME, SESSION)
-        process = started(path, step, way)
+        process = started(path, step)
         process.communicate()
         assert process.returncode == -9
         yield path
     chance = random.Random(7)
     for number in range(5):
         path = at(folder / f"random {number}", NAME, SESSION * 20)
-        process = started(path, 0, way)
+        process = started(path, 0)
         time.sleep(chance.uniform(0.1, 0.5))
         process.kill()
         process.communicate()
@@ -68,7 +67,7 @@ def outcomes(folder: Path, way: str) -> Iterator[Path]:
 
 def test_the_new_file_is_whole_or_not_there(tmp_path: Path) -> None:
     seen = set()
-    for path in outcomes(tmp_path, "new"):
+    for path in outcomes(tmp_path):
         original = path.read_bytes()
         assert original in (SESSION, SESSION * 20)
         new = path.with_name(f"{ID}.jsonl")
@@ -79,24 +78,5 @@ def test_the_new_file_is_whole_or_not_there(tmp_path: Path) -> None:
     assert seen == {True, False}
 
 
-def test_in_its_place_it_is_the_old_or_the_new_one_and_the_backup_is_there(tmp_path: Path) -> None:
-    seen = set()
-    for path in outcomes(tmp_path, "place"):
-        found = path.read_bytes()
-        backups = list(path.parent.glob(f"{path.name}.foldmark-backup-*"))
-        assert list(path.parent.glob("*.jsonl")) == [path]
-        if found not in (SESSION, SESSION * 20):
-            (backup,) = backups
-            original = backup.read_bytes()
-            assert original in (SESSION, SESSION * 20)
-            assert compare(original, found, None) == original.count(b'"tool_result"')
-            seen.add("new")
-        else:
-            assert all(backup.read_bytes() == found for backup in backups)
-            seen.add("old")
-    assert seen == {"old", "new"}
-
-
-@pytest.mark.parametrize("way", ["new", "place"])
-def test_a_trim_has_steps_to_die_at(tmp_path: Path, way: str) -> None:
-    assert steps(at(tmp_path, NAME, SESSION), way) >= 10
+def test_a_trim_has_steps_to_die_at(tmp_path: Path) -> None:
+    assert steps(at(tmp_path, NAME, SESSION)) >= 10

@@ -16,14 +16,14 @@ from trim_check import at, compare, parsed, trimmed_copy
 
 from foldmark.sessions.places import session_path
 from foldmark.sessions.session_file import SessionFileError
-from foldmark.sessions.trim import one_pass
-from foldmark.sessions.trim.kind import TrimError, Wish
-from foldmark.sessions.trim.trimming import Trimmed, trim
+from foldmark.sessions.trim import trimming
+from foldmark.sessions.trim.kind import TrimError, TrimOptions
+from foldmark.sessions.trim.trimming import TrimResult, trim
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ID = "11111111-2222-4333-8444-555555555555"
 OLD = "99999999-2222-4333-8444-555555555555"
-WISH = Wish(500, ("Read", "Bash", "Grep", "Glob"))
+WISH = TrimOptions(500, ("Read", "Bash", "Grep", "Glob"))
 LONG = "a long result, " * 200
 USAGE = {"input_tokens": 3, "cache": {"five": 12, "none": None}, "service_tier": "standard 3", "each": [1, {"n": 2.5}]}
 
@@ -38,7 +38,7 @@ def compact(value: Any) -> bytes:
 def run(tmp_path: Path) -> Run:
     """Trims a session of these bytes, checks it, and returns the new bytes; `done` of the fixture is the report."""
 
-    def run(content: bytes, wish: Wish = WISH, new_id: str = ID) -> bytes:
+    def run(content: bytes, wish: TrimOptions = WISH, new_id: str = ID) -> bytes:
         path = at(tmp_path, OLD, content)
         run.done = done = trimmed_copy(session_path(path), wish, new_id, NOW)  # type: ignore[attr-defined]
         new = done.session.path.read_bytes()
@@ -49,7 +49,7 @@ def run(tmp_path: Path) -> Run:
     return run
 
 
-def done(run: Run) -> Trimmed:
+def done(run: Run) -> TrimResult:
     return run.done  # type: ignore[attr-defined,no-any-return]
 
 
@@ -210,7 +210,7 @@ def test_a_result_before_its_call(run: Run) -> None:
 def test_a_result_without_a_call(run: Run) -> None:
     content = HEAD + exchange().splitlines(keepends=True)[1]
     assert run(content).count(b"TRIMMED") == 0
-    run(content, Wish(500, ("*",)))
+    run(content, TrimOptions(500, ("*",)))
     assert {tool: each.cut for tool, each in done(run).tally.items()} == {"(unknown)": 1}
 
 
@@ -225,7 +225,7 @@ def test_names_and_patterns_of_tools(run: Run) -> None:
         ("*",): set(names),
         (): set(),
     }.items():
-        compare(content, run(content, Wish(500, patterns)), ID, tuple(expected))
+        compare(content, run(content, TrimOptions(500, patterns)), ID, tuple(expected))
         assert set(done(run).tally) == expected
         assert done(run).trimmed_count == len(expected)
 
@@ -236,7 +236,7 @@ def test_the_display_copy(run: Run) -> None:
     new = run(content)
     compare(content, new, ID)
     assert new.count(b"TRIMMED") == 3
-    assert run(content, Wish(500, ("Read",), keep_display_copy=True)).count(b"TRIMMED") == 1
+    assert run(content, TrimOptions(500, ("Read",), keep_display_copy=True)).count(b"TRIMMED") == 1
     assert run(exchange(content="short", toolUseResult=shown)).count(b"TRIMMED") == 2
     assert run(exchange(name="Edit", toolUseResult=shown)).count(b"TRIMMED") == 0
 
@@ -364,8 +364,8 @@ def test_deep_nesting(run: Run) -> None:
 def test_a_line_too_long_to_be_held_is_passed_on_in_pieces(
     run: Run, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    monkeypatch.setattr(one_pass, "LONGEST", 4096)
-    monkeypatch.setattr(one_pass, "BUFFER", 1024)
+    monkeypatch.setattr(trimming, "LONGEST", 4096)
+    monkeypatch.setattr(trimming, "BUFFER", 1024)
     filler = "x{y}" * 5000
     record: dict[str, Any] = {"filler": filler}
     if place == "inside":
@@ -391,7 +391,7 @@ def test_lines_of_20_mb_and_numbers_of_5000_digits(run: Run, deep: bool) -> None
     for text in ('é "quoted"\\' * 1_500_000, [{"type": "text", "text": LONG * 7000}])[deep:]:
         content = exchange(content=text, toolUseResult=text) + exchange("c2").replace(b'"role"', digits + b'"role"')
         assert len(content) > 40 << 20
-        new = run(content, Wish(500, WISH.tools, deep=deep))
+        new = run(content, TrimOptions(500, WISH.tools, deep=deep))
         assert (done(run).trimmed_count, done(run).long) == (2, 0)
         assert len(new) < 30_000
         assert new.count(digits) == content.count(digits)
@@ -400,14 +400,14 @@ def test_lines_of_20_mb_and_numbers_of_5000_digits(run: Run, deep: bool) -> None
 def test_what_is_appended_meanwhile_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = at(tmp_path, OLD, exchange() * 3 + b'{"sessionId":"%b"}' % OLD.encode())
     before = path.read_bytes()
-    opened = one_pass.Opened.lines
+    opened = trimming.Opened.lines
 
     def lines(self: Any) -> Any:
         with path.open("ab") as file:
             file.write(b'{"type":"user"')
         return opened(self)
 
-    monkeypatch.setattr(one_pass.Opened, "lines", lines)
+    monkeypatch.setattr(trimming.Opened, "lines", lines)
     compare(before, trimmed_copy(session_path(path), WISH, ID, NOW).session.path.read_bytes(), ID)
 
 
@@ -467,13 +467,13 @@ def test_any_session(
     content = ending.join([compact({"sessionId": OLD}).strip(), *lines]) + (ending if closed else b"")
     folder = tmp_path_factory.mktemp("any")
     path = at(folder, OLD, content)
-    found = trimmed_copy(session_path(path), Wish(threshold, tools), ID, NOW)
+    found = trimmed_copy(session_path(path), TrimOptions(threshold, tools), ID, NOW)
     new = found.session.path.read_bytes()
     meant = ("Read", "bash") if tools and tools != ("*",) else (("Read", "bash", "Edit") if tools else ())
     if "(unknown)" not in found.tally:
         assert compare(content, new, ID, meant, threshold) == found.trimmed_count
     assert path.read_bytes() == content
-    again = trimmed_copy(found.session, Wish(threshold, tools), OLD[:-1] + "6", NOW)
+    again = trimmed_copy(found.session, TrimOptions(threshold, tools), OLD[:-1] + "6", NOW)
     assert again.trimmed_count == 0
     last = again.session.path.read_bytes()
     assert last.split(b"\n")[1:] == [

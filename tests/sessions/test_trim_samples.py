@@ -12,23 +12,23 @@ from session_records import REAL_FILES
 from trim_check import compare, parsed, trimmed_copy
 
 from foldmark.sessions.places import session_path
-from foldmark.sessions.trim.kind import Wish
-from foldmark.sessions.trim.trimming import Trimmed, preview
+from foldmark.sessions.trim.kind import TrimOptions
+from foldmark.sessions.trim.trimming import TrimResult, preview
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ID = "11111111-2222-4333-8444-555555555555"
-DEFAULT = Wish(500, ("Read", "Bash", "Grep", "Glob"))
+DEFAULT = TrimOptions(500, ("Read", "Bash", "Grep", "Glob"))
 WISHES = {
     "default": DEFAULT,
-    "everything": Wish(100, ("*",)),
-    "nothing": Wish(500, ()),
-    "none left": Wish(0, ("read", "BASH", "gr?p")),
+    "everything": TrimOptions(100, ("*",)),
+    "nothing": TrimOptions(500, ()),
+    "none left": TrimOptions(0, ("read", "BASH", "gr?p")),
 }
 
 pytestmark = pytest.mark.skipif(not REAL_FILES, reason="the real sessions are not here")
 
 
-def trimmed(source: Path, folder: Path, wish: Wish = DEFAULT, id: str = ID) -> Trimmed:
+def trimmed(source: Path, folder: Path, wish: TrimOptions = DEFAULT, id: str = ID) -> TrimResult:
     path = folder / source.name
     if path != source:
         path.write_bytes(source.read_bytes())
@@ -37,7 +37,7 @@ def trimmed(source: Path, folder: Path, wish: Wish = DEFAULT, id: str = ID) -> T
 
 @pytest.mark.parametrize("wish", WISHES.values(), ids=WISHES)
 @pytest.mark.parametrize("source", REAL_FILES, ids=lambda path: path.stem)
-def test_nothing_else_changes(source: Path, wish: Wish, tmp_path: Path) -> None:
+def test_nothing_else_changes(source: Path, wish: TrimOptions, tmp_path: Path) -> None:
     old = source.read_bytes()
     done = trimmed(source, tmp_path, wish)
     tools = tuple(done.tally)
@@ -50,7 +50,7 @@ def test_nothing_else_changes(source: Path, wish: Wish, tmp_path: Path) -> None:
 @pytest.mark.parametrize("source", REAL_FILES, ids=lambda path: path.stem)
 def test_untouched_lines_have_the_same_bytes(source: Path, tmp_path: Path) -> None:
     old_lines = source.read_bytes().split(b"\n")
-    new_lines = trimmed(source, tmp_path, Wish(500, ())).session.path.read_bytes().split(b"\n")
+    new_lines = trimmed(source, tmp_path, TrimOptions(500, ())).session.path.read_bytes().split(b"\n")
     untouched = 0
     for old, new in list(zip(old_lines, new_lines, strict=True))[1:]:
         record = parsed(old)
@@ -66,9 +66,9 @@ def test_untouched_lines_have_the_same_bytes(source: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize("source", REAL_FILES, ids=lambda path: path.stem)
 @pytest.mark.parametrize("again", [500, 10], ids=["the same", "stricter"])
 def test_what_was_cut_is_not_cut_again(source: Path, again: int, tmp_path: Path) -> None:
-    first = trimmed(source, tmp_path, Wish(500, ("*",)))
+    first = trimmed(source, tmp_path, TrimOptions(500, ("*",)))
     other = "99999999-2222-4333-8444-555555555555"
-    second = trimmed_copy(first.session, Wish(again, ("*",)), other, NOW)
+    second = trimmed_copy(first.session, TrimOptions(again, ("*",)), other, NOW)
     old, new = first.session.path.read_bytes().split(b"\n"), second.session.path.read_bytes().split(b"\n")
     if again == 500:
         assert second.trimmed_count == 0
@@ -83,7 +83,7 @@ def test_what_was_cut_is_not_cut_again(source: Path, again: int, tmp_path: Path)
 
 @pytest.mark.parametrize("source", REAL_FILES, ids=lambda path: path.stem)
 def test_every_pointer_leads_to_the_whole_result(source: Path, tmp_path: Path) -> None:
-    done = trimmed(source, tmp_path, Wish(500, ("*",)))
+    done = trimmed(source, tmp_path, TrimOptions(500, ("*",)))
     old = source.read_bytes().split(b"\n")
     for number, line in enumerate(done.session.path.read_bytes().split(b"\n"), 1):
         found = line.count(b"TRIMMED by Foldmark")

@@ -11,8 +11,8 @@ from typing import Any
 from foldmark.sessions.new_file import mode_beside, new_file
 from foldmark.sessions.places import SessionPath, session_path
 from foldmark.sessions.session_file import SessionFile
-from foldmark.sessions.trim.kind import Job, Wish
-from foldmark.sessions.trim.trimming import Trimmed, kind_of, write
+from foldmark.sessions.trim.kind import Job, TrimOptions
+from foldmark.sessions.trim.trimming import TrimResult, kind_of, write
 
 TOOLS = ("Read", "Bash", "Grep", "Glob")
 POINTER = "... [TRIMMED by Foldmark: "
@@ -30,7 +30,7 @@ def parsed(line: bytes) -> Any:
 def compare(
     old: bytes,
     new: bytes,
-    new_id: str | None,
+    new_id: str,
     tools: tuple[str, ...] = TOOLS,
     threshold: int = 500,
     *,
@@ -71,7 +71,7 @@ def _blocks(record: Any) -> list[dict[str, Any]]:
 def _compare_line(
     one: bytes,
     other: bytes,
-    new_id: str | None,
+    new_id: str,
     names: dict[str, str],
     tools: set[str],
     threshold: int,
@@ -90,7 +90,7 @@ def _compare_line(
         assert set(metadata) >= {"parent_file", "trimmed_at", "threshold", "trimmed_count", "tokens_saved"}
         assert metadata["threshold"] == threshold
         expected["trim_metadata"] = metadata
-    if new_id is not None and isinstance(record.get("sessionId"), str):
+    if isinstance(record.get("sessionId"), str):
         expected["sessionId"] = new_id
     message = expected.get("message")
     if record.get("type") == "assistant" and isinstance(message, dict) and isinstance(message.get("usage"), dict):
@@ -214,7 +214,7 @@ def at(tmp_path: Path, name: str, content: bytes) -> Path:
     return path
 
 
-def trimmed_copy(session: SessionPath, wish: Wish, new_id: str, moment: datetime) -> Trimmed:
+def trimmed_copy(session: SessionPath, wish: TrimOptions, new_id: str, moment: datetime) -> TrimResult:
     """Write the trimmed session also where nothing is cut, so that its lines can be compared."""
     kind = kind_of(session)
     path = kind.place(session, new_id)

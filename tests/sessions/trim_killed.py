@@ -1,6 +1,6 @@
 """Trims a session in a process that kills itself at a given step; for tests of what is left.
 
-`python trim_killed.py PATH STEP (new|place)`: steps are everything that changes a file or its name. Prints how many
+`python trim_killed.py PATH STEP`: steps are everything that changes a file or its name. Prints how many
 there were if none was the last.
 """
 
@@ -13,17 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from foldmark.sessions.places import session_path
-from foldmark.sessions.trim import one_pass
-from foldmark.sessions.trim.in_place import trim_in_place
-from foldmark.sessions.trim.kind import Wish
+from foldmark.sessions.trim import trimming
+from foldmark.sessions.trim.kind import TrimOptions
 from foldmark.sessions.trim.trimming import trim
 
 ID = "11111111-2222-4333-8444-555555555555"
-WISH = Wish(500, ("Read", "Bash", "Grep", "Glob"))
+WISH = TrimOptions(500, ("Read", "Bash", "Grep", "Glob"))
 STEPS = ("link", "replace", "rename", "unlink", "fsync", "fchmod")
 
 
-def main(path: Path, last: int, way: str) -> None:
+def main(path: Path, last: int) -> None:
     """Trim, and die before or behind step `last`."""
     steps = count(1)
 
@@ -42,7 +41,7 @@ def main(path: Path, last: int, way: str) -> None:
 
     for name in STEPS:
         setattr(os, name, watched(getattr(os, name)))
-    lines = one_pass.Opened.lines
+    lines = trimming.Opened.lines
 
     def each(self: Any) -> Any:
         for number, line in enumerate(lines(self)):
@@ -50,14 +49,10 @@ def main(path: Path, last: int, way: str) -> None:
                 step()
             yield line
 
-    one_pass.Opened.lines = each  # type: ignore[method-assign]
-    moment = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-    if way == "new":
-        trim(session_path(path), WISH, ID, moment)
-    else:
-        trim_in_place(session_path(path), WISH, moment)
+    trimming.Opened.lines = each  # type: ignore[method-assign]
+    trim(session_path(path), WISH, ID, datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
     print(next(steps) - 1)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
+    main(Path(sys.argv[1]), int(sys.argv[2]))

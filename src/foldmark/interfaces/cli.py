@@ -91,7 +91,6 @@ def _fail(text: str, code: int) -> int:
 _LATE = {
     "backup": "backup_command:backup",
     "copy": "copy_command:copy",
-    "eval": "eval_command:evaluate",
     "export": "export_command:export",
     "hook": "hook_commands:hook",
     "index": "index_command:index",

@@ -50,9 +50,8 @@ def rollover(
     from foldmark.interfaces.render import json_text
     from foldmark.interfaces.stopping import outcome_told, session_written
     from foldmark.sessions import places
-    from foldmark.sessions.rollover.content import has_content
     from foldmark.sessions.rollover.handover import handover
-    from foldmark.sessions.rollover.rolling import check, roll_over
+    from foldmark.sessions.rollover.rolling import check, has_content, roll_over
 
     if (summary_file is None) != auto_summary:
         raise click.UsageError("Give --summary-file FILE or --auto-summary, one of them")
@@ -112,12 +111,12 @@ def _written(setup: Setup, session: "SessionPath", model: str | None) -> str:
         check_model(model, given.dialects)
         given = given.without("model")
     with foldmark.open(":memory:", settings=given) as log:
-        agent = log.agent("rollover")
-        if model is not None:
-            agent.configure("model", model)
-        if sys.stderr.isatty():
-            print(f"{agent.standing().config.model} writes the summary …", file=sys.stderr)
-        return summarize(agent, session)
+        return summarize(log, session, model, _tell_who_writes)
+
+
+def _tell_who_writes(model: str) -> None:
+    if sys.stderr.isatty():
+        print(f"{model} writes the summary …", file=sys.stderr)
 
 
 def _tell_empty(session: "SessionPath", as_json: bool) -> None:

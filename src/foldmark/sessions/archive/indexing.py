@@ -28,7 +28,6 @@ STEP = 8 << 20
 _TEXTS = 1 << 20
 _OPEN_CALLS = 1000
 _FIRST_LINES = 20
-_BACKUP = ".foldmark-backup-"  # what `foldmark trim --in-place` calls the file that was
 _CONTINUED = {
     "trim": ("trim_metadata", "parent_file", "trimmed_at"),
     "repair": ("repair_metadata", "parent_file", "repaired_at"),
@@ -219,8 +218,7 @@ def working_folder(record: Mapping[str, Any]) -> str | None:
 def _continued(record: Mapping[str, Any], own: str) -> tuple[str | None, str | None]:
     """The session that this one, `own`, continues, and how, as Foldmark writes it into the first line [S4].
 
-    A copy keeps what its original says of itself, so the newest counts. One that was trimmed in its place names what it
-    was itself, which counts for nothing.
+    A copy keeps what its original says of itself, so the newest counts.
     """
     newest: tuple[int, str | None, str | None] = (-1, None, None)
     for holder in (record, record.get("payload")):
@@ -228,7 +226,7 @@ def _continued(record: Mapping[str, Any], own: str) -> tuple[str | None, str | N
             told = holder.get(name) if isinstance(holder, dict) else None
             told = told if isinstance(told, dict) else {}
             parent = _name(told.get(file))
-            if parent and (id := _text(session_path(Path(parent.partition(_BACKUP)[0])).id)) != own:
+            if parent and (id := _text(session_path(Path(parent)).id)) != own:
                 moment = max(0, _moment(told.get(time)) or 0)
                 newest = max(newest, (moment, id, why), key=lambda each: each[0])
     return newest[1:]

@@ -46,7 +46,6 @@ class UnreadableError(Exception):
 
     def __init__(self, database: Path, why: object) -> None:
         super().__init__(f"Codex's {database.name} cannot be read, so the session was not compared with it: {why}")
-        self.database = database
 
 
 def thread(session: SessionPath) -> Thread | None:

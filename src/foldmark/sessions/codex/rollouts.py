@@ -133,17 +133,6 @@ def store_folder(path: Path) -> Path | None:
     return next((folder for folder in path.absolute().parents if folder.name in _STORES), None)
 
 
-def forks(session: SessionPath) -> list[Path]:
-    """The rollouts whose history stands in the file of this session, up to a byte of it."""
-    found = []
-    for path in rollouts(session.path):
-        with suppress(SessionFileError):
-            base = head(path).payload.get("history_base")
-            if isinstance(base, dict) and str(base.get("thread_id")).lower() == session.id.lower():
-                found.append(path)
-    return found
-
-
 def _files(folder: Path, pattern: str) -> Iterator[Path]:
     with suppress(OSError):  # a folder that is not there, or may not be read
         yield from sorted(path for path in folder.glob(pattern) if path.is_file())

@@ -4,12 +4,12 @@ It is shown the newest messages of the session, as many as it has room for, as p
 can sum up any coding agent's session. Nothing is written.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError, ContextOverflowError
-from foldmark.log import Agent
+from foldmark.log import Log
 from foldmark.sending.questions import ask
 from foldmark.sessions.archive.records import Said, said
 from foldmark.sessions.lenient_json import NotJsonError, decode
@@ -44,9 +44,13 @@ QUESTION = (
 )
 
 
-def summarize(agent: Agent, session: SessionPath) -> str:
-    """The summary that the model of `agent` writes of a session. Blocks. Raises CommandError where there is no language
-    model, SessionFileError, FoldmarkError if the model says nothing or is interrupted."""
+def summarize(log: Log, session: SessionPath, model: str | None, begins: Callable[[str], None]) -> str:
+    """The summary that `model` writes of a session, by default the model that is set in the log, which keeps what was
+    asked. Its name is told to `begins`. Blocks. Raises CommandError where there is no language model,
+    SessionFileError, FoldmarkError if the model says nothing or is interrupted."""
+    agent = log.agent("rollover")
+    if model is not None:
+        agent.configure("model", model)
     name = agent.standing().config.model
     provider, _, model = name.partition("/")
     if provider == "offline":
@@ -54,10 +58,11 @@ def summarize(agent: Agent, session: SessionPath) -> str:
             "--auto-summary needs a language model, and the one that is set is the offline one: name another with "
             "--model PROVIDER/MODEL, or write the summary yourself and give it with --summary-file"
         )
-    known = agent.log.model_named(name)
+    begins(name)
+    known = log.model_named(name)
     room = int(min(MOST, (known.window - known.answer) * SHARE * uncalibrated(provider, model)))
     for _ in range(TRIES):
-        shown = agent.log.secrets.hidden(newest(session, room))
+        shown = log.secrets.hidden(newest(session, room))
         if not shown:
             raise CommandError(f"nothing was said in {session.id}: there is nothing to sum up")
         try:

@@ -16,7 +16,7 @@ QUERY = "what you need to find"
 _PRIVATE = "A person asked that the previous session be kept out of archives; so is this one:"
 
 
-class Search(NamedTuple):
+class SearchHint(NamedTuple):
     """How the model looks things up: `where` the session is, as in "The full previous session is archived by
     Foldmark.", and `how`, a line to be followed."""
 
@@ -36,7 +36,7 @@ class Continuation(Struct, frozen=True):
     issue: str | None = None
     percent: int | None = None
     worker: int | str | None = None
-    search: Search | None = None
+    search: SearchHint | None = None
     private: bool = False
 
 
@@ -76,7 +76,7 @@ def metadata(parent_file: str, moment: str, worker: int | str | None) -> dict[st
     }
 
 
-def _retrieving(search: Search | None) -> list[str]:
+def _retrieving(search: SearchHint | None) -> list[str]:
     if search is None:
         where = "The full previous session is in the file that is named below."
         return [f"{where} For details not in\nthe summary above, look there."]

@@ -22,7 +22,7 @@ CARRIED = ("userType", "version", "gitBranch")
 _NOT_CARRIED = ("history_base", "forked_from_id", "forked_from_ordinal_exclusive", "context_window")
 
 
-class Surroundings(Struct, frozen=True):
+class SessionSurroundings(Struct, frozen=True):
     """What a session says of where it works: `cwd`, the folder that its program is started in, None if it does not
     say; `members` are those of its records (Claude Code), or of its first one (Codex), that the next session takes."""
 
@@ -30,14 +30,16 @@ class Surroundings(Struct, frozen=True):
     members: dict[str, Any]
 
 
-def surroundings(session: SessionPath) -> Surroundings:
+def surroundings(session: SessionPath) -> SessionSurroundings:
     """Where a session works. Raises SessionFileError, also for a rollout that Codex cannot resume either."""
     if session.kind == "codex":
         payload = rollouts.head(session.path).payload
-        return Surroundings(folder_in(payload), {key: payload[key] for key in payload if key not in _NOT_CARRIED})
+        return SessionSurroundings(
+            folder_in(payload), {key: payload[key] for key in payload if key not in _NOT_CARRIED}
+        )
     last = newest_record(session.path)
     cwd = working_folder(session.path, last)
-    return Surroundings(cwd, {key: last[key] for key in CARRIED if isinstance(last.get(key), str)})
+    return SessionSurroundings(cwd, {key: last[key] for key in CARRIED if isinstance(last.get(key), str)})
 
 
 def place(session: SessionPath, new_id: str, moment: datetime) -> Path:
@@ -48,7 +50,7 @@ def place(session: SessionPath, new_id: str, moment: datetime) -> Path:
 
 
 def claude_lines(
-    where: Surroundings, new_id: str, message_id: str, prompt: str, mark: dict[str, object], moment: str
+    where: SessionSurroundings, new_id: str, message_id: str, prompt: str, mark: dict[str, object], moment: str
 ) -> bytes:
     """A session of Claude Code's with one message, marked by `continue_metadata`; `moment` is in UTC, ISO 8601."""
     record = {
@@ -66,7 +68,7 @@ def claude_lines(
     return _line(record)
 
 
-def codex_lines(where: Surroundings, new_id: str, prompt: str, mark: dict[str, object], moment: str) -> bytes:
+def codex_lines(where: SessionSurroundings, new_id: str, prompt: str, mark: dict[str, object], moment: str) -> bytes:
     """A rollout of Codex's with one message; its first line is marked by `continue_metadata`."""
     meta = {**where.members, "id": new_id, "session_id": new_id, "timestamp": moment}
     content = [{"type": "input_text", "text": prompt}]

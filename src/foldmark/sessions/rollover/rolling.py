@@ -18,16 +18,19 @@ from foldmark.log import Log
 from foldmark.sessions import lineage
 from foldmark.sessions.archive import syncing
 from foldmark.sessions.archive.marker import file_is_marked, is_marked
+from foldmark.sessions.archive.records import said
+from foldmark.sessions.codex.index import INJECTED
 from foldmark.sessions.hook import tail
 from foldmark.sessions.new_file import new_file
 from foldmark.sessions.places import SessionPath, session_path
 from foldmark.sessions.recognition import recognized
 from foldmark.sessions.resuming import ResumeCommand, resume_command
 from foldmark.sessions.rollover import new_session
-from foldmark.sessions.rollover.continuation import GO_ON, Continuation, Search, metadata, prompt
+from foldmark.sessions.rollover.continuation import GO_ON, Continuation, SearchHint, metadata, prompt
 from foldmark.sessions.rollover.handover import Handover
-from foldmark.sessions.rollover.new_session import Surroundings
+from foldmark.sessions.rollover.new_session import SessionSurroundings
 from foldmark.sessions.rollover.search_tool import ARCHIVED, search_tool
+from foldmark.sessions.session_file import Record, SessionFile
 from foldmark.sessions.subagents import refusal
 
 _ANCESTORS = 50
@@ -65,22 +68,43 @@ def check(session: SessionPath) -> SessionPath:
     return session
 
 
+def has_content(session: SessionPath) -> bool:
+    """Return True if something was said in a session, besides the prompt that an earlier rollover began it with.
+
+    Reads as far as the first message. Raises SessionFileError.
+    """
+    prompts = 0
+    with SessionFile(session.path) as file:
+        for line in file.lines():
+            if not isinstance(line, Record) or not isinstance(line.value, dict) or line.value.get("isMeta") is True:
+                continue
+            # Claude Code's record with the mark holds the prompt, Codex's stands in front of it.
+            prompts += isinstance(line.value.get("continue_metadata"), dict)
+            for message in said(line.value, session.kind):
+                if message.role == "user" and session.kind == "codex" and message.text.lstrip().startswith(INJECTED):
+                    continue
+                if not prompts or message.role != "user":
+                    return True
+                prompts -= 1
+    return False
+
+
 def roll_over(
     log: Log,
     session: SessionPath,
     summary: Handover,
     environment: Mapping[str, str],
     *,
-    new_id: str | None = None,
+    new_id: str,
     issue: str | None = None,
     worker: str | None = None,
 ) -> Rolled:
-    """End a session and begin the one that continues it. Raises as `check`, and WriteError; then nothing was written.
+    """End a session that was checked and begin the one that continues it. Raises SessionFileError and WriteError; then
+    nothing was written.
 
     What `issue` and `worker` leave open is taken from the environment, then from the session. `new_id` is the new
-    session's id, by default one that the log makes.
+    session's id.
     """
-    session = check(session)
     where = new_session.surroundings(session)
     warnings = list(summary.warnings)
     search = _archived(log, session, where, environment, warnings)
@@ -96,7 +120,7 @@ def roll_over(
     number = parent.session_number + 1
     told = Continuation(number, str(session.path), summary, issue, percent, worker_id, search, private)
     text = prompt(told)
-    new = _write(log, session, where, told, text, new_id or log.new_id())
+    new = _write(log, session, where, told, text, new_id)
     try:
         _record(log, session, new, told)
     except FoldmarkError as error:
@@ -106,8 +130,8 @@ def roll_over(
 
 
 def _archived(
-    log: Log, session: SessionPath, where: Surroundings, environment: Mapping[str, str], warnings: list[str]
-) -> Search | None:
+    log: Log, session: SessionPath, where: SessionSurroundings, environment: Mapping[str, str], warnings: list[str]
+) -> SearchHint | None:
     """Archive and index the session, and those that it continues: the details that a trim has cut are in these. How
     they are searched afterwards."""
     search = search_tool(session.kind, where.cwd, environment)
@@ -143,7 +167,7 @@ def _earlier(log: Log, session: SessionPath) -> Iterator[Path]:
 
 
 def _write(
-    log: Log, session: SessionPath, where: Surroundings, told: Continuation, text: str, new_id: str
+    log: Log, session: SessionPath, where: SessionSurroundings, told: Continuation, text: str, new_id: str
 ) -> SessionPath:
     now = utc(log.clock())
     written = timestamp(now, "milliseconds")

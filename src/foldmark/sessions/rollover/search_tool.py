@@ -17,7 +17,7 @@ import msgspec
 from foldmark.sessions.install.program import typed_program
 from foldmark.sessions.install.where import user_places
 from foldmark.sessions.places import Kind, claude_folder, codex_folder
-from foldmark.sessions.rollover.continuation import QUERY, Search
+from foldmark.sessions.rollover.continuation import QUERY, SearchHint
 
 FOLDMARK, EPISODIC = "foldmark", "episodic-memory"
 ARCHIVED = "archived by Foldmark"
@@ -30,15 +30,15 @@ _DISABLED = ("disabledMcpServers", "disabledMcpjsonServers")
 Table = dict[str, Any]
 
 
-def search_tool(kind: Kind, cwd: Path | None, environment: Mapping[str, str]) -> Search:
+def search_tool(kind: Kind, cwd: Path | None, environment: Mapping[str, str]) -> SearchHint:
     """How sessions are searched by the program of this kind that works in `cwd` (None: not known)."""
     servers = set(_codex(environment) if kind == "codex" else _claude(cwd, environment))
     if FOLDMARK in servers:
-        return Search(ARCHIVED, _tool(FOLDMARK))
+        return SearchHint(ARCHIVED, _tool(FOLDMARK))
     for name in (EPISODIC, _PLUGIN):
         if name in servers:
-            return Search(f"indexed in {EPISODIC}", _tool(name))
-    return Search(ARCHIVED, f'{typed_program(environment)} search "{QUERY}"')
+            return SearchHint(f"indexed in {EPISODIC}", _tool(name))
+    return SearchHint(ARCHIVED, f'{typed_program(environment)} search "{QUERY}"')
 
 
 def _tool(server: str) -> str:

@@ -17,24 +17,25 @@ from msgspec import Raw, Struct
 
 from foldmark.sessions import spans
 from foldmark.sessions.trim import members as trim_members
-from foldmark.sessions.trim.arguments import arguments, todos
 from foldmark.sessions.trim.content import content
-from foldmark.sessions.trim.cut import Cut, Place
+from foldmark.sessions.trim.cut import Origin, Replacement, is_cut_list, quoted, string, text_of
 from foldmark.sessions.trim.display import display
-from foldmark.sessions.trim.kind import Job, Tally, ToolTally
-from foldmark.sessions.trim.members import Edit, Found, Span
-from foldmark.sessions.trim.names import Names, Targets
+from foldmark.sessions.trim.kind import CallNames, Job, Tally, Targets, ToolTally
+from foldmark.sessions.trim.members import Edit, LineMembers, Span
 from foldmark.sessions.trim.stale import FAILED, TODOS
 
 _NONE = Raw(b"")
 _HELD = 1000
 """Blocks of `usage` that are remembered: every line of one answer has the same."""
 
+_TEXTS = ("content", "old_string", "new_string", "new_source", "prompt")
+"""Members of arguments that hold what was written or asked; paths and names are never cut."""
+
 _HEAD = 64
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|-?\d[\d.eE+-]*')
 
 
-class _Block(Struct, gc=False):
+class _ClaudeBlock(Struct, gc=False):
     type: str = ""
     id: str = ""
     name: str = ""
@@ -42,16 +43,16 @@ class _Block(Struct, gc=False):
     content: Raw = _NONE
 
 
-class _Message(Struct, gc=False):
-    content: list[_Block] | str | None = None
+class _ClaudeMessage(Struct, gc=False):
+    content: list[_ClaudeBlock] | str | None = None
     usage: Raw = _NONE
 
 
-class _Record(Struct, gc=False):
+class _ClaudeRecord(Struct, gc=False):
     type: str = ""
     subtype: str | None = None
     session: Raw = msgspec.field(default=_NONE, name="sessionId")
-    message: _Message | None = None
+    message: _ClaudeMessage | None = None
     display: Raw = msgspec.field(default=_NONE, name="toolUseResult")
     failed: bool | None = msgspec.field(default=None, name="isApiErrorMessage")
     summary: bool | None = msgspec.field(default=None, name="isCompactSummary")
@@ -62,21 +63,21 @@ class _UnsureError(Exception):
     """A member may lie at more than one place."""
 
 
-_decode = msgspec.json.Decoder(_Record).decode
+_decode = msgspec.json.Decoder(_ClaudeRecord).decode
 
 
 class ClaudeLines:
-    """The lines of one session in one pass; see `kind.Lines`."""
+    """The lines of one session in one pass; see `kind.LineTrimmer`."""
 
     def __init__(self, job: Job) -> None:
-        self.tally = Tally(Targets(job.wish.tools))
+        self.tally = Tally(Targets(job.options.tools))
         self._plan = job.plan
-        self._threshold = job.wish.threshold
-        self._keep_display = job.wish.keep_display_copy
+        self._threshold = job.options.threshold
+        self._keep_display = job.options.keep_display_copy
         self.source = job.source
-        self._id = b"" if job.new_id is None else msgspec.json.encode(job.new_id)
+        self._id = msgspec.json.encode(job.new_id)
         self._seen = self._needle = b""
-        self.names = Names(Targets(job.wish.all_tools), job.names)
+        self.names = CallNames(Targets(job.options.all_tools), job.names)
         self._zeroed: dict[bytes, bytes] = {}
 
     def line(self, number: int, raw: bytes) -> bytes:
@@ -87,21 +88,18 @@ class ClaudeLines:
             return raw if found is None else self._carefully(number, raw, found)
 
     def giant(self, start: bytes, end: bytes) -> tuple[bytes, bytes]:
-        if self._id:
-            place = trim_members.session_at_start(start)
-            if place:
-                return spans.edited(start, [(*place, self._id)]), end
-            place = trim_members.session_at_end(end)
-            if place:
-                return start, spans.edited(end, [(*place, self._id)])
+        if place := trim_members.session_at_start(start):
+            return spans.edited(start, [(*place, self._id)]), end
+        if place := trim_members.session_at_end(end):
+            return start, spans.edited(end, [(*place, self._id)])
         return start, end
 
-    def _plainly(self, number: int, raw: bytes, record: _Record) -> bytes:
+    def _plainly(self, number: int, raw: bytes, record: _ClaudeRecord) -> bytes:
         """A line that looks as Claude Code writes it. Raises _UnsureError, and then has not counted anything."""
         if record.failed or (record.type == "attachment" and b'"hook_additional_context"' in raw):
             raise _UnsureError
         edits: list[Edit] = []
-        if self._id and (session := bytes(record.session)):
+        if session := bytes(record.session):
             self._session(raw, session, edits)
         message = record.message
         if message is None:
@@ -128,7 +126,7 @@ class ClaudeLines:
         return spans.edited(raw, edits)
 
     def _with_cuts(
-        self, raw: bytes, record: _Record, results: list[tuple[str, bytes]], cuts: "_Cuts", edits: list[Edit]
+        self, raw: bytes, record: _ClaudeRecord, results: list[tuple[str, bytes]], cuts: "_Cuts", edits: list[Edit]
     ) -> bytes:
         for (_, old), new in zip(results, cuts.contents, strict=True):
             if new is not None:
@@ -162,11 +160,11 @@ class ClaudeLines:
                 raise _UnsureError
             edits.append((at + 8, at + 8 + len(value), zeroed))
 
-    def _carefully(self, number: int, raw: bytes, found: Found) -> bytes:
+    def _carefully(self, number: int, raw: bytes, found: LineMembers) -> bytes:
         """A line of which it is known where everything lies."""
         edits = [*found.errors, *found.reminders]
         self.tally.reminders += len(found.reminders)
-        if self._id and found.session:
+        if found.session:
             edits.append((*found.session, self._id))
         if found.usage:
             edits.append((*found.usage, self._without_numbers(raw[slice(*found.usage)])))
@@ -185,9 +183,9 @@ class ClaudeLines:
         self._count(cuts, aside=found.aside)
         return spans.edited(raw, edits)
 
-    def _arguments(self, number: int, raw: bytes, found: Found) -> Iterator[Edit]:
+    def _arguments(self, number: int, raw: bytes, found: LineMembers) -> Iterator[Edit]:
         """The arguments of calls that are not needed any more, cut."""
-        place = Place(number, str(self.source), "argument")
+        place = Origin(number, str(self.source), "argument")
         for call in found.calls:
             self.names.add(call.id, call.tool)
             step = self._plan.arguments.get(call.id)
@@ -195,9 +193,9 @@ class ClaudeLines:
                 continue
             given = raw[call.begin : call.end]
             if step == TODOS:
-                new = todos(given, place)
+                new = _todos_cut(given, place)
             else:
-                new = arguments(given, 0 if step == FAILED else self._threshold, place)
+                new = _arguments_cut(given, 0 if step == FAILED else self._threshold, place)
             if new is None:
                 continue
             yield call.begin, call.end, new.raw
@@ -218,7 +216,7 @@ class ClaudeLines:
         ]
         if not any(tools):
             return None
-        place = Place(number, str(self.source))
+        place = Origin(number, str(self.source))
         contents = [
             content(raw, threshold, place) if tool and (len(raw) - 2 > threshold or b'"image"' in raw) else None
             for (_, raw), tool in zip(results, tools, strict=True)
@@ -260,7 +258,7 @@ class _Cuts(NamedTuple):
     how many bytes that would have taken."""
 
     tools: list[str | None]
-    contents: list[Cut | None]
+    contents: list[Replacement | None]
     display: bytes | None
     steps: list[str | None]
     usual: list[int]
@@ -296,3 +294,48 @@ def _check(line: bytes, cuts: _Cuts) -> None:
         raise _UnsureError
     if cuts.display is not None and bytes(record.display) != cuts.display:
         raise _UnsureError
+
+
+def _arguments_cut(raw: bytes, kept: int, place: Origin) -> Replacement | None:
+    """Return arguments with the first `kept` characters of each long text; None if they stay as they are."""
+    try:
+        found = list(_argument_cuts(raw, kept, place))
+    except (ValueError, RecursionError):
+        return None
+    if not found:
+        return None
+    new = spans.edited(raw, [(begin, end, each.raw) for begin, end, each in found])
+    return Replacement(new, sum(each.characters for _, _, each in found), len(raw) - len(new))
+
+
+def _todos_cut(raw: bytes, place: Origin) -> Replacement | None:
+    """Return the arguments of a call with one todo that says where the list is; None if they stay as they are."""
+    try:
+        at = spans.last(raw, "todos")
+        items = spans.items(raw[slice(*at)]) if at else []
+        texts = [_todo(raw[at[0] + begin : at[0] + end]) for begin, end in items] if at else []
+    except (ValueError, RecursionError):
+        return None
+    if at is None or not items or (len(texts) == 1 and is_cut_list(texts[0], 1)):
+        return None
+    pointer = quoted(place.pointer(0, len(items), "entries"))
+    new = b'[{"content":%b,"status":"completed","activeForm":"Trimmed"}]' % pointer
+    if len(new) >= at[1] - at[0]:
+        return None
+    return Replacement(spans.edited(raw, [(*at, new)]), sum(map(len, texts)), at[1] - at[0] - len(new))
+
+
+def _argument_cuts(raw: bytes, kept: int, place: Origin) -> Iterator[tuple[int, int, Replacement]]:
+    for key, begin, end in spans.members(raw):
+        if key in _TEXTS and raw[begin : begin + 1] == b'"':
+            if found := string(raw[begin:end], kept, place):
+                yield begin, end, found
+        elif key == "edits" and raw[begin : begin + 1] == b"[":
+            for first, last in spans.items(raw[begin:end]):
+                for inner, outer, found in _argument_cuts(raw[begin + first : begin + last], kept, place):
+                    yield begin + first + inner, begin + first + outer, found
+
+
+def _todo(todo: bytes) -> str:
+    at = spans.last(todo, "content")
+    return text_of(todo[slice(*at)]) if at and todo[at[0] : at[0] + 1] == b'"' else ""

@@ -1,25 +1,31 @@
-"""Trimming a rollout of Codex's: what it is made of, where the new one belongs [SPEC 8]."""
+"""Trimming a rollout of Codex's: what it is made of, where the new one belongs, which outputs come again [SPEC 8].
 
-from collections.abc import Sequence
+Codex changes files by patches and commands, so that nothing tells which file an output shows: no output is stale, and
+arguments stay.
+"""
+
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from foldmark.sessions.codex import databases, rollouts
+from foldmark.sessions.codex import rollouts
 from foldmark.sessions.places import SessionPath
-from foldmark.sessions.session_file import Piece
+from foldmark.sessions.session_file import Piece, Record, SessionFile
 from foldmark.sessions.trim.codex_lines import CodexLines
-from foldmark.sessions.trim.codex_plan import calls
-from foldmark.sessions.trim.kind import Job, Wish
-from foldmark.sessions.trim.stale import Plan, plan
+from foldmark.sessions.trim.codex_tools import OUTPUTS
+from foldmark.sessions.trim.kind import Job, TrimOptions
+from foldmark.sessions.trim.stale import CallRecord, TrimPlan, digest, plan
 
 
 class CodexKind:
-    """Rollouts of Codex's; see `kind.Kind`."""
+    """Rollouts of Codex's; see `kind.TrimKind`."""
 
     bytes_per_token = 3.2
 
-    def plan(self, pieces: Sequence[Piece], wish: Wish) -> Plan:
-        return plan(calls(pieces), wish.spare, deep=wish.deep) if wish.deep or wish.spare else Plan()
+    def plan(self, pieces: Sequence[Piece], options: TrimOptions) -> TrimPlan:
+        if not (options.deep or options.spare):
+            return TrimPlan()
+        return plan(_calls(pieces), options.spare, deep=options.deep)
 
     def lines(self, job: Job) -> CodexLines:
         return CodexLines(job)
@@ -30,15 +36,26 @@ class CodexKind:
     def pieces(self, session: SessionPath) -> list[Piece]:
         return rollouts.pieces(session)
 
-    def dependents(self, session: SessionPath) -> list[Path]:
-        return rollouts.forks(session)
-
-    def copied_to(self, session: SessionPath) -> Path | None:
-        try:
-            found = databases.history(session)
-        except databases.UnreadableError as error:
-            return error.database  # nobody knows
-        return found.database if found else None
-
 
 KIND = CodexKind()
+
+
+def _calls(pieces: Sequence[Piece]) -> list[CallRecord]:
+    """Return the calls that have an output, in the order of the file. Raises SessionFileError."""
+    found: dict[str, CallRecord] = {}
+    for piece in pieces:
+        for id, output in _outputs(piece):
+            found[id] = CallRecord(id, "", digest=digest(output))
+    return list(found.values())
+
+
+def _outputs(piece: Piece) -> Iterator[tuple[str, object]]:
+    with SessionFile(piece.path) as file:
+        for line in file.lines(piece.number - 1, piece.start):
+            if piece.end is not None and file.whole[1] >= piece.end:
+                break
+            if not isinstance(line, Record) or line.type != "response_item":
+                continue
+            payload = line.value.get("payload")
+            if isinstance(payload, dict) and payload.get("type") in OUTPUTS and isinstance(payload.get("call_id"), str):
+                yield payload["call_id"], payload.get("output")

@@ -15,22 +15,15 @@ import msgspec
 
 from foldmark.sessions import spans
 from foldmark.sessions.lenient_json import NotJsonError, decode
-from foldmark.sessions.trim import codex_events, codex_quick
 from foldmark.sessions.trim.codex_outputs import shortened
-from foldmark.sessions.trim.codex_quick import UNSURE, Output
-from foldmark.sessions.trim.codex_tools import COMMAND, OUTPUTS, PATCH, CodexTargets, called
-from foldmark.sessions.trim.cut import Place
-from foldmark.sessions.trim.kind import Job, Tally
-from foldmark.sessions.trim.names import Names
+from foldmark.sessions.trim.codex_tools import OUTPUTS, CodexTargets, called, copies
+from foldmark.sessions.trim.cut import Origin
+from foldmark.sessions.trim.kind import CallNames, Job, Tally
 
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call")
 
 _MOST_SENT = 48_000
 """Bytes of one output that Codex sends to a model at most; more of it was not in the context either."""
-
-_READ = (b"response_item", b"event_msg", b"compacted", b"session_meta")
-_READ_PAYLOADS = {None, b"token_count", *(kind.encode() for kind in (*OUTPUTS, *_CALLS, *codex_events.KINDS))}
-_OUTPUTS, _NAMED_CALLS = frozenset(map(str.encode, OUTPUTS)), (b"function_call", b"custom_tool_call")
 
 _OBJECT = re.compile(rb"\s*\{")
 _NUMBER = re.compile(rb"-?[1-9][\d.eE+-]*")
@@ -40,62 +33,29 @@ Change = Callable[[bytes], bytes | None]
 
 
 class CodexLines:
-    """The lines of one rollout in one pass; see `kind.Lines`."""
+    """The lines of one rollout in one pass; see `kind.LineTrimmer`."""
 
     def __init__(self, job: Job) -> None:
-        self.tally = Tally(CodexTargets(job.wish.tools))
+        self.tally = Tally(CodexTargets(job.options.tools))
         self.source = job.source
-        self._wish, self._id, self._plan = job.wish, job.new_id, job.plan
-        self._targets = CodexTargets(job.wish.all_tools)
-        self.names = Names(self._targets, job.names)
+        self._options, self._id, self._plan = job.options, job.new_id, job.plan
+        self._targets = CodexTargets(job.options.all_tools)
+        self.names = CallNames(self._targets, job.names)
         self._begun = False
 
     def line(self, number: int, raw: bytes) -> bytes:
-        begin = codex_quick.kind(raw)
-        if begin is None or begin[2] is None:
-            return raw if begin and begin[1] not in _READ else self._thoroughly(number, raw)
-        kind = begin[2]
-        if kind not in _READ_PAYLOADS:
-            return raw
-        if kind in _OUTPUTS:
-            if found := codex_quick.output(raw):
-                less = self._output(found.call_id, found.value, Place(number, str(self.source)))
-                return spans.edited(raw, [(*found.span, less)]) if less else raw
-        elif kind in _NAMED_CALLS:
-            if call := codex_quick.call(raw):
-                self.names.add(*call)
-                return raw
-        elif kind == b"token_count":
-            if new := codex_quick.without_tokens(raw):
-                return new
-        elif self._wish.keep_display_copy:
-            return raw
-        elif kind == b"item_completed" and (copies := codex_quick.copies(raw)) is not UNSURE:
-            return self._without_copies(raw, copies, Place(number, str(self.source)))
-        elif kind == b"patch_apply_end" and (id := codex_quick.call_id(raw)) and not self._is_wanted(id, PATCH):
-            return raw
-        return self._thoroughly(number, raw)
-
-    def _without_copies(self, raw: bytes, copies: list[Output], place: Place) -> bytes:
-        edits = []
-        for copy in copies:
-            if self._is_wanted(copy.call_id, COMMAND) and (new := shortened(copy.value, self._wish.threshold, place)):
-                edits.append((*copy.span, new.raw))
-        return spans.edited(raw, edits) if edits else raw
-
-    def _thoroughly(self, number: int, raw: bytes) -> bytes:
         with suppress(NotJsonError, ValueError):
             record = decode(raw)
             payload = record.get("payload") if isinstance(record, dict) else None
             if isinstance(payload, dict):
-                change = self._change(record.get("type"), payload, Place(number, str(self.source)))
+                change = self._change(record.get("type"), payload, Origin(number, str(self.source)))
                 return (change and _within(raw, ("payload",), change)) or raw
         return raw
 
     def giant(self, start: bytes, end: bytes) -> tuple[bytes, bytes]:
         return start, end  # the first record, which has the ids, is none: `pieces` has read it
 
-    def _change(self, kind: Any, payload: dict[str, Any], place: Place) -> Change | None:
+    def _change(self, kind: Any, payload: dict[str, Any], place: Origin) -> Change | None:
         match kind, payload.get("type"):
             case "session_meta", _:
                 return self._meta()
@@ -105,13 +65,13 @@ class CodexLines:
                 return self._compacted(payload.get("replacement_history"), place)
             case "event_msg", "token_count":
                 return lambda data: _within(data, ("info", "last_token_usage"), _zeroed)
-            case "event_msg", _ if not self._wish.keep_display_copy:
+            case "event_msg", _ if not self._options.keep_display_copy:
                 return self._copies(payload, place)
         return None
 
     def _meta(self) -> Change | None:
         """The first record has the ids; its history is all here now."""
-        if self._begun or self._id is None:
+        if self._begun:
             return None
         self._begun = True
         id = msgspec.json.encode(self._id)
@@ -123,7 +83,7 @@ class CodexLines:
 
         return change
 
-    def _item(self, item: dict[str, Any], place: Place) -> Change | None:
+    def _item(self, item: dict[str, Any], place: Origin) -> Change | None:
         """A response item: a call is remembered, an output cut."""
         if item.get("type") in _CALLS:
             if call := called(item):
@@ -134,13 +94,13 @@ class CodexLines:
             return None
         return lambda data: _within(data, ("output",), lambda output: self._output(call_id, output, place))
 
-    def _output(self, call_id: str, output: bytes, place: Place) -> bytes | None:
+    def _output(self, call_id: str, output: bytes, place: Origin) -> bytes | None:
         if call_id in self._plan.whole:
             return None
-        tool = self.names.tool(call_id, long=len(output) - 2 > self._wish.threshold)
+        tool = self.names.tool(call_id, long=len(output) - 2 > self._options.threshold)
         if tool is None:
             return None
-        usual = new = shortened(output, self._wish.threshold, place)
+        usual = new = shortened(output, self._options.threshold, place)
         if step := self._plan.results.get(call_id):
             new = shortened(output, 0, place)
         tally = self.tally.result(tool, cut=new is not None)
@@ -152,7 +112,7 @@ class CodexLines:
         self.tally.in_context += saved
         return new.raw
 
-    def _compacted(self, history: Any, place: Place) -> Change | None:
+    def _compacted(self, history: Any, place: Origin) -> Change | None:
         """What the model reads instead of everything before."""
         if not isinstance(history, list):
             return None
@@ -173,15 +133,15 @@ class CodexLines:
         """Whether the copy of a call's output is to be cut; `name` counts where the call is not known."""
         return call_id not in self._plan.whole and (self.names.known(call_id) or name) in self._targets
 
-    def _copies(self, payload: dict[str, Any], place: Place) -> Change | None:
-        found = codex_events.copies(payload)
+    def _copies(self, payload: dict[str, Any], place: Origin) -> Change | None:
+        found = copies(payload)
         if found is None or not self._is_wanted(found.call_id, found.name):
             return None
 
         def change(data: bytes) -> bytes | None:
             edits = []
             for key, begin, end in spans.members(data) if _OBJECT.match(data) else ():
-                new = shortened(data[begin:end], self._wish.threshold, place) if key in found.members else None
+                new = shortened(data[begin:end], self._options.threshold, place) if key in found.members else None
                 if new:
                     edits.append((begin, end, new.raw))
             return spans.edited(data, edits) if edits else None

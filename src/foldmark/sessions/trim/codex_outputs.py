@@ -12,10 +12,9 @@ import msgspec
 from msgspec import Raw, Struct
 
 from foldmark.sessions import spans
-from foldmark.sessions.trim import content as trim_content
 from foldmark.sessions.trim import cut
-from foldmark.sessions.trim.content import Text, base64_size
-from foldmark.sessions.trim.cut import Place
+from foldmark.sessions.trim.content import base64_size, in_list
+from foldmark.sessions.trim.cut import Origin, Replacement
 
 _TEXTS = (b'"input_text"', b'"text"', b'"output_text"')
 _IMAGES = {b'"input_image"': "image_url", b'"image"': "data"}
@@ -25,15 +24,7 @@ MOST_IMAGE = 4_500
 """Bytes that an image counts for at most: to a model it is worth what it shows, not what it is in a file."""
 
 
-class Less(Struct, frozen=True):
-    """What stands instead of an output, as JSON; what the model is spared: characters of text, bytes of JSON."""
-
-    raw: bytes
-    characters: int
-    bytes: int
-
-
-def shortened(raw: bytes, threshold: int, place: Place) -> Less | None:
+def shortened(raw: bytes, threshold: int, place: Origin) -> Replacement | None:
     """An output with no more of its text than `threshold` characters, and with notes instead of images.
 
     None if there is nothing to cut, or the output is of a form that is not known.
@@ -43,7 +34,7 @@ def shortened(raw: bytes, threshold: int, place: Place) -> Less | None:
             case b'"':
                 return _text(raw, threshold, place)
             case b"[":
-                return _list(raw, threshold, place)
+                return in_list(raw, threshold, place, _TEXTS, _image)
             case b"{":
                 return _object(raw, threshold, place)
     except ValueError:
@@ -51,18 +42,17 @@ def shortened(raw: bytes, threshold: int, place: Place) -> Less | None:
     return None
 
 
-def _text(raw: bytes, threshold: int, place: Place) -> Less | None:
+def _text(raw: bytes, threshold: int, place: Origin) -> Replacement | None:
     if len(raw) - 2 <= threshold:
         return None
     inner = _wrapped(raw) if raw.startswith(b'"{') else None
     if inner is None or len(inner.data) - (inner.end - inner.begin) > threshold:
-        plain = cut.string(raw, threshold, place)
-        return Less(plain.raw, plain.characters, len(raw) - len(plain.raw)) if plain else None
+        return cut.string(raw, threshold, place)
     new = cut.string(inner.data[inner.begin : inner.end], threshold, place)
     if new is None:
         return None
     whole = cut.quoted(spans.edited(inner.data, [(inner.begin, inner.end, new.raw)]).decode())
-    return Less(whole, new.characters, len(raw) - len(whole)) if len(whole) < len(raw) else None
+    return Replacement(whole, new.characters, len(raw) - len(whole)) if len(whole) < len(raw) else None
 
 
 class _Inside(Struct, gc=False):
@@ -95,46 +85,20 @@ def _wrapped(raw: bytes) -> _Wrapped | None:
     return _Wrapped(data, *found) if found else None
 
 
-def _list(raw: bytes, threshold: int, place: Place) -> Less | None:
-    items = spans.items(raw)
-    edits = []
-    texts = []
-    spared = 0
-    for number, (begin, end) in enumerate(items):
-        item = raw[begin:end]
-        kind = _member(item, "type") if item[:1] == b"{" else None
-        if kind in _IMAGES:
-            note = _image(item, kind, place)
-            if len(note) < len(item):
-                edits.append((begin, end, note))
-                spared += max(0, min(len(item), MOST_IMAGE) - len(note))
-        elif kind in _TEXTS and (at := spans.last(item, "text")) and item[at[0] : at[0] + 1] == b'"':
-            text = cut.text_of(item[slice(*at)])
-            if not cut.is_image_note(text):
-                texts.append(Text(number, begin + at[0], begin + at[1], text))
-    over = trim_content.over(texts, items, threshold, place)
-    shorter = sum(end - begin - len(new) for begin, end, new in over.edits)
-    if shorter > 0:
-        return Less(spans.edited(raw, edits + over.edits), over.characters, spared + shorter)
-    return Less(spans.edited(raw, edits), 0, spared) if edits else None
-
-
-def _object(raw: bytes, threshold: int, place: Place) -> Less | None:
+def _object(raw: bytes, threshold: int, place: Origin) -> Replacement | None:
     at = spans.last(raw, "content")
     new = shortened(raw[at[0] : at[1]], threshold, place) if at and raw[at[0] : at[0] + 1] != b"{" else None
-    return Less(spans.edited(raw, [(*at, new.raw)]), new.characters, new.bytes) if at and new else None
+    return Replacement(spans.edited(raw, [(*at, new.raw)]), new.characters, new.bytes) if at and new else None
 
 
-def _image(item: bytes, kind: bytes, place: Place) -> bytes:
-    """A text that stands for an image."""
-    data = _member(item, _IMAGES[kind]) or b'""'
+def _image(item: bytes, kind: bytes, block: dict[str, spans.Span], place: Origin) -> tuple[bytes, int] | None:
+    """A text to stand for an image."""
+    if kind not in _IMAGES:
+        return None
+    data, named = (item[slice(*block.get(key, (0, 0)))] for key in (_IMAGES[kind], "mimeType"))
     url = _DATA_URL.match(data)
-    named = url[1] if url else (_member(item, "mimeType") or b'"image"').strip(b'"')
-    size = base64_size(data[url.end() - 1 :] if url else data)
-    note = cut.image_note(named.decode("ascii", "replace"), size, place)
-    return b'{"type":%b,"text":%b}' % (b'"input_text"' if kind == b'"input_image"' else b'"text"', note)
-
-
-def _member(data: bytes, key: str) -> bytes | None:
-    at = spans.last(data, key)
-    return data[at[0] : at[1]] if at else None
+    named = url[1] if url else (named or b'"image"').strip(b'"')
+    size = base64_size(data[url.end() - 1 :] if url else data or b'""')
+    shown = cut.image_note(named.decode("ascii", "replace"), size, place)
+    note = b'{"type":%b,"text":%b}' % (b'"input_text"' if kind == b'"input_image"' else b'"text"', shown)
+    return note, max(0, min(len(item), MOST_IMAGE) - len(note))

@@ -1,15 +1,23 @@
-"""The tools of Codex, and which of Claude Code's they stand for: people ask for `Read, Bash, Grep, Glob` [S4]."""
+"""The tools of Codex, and which of Claude Code's they stand for: people ask for `Read, Bash, Grep, Glob` [S4].
+
+What an `event_msg` record repeats of a tool's output is for the display only. Since Codex 0.169 it is an item, in an
+`item_completed`; before, an event of its own, such as `exec_command_end`.
+"""
 
 from collections.abc import Mapping
 from typing import Any
 
-from foldmark.sessions.trim.names import Targets
+from msgspec import Struct
+
+from foldmark.sessions.trim.kind import Targets
 
 COMMAND, PATCH = "exec_command", "apply_patch"
 """What runs a command and what changes files, where a record does not name a tool."""
 
 OUTPUTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
 """The types of response items that hold what a tool returned."""
+
+_STREAMS = ("aggregated_output", "formatted_output", "stdout", "stderr")
 
 _STANDS_FOR = {
     "shell": "Bash",
@@ -49,3 +57,45 @@ def called(payload: Mapping[str, Any]) -> tuple[str, str] | None:
 def of_server(server: Any, tool: Any) -> str:
     """The name of an MCP server's tool."""
     return f"mcp__{server}__{tool}"
+
+
+class Copy(Struct, frozen=True):
+    """Copies of one call's output: the call's id, the tool as the record itself tells it, the keys that lead from the
+    payload to the object that has them, and the names that they have there."""
+
+    call_id: str
+    name: str
+    path: tuple[str, ...] = ()
+    members: tuple[str, ...] = _STREAMS
+
+
+def copies(payload: Mapping[str, Any]) -> Copy | None:
+    """What an event repeats; None if nothing."""
+    if payload.get("type") == "item_completed":
+        return _of_item(payload.get("item"))
+    call_id = payload.get("call_id")
+    if not isinstance(call_id, str):
+        return None
+    match payload.get("type"):
+        case "exec_command_end" if payload.get("source") != "user_shell":
+            return Copy(call_id, COMMAND)
+        case "patch_apply_end":
+            return Copy(call_id, PATCH)
+        case "mcp_tool_call_end":
+            asked = payload.get("invocation")
+            name = of_server(asked.get("server"), asked.get("tool")) if isinstance(asked, dict) else ""
+            return Copy(call_id, name, ("result", "Ok"), ("content",))
+    return None
+
+
+def _of_item(item: Any) -> Copy | None:
+    if not isinstance(item, dict) or not isinstance(id := item.get("id"), str):
+        return None
+    match item.get("type"):
+        case "CommandExecution" if item.get("source") != "user_shell":  # what a person ran is no tool's output
+            return Copy(id, COMMAND, ("item",))
+        case "FileChange":
+            return Copy(id, PATCH, ("item",))
+        case "McpToolCall":
+            return Copy(id, of_server(item.get("server"), item.get("tool")), ("item", "result"), ("content",))
+    return None

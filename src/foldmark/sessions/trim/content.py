@@ -1,14 +1,20 @@
 """What a tool returned, as the model reads it: `tool_result.content`, a text or a list of blocks, cut [SPEC 8]."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 from foldmark.sessions import spans
 from foldmark.sessions.trim import cut
-from foldmark.sessions.trim.cut import Cut, Place
+from foldmark.sessions.trim.cut import Origin, Replacement
+
+_TEXT = (b'"text"',)
+
+ImageNote = Callable[[bytes, bytes, dict[str, spans.Span], Origin], tuple[bytes, int] | None]
+"""From an item, its type, its members and where it stands to what stands for the image in it, and how many bytes that
+counts for; None for another item."""
 
 
-class Text(NamedTuple):
+class TextBlock(NamedTuple):
     """A text block: which of the list, where its text lies in the list, and the text."""
 
     item: int
@@ -17,7 +23,7 @@ class Text(NamedTuple):
     text: str
 
 
-def content(raw: bytes, threshold: int, place: Place) -> Cut | None:
+def content(raw: bytes, threshold: int, place: Origin) -> Replacement | None:
     """The content of a result, cut; None if it stays as it is.
 
     In a list all texts together count: what is over the threshold is left out, with one pointer behind what is kept.
@@ -28,35 +34,40 @@ def content(raw: bytes, threshold: int, place: Place) -> Cut | None:
     if raw[:1] != b"[":
         return None
     try:
-        return _blocks(raw, threshold, place)
+        return in_list(raw, threshold, place, _TEXT, _image)
     except (ValueError, RecursionError):
         return None
 
 
-def _blocks(raw: bytes, threshold: int, place: Place) -> Cut | None:
+def in_list(
+    raw: bytes, threshold: int, place: Origin, kinds: Collection[bytes], image: ImageNote
+) -> Replacement | None:
+    """A list, cut, of which items of these kinds are texts and `image` knows the images. Raises ValueError."""
     items = spans.items(raw)
     edits: list[tuple[int, int, bytes]] = []
-    texts: list[Text] = []
+    texts: list[TextBlock] = []
     characters = saved = 0
     for number, (begin, end) in enumerate(items):
-        if raw[begin : begin + 1] != b"{":
+        item = raw[begin:end]
+        if item[:1] != b"{":
             continue
-        block = {key: (begin + at, begin + to) for key, at, to in spans.members(raw[begin:end])}
-        kind = raw[slice(*block.get("type", (0, 0)))]
-        if kind == b'"text"' and "text" in block:
+        block = {key: (at, to) for key, at, to in spans.members(item)}
+        kind = item[slice(*block.get("type", (0, 0)))]
+        if kind in kinds and "text" in block:
             at, to = block["text"]
-            text = cut.text_of(memoryview(raw)[at:to])  # which may be many MB
-            if not cut.is_image_note(text):
-                texts.append(Text(number, at, to, text))
-        elif kind == b'"image"' and (note := _image(raw, block, place)) and len(note) < end - begin:
-            edits.append((begin, end, note))
-            saved += min(end - begin - len(note), cut.IMAGE)
-    shortened = over(texts, items, threshold, place)
+            if item[at : at + 1] == b'"':
+                text = cut.text_of(memoryview(item)[at:to])  # which may be many MB
+                if not cut.is_image_note(text):
+                    texts.append(TextBlock(number, begin + at, begin + to, text))
+        elif (note := image(item, kind, block, place)) and len(note[0]) < len(item):
+            edits.append((begin, end, note[0]))
+            saved += note[1]
+    shortened = _over(texts, items, threshold, place)
     shorter = sum(end - begin - len(new) for begin, end, new in shortened.edits)
     if shorter > 0:
         edits += shortened.edits
         characters, saved = shortened.characters, saved + shorter
-    return Cut(spans.edited(raw, edits), characters, saved) if edits else None
+    return Replacement(spans.edited(raw, edits), characters, saved) if edits else None
 
 
 class _Shortened(NamedTuple):
@@ -64,7 +75,7 @@ class _Shortened(NamedTuple):
     characters: int
 
 
-def over(texts: list[Text], items: list[spans.Span], threshold: int, place: Place) -> _Shortened:
+def _over(texts: list[TextBlock], items: list[spans.Span], threshold: int, place: Origin) -> _Shortened:
     """What is to change so that of all texts no more than the threshold is left."""
     whole = sum(len(each.text) for each in texts)
     joined = "".join(each.text for each in texts) if whole > threshold else ""
@@ -77,7 +88,9 @@ def over(texts: list[Text], items: list[spans.Span], threshold: int, place: Plac
     return _Shortened(list(_edits(texts, items, kept, pointer)), whole - kept)
 
 
-def _edits(texts: list[Text], items: list[spans.Span], kept: int, pointer: str) -> Iterator[tuple[int, int, bytes]]:
+def _edits(
+    texts: list[TextBlock], items: list[spans.Span], kept: int, pointer: str
+) -> Iterator[tuple[int, int, bytes]]:
     left = kept
     over = False
     for each in texts:
@@ -89,17 +102,18 @@ def _edits(texts: list[Text], items: list[spans.Span], kept: int, pointer: str) 
         left -= len(each.text)
 
 
-def _image(raw: bytes, block: dict[str, spans.Span], place: Place) -> bytes | None:
-    """A text block to stand for an image that is in the list itself; None for another."""
-    if "source" not in block:
+def _image(item: bytes, kind: bytes, block: dict[str, spans.Span], place: Origin) -> tuple[bytes, int] | None:
+    """A text block to stand for an image that is in the list itself."""
+    if kind != b'"image"' or "source" not in block:
         return None
     begin, end = block["source"]
-    source = {key: raw[begin + at : begin + to] for key, at, to in spans.members(raw[begin:end])}
+    source = {key: item[begin + at : begin + to] for key, at, to in spans.members(item[begin:end])}
     data = source.get("data", b"")
     if data[:1] != b'"':
         return None
-    kind = cut.text_of(source["media_type"]) if source.get("media_type", b"")[:1] == b'"' else ""
-    return b'{"type":"text","text":%b}' % cut.image_note(kind, base64_size(data), place)
+    named = cut.text_of(source["media_type"]) if source.get("media_type", b"")[:1] == b'"' else ""
+    note = b'{"type":"text","text":%b}' % cut.image_note(named, base64_size(data), place)
+    return note, min(len(item) - len(note), cut.IMAGE)
 
 
 def base64_size(quoted: bytes) -> int:

@@ -48,7 +48,7 @@ IMAGE = 4_800
 _decode = msgspec.json.Decoder(str).decode
 
 
-class Cut(Struct, frozen=True):
+class Replacement(Struct, frozen=True):
     """What stands instead of a result, as JSON, and how many characters of text and how many bytes of JSON the model
     no longer reads; an image, which it does not read as base64, counts as `IMAGE` bytes at most."""
 
@@ -57,7 +57,7 @@ class Cut(Struct, frozen=True):
     bytes: int
 
 
-class Place(Struct, frozen=True):
+class Origin(Struct, frozen=True):
     """Where the whole of a result or an argument stands: a line, counted from 1, of a file."""
 
     line: int
@@ -72,7 +72,7 @@ class Place(Struct, frozen=True):
         )
 
 
-def string(raw: bytes, threshold: int, place: Place) -> Cut | None:
+def string(raw: bytes, threshold: int, place: Origin) -> Replacement | None:
     """A JSON string cut to its first `threshold` characters, with a pointer behind them.
 
     None if it has no more, was cut before, is not readable, or would not get shorter.
@@ -90,7 +90,7 @@ def string(raw: bytes, threshold: int, place: Place) -> Cut | None:
     encoded = quoted(new)
     if len(new) >= whole or len(encoded) >= len(raw):
         return None
-    return Cut(encoded, whole - kept, len(raw) - len(encoded))
+    return Replacement(encoded, whole - kept, len(raw) - len(encoded))
 
 
 def keeping(text: str, threshold: int) -> int:
@@ -136,7 +136,7 @@ def is_cut_list(end: str, entries: int) -> bool:
     return found is not None and _number(found[1]) == entries - 1 < _number(found[2])
 
 
-def image_note(kind: str, size: int, place: Place) -> bytes:
+def image_note(kind: str, size: int, place: Origin) -> bytes:
     """A JSON string to stand where an image of `size` bytes was; `kind` is its media type."""
     shown = "".join(char for char in kind if char.isprintable() and not char.isspace())[:100]
     return quoted(f"{shown or 'an'} image\n{place.pointer(0, size, 'bytes')}")

@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 from foldmark.sessions import spans
 from foldmark.sessions.trim import cut
 from foldmark.sessions.trim.content import base64_size
-from foldmark.sessions.trim.cut import Place
+from foldmark.sessions.trim.cut import Origin
 
 _DEEPEST = 50
 _BASE64 = re.compile(rb'"[A-Za-z0-9+/\\]+={0,2}"')
@@ -22,7 +22,7 @@ _KEPT = re.compile(r"structuredPatch|.*[pP]ath")
 """Members that stay: the lines of a patch are counted in it, and paths lead to what was put aside."""
 
 
-def display(raw: bytes, threshold: int, place: Place, known: Mapping[bytes, bytes] = {}) -> bytes:
+def display(raw: bytes, threshold: int, place: Origin, known: Mapping[bytes, bytes] = {}) -> bytes:
     """A display copy with every long string and every long list of strings in it cut; `raw` itself if there is none.
 
     `known` are JSON strings that were cut before, and what became of them: a copy is often the same.
@@ -35,7 +35,7 @@ def display(raw: bytes, threshold: int, place: Place, known: Mapping[bytes, byte
         return raw
 
 
-def _usual(raw: bytes, threshold: int, place: Place, known: Mapping[bytes, bytes]) -> bytes | None:
+def _usual(raw: bytes, threshold: int, place: Origin, known: Mapping[bytes, bytes]) -> bytes | None:
     """The copy of what a command printed or a file held, where nothing else in it is long; None for any other.
 
     A key with its value can stand in a string only with escapes, so that what is found is a member.
@@ -67,7 +67,7 @@ _decode_file = msgspec.json.Decoder(_Shown).decode
 
 class _Cutting(NamedTuple):
     threshold: int
-    place: Place
+    place: Origin
     known: Mapping[bytes, bytes]
 
 

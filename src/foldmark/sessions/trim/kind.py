@@ -1,12 +1,13 @@
 """What `foldmark trim` knows of a kind of session: a session is copied line by line, long results cut [SPEC 8, S4].
 
-What is the same for every kind is in `trimming` and `one_pass`: reading with bounded memory, the new file that is there
-whole or not at all, `trim_metadata`. What differs is a `Kind`: where the new file belongs, and `Lines`, which changes
-one line at a time. `claude.KIND` and `codex.KIND` are the two; both cut with `cut`, know tools by `names` and edit
+What is the same for every kind is in `trimming`: reading with bounded memory, the new file that is there
+whole or not at all, `trim_metadata`. What differs is a `TrimKind`: where the new file belongs, and a `LineTrimmer`,
+which changes one line at a time. `claude.KIND` and `codex.KIND` are the two; both cut with `cut` and edit
 lines by `spans`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Protocol
 
@@ -15,11 +16,16 @@ from msgspec import Struct
 from foldmark.core.errors import FoldmarkError
 from foldmark.sessions.places import SessionPath
 from foldmark.sessions.session_file import Piece
-from foldmark.sessions.trim.names import Names, Targets
-from foldmark.sessions.trim.stale import LONG, OTHERS, Plan
+from foldmark.sessions.trim.stale import LONG, OTHERS, TrimPlan
+
+_REMEMBERED = 100_000
+"""Calls that are remembered; of more, as only sessions of many hundred MB have them, the newer half."""
+
+UNKNOWN = "(unknown)"
+"""The tool of a result whose call is nowhere in the file."""
 
 
-class Wish(Struct, frozen=True):
+class TrimOptions(Struct, frozen=True):
     """What a person asks for: results of `tools` (names or patterns, compared without case) that have more characters
     than `threshold` are cut; with `keep_display_copy` only where the model reads them. `deep` takes all tools' results
     and what `stale` finds, `spare` of the newest results stay whole."""
@@ -37,15 +43,15 @@ class Wish(Struct, frozen=True):
 
 
 class Job(Struct, frozen=True):
-    """What `Lines` work by: `source` is the file that pointers name (the original, or with --in-place its backup);
-    `new_id` the session id that lines get, None to leave it as it is; `names` is call id -> tool as an earlier pass
+    """What `LineTrimmer` work by: `source` is the original, which pointers name; `new_id` the session id
+    that lines get; `names` is call id -> tool as an earlier pass
     over the same file has found it, empty in the first; `plan` is what is cut otherwise than by length."""
 
-    wish: Wish
+    options: TrimOptions
     source: Path
-    new_id: str | None
+    new_id: str
     names: Mapping[str, str] = {}
-    plan: Plan = Plan()
+    plan: TrimPlan = TrimPlan()
 
 
 class ToolTally(Struct):
@@ -63,6 +69,72 @@ class ToolTally(Struct):
         """Something was cut."""
         self.characters += characters
         self.bytes += bytes
+
+
+class Targets:
+    """The tools whose results are to be cut: names or patterns such as `mcp__*`, compared without case."""
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        self._patterns = tuple(pattern.casefold() for pattern in patterns)
+        self._known: dict[str, bool] = {}
+
+    @property
+    def everything(self) -> bool:
+        """Whether also a result is meant of which nobody knows the tool."""
+        return "*" in self._patterns
+
+    def __contains__(self, name: str) -> bool:
+        known = self._known.get(name)
+        if known is None:
+            if len(self._known) > 1000:
+                self._known.clear()
+            folded = name.casefold()
+            known = self._known[name] = any(
+                fnmatchcase(folded, pattern) or folded == pattern for pattern in self._patterns
+            )
+        return known
+
+
+class CallNames:
+    """Which calls were met, as far as the file has been read.
+
+    `found` is call id -> tool; `missed` are the ids of results that might have been cut, had their calls stood before
+    them; `late` is whether the call of one of these came then. `earlier` is what an earlier pass has found.
+    """
+
+    def __init__(self, targets: Targets, earlier: Mapping[str, str]) -> None:
+        self.found: dict[str, str] = {}
+        self.late = False
+        self.missed: dict[str, None] = {}
+        self._targets, self._earlier = targets, earlier
+
+    def add(self, call_id: str, name: str) -> None:
+        """A call was read."""
+        self.found[call_id] = name
+        if call_id in self.missed and name in self._targets:
+            self.late = True
+        if len(self.found) > _REMEMBERED:
+            _halve(self.found)
+
+    def known(self, call_id: str) -> str | None:
+        """The tool of a call that was met in this pass or in an earlier one."""
+        return self.found.get(call_id) or self._earlier.get(call_id)
+
+    def tool(self, call_id: str, *, long: bool) -> str | None:
+        """The tool of a result, if it is one whose results are to be cut. `long`: whether it would be cut."""
+        name = self.known(call_id)
+        if name is not None:
+            return name if name in self._targets else None
+        if long and call_id:
+            self.missed[call_id] = None
+            if len(self.missed) > _REMEMBERED:
+                _halve(self.missed)
+        return UNKNOWN if self._targets.everything else None
+
+
+def _halve(held: dict[str, str] | dict[str, None]) -> None:
+    for key in list(held)[: len(held) // 2]:
+        del held[key]
 
 
 class Tally:
@@ -98,7 +170,7 @@ class TrimError(FoldmarkError):
     """A session cannot be trimmed."""
 
 
-class Lines(Protocol):
+class LineTrimmer(Protocol):
     """The lines of one kind of session in one pass.
 
     `source` is the file that pointers name, at first that of the job: it is set anew before each `Piece`.
@@ -109,7 +181,7 @@ class Lines(Protocol):
 
     source: Path
     tally: Tally
-    names: Names
+    names: CallNames
 
     def line(self, number: int, raw: bytes) -> bytes:
         """Line `number` (from 1) of the file as it goes into the new one. `raw` has its line end, as far as there is
@@ -120,16 +192,16 @@ class Lines(Protocol):
         be found; what lies between them is passed on as it is."""
 
 
-class Kind(Protocol):
+class TrimKind(Protocol):
     """A kind of session."""
 
     bytes_per_token: float
     """Of the model's JSON, to tell tokens from bytes [SPEC 7]."""
 
-    def plan(self, pieces: Sequence[Piece], wish: Wish) -> Plan:
+    def plan(self, pieces: Sequence[Piece], options: TrimOptions) -> TrimPlan:
         """What is cut otherwise than by length. Raises SessionFileError."""
 
-    def lines(self, job: Job) -> Lines:
+    def lines(self, job: Job) -> LineTrimmer:
         """For one pass over a session."""
 
     def place(self, session: SessionPath, new_id: str) -> Path:
@@ -138,10 +210,3 @@ class Kind(Protocol):
     def pieces(self, session: SessionPath) -> list[Piece]:
         """What a new session is made of: the whole file as a rule, but the history of a fork may stand in another's.
         Raises SessionFileError if a part of it is not there."""
-
-    def dependents(self, session: SessionPath) -> list[Path]:
-        """Files of other sessions that need this one as it is: it may not be changed in place."""
-
-    def copied_to(self, session: SessionPath) -> Path | None:
-        """The program's own database that holds, or may hold, a copy of the session up to some byte and would not
-        notice a change before that: the session may not be changed in place. None for none."""

@@ -25,7 +25,7 @@ Object = dict[str, Span]
 Edit = tuple[int, int, bytes]
 
 
-class Result(Struct, frozen=True):
+class ResultSpan(Struct, frozen=True):
     """The result of a call, and where its content lies in the line."""
 
     call_id: str
@@ -33,7 +33,7 @@ class Result(Struct, frozen=True):
     end: int
 
 
-class Call(Struct, frozen=True):
+class CallSpan(Struct, frozen=True):
     """A call, and where its arguments lie in the line."""
 
     id: str
@@ -42,7 +42,7 @@ class Call(Struct, frozen=True):
     end: int
 
 
-class Found(Struct):
+class LineMembers(Struct):
     """What was found in a line; spans are places in it, None where there is no such member of the right type.
 
     `errors` are the changes that take back that the context was full, `reminders` those that take out what Foldmark's
@@ -52,15 +52,15 @@ class Found(Struct):
     session: Span | None = None
     usage: Span | None = None
     display: Span | None = None
-    results: list[Result] = []
-    calls: list[Call] = []
+    results: list[ResultSpan] = []
+    calls: list[CallSpan] = []
     errors: list[Edit] = []
     reminders: list[Edit] = []
     compacted: bool = False
     aside: bool = False
 
 
-def read(raw: bytes) -> Found | None:
+def read(raw: bytes) -> LineMembers | None:
     """What is in a line; None if that is no JSON object."""
     try:
         return _read(raw) if spans.is_json(raw) else None
@@ -68,12 +68,12 @@ def read(raw: bytes) -> Found | None:
         return None
 
 
-def _read(raw: bytes) -> Found:
+def _read(raw: bytes) -> LineMembers:
     record = _object(raw, (0, len(raw)))
     if record is None:
         raise ValueError("no object")
     kind = _text(raw, record.get("type"))
-    found = Found(
+    found = LineMembers(
         session=_starting(raw, record.get("sessionId"), b'"'),
         display=record.get("toolUseResult"),
         compacted=kind == "system" and _text(raw, record.get("subtype")) == "compact_boundary",
@@ -92,9 +92,9 @@ def _read(raw: bytes) -> Found:
         match _text(raw, block.get("type")):
             case "tool_use":
                 given = _starting(raw, block.get("input"), b"{") or (0, 0)
-                found.calls.append(Call(_text(raw, block.get("id")), _text(raw, block.get("name")), *given))
+                found.calls.append(CallSpan(_text(raw, block.get("id")), _text(raw, block.get("name")), *given))
             case "tool_result" if "content" in block:
-                found.results.append(Result(_text(raw, block.get("tool_use_id")), *block["content"]))
+                found.results.append(ResultSpan(_text(raw, block.get("tool_use_id")), *block["content"]))
             case "text" if _starting(raw, block.get("text"), b'"'):
                 texts.append(block["text"])
     if _is_true(raw, record.get("isApiErrorMessage")):

@@ -1,10 +1,13 @@
 """Decide what the profile `deep` takes besides long results: what later calls made stale or repeated [SPEC 8].
 
-Pure: facts about the calls of a session, in the order in which the model reads them, become a `Plan`.
+Pure: facts about the calls of a session, in the order in which the model reads them, become a `TrimPlan`.
 """
 
 from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 LONG, OTHERS, READS, ARGUMENTS, IDENTICAL, TODOS, FAILED = STEPS = (
@@ -27,7 +30,7 @@ _PERSONS = ("askuserquestion", "exitplanmode")
 """Tools by whose results a person answers."""
 
 
-class Call(Struct, frozen=True):
+class CallRecord(Struct, frozen=True):
     """A call and its result. `path` is the file that it reads or writes, `part` which part of it, None for the whole;
     `attempt` is equal for calls that attempt the same; `digest` stands for the result's content, None without a result.
     A result is `spoken` if it holds a person's words, and `void` if it only refers to an earlier one."""
@@ -43,7 +46,7 @@ class Call(Struct, frozen=True):
     void: bool = False
 
 
-class Plan(Struct, frozen=True):
+class TrimPlan(Struct, frozen=True):
     """What is cut otherwise than by length, by the id of its call.
 
     `whole` are left as they are, results and arguments. `results` of these are taken to the last character, `arguments`
@@ -55,12 +58,17 @@ class Plan(Struct, frozen=True):
     arguments: Mapping[str, str] = {}
 
 
-def plan(calls: Sequence[Call], spare: int, *, deep: bool) -> Plan:
+def digest(content: Any) -> bytes:
+    """Return what is equal for equal results."""
+    return blake2b(msgspec.json.encode(content), digest_size=16).digest()
+
+
+def plan(calls: Sequence[CallRecord], spare: int, *, deep: bool) -> TrimPlan:
     """Return what is to be cut; without `deep` only what is spared."""
     answered = [call.id for call in calls if call.digest is not None]
     spared = frozenset(answered[-spare:] if spare else ())
     if not deep:
-        return Plan(spared)
+        return TrimPlan(spared)
     persons = {call.id for call in calls if call.spoken or call.name.casefold() in _PERSONS}
     whole = spared | persons
     results: dict[str, str] = {}
@@ -75,7 +83,7 @@ def plan(calls: Sequence[Call], spare: int, *, deep: bool) -> Plan:
             if step := later.arguments(call):
                 arguments[call.id] = step
         later.add(call)
-    return Plan(whole, results, arguments)
+    return TrimPlan(whole, results, arguments)
 
 
 class _Later:
@@ -87,7 +95,7 @@ class _Later:
         self._succeeded: set[tuple[str, str]] = set()
         self._listed = False
 
-    def result(self, call: Call) -> str | None:
+    def result(self, call: CallRecord) -> str | None:
         """Return why a result is not needed any more."""
         if call.failed and self._repeated(call):
             return FAILED
@@ -97,7 +105,7 @@ class _Later:
             return READS
         return None
 
-    def arguments(self, call: Call) -> str | None:
+    def arguments(self, call: CallRecord) -> str | None:
         """Return why the arguments of a call are not needed any more."""
         name = call.name.casefold()
         if call.failed:
@@ -106,7 +114,7 @@ class _Later:
             return ARGUMENTS
         return TODOS if name in _LISTS and self._listed else None
 
-    def add(self, call: Call) -> None:
+    def add(self, call: CallRecord) -> None:
         """Go one call back."""
         if call.digest is not None:
             self._seen.add(call.digest)
@@ -118,10 +126,10 @@ class _Later:
         if call.path is not None and name in (*_READERS, *_WRITERS) and not call.void:
             self._renewed.add((call.path, call.part if name in _READERS else None))
 
-    def _repeated(self, call: Call) -> bool:
+    def _repeated(self, call: CallRecord) -> bool:
         return (call.name.casefold(), call.attempt) in self._succeeded
 
-    def _is_renewed(self, call: Call) -> bool:
+    def _is_renewed(self, call: CallRecord) -> bool:
         """Whether the file was read whole, or the same part of it, or written since."""
         if call.path is None:
             return False

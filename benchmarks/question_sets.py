@@ -1,0 +1,407 @@
+"""Recall on a set of questions: how much of what a search should find it finds [SPEC 7; docs/recall.md].
+
+SET is JSON Lines: questions with the ids of the messages that answer them, and perhaps the messages themselves. With
+these they are searched in a log of their own; without, in the database `--db`, and ids are those that `foldmark search`
+prints. docs/recall.md describes the format and the columns. Nothing is written.
+"""
+
+import argparse
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
+from pathlib import Path
+from statistics import fmean, median
+from time import perf_counter
+from typing import Annotated, Literal, NamedTuple
+
+import msgspec
+from msgspec import Meta, Struct
+
+import foldmark
+from foldmark.core.codec import timestamp
+from foldmark.core.errors import CommandError, FoldmarkError
+from foldmark.core.search import ANY, Filters, Mode
+from foldmark.core.wording import count, one_line
+from foldmark.log import Log
+from foldmark.recall.query import read
+from foldmark.searching.excerpts import message_named
+
+SHOWN = 160
+"""Characters that are shown of a message that was not found."""
+
+Role = Literal["user", "assistant"]
+
+_Id = Annotated[str, Meta(min_length=1)] | int
+
+
+class Message(NamedTuple):
+    """A message of a set's own, in line `line` of it. `id` is one of its conversation's; `at` is ISO 8601 or None."""
+
+    line: int
+    id: str
+    conversation: str
+    role: Role
+    text: str
+    at: str | None
+
+
+class Question(NamedTuple):
+    """What is asked, and what answers it: ids of messages or events, each once; none if nobody knows any.
+
+    `conversation` is where that was said, None for anywhere; `category` is any word that results are told by.
+    """
+
+    line: int
+    text: str
+    evidence: tuple[str, ...]
+    conversation: str | None
+    category: str | None
+
+
+class QuestionSet(NamedTuple):
+    """`messages` is empty where a database is asked."""
+
+    messages: list[Message]
+    questions: list[Question]
+
+
+class _Said(Struct):
+    id: _Id
+    text: str
+    conversation: _Id = ""
+    role: Role = "user"
+    at: str | None = None
+
+
+class _Line(Struct):
+    message: _Said | None = None
+    question: str | None = None
+    evidence: list[_Id] | None = None
+    conversation: _Id | None = None
+    category: _Id | None = None
+
+
+def parse(lines: Iterable[bytes]) -> QuestionSet:
+    """A set from its lines; keys that are not known are passed over. Raises CommandError that names the line."""
+    found = QuestionSet([], [])
+    for number, line in enumerate(lines, 1):
+        line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+        if not line.strip():
+            continue
+        try:
+            _add(found, number, msgspec.json.decode(line, type=_Line))
+        except msgspec.ValidationError as error:
+            raise CommandError(f"line {number}: {error}; docs/recall.md describes the format") from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise CommandError(f"line {number} is not JSON: {error}") from None
+        except (CommandError, ValueError) as error:
+            raise CommandError(f"line {number}: {error}") from None
+    if not any(question.evidence for question in found.questions):
+        raise CommandError("there is no question with evidence in it, so there is nothing to measure")
+    if found.messages:
+        places(found)
+    return found
+
+
+def places(asked: QuestionSet) -> list[list[int]]:
+    """For each question, where its evidence stands among the set's messages. Raises CommandError that names the line:
+    evidence that is not there, that several conversations have, or an id twice."""
+    known: dict[str, dict[str, int]] = defaultdict(dict)
+    by_id: dict[str, list[int]] = defaultdict(list)
+    for at, message in enumerate(asked.messages):
+        if message.id in known[message.conversation]:
+            before = asked.messages[known[message.conversation][message.id]].line
+            raise CommandError(f"line {message.line}: message '{message.id:.80}' was there before, in line {before}")
+        known[message.conversation][message.id] = at
+        by_id[message.id].append(at)
+    return [[_place(question, each, known, by_id) for each in question.evidence] for question in asked.questions]
+
+
+def _add(found: QuestionSet, number: int, line: _Line) -> None:
+    said = line.message
+    if (said is None) == (line.question is None):
+        raise CommandError('a line has either a "message" or a "question"; docs/recall.md describes the format')
+    if said is not None:
+        at = None if said.at is None else timestamp(said.at)
+        found.messages.append(Message(number, str(said.id), str(said.conversation), said.role, said.text, at))
+    elif line.question is not None:
+        if line.evidence is None:
+            raise CommandError('a question needs "evidence": the ids of the messages that answer it, [] for none')
+        read(line.question)
+        evidence = tuple(dict.fromkeys(map(str, line.evidence)))
+        where, category = (None if each is None else str(each) for each in (line.conversation, line.category))
+        found.questions.append(Question(number, line.question, evidence, where, category))
+
+
+def _place(
+    question: Question, id: str, known: Mapping[str, Mapping[str, int]], by_id: Mapping[str, Sequence[int]]
+) -> int:
+    where = question.conversation
+    if where is not None and where not in known:
+        raise CommandError(f"line {question.line}: no message is in a conversation '{where:.80}'")
+    there = by_id.get(id, ()) if where is None else [known[where][id]] if id in known[where] else ()
+    if not there:
+        in_it = "" if where is None else f" in conversation '{where:.80}'"
+        raise CommandError(f"line {question.line}: there is no message '{id:.80}'{in_it}")
+    if len(there) > 1:
+        raise CommandError(
+            f"line {question.line}: several conversations have a message '{id:.80}'; name one with \"conversation\""
+        )
+    return there[0]
+
+
+class Answer(NamedTuple):
+    """What a search made of a question: the rank from 1 of each evidence in its order, None if it was not found; the
+    seconds that it took; the snippet of the first hit, "" if there was none."""
+
+    question: Question
+    ranks: tuple[int | None, ...]
+    seconds: float
+    first: str
+
+
+class Figures(Struct, frozen=True):
+    """Averages over questions: by k, the share of a question's evidence among the first k hits (recall) and of
+    questions with any among them (hit); and the reciprocal rank of the first that was found (0 if none was)."""
+
+    questions: int
+    recall: dict[int, float]
+    hit: dict[int, float]
+    mrr: float
+
+
+def figures(answers: Sequence[Answer], ks: Sequence[int]) -> Figures:
+    """Averages over answers, of which there is at least one, at each k."""
+    ranks = [answer.ranks for answer in answers]
+    return Figures(
+        len(answers),
+        {k: fmean(recall(each, k) for each in ranks) for k in ks},
+        {k: fmean(recall(each, k) > 0 for each in ranks) for k in ks},
+        fmean(max((1 / rank for rank in each if rank), default=0.0) for each in ranks),
+    )
+
+
+def recall(ranks: Sequence[int | None], k: int) -> float:
+    """The share of evidence among the first k."""
+    return sum(rank is not None and rank <= k for rank in ranks) / len(ranks)
+
+
+def by_category(answers: Sequence[Answer], ks: Sequence[int]) -> dict[str, Figures]:
+    """The figures of each category, numbers in their order; of questions without one, none."""
+    found: dict[str, list[Answer]] = defaultdict(list)
+    for answer in answers:
+        if answer.question.category is not None:
+            found[answer.question.category].append(answer)
+    order = sorted(found, key=lambda name: (not name.isdecimal(), len(name) if name.isdecimal() else 0, name))
+    return {name: figures(found[name], ks) for name in order}
+
+
+def worst(answers: Sequence[Answer], k: int, number: int) -> list[Answer]:
+    """Those of which least is found among the first k, the worst first; none of which all is."""
+
+    def quality(answer: Answer) -> tuple[float, float]:
+        return recall(answer.ranks, k), -min((rank for rank in answer.ranks if rank), default=inf)
+
+    return sorted((each for each in answers if recall(each.ranks, k) < 1), key=quality)[:number]
+
+
+def below(figures: Mapping[str, Figures], other: Mapping[str, Figures]) -> list[tuple[str, int]]:
+    """In which categories, at which k, recall is below another's."""
+    return [
+        (name, k) for name, each in figures.items() for k, share in each.recall.items() if share < other[name].recall[k]
+    ]
+
+
+class Asked(NamedTuple):
+    """A question, the events that are its evidence, and where it is asked."""
+
+    question: Question
+    events: tuple[int, ...]
+    filters: Filters
+
+
+def of_set(log: Log, asked: QuestionSet, *, apart: bool) -> list[Asked]:
+    """The questions with evidence of a set, whose messages become conversations of `log`, which is empty.
+
+    With `apart` a question is asked in its conversation alone, if it names one and there are several.
+    """
+    agents = {}
+    events: dict[int, int] = {}
+    for number, name in enumerate(dict.fromkeys(message.conversation for message in asked.messages), 1):
+        agent = agents[name] = log.agent(f"conversation {number}")
+        with agent.batch():
+            for at, said in enumerate(asked.messages):
+                if said.conversation == name:
+                    events[at] = agent.append(said.role, said.text, created_at=said.at, verbatim=True)
+            agent.end_turn()
+    found = []
+    for question, there in zip(asked.questions, places(asked), strict=True):
+        where = question.conversation
+        filters = ANY if where is None or not apart or len(agents) == 1 else Filters(agent=agents[where].id)
+        found.append(Asked(question, tuple(events[at] for at in there), filters))
+    return [each for each in found if each.events]
+
+
+def embedded(log: Log, modes: Sequence[Mode]) -> None:
+    """Make the vectors of what is in `log`, if a mode needs any. Raises EmbeddingError."""
+    if "vector" in modes or "both" in modes:
+        log.meanings().bring_up(_tell)
+
+
+def of_database(log: Log, asked: QuestionSet, *, apart: bool) -> list[Asked]:
+    """The questions with evidence of a set without messages, asked in `log`: evidence are its messages, 8 or work:8.
+
+    With `apart` a question is asked in the conversation alone that it names. Raises CommandError that names the line.
+    """
+    found = []
+    for question in asked.questions:
+        try:
+            agent = None if question.conversation is None else log.find(question.conversation).id
+            events = tuple(_event(log, id, agent) for id in question.evidence)
+        except CommandError as error:
+            raise CommandError(f"line {question.line}: {error}") from None
+        found.append(Asked(question, events, Filters(agent=agent) if agent and apart else ANY))
+    return [each for each in found if each.events]
+
+
+def answered(log: Log, asked: Asked, mode: Mode, limit: int) -> Answer:
+    """What a search makes of a question. Raises CommandError for a mode that there is not."""
+    began = perf_counter()
+    hits = log.search(asked.question.text, limit, asked.filters, mode)
+    seconds = perf_counter() - began
+    ranks = {hit.event_id: rank for rank, hit in enumerate(hits, 1)}
+    return Answer(asked.question, tuple(map(ranks.get, asked.events)), seconds, hits[0].snippet if hits else "")
+
+
+def measure(log: Log, asked: Sequence[Asked], modes: Sequence[Mode], limit: int) -> dict[Mode, list[Answer]]:
+    """The answers in each mode."""
+    found: dict[Mode, list[Answer]] = {mode: [] for mode in modes}
+    for done, each in enumerate(asked, 1):
+        for mode in modes:
+            found[mode].append(answered(log, each, mode, limit))
+        _tell(done, len(asked))
+    return found
+
+
+def _tell(done: int, total: int) -> None:
+    if sys.stderr.isatty():
+        print(f"\r{done}/{total} ", end="", file=sys.stderr, flush=True)
+
+
+def texts(log: Log, events: Sequence[int]) -> list[str]:
+    """What these messages say."""
+    with log.store.read() as moment:
+        return [event.content if (event := moment.event(id)) else "" for id in events]
+
+
+def _event(log: Log, named: str, agent: str | None) -> int:
+    id = message_named(log, named)
+    with log.store.read() as moment:
+        event = None if id is None else moment.event(id)
+    if event is None or not event.content:
+        raise CommandError(
+            f"'{named:.80}' is no message that can be found; `foldmark search` tells their ids, as in work:8"
+        )
+    if agent is not None and event.agent_id != agent:
+        raise CommandError(f"message {event.id} is not in the conversation that the question names")
+    return event.id
+
+
+_ALL = "all"
+
+Texts = Callable[[Question], Sequence[str]]
+"""The texts of a question's evidence, in its order."""
+
+
+def table(mode: str, answers: Sequence[Answer], ks: Sequence[int], beside: Sequence[Answer] = ()) -> list[str]:
+    """The figures of all answers and of each category; what is below those `beside` is marked."""
+    rows = _rows(answers, ks)
+    lower = set(below(rows, _rows(beside, ks))) if beside else set()
+    head = [mode, "questions", *(f"recall@{k}" for k in ks), *(f"hit@{k}" for k in ks), "MRR"]
+    lines = [head]
+    for name, each in rows.items():
+        recalls = [f"{share:.3f}{'<' if (name, k) in lower else ''}" for k, share in each.recall.items()]
+        hits = [f"{share:.3f}" for share in each.hit.values()]
+        lines.append([one_line(name), f"{each.questions:,}", *recalls, *hits, f"{each.mrr:.3f}"])
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    shown = ["  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]) for line in lines]
+    return [*shown, f"Median {median(answer.seconds for answer in answers) * 1000:.1f} ms a query."]
+
+
+def misses(mode: str, answers: Sequence[Answer], k: int, number: int, texts: Texts) -> list[str]:
+    """The questions of which least was found, what answers them, and what was found first instead."""
+    lines = []
+    for answer in worst(answers, k, number):
+        question, found = answer.question, sum(rank is not None for rank in answer.ranks)
+        where = "" if question.conversation is None else f", {one_line(question.conversation)}"
+        lines += ["", f"{mode}: {found} of {len(answer.ranks)} among the first {k}: {one_line(question.text)}"]
+        lines[-1] += f" (line {question.line}{where})"
+        for id, rank, text in zip(question.evidence, answer.ranks, texts(question), strict=True):
+            lines.append(f"  {f'rank {rank}' if rank else 'missing'}, {one_line(id)}: {one_line(text[:SHOWN])}")
+        if answer.first:
+            lines.append(f"  found first: {one_line(answer.first)}")
+    return lines or ["", f"{mode}: all evidence is among the first {k}."]
+
+
+def _rows(answers: Sequence[Answer], ks: Sequence[int]) -> dict[str, Figures]:
+    return {_ALL: figures(answers, ks)} | {f"category {name}": each for name, each in by_category(answers, ks).items()}
+
+
+def summary(file: str, asked: QuestionSet, *, apart: bool) -> list[str]:
+    """What was measured: how many questions with evidence, and without, asked where."""
+    number = sum(1 for each in asked.questions if each.evidence)
+    without = len(asked.questions) - number
+    left = f" ({without:,} more without, left out)" if without else ""
+    where = f"{count(len(asked.messages), 'message')} of its own" if asked.messages else "the database"
+    lines = [f"{one_line(file)}: {count(number, 'question')} with evidence{left}, asked of {where}."]
+    if any(each.conversation is not None for each in asked.questions):
+        lines.append(
+            "A question that names a conversation is asked in that one alone; --scope all asks everywhere."
+            if apart
+            else "Every question is asked everywhere; --scope conversation keeps to the conversation that it names."
+        )
+    return lines
+
+
+def main() -> int:
+    """Read, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("set", type=Path, nargs="?")
+    parser.add_argument("--db", help="where the questions are asked if SET has no messages")
+    parser.add_argument("--k", type=int, nargs="+", default=[5, 10, 20], help="after how many hits")
+    parser.add_argument("--mode", choices=["auto", "text", "vector", "both", "all"], default="auto")
+    parser.add_argument("--scope", choices=["conversation", "all"], default="conversation")
+    parser.add_argument("--misses", type=int, default=0, help="show the N worst as well")
+    options = parser.parse_args()
+    if options.set is None:
+        print("not measured: name a set of questions; docs/recall.md describes the format")
+        return 0
+    ks, apart = sorted(set(options.k)), options.scope == "conversation"
+    modes: Sequence[Mode] = ("text", "vector", "both") if options.mode == "all" else (options.mode,)
+    try:
+        with options.set.open("rb") as lines:
+            wanted = parse(lines)
+        if not wanted.messages and options.db is None:
+            parser.error("the set has no messages: name the database with --db")
+        own = bool(wanted.messages)
+        with foldmark.open(":memory:" if own else options.db, create=own) as log:
+            asked = (of_set if own else of_database)(log, wanted, apart=apart)
+            if own:
+                embedded(log, modes)
+            measured = measure(log, asked, modes, max(ks))
+            print("\n".join(summary(str(options.set), wanted, apart=apart)))
+            for mode, answers in measured.items():
+                beside = measured["text"] if mode == "both" and options.mode == "all" else ()
+                print("\n".join(["", *table(mode, answers, ks, beside)]))
+            events = {each.question: each.events for each in asked}
+            for mode, answers in measured.items() if options.misses else ():
+                print("\n".join(misses(mode, answers, max(ks), options.misses, lambda q: texts(log, events[q]))))
+    except (FoldmarkError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

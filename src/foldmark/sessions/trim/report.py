@@ -1,0 +1,126 @@
+"""Trimming a session as a person asks for it: the new file, the archive, the lineage, and what to say [SPEC 8]."""
+
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from foldmark.core.errors import FoldmarkError
+from foldmark.core.wording import count, listing, one_line
+from foldmark.log import Log
+from foldmark.sessions import lineage
+from foldmark.sessions.archive.sources import passes_over
+from foldmark.sessions.archive.storing import archive_folder, put
+from foldmark.sessions.hook.tail import Share, share
+from foldmark.sessions.places import SessionPath
+from foldmark.sessions.resuming import ResumeCommand, resume_command
+from foldmark.sessions.trim import trimming
+from foldmark.sessions.trim.kind import TrimOptions
+from foldmark.sessions.trim.trimming import TrimResult
+
+LITTLE = 10
+"""Percent of the context; a trim that saves less does not help for long."""
+
+HALF = 50
+"""Percent of the window; a context with less in it needs no help yet."""
+
+NAMED = 20
+"""Tools that are listed at most."""
+
+
+class TrimReport(NamedTuple):
+    """What a trim has done, or with `preview` would do. `share` is how full the context was, None where that is
+    unknown; `archived` where the session was archived, None if it was not; `resume` goes on with what was made;
+    `further` are the tokens that each step of the profile `deep` would save beyond this; `warnings` say what does not
+    go as one might think."""
+
+    parent: SessionPath
+    trimmed: TrimResult
+    share: Share | None
+    archived: Path | None
+    resume: ResumeCommand | None
+    preview: bool
+    further: dict[str, int]
+    warnings: tuple[str, ...]
+
+    @property
+    def written(self) -> bool:
+        """Whether there is a new session."""
+        return not self.preview and self.trimmed.trimmed_count > 0
+
+    @property
+    def after(self) -> int | None:
+        """The share of the context that is left, in percent."""
+        if self.share is None:
+            return None
+        left = max(self.share.tokens - self.trimmed.in_context, 0)
+        return left * 100 // self.share.window
+
+    @property
+    def little(self) -> bool:
+        """Whether so little was saved that a rollover is the better way."""
+        saved, share = self.trimmed.in_context, self.share
+        if share is None:
+            return not saved
+        return share.percent >= HALF and saved * 100 < share.tokens * LITTLE
+
+
+def trim_session(
+    session: SessionPath,
+    options: TrimOptions,
+    new_id: str,
+    opened: Callable[[], AbstractContextManager[Log]],
+    environment: Mapping[str, str],
+    exclude: Sequence[str],
+    *,
+    preview: bool,
+) -> TrimReport:
+    """Trim a session into the new session `new_id`, archive it, and record both in the log that `opened` opens.
+
+    With `preview` nothing is written. Sessions in the folders `exclude` are not archived. What fails once the new file
+    is there is a warning: the session itself stays where it is. Raises as `trimming.trim`.
+    """
+    moment, before = datetime.now(UTC), share(session.path)
+    done = trimming.preview(session, options, moment) if preview else trimming.trim(session, options, new_id, moment)
+    archived = resume = None
+    warnings: list[str] = []
+    if not preview and done.trimmed_count:
+        try:
+            archived = _archive(session, environment, exclude)
+        except FoldmarkError as error:
+            warnings.append(f"the session was not archived, but stays where it is: {error}")
+        try:
+            with opened() as log:
+                work = lineage.given_work(environment)
+                lineage.passed_on(log, session, done.session, "trim", before.percent if before else None, work)
+        except (FoldmarkError, OSError) as error:
+            warnings.append(f"the database does not know of the new session: {error}")
+        resume = resume_command(done.session, environment)
+    further = {} if options.deep else trimming.further(session, options, done, moment)
+    told = (*warnings, *_surprises(done, options))
+    return TrimReport(session, done, before, archived, resume, preview, further, told)
+
+
+def _archive(session: SessionPath, environment: Mapping[str, str], exclude: Sequence[str]) -> Path | None:
+    """Where the session was archived; None if it is kept out."""
+    if passes_over(session.path, exclude, environment):
+        return None
+    done = put(session.path, archive_folder(environment), session.kind)
+    return None if done.state == "excluded" else done.path
+
+
+def _surprises(trimmed: TrimResult, options: TrimOptions) -> Iterator[str]:
+    if trimmed.tools and not trimmed.tally:
+        tools, own = (listing(map(one_line, names), NAMED) for names in (options.tools, trimmed.tools))
+        yield f"there is no result of {tools} in this session; its tools are {own}"
+    if trimmed.long:
+        were = "was left as it is" if trimmed.long == 1 else "were left as they are"
+        yield f"{count(trimmed.long, 'line')} longer than {trimming.LONGEST >> 20} MB {were}"
+    if trimmed.nulls and trimmed.session.kind == "claude":
+        file = shlex.quote(str(trimmed.session.path))
+        yield (
+            f"{count(trimmed.nulls, 'line')} of the session {'is' if trimmed.nulls == 1 else 'are'} `null`, with which "
+            f"Claude Code cannot resume it: foldmark doctor --session {file} --repair"
+        )
