@@ -6,7 +6,7 @@ from foldmark.core.events import Operation, Summary
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import Request
 from foldmark.operations.receipts import Thoughts
-from foldmark.providers.anthropic_binding import staying
+from foldmark.providers.registry import dialect_of
 from foldmark.request.standing import Standing
 from foldmark.request.thinking import binding
 
@@ -27,6 +27,7 @@ def changed(
     sent = request(at)
     if isinstance(operation, Summary) and operation.kept and operation.native:  # what it stands for is not recorded yet
         (items,) = operation.native.values()
-        return Thoughts(len(sent.thinking - staying(sent.body, items[-1])))
+        rule = dialect_of(sent.provider, at.given.dialects).thinking
+        return Thoughts(len(sent.thinking - rule.staying(sent.body, items[-1])))
     before, after = sent.thinking, request(there).thinking
     return Thoughts(len(before - after), len(after - before))

@@ -46,9 +46,11 @@ class Answer:
 
     def reader(self, agent: Agent) -> str:
         """Whose form the summaries in it have (`core.native`)."""
-        from foldmark.providers.wires import wire_of
+        from foldmark.providers.registry import dialect_of
 
-        return wire_of(self.request.provider, agent.log.given.dialects).reads if self.compacted and self.request else ""
+        if not self.compacted or self.request is None:
+            return ""
+        return dialect_of(self.request.provider, agent.log.given.dialects).reads
 
     def take(self, piece: Piece) -> None:
         """Add a piece; thoughts and waiting leave nothing."""

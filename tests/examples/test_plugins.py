@@ -1,0 +1,102 @@
+"""The packages in examples/ are installed beside Foldmark, and it finds what they bring by its name."""
+
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from shutil import copy
+
+import pytest
+from plan import Reply, Say
+from server import Loopback
+from wire_openai import OpenAIWire
+
+import foldmark
+from patience import LIMIT
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+Run = Callable[..., tuple[str, str]]
+
+
+def install(name: str, target: Path) -> None:
+    """Install an example as `uv pip install --no-deps --target` does; that would need its build backend here."""
+    project = tomllib.loads((EXAMPLES / name / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    copy(EXAMPLES / name / f"{name}.py", target)
+    about = target / f"{name}-{project['version']}.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    points = (
+        f"[{group}]\n" + "".join(f"{key} = {value}\n" for key, value in rows.items())
+        for group, rows in project["entry-points"].items()
+    )
+    (about / "entry_points.txt").write_text("\n".join(points))
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    target = tmp_path / "installed"
+    target.mkdir()
+    return target
+
+
+@pytest.fixture
+def run(tmp_path: Path, installed: Path) -> Run:
+    """Run `foldmark --db DB` in a process beside which examples may be installed."""
+
+    def run(db: str, *arguments: str, text: str = "", **more: str) -> tuple[str, str]:
+        home = str(tmp_path)
+        environment = {"HOME": home, "XDG_RUNTIME_DIR": home, "PATH": os.environ["PATH"], "PYTHONPATH": str(installed)}
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-m", "foldmark", "--db", db, *arguments],
+            cwd=tmp_path,
+            env={**environment, **more},
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+        )
+        return done.stdout, done.stderr
+
+    return run
+
+
+def test_a_dialect(run: Run, installed: Path) -> None:
+    install("echo_dialect", installed)
+    out, err = run("log.db", "chat", "plans", "--model", "echo/any", text="Hello there.\n")
+    assert (out.count("Hello there."), err) == (2, "")
+    assert '"dialect": "echo"' in run("log.db", "context", "show", "plans", "--json")[0]
+
+    (installed / "echo_dialect-0.1.0.dist-info" / "entry_points.txt").unlink()
+    out, err = run("log.db", "context", "show", "plans")
+    assert "there is no provider 'echo'; there is: anthropic, " in err
+    run("log.db", "do", "plans", "/model offline")
+    out, err = run("log.db", "context", "show", "plans")
+    assert ("assistant: Hello there." in out, err) == (True, "")
+
+
+def test_a_provider(run: Run, installed: Path) -> None:
+    install("hosted_provider", installed)
+    key = "hosted-key-0123456789"
+    with Loopback(OpenAIWire(), [Reply((Say(("The key is ", key)),))]) as server:
+        more = {"HOSTED_BASE_URL": f"{server.url}/v1", "HOSTED_API_KEY": key}
+        out, err = run("log.db", "chat", "plans", "--model", "hosted/gpt-5", text="Which key?\n", **more)
+    assert ("The key is" in out, err, server.refusals) == (True, "", [])
+    assert server.asked[0].headers["authorization"] == f"Bearer {key}"
+    with foldmark.open(str(installed.parent / "log.db"), settings={}) as log:
+        assert [each.content for each in log.agent("plans").context().messages] == [
+            "Which key?",
+            "The key is [HOSTED_API_KEY]",
+        ]
+
+
+def test_a_store(run: Run, installed: Path) -> None:
+    err = run("memory://scratch", "chat", "plans", text="/mark here\n")[1]
+    assert "no store for memory:// is installed; there is: postgresql, postgres, or the path of an SQLite file" in err
+
+    install("memory_store", installed)
+    assert run("memory://scratch", "chat", "plans", text="/mark here\n")[1] == ""
+    assert "here" in run("memory://scratch", "do", "plans", "/marks")[0]
+    assert (installed.parent / "foldmark-scratch.db").exists()
