@@ -9,7 +9,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, TypeVar
 
-from foldmark.core.errors import FoldmarkError
+from foldmark.core.errors import CommandError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
@@ -23,7 +23,7 @@ T = TypeVar("T")
 def find(group: str, name: str, kind: type[T], built_in: Mapping[str, str] = {}) -> T | None:
     """Return what `name` stands for in a group of entry points; None if nothing has this name.
 
-    Raises FoldmarkError if the package that has the name fails to load, or has no `kind` there.
+    Raises CommandError if the package that has the name fails to load, or has no `kind` there.
     """
     if where := built_in.get(name):
         module, _, attribute = where.partition(":")
@@ -33,11 +33,11 @@ def find(group: str, name: str, kind: type[T], built_in: Mapping[str, str] = {})
         try:
             found = point.load()
         except Exception as error:
-            raise FoldmarkError(f"{point.value}, installed as {group} '{name}', fails: {error!r}") from error
+            raise CommandError(f"{point.value}, installed as {group} '{name}', fails: {error!r}") from error
     else:
         return None
     if not isinstance(found, kind):
-        raise FoldmarkError(f"{group} '{name}' is a {type(found).__name__}, not a {kind.__name__}")
+        raise CommandError(f"{group} '{name}' is a {type(found).__name__}, not a {kind.__name__}")
     return found
 
 

@@ -100,3 +100,16 @@ def test_a_store(run: Run, installed: Path) -> None:
     assert run("memory://scratch", "chat", "plans", text="/mark here\n")[1] == ""
     assert "here" in run("memory://scratch", "do", "plans", "/marks")[0]
     assert (installed.parent / "foldmark-scratch.db").exists()
+
+
+def test_a_package_that_fails(run: Run, installed: Path) -> None:
+    about = installed / "broken-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    points = "broken = nowhere:HERE\nother = foldmark.core.config:Config\n"
+    (about / "entry_points.txt").write_text(f"[foldmark.providers]\n{points}")
+    out, err = run("log.db", "chat", "plans", text="/model broken/x\nHello?\n/model other/x\nWell?\n", BROKEN_KEY="k")
+    assert "nowhere:HERE, installed as foldmark.providers 'broken', fails: ModuleNotFoundError(" in err
+    assert "foldmark.providers 'other' is a StructMeta, not a ProviderSpec" in err
+    out, err = run("log.db", "do", "plans", "/recall Hello")
+    assert "    Hello?\n" in out, "what was written is recorded in any case"

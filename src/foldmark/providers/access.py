@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 NO_KEY = "no-key-needed"
+"""For a server that wants none: without a key, some SDKs send it one that is meant for another."""
 
 
 class Access(Struct, frozen=True):

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foldmark.core.config import parse
-from foldmark.core.errors import CommandError, FoldmarkError
+from foldmark.core.errors import CommandError
 from foldmark.core.wording import listing
 from foldmark.plugins import PROVIDERS, find, names
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from foldmark.dialects.dialect import Dialect
 
 
-class ProviderSpec(Struct, frozen=True, kw_only=True):
+class ProviderSpec(Struct, frozen=True):
     """A provider.
 
     `dialect` names what it speaks, `module` the module whose `connect(model, access)` gives the
@@ -43,69 +43,23 @@ class ProviderSpec(Struct, frozen=True, kw_only=True):
 
 
 _CHAT = "foldmark.providers.openai_api"
-_OPENAI = ProviderSpec(
-    name="openai", dialect="openai", module=_CHAT, keys=("OPENAI_API_KEY",), address="OPENAI_BASE_URL", native=True
-)
+_RESPONSES = "openai_responses", "openai_responses", "foldmark.providers.openai_responses_api"
+_ANTHROPIC = "anthropic", "anthropic", "foldmark.providers.anthropic_api", ("ANTHROPIC_API_KEY",)
+_GEMINI = "gemini", "gemini", "foldmark.providers.gemini_api", ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+_GCA = "gemini_gca", "gemini_gca", "foldmark.providers.gemini_gca_api", ("GEMINI_GCA_TOKEN",), "CODE_ASSIST_ENDPOINT"
+_OPENROUTER = "openrouter", "openai", _CHAT, ("OPENROUTER_API_KEY",)
 BUILT_IN = {
     each.name: each
     for each in (
-        ProviderSpec(
-            name="anthropic",
-            dialect="anthropic",
-            module="foldmark.providers.anthropic_api",
-            keys=("ANTHROPIC_API_KEY",),
-            address="ANTHROPIC_BASE_URL",
-            native=True,
-        ),
-        _OPENAI,
-        replace(
-            _OPENAI,
-            name="openai_responses",
-            dialect="openai_responses",
-            module="foldmark.providers.openai_responses_api",
-        ),
-        ProviderSpec(
-            name="gemini",
-            dialect="gemini",
-            module="foldmark.providers.gemini_api",
-            keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-            address="GOOGLE_GEMINI_BASE_URL",
-            native=True,
-        ),
-        ProviderSpec(
-            name="gemini_gca",
-            dialect="gemini_gca",
-            module="foldmark.providers.gemini_gca_api",
-            keys=("GEMINI_GCA_TOKEN",),
-            address="CODE_ASSIST_ENDPOINT",
-            project="GOOGLE_CLOUD_PROJECT",
-            native=True,
-        ),
-        ProviderSpec(
-            name="openrouter",
-            dialect="openai",
-            module=_CHAT,
-            keys=("OPENROUTER_API_KEY",),
-            default="https://openrouter.ai/api/v1",
-            needs_key=True,
-        ),
-        ProviderSpec(
-            name="ollama",
-            dialect="openai",
-            module=_CHAT,
-            address="OLLAMA_HOST",
-            default="http://localhost:11434/v1",
-            host=True,
-        ),
-        ProviderSpec(
-            name="vllm",
-            dialect="openai",
-            module=_CHAT,
-            keys=("VLLM_API_KEY",),
-            address="VLLM_BASE_URL",
-            default="http://localhost:8000/v1",
-        ),
-        ProviderSpec(name="offline", dialect="offline", module="foldmark.providers.offline"),
+        ProviderSpec(*_ANTHROPIC, "ANTHROPIC_BASE_URL", native=True),
+        ProviderSpec("openai", "openai", _CHAT, ("OPENAI_API_KEY",), "OPENAI_BASE_URL", native=True),
+        ProviderSpec(*_RESPONSES, ("OPENAI_API_KEY",), "OPENAI_BASE_URL", native=True),
+        ProviderSpec(*_GEMINI, "GOOGLE_GEMINI_BASE_URL", native=True),
+        ProviderSpec(*_GCA, project="GOOGLE_CLOUD_PROJECT", native=True),
+        ProviderSpec(*_OPENROUTER, default="https://openrouter.ai/api/v1", needs_key=True),
+        ProviderSpec("ollama", "openai", _CHAT, (), "OLLAMA_HOST", "http://localhost:11434/v1", host=True),
+        ProviderSpec("vllm", "openai", _CHAT, ("VLLM_API_KEY",), "VLLM_BASE_URL", "http://localhost:8000/v1"),
+        ProviderSpec("offline", "offline", "foldmark.providers.offline"),
     )
 }
 """Those that come with Foldmark."""
@@ -128,7 +82,7 @@ def provider_spec(name: str, configured: Mapping[str, str] = {}) -> ProviderSpec
         return found
     if name in configured:
         like = provider_spec(configured[name])
-        return ProviderSpec(name=name, dialect=like.dialect, module=like.module)
+        return ProviderSpec(name, like.dialect, like.module)
     if plugin := find(PROVIDERS, name, ProviderSpec):
         return replace(plugin, name=name)
     raise CommandError(f"there is no provider '{name[:40]}'; there is: {_all(configured)}")
@@ -138,7 +92,7 @@ def installed() -> list[ProviderSpec]:
     """Return the providers of installed packages, without those that cannot be loaded."""
     found = []
     for name in names(PROVIDERS):
-        with suppress(FoldmarkError):
+        with suppress(CommandError):
             found.append(provider_spec(name))
     return found
 
