@@ -1,6 +1,7 @@
 """The packages in examples/ are installed beside Foldmark, and it finds what they bring by its name."""
 
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -14,6 +15,7 @@ from server import Loopback
 from wire_openai import OpenAIWire
 
 import foldmark
+from foldmark import plugins
 from patience import LIMIT
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -113,3 +115,32 @@ def test_a_package_that_fails(run: Run, installed: Path) -> None:
     assert "foldmark.providers 'other' is a StructMeta, not a ProviderSpec" in err
     out, err = run("log.db", "do", "plans", "/recall Hello")
     assert "    Hello?\n" in out, "what was written is recorded in any case"
+
+
+def test_for_what_is_built_in_no_package_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That takes as long as the rest of a start."""
+
+    def looked(group: str) -> None:
+        raise AssertionError(group)
+
+    monkeypatch.setattr(plugins, "_entry_points", looked)
+    for name in [name for name in os.environ if name.endswith(("_KEY", "_TOKEN"))]:
+        monkeypatch.delenv(name)
+    with foldmark.open(":memory:", settings={}) as log:
+        agent = log.agent("default")
+        agent.append_tool_call("look", {}, call_id="c", dialect="google")
+        for model in ("offline", "google/gemini-3.1-pro-preview", "openrouter/qwen/coder"):
+            agent.do(f"/model {model}")
+            assert agent.request().provider in ("offline", "gemini", "openrouter")
+        with pytest.raises(AssertionError, match=r"foldmark\.providers"):
+            agent.do("/model nobody/x")
+
+
+def test_no_room_asks_for_a_provider_by_its_name() -> None:
+    """What is particular to one stands in its `Dialect` or `ProviderSpec`. Formats of sessions are another matter."""
+    source = Path(foldmark.__file__).parent
+    asked = re.compile(r'[=!]= "(anthropic|openai|gemini|google|ollama)\w*"|in \("(anthropic|openai|gemini|google)')
+    others = [path for path in source.rglob("*.py") if path.relative_to(source).parts[0] not in ("sessions", "testing")]
+    assert len(others) > 100
+    found = [f"{path}: {line}" for path in others for line in path.read_text().splitlines() if asked.search(line)]
+    assert found == []

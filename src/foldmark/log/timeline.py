@@ -366,9 +366,9 @@ def _recorded(dialect: object) -> str:
     from foldmark.providers.registry import canonical
 
     found = canonical(dialect) if isinstance(dialect, str) else None
-    if found not in (own := (*DIALECTS, *plugins.names(plugins.DIALECTS))):
-        raise CommandError(f"a dialect is one of {', '.join(own)}, not {dialect!r}")
-    return found
+    if found in DIALECTS or found in (installed := plugins.names(plugins.DIALECTS)):
+        return found
+    raise CommandError(f"a dialect is one of {', '.join((*DIALECTS, *installed))}, not {dialect!r}")
 
 
 def _check_call_id(call_id: object) -> None:
