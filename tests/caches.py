@@ -2,7 +2,13 @@
 
 from typing import Any
 
-from foldmark.core.caching import Beginnings, Bill, Block, Cache, Rules, blocks
+from foldmark.core.caching import Beginnings, Bill, Block, Cache, Rules
+from foldmark.dialects.registry import dialect_named
+
+
+def blocks(dialect: str, body: dict[str, Any]) -> list[Block]:
+    """The blocks of a request's body."""
+    return list(dialect_named(dialect).blocks(body))
 
 
 class Sent:

@@ -21,7 +21,7 @@ from foldmark.core.secrets import Secrets
 from foldmark.log import Agent, Log, Result
 from foldmark.log.asking import Asking
 from foldmark.settings.given import Settings, Value
-from foldmark.stores.addresses import is_server, passwords
+from foldmark.stores.addresses import passwords, scheme
 from foldmark.stores.opening import open_store
 
 if TYPE_CHECKING:
@@ -221,25 +221,23 @@ def provider(name: str, settings: Settings, delay: float = 0.0, attempts: int = 
         from foldmark.providers.offline import OfflineModel
 
         return OfflineModel(delay)
-    from foldmark.providers.late import Late
+    from foldmark.providers.lazy import LazyProvider
 
-    return Late(partial(_provider, name, settings, attempts))
+    return LazyProvider(partial(_provider, name, settings, attempts))
 
 
 def _provider(name: str, settings: Settings, attempts: int) -> Provider:
     from importlib import import_module
 
-    from foldmark.providers.access import Access
-    from foldmark.providers.patient import Patient
-    from foldmark.providers.wires import check_model, wire_of
+    from foldmark.providers.registry import check_model, provider_spec
+    from foldmark.providers.retrying import RetryingProvider
     from foldmark.settings.access import access
 
     check_model(name, settings.dialects)
     kind, _, model = name.partition("/")
-    reach = access(kind, os.environ, settings)
-    module = import_module(f"foldmark.providers.{wire_of(kind, settings.dialects).module}")
-    foreign = kind not in ("anthropic", "openai", "openai_responses")
-    return Patient(module.connect(model, Access(reach.key, reach.base_url, reach.project, foreign)), attempts)
+    reached = access(kind, os.environ, settings)
+    module = import_module(provider_spec(kind, settings.dialects).module)
+    return RetryingProvider(module.connect(model, reached), attempts)
 
 
 def supervise(
@@ -265,9 +263,9 @@ def embedding(path: str, settings: Settings) -> "AbstractContextManager[None]":
     from foldmark.sessions.archive.vectors import opened
 
     folder = archive_folder(os.environ)
-    sources = [VectorDatabase(folder / NAME, lambda: opened(folder))]
-    if not is_server(path):  # which programs of many machines use; one of them runs `foldmark index`
-        sources.append(VectorDatabase(Path(path), lambda: _vectors(path)))
+    sources = [Source(folder / NAME, lambda: opened(folder))]
+    if not scheme(path):  # which programs of many machines use; one of them runs `foldmark index`
+        sources.append(Source(Path(path), lambda: _vectors(path)))
     return kept_up(sources, settings.recall_model)
 
 

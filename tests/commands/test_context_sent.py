@@ -10,7 +10,7 @@ import pytest
 
 import foldmark
 from foldmark import Agent, CommandError, Log
-from foldmark.providers.wires import WIRES
+from foldmark.providers.registry import dialect_of
 from foldmark.sending.sent import record_sent
 
 NOW = "2026-03-01T12:00:00.000000Z"
@@ -84,7 +84,7 @@ def test_one_as_it_is_shown_before_it_is_sent(agent: Agent, name: str) -> None:
         f"Request 1, which went to {name} for root after event 4, 2026-03-01 12:00: {size}. Purpose: answer."
     )
     assert re.fullmatch(r"Rebuilt byte for byte: the same [\d,]+ bytes as were sent, SHA-256 [0-9a-f]{16}\.", verdict)
-    assert wire == f"Over the wire went {WIRES[name.partition('/')[0]].on_the_wire}."
+    assert wire == f"Over the wire went {dialect_of(name.partition('/')[0]).on_the_wire}."
     assert found.data["verdict"] == "identical"
     assert found.data["request"] == shown.data["request"]
     data = shown.data["request"]["bytes"].encode()

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec import structs
 
 import foldmark
 from deeds import OPERATING, SAYING, do, family
@@ -23,10 +24,10 @@ from foldmark import Agent, CommandError, Log, StoreError
 from foldmark.core import prompt, view
 from foldmark.core.errors import ContextOverflowError
 from foldmark.core.request import Manifest, Request, ToolCall
+from foldmark.dialects.openai import dialect as openai
 from foldmark.log.asking import Asking
 from foldmark.log.doctor import examine
-from foldmark.providers import wires
-from foldmark.runtime.asking import StreamedAnswer, ask
+from foldmark.runtime.asking import Answer, ask
 from foldmark.runtime.loop import Shown, turn
 from foldmark.sending.rebuilding import REDACTED, Rebuilt, rebuilt
 from foldmark.sending.sent import record_sent
@@ -419,9 +420,9 @@ def test_other_guidelines(log: Log, agent: Agent, monkeypatch: pytest.MonkeyPatc
 
 def test_another_encoder(log: Log, agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     say(agent, "hello")
-    wire = wires.WIRES["offline"]
-    changed = wire._replace(encode=lambda *what: {**wire.encode(*what), "store": False})
-    monkeypatch.setitem(wires.WIRES, "offline", changed)
+    own = openai.OFFLINE
+    changed = structs.replace(own, encode=lambda *what: {**own.encode(*what), "store": False})
+    monkeypatch.setattr(openai, "OFFLINE", changed)
     ((_, found),) = all_sent(log)
     assert found.verdict == "differs"
     assert "the same texts, but this version writes the format of offline otherwise" in found.said

@@ -233,7 +233,7 @@ def wanted_data(agent: Agent, event_id: int) -> dict[str, object]:
 
 def test_half_of_what_the_model_takes(agent: Agent, model: Model) -> None:
     """Where more was cut, the newest of it, and the summary says where it begins."""
-    agent.log.given = foldmark.settings.Settings(models={"offline/offline": {"window": 4000, "output": 500}})
+    agent.log.given = foldmark.settings.given.Settings(models={"offline/offline": {"window": 4000, "output": 500}})
     assert agent.window == 4000
     cut = visible(agent)[: agent.request().manifest.edge.before]
     summary = made(agent)

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 import foldmark
-from foldmark.core.caching import blocks
+from caches import blocks
 from foldmark.core.media import LARGEST_DOCUMENT, PAGE, TOKENS, Document, counted, media_of, pages_of
 from foldmark.core.weight import DOCUMENT, TEXT, weight
 from foldmark.log.doctor import examine

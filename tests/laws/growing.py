@@ -16,7 +16,6 @@ import foldmark
 from deeds import OPERATING, do, family
 from foldmark import Agent, CommandError
 from foldmark.core.answer import Compacted, Usage
-from foldmark.core.caching import blocks
 from foldmark.core.events import OPERATION_KINDS
 from foldmark.core.growth import SAFE
 from foldmark.core.media import PAGE
@@ -25,10 +24,11 @@ from foldmark.core.request import Options, Part, Request, ToolCall, ToolSpec
 from foldmark.core.segments import Segment, until
 from foldmark.core.view import Said
 from foldmark.core.weight import DOCUMENT
+from foldmark.dialects.registry import dialect_named
 from foldmark.family.mail import deliver
 from foldmark.log import memos
 from foldmark.log.answers import append_answer
-from foldmark.providers.wires import WIRES
+from foldmark.providers.registry import dialect_of
 from foldmark.request.standing import as_of
 from foldmark.request.windowing import RESERVE
 from foldmark.sending.rebuilding import rebuilt
@@ -123,7 +123,7 @@ class History:
 
     def _done(self, agent: Agent, deed: str, number: int) -> None:
         provider, model = self._target(agent)
-        dialect = WIRES[provider].dialect
+        dialect = dialect_of(provider).recorded
         kept = self._kept(dialect, number)
         if deed in ("ask", "work", "answer", "think", "model"):
             while number % 16 and self.open.get(agent.id):
@@ -187,12 +187,12 @@ class History:
             case "model":
                 self.targets[agent.id] = TARGETS[number % len(TARGETS)]
                 self.before[agent.id] = None
-            case "compact" if WIRES[provider].reads:
+            case "compact" if dialect_of(provider).reads:
                 item = {"type": "compaction", "content": "All of it."}
                 if provider != "anthropic":
                     item = {"type": "compaction", "id": "cmp_1", "encrypted_content": "b3BhcXVl"}
                 made = [Compacted((item,), "All of it.")]
-                append_answer(agent, "So.", [], [], dialect, compacted=made, reader=WIRES[provider].reads)
+                append_answer(agent, "So.", [], [], dialect, compacted=made, reader=dialect_of(provider).reads)
             case "redact":
                 for turn in [m.turn_id for m in agent.context().messages if m.turn_id][number % 20 :][:1]:
                     agent.redact(turn)
@@ -203,7 +203,7 @@ class History:
     def _result(self, agent: Agent, number: int) -> None:
         if waiting := self.open.get(agent.id):
             text, shown = "line " * 12 * number, _shown(number) if number % 8 == 5 else None
-            dialect = WIRES[self._target(agent)[0]].dialect
+            dialect = dialect_of(self._target(agent)[0]).recorded
             agent.append_tool_result(waiting.pop(0), text, dialect=dialect, is_error=number % 7 == 6, data=shown)
 
     def _cut_for_all(self) -> None:
@@ -315,7 +315,7 @@ class History:
         fixed = [part.text for part in now.request.manifest.parts if part.layer in ("system", "guidelines")]
         prompt = Prompt("\n\n".join(fixed), (Said("user", EMPTY),))
         options = Options(self.log.model_named(f"{provider}/{model}").answer, agent.standing().config.thinking)
-        empty = len(msgspec.json.encode(WIRES[provider].encode(model, prompt, agent.tools(), options)))
+        empty = len(msgspec.json.encode(dialect_of(provider).encode(model, prompt, agent.tools(), options)))
         room = self.budget - ceil(empty / ratio) - min(RESERVE, self.budget // 4)
 
         def left(request: Request) -> int:
@@ -386,7 +386,7 @@ def _split(parts: list[Part]) -> tuple[list[Part], list[Part]]:
 
 def of(request: Request) -> list[bytes]:
     """What is compared: the content blocks, without what Foldmark put behind the newest message."""
-    found = [block.data for block in blocks(request.dialect, request.body)]
+    found = [block.data for block in dialect_named(request.dialect).blocks(request.body)]
     last = request.manifest.parts[-1] if request.manifest.parts else None
     behind = last is not None and last.how == "synthetic" and last.kind in ("go_on", "empty")
     return found[:-1] if behind else found

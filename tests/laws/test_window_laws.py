@@ -31,7 +31,7 @@ from foldmark.core.request import PLAIN, Request, ToolSpec
 from foldmark.core.segments import until
 from foldmark.core.weight import weight
 from foldmark.core.window import SLACK
-from foldmark.providers.wires import WIRES
+from foldmark.providers.registry import dialect_of
 from foldmark.request.prepare import prepare
 from foldmark.request.sources import Sources
 from foldmark.request.standing import Standing
@@ -143,7 +143,7 @@ def asked(log: Log, at: Standing, config: Config, provider: str, *, tools: bool 
 
 
 def windowing(log: Log, at: Standing, config: Config, provider: str) -> Windowing:
-    target = Target(provider, WIRES[provider], MODELS[provider], (READ,), PLAIN)
+    target = Target(provider, dialect_of(provider), MODELS[provider], (READ,), PLAIN)
     return Windowing(Sources(stored(log), at, config, tools=("query_db", "save_memo")), config, target, None)
 
 
@@ -391,7 +391,7 @@ def test_the_low_water_cut_never_goes_back_and_seldom_moves(
     config = Config(sliding_context_tokens=BUDGET, sliding_context_low_water=low, system="Be brief.")
     config = msgspec.structs.replace(config, truncate_recent=300)  # a turn weighs from the start what it will weigh
     step, ratio = round((1 - low) * BUDGET), uncalibrated(provider, MODELS[provider])
-    dialect = WIRES[provider].dialect
+    dialect = dialect_of(provider).recorded
     weighed: list[float] = []  # of all turns, in uncalibrated tokens, when each request was made
     firsts: list[int] = []
     previous: tuple[int | None, list[str]] = (None, [])

@@ -22,7 +22,7 @@ from foldmark.core.ports import Provider
 from foldmark.core.request import Request, ToolCall, ToolSpec
 from foldmark.log.asking import Asking
 from foldmark.providers.access import Access
-from foldmark.providers.wires import WIRES
+from foldmark.providers.registry import BUILT_IN
 from foldmark.runtime.loop import Shown
 from stored import stored
 
@@ -100,7 +100,7 @@ def thinks(wire: Wire) -> bool:
 
 def connect(wire: Wire, url: str) -> Provider:
     """The provider itself, sent to this address."""
-    module = importlib.import_module("foldmark.providers." + WIRES[wire.provider].module)
+    module = importlib.import_module(BUILT_IN[wire.provider].module)
     project = "test-project" if wire.provider == "gemini_gca" else None
     provider: Provider = module.connect(wire.model, Access(key=KEY, base_url=url, project=project))
     assert KEY not in repr(provider)

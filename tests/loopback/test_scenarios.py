@@ -54,7 +54,7 @@ from talking import (
 from foldmark.core.answer import Usage, Waiting
 from foldmark.core.errors import ContextOverflowError, ProviderError
 from foldmark.core.request import Request
-from foldmark.providers.patient import Patient
+from foldmark.providers.retrying import RetryingProvider
 from foldmark.runtime.loop import turn
 
 _S = TypeVar("_S", Answered, Failed, Sent, Talk)
@@ -529,7 +529,7 @@ def test_asking_again_doubles_nothing(wire: Wire, first: Fail | Broken) -> None:
     seen = Seen()
     answers: list[Answer] = [first, says("Hello.")]
     with conversation(wire) as agent, Loopback(wire, answers) as server:
-        provider = Patient(connect(wire, server.url), sleep=sleep, random=lambda: 0.5)
+        provider = RetryingProvider(connect(wire, server.url), sleep=sleep, random=lambda: 0.5)
         asyncio.run(turn(agent, provider, "Hi", seen.show))
         assert (server.refusals, len(server.asked), server.left) == ([], 2, 0)
         assert server.asked[0].body == server.asked[1].body

@@ -30,12 +30,12 @@ from foldmark.core.media import Document, Image
 from foldmark.core.prompt import Prompt
 from foldmark.core.request import Edge, Manifest, Options, Request, ToolCall, ToolSpec
 from foldmark.core.view import Calls, Said, Step, Used
+from foldmark.dialects.gemini.contents import UNSIGNED, encode, encode_gca, parse, parse_gca
+from foldmark.dialects.gemini.errors import refusal
+from foldmark.dialects.gemini.stream import pieces_of
 from foldmark.providers import gemini_api, gemini_gca_api
 from foldmark.providers.access import Access
-from foldmark.providers.gemini import UNSIGNED, encode, encode_gca, parse, parse_gca
-from foldmark.providers.gemini_errors import refusal
 from foldmark.providers.gemini_sdk import TIMEOUTS
-from foldmark.providers.gemini_stream import pieces_of
 
 KEY = "AIza-secret-9c1f"
 PNG = Image("image/png", "aGk=")

@@ -29,10 +29,13 @@ from foldmark.core.ports import Provider
 from foldmark.core.prompt import Layer, Prompt, assemble
 from foldmark.core.request import Edge, Manifest, Options, Request, ToolCall, ToolSpec
 from foldmark.core.view import Calls, Said, Step, Used, view
-from foldmark.providers import openai, openai_api, openai_client, openai_responses, openai_responses_api
+from foldmark.dialects.openai import chat as openai
+from foldmark.dialects.openai import responses as openai_responses
+from foldmark.dialects.openai.dialect import CHAT
+from foldmark.dialects.openai.stream import Whole
+from foldmark.providers import openai_api, openai_client, openai_responses_api
 from foldmark.providers.access import Access
 from foldmark.providers.openai_counting import countable
-from foldmark.providers.openai_stream import Whole
 
 KEY = "test-key-7f3a91c2"
 LOOK = ToolSpec("look", "Looks.", {"type": "object", "properties": {"at": {"type": "string"}}})
@@ -400,7 +403,7 @@ def unmarked(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 @given(logs(), st.booleans(), st.sampled_from(["", "Be kind."]))
 def test_breakpoints_change_nothing_that_a_model_reads(events: list[Event], anchors_last: bool, system: str) -> None:
     layers = [Layer("system", "system", system), Layer("state", "state", "### STATE\nGoal: none")]
-    prompt = assemble(layers, view(events, "openai", Config()), anchors_last=anchors_last)
+    prompt = assemble(layers, view(events, CHAT, Config()), anchors_last=anchors_last)
     chat, plain = cached(prompt)
     older = openai.encode("gpt-5.5", prompt, (LOOK,)), openai_responses.encode("gpt-5.5", prompt, (LOOK,))
     assert unmarked(chat) == older[0]["messages"]

@@ -228,7 +228,9 @@ def _newest(store: Any, table: str) -> int:
 def main() -> None:
     """Fork a process for each line; this one has everything imported, and no thread of its own."""
     import foldmark.commands
-    import foldmark.providers.wires
+    import foldmark.dialects.anthropic.dialect
+    import foldmark.dialects.registry
+    import foldmark.providers.registry
     import foldmark.request.prepare
     import foldmark.sending.sent
     import foldmark.tokens.calibration

@@ -15,7 +15,7 @@ from foldmark.settings.given import Settings
 from patience import LIMIT
 
 A_NUMBER = "is a number from 0 to 1,000,000,000"
-A_MODEL = "model is 'offline' or PROVIDER/MODEL with one of anthropic, openai, openai_responses, gemini, "
+A_MODEL = "a model is 'offline' or PROVIDER/MODEL with one of anthropic, openai, openai_responses, gemini, "
 
 
 def refused(place: Place, text: str | bytes, name: str = ".foldmark.toml") -> str:

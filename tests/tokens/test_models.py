@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from foldmark.core.errors import CommandError
-from foldmark.providers.wires import WIRES
+from foldmark.providers.registry import BUILT_IN
 from foldmark.tokens.models import _table, model_of, reads
 
 
@@ -73,7 +73,7 @@ def test_providers_that_pass_models_on():
 
 
 def test_every_provider_is_in_the_table_and_every_entry_is_sound_and_says_where_it_is_from():
-    assert set(WIRES) == set(_table().providers)
+    assert set(BUILT_IN) == set(_table().providers)
     for provider, about in _table().providers.items():
         for name in ("", *about.models):
             found = model_of(provider, name)

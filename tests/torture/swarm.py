@@ -22,7 +22,7 @@ LONGEST = 600.0
 CONTEXT = get_context("forkserver")
 CONTEXT.set_forkserver_preload(
     [
-        *("foldmark.app", "foldmark.commands", "foldmark.providers.wires", "foldmark.settings.loading"),
+        *("foldmark.app", "foldmark.commands", "foldmark.providers.registry", "foldmark.settings.loading"),
         *("foldmark.stores.sqlite.store", "foldmark.stores.postgres.store", "foldmark.core.weight"),
         *("writers", "history"),
     ]

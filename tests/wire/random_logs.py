@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from foldmark.core.events import Event
 from foldmark.core.request import ToolSpec
 from foldmark.core.turns import place
-from foldmark.providers.wires import WIRES
+from foldmark.providers.registry import dialect_of
 
 DIALECTS = (None, "anthropic", "openai", "gemini", "gemini_gca")
 
@@ -277,7 +277,7 @@ def violations(provider: str, model: str, body: dict[str, Any]) -> list[str]:
     """What the provider would refuse in a request to this model."""
     if provider == "gemini":
         return request_validators.gemini(body, model=model)
-    name = provider if provider in request_validators.VALIDATORS else WIRES[provider].dialect
+    name = provider if provider in request_validators.VALIDATORS else dialect_of(provider).recorded
     return request_validators.VALIDATORS[name](body)
 
 

@@ -37,8 +37,8 @@ from foldmark.core.prompt import EMPTY, GO_ON, OMITTED, Layer, Prompt, assemble
 from foldmark.core.request import PLAIN, Options, ToolSpec
 from foldmark.core.truncation import HINT
 from foldmark.core.view import INTERRUPTED, NO_RESULT, TOOL_MESSAGE, view
-from foldmark.providers import gemini
-from foldmark.providers.wires import WIRES
+from foldmark.dialects.gemini import contents as gemini
+from foldmark.providers.registry import BUILT_IN, dialect_of
 
 USUAL = {
     "anthropic": "claude-sonnet-4-6",
@@ -83,11 +83,11 @@ class Wanted(NamedTuple):
 
     def prompt(self, provider: str) -> Prompt:
         config = msgspec.structs.replace(self.config, isolation=False) if provider == "offline" else self.config
-        shown = view(self.events, WIRES[provider].dialect, config, self.window)
+        shown = view(self.events, dialect_of(provider), config, self.window)
         return assemble(self.layers, shown, self.instruction, anchors_last=self.anchors_last)
 
     def body(self, provider: str) -> dict[str, Any]:
-        return WIRES[provider].encode(self.model, self.prompt(provider), self.tools, self.options)
+        return dialect_of(provider).encode(self.model, self.prompt(provider), self.tools, self.options)
 
 
 @st.composite
@@ -118,7 +118,7 @@ def entries_of(sent: dict[str, Any]) -> list[dict[str, Any]]:
     return sent.get("messages") or sent.get("input") or sent.get("contents") or sent["request"]["contents"]
 
 
-providers = pytest.mark.parametrize("provider", WIRES)
+providers = pytest.mark.parametrize("provider", BUILT_IN)
 
 
 @providers
@@ -364,7 +364,7 @@ def thinking_of(provider: str) -> Wanted:
 
 def with_block(provider: str, text: str, block: dict[str, Any]) -> list[list[str]]:
     """The violations of requests whose active turn holds an answer with `block`, alone and in front of calls."""
-    said = message(2, "assistant", text, dialect=WIRES[provider].dialect, blocks=[block])
+    said = message(2, "assistant", text, dialect=dialect_of(provider).recorded, blocks=[block])
     found = []
     for events in ([message(1, "user"), said], [message(1, "user"), said, call(3), result(4, 3)]):
         each = thinking_of(provider)._replace(events=events)
@@ -375,7 +375,7 @@ def with_block(provider: str, text: str, block: dict[str, Any]) -> list[list[str
 @providers
 @pytest.mark.parametrize("text", ["", "I look."])
 def test_blocks_in_order_are_taken(provider: str, text: str) -> None:
-    family = {"gemini_gca": "gemini"}.get(WIRES[provider].dialect, WIRES[provider].dialect)
+    family = {"gemini_gca": "gemini"}.get(dialect_of(provider).recorded, dialect_of(provider).recorded)
     for block in KEPT[family]:
         assert with_block(provider, text, block) == [[], []]
 
@@ -415,7 +415,7 @@ def test_images_of_results_are_taken(provider: str, text: str, failed: bool) -> 
 
 @providers
 def test_white_space_beside_blocks_is_not_sent(provider: str) -> None:
-    family = {"gemini_gca": "gemini"}.get(WIRES[provider].dialect, WIRES[provider].dialect)
+    family = {"gemini_gca": "gemini"}.get(dialect_of(provider).recorded, dialect_of(provider).recorded)
     for block in KEPT[family]:
         assert with_block(provider, " ", block) == [[], []]
 

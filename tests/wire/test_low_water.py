@@ -19,7 +19,7 @@ from foldmark.core.request import Edge, Request, ToolSpec
 from foldmark.core.weight import weight
 from foldmark.core.window import Steps, Units, in_steps
 from foldmark.log import Agent
-from foldmark.providers.wires import WIRES
+from foldmark.providers.registry import BUILT_IN, dialect_of
 from foldmark.request.prepare import prepare
 from foldmark.tokens.counting import uncalibrated
 from stored import stored
@@ -97,9 +97,9 @@ def test_the_window_begins_where_the_formula_says(agent: Agent, provider: str) -
         assert request.tokens <= BUDGET
         agent.append("assistant", "I look.")
         agent.append_tool_call(
-            "read_file", {"path": "x" * number}, call_id=f"c{number}", dialect=WIRES[provider].dialect
+            "read_file", {"path": "x" * number}, call_id=f"c{number}", dialect=dialect_of(provider).recorded
         )
-        agent.append_tool_result(f"c{number}", "r" * 50 * number, dialect=WIRES[provider].dialect)
+        agent.append_tool_result(f"c{number}", "r" * 50 * number, dialect=dialect_of(provider).recorded)
         agent.end_turn()
     assert 3 <= len(starts) <= 20
 
@@ -120,7 +120,7 @@ def test_the_edge_says_why_in_words(agent: Agent) -> None:
     assert Edge(edge.first, "budget", 9, "as it was said then").reason == "as it was said then"
 
 
-@pytest.mark.parametrize("provider", WIRES)
+@pytest.mark.parametrize("provider", BUILT_IN)
 def test_what_changes_stands_in_the_newest_turn(agent: Agent, provider: str) -> None:
     talk(agent, 3)
     agent.record("state", "Goal: one")

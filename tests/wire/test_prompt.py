@@ -16,8 +16,9 @@ from foldmark.core.prompt import EMPTY, GO_ON, GUIDELINES, OMITTED, Layer, Promp
 from foldmark.core.request import Request, ToolSpec
 from foldmark.core.segments import Segment
 from foldmark.core.view import Calls, Said, view
+from foldmark.dialects.openai.dialect import CHAT
 from foldmark.log import Agent
-from foldmark.providers.wires import WIRES
+from foldmark.providers.registry import BUILT_IN
 from foldmark.request.prepare import prepare
 from foldmark.tokens.counting import count
 from stored import stored
@@ -152,7 +153,7 @@ def test_system_messages_that_left_the_context_are_not_sent(agent: Agent) -> Non
 def test_layers_without_text_are_not_sent_and_blank_system_messages_are_named() -> None:
     blank = message(3, "system", " \n", None)
     found = layers(Config(system=" "), [blank], guidelines=None, state=message(4, "state", ""), scratchpad=" ")
-    prompt = assemble(found, view([], "openai", Config()))
+    prompt = assemble(found, view([], CHAT, Config()))
     assert prompt.system == ""
     assert [(each.event, each.why) for each in prompt.left_out] == [(3, "empty")]
     assert [part.layer for part in prompt.parts] == ["window"]
@@ -170,18 +171,18 @@ def test_layers_without_text_are_not_sent_and_blank_system_messages_are_named() 
 )
 def test_the_first_message_is_a_users_and_so_is_the_last(kinds: str, steps: list[str]) -> None:
     events = [message(id, kind, kind) for id, kind in enumerate(kinds.split(), start=1)]
-    prompt = assemble([], view(events, "openai", Config()))
+    prompt = assemble([], view(events, CHAT, Config()))
     assert [step.text for step in prompt.steps] == steps
     synthetic = [part.how for part in prompt.parts if part.event is None]
     assert synthetic == ["synthetic"] * sum(step.startswith("[") for step in steps)
 
 
 def test_an_instruction_is_the_last_message_and_nothing_else_is_added() -> None:
-    prompt = assemble([], view([message(1, "user"), message(2, "assistant")], "openai", Config()), "Sum up.")
+    prompt = assemble([], view([message(1, "user"), message(2, "assistant")], CHAT, Config()), "Sum up.")
     assert prompt.steps[-1] == Said("user", "Sum up.")
     assert [step.text for step in prompt.steps] == ["text", "text", "Sum up."]
     assert (prompt.parts[-1].kind, prompt.parts[-1].how) == ("instruction", "synthetic")
-    assert [step.text for step in assemble([], view([], "openai", Config()), "Sum up.").steps] == ["Sum up."]
+    assert [step.text for step in assemble([], view([], CHAT, Config()), "Sum up.").steps] == ["Sum up."]
 
 
 # Anchors in front of the active turn
@@ -193,7 +194,7 @@ NOTES = "STATE\n\nPAD"
 def framed(*events: Event, instruction: str | None = None, anchors: Sequence[Layer] = (STATE, PAD)) -> Prompt:
     """The prompt of messages whose anchors stand in the newest turn."""
     found = [Layer("system", "system", "SYSTEM"), *anchors]
-    return assemble(found, view(events, "openai", Config()), instruction, anchors_last=True)
+    return assemble(found, view(events, CHAT, Config()), instruction, anchors_last=True)
 
 
 def told(prompt: Prompt) -> list[str]:
@@ -238,7 +239,7 @@ def test_anchors_stand_in_front_of_the_active_turn(
     assert (prompt.settled, prompt.earlier) == (settled, earlier)
     assert (prompt.system, prompt.stable, prompt.anchors) == ("SYSTEM", "SYSTEM", "")
     assert [part.layer for part in prompt.parts][:3] == ["system", "state", "scratchpad"]
-    in_front = assemble([Layer("system", "system", "SYSTEM"), STATE], view(events, "openai", Config()))
+    in_front = assemble([Layer("system", "system", "SYSTEM"), STATE], view(events, CHAT, Config()))
     assert "STATE" not in told(in_front)
     assert in_front.system == "SYSTEM\n\nSTATE"
 
@@ -283,7 +284,7 @@ def test_anchors_do_not_stand_between_calls_and_their_results(agent: Agent) -> N
     agent.record("state", "Other goal")
     agent.append_tool_result("c2", "done")
     agent.configure("turn_steps", 49)
-    for provider in WIRES:
+    for provider in BUILT_IN:
         body = made(agent, Config(), provider).body
         assert violations(provider, "some-model", body) == []
         assert str(body).count("Other goal") == 1
@@ -292,7 +293,7 @@ def test_anchors_do_not_stand_between_calls_and_their_results(agent: Agent) -> N
 
 def test_bytes_are_the_body_and_tokens_their_estimate(agent: Agent) -> None:
     agent.append("user", "Hällo.")
-    for provider in WIRES:
+    for provider in BUILT_IN:
         request = made(agent, provider=provider)
         assert request.bytes == msgspec.json.encode(request.body)
         per_token = 3 if provider == "anthropic" else 4

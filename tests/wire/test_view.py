@@ -31,12 +31,14 @@ from foldmark.core.view import (
     pair,
     view,
 )
+from foldmark.dialects.openai.dialect import CHAT
+from foldmark.dialects.registry import dialect_named
 
 WHOLE = Config(truncation=False)
 
 
 def shown(*events: Event, dialect: str = "openai", config: Config = WHOLE, window: int = 0) -> View:
-    return view(events, dialect, config, window)
+    return view(events, dialect_named(dialect), config, window)
 
 
 def left(made: View) -> dict[int, str]:
@@ -230,7 +232,7 @@ def test_arguments_that_are_nested_too_deep_are_sent_as_text() -> None:
 
 @given(logs())
 def test_isolation_and_pairing_lose_nothing(events: list[Event]) -> None:
-    kept, isolated = isolate(events, "openai")
+    kept, isolated = isolate(events, CHAT)
     groups, unpaired = pair(kept)
     found = [each.event for each in (*isolated, *unpaired)]
     for group in groups:

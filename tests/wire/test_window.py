@@ -16,7 +16,7 @@ from foldmark.core.request import Request, ToolSpec
 from foldmark.core.window import SLACK, Units, choose
 from foldmark.log import Agent
 from foldmark.operations import decide
-from foldmark.providers.wires import WIRES
+from foldmark.providers.registry import BUILT_IN, dialect_of
 from foldmark.request.prepare import prepare
 from stored import stored
 
@@ -188,10 +188,10 @@ def test_what_a_request_may_shrink_by_is_less_than_the_slack() -> None:
     from foldmark.core.prompt import EMPTY, GO_ON, OMITTED, Prompt
     from foldmark.core.view import Said
 
-    for wire in WIRES.values():
-        bare = len(str(wire.encode("m", Prompt("", ()), ())))
+    for encode in (dialect_of(provider).encode for provider in BUILT_IN):
+        bare = len(str(encode("m", Prompt("", ()), ())))
         for text in (OMITTED, EMPTY, GO_ON):
-            assert len(str(wire.encode("m", Prompt("", (Said("user", text),)), ()))) - bare < SLACK
+            assert len(str(encode("m", Prompt("", (Said("user", text),)), ()))) - bare < SLACK
 
 
 # Turns
@@ -270,7 +270,7 @@ def test_system_messages_are_sent_whatever_the_window(agent: Agent) -> None:
 # The cut stands still
 
 
-@pytest.mark.parametrize("provider", WIRES)
+@pytest.mark.parametrize("provider", BUILT_IN)
 def test_the_cut_does_not_move_inside_a_turn(agent: Agent, provider: str) -> None:
     talk(agent, 20)
     agent.append("user", "Work.")

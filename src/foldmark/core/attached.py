@@ -10,6 +10,8 @@ one. Other contents of `data["blocks"]` are not sent.
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from foldmark.core.codec import stored_time, utc
 from foldmark.core.config import Config
 from foldmark.core.events import Event
@@ -28,6 +30,24 @@ _THOUGHTS = (None, "thinking", "redacted_thinking", "reasoning", "reasoning_cont
 """Types of thinking; None is Gemini's, whose signed parts have no type."""
 
 
+class Accepts(Struct, frozen=True, kw_only=True):
+    """What of recorded messages a dialect can send.
+
+    `recorded` is the name with which its own are recorded; blocks and tool messages recorded with one of `also` are its
+    own as well. `reads` is the reader whose form of a summary it takes (`core.native`), empty for none. Images of a
+    type in `refused` are not sent.
+    """
+
+    recorded: str
+    also: tuple[str, ...] = ()
+    reads: str = ""
+    refused: tuple[str, ...] = ()
+
+    def owns(self, recorded: str | None) -> bool:
+        """Return True for what was recorded in this dialect, or in none."""
+        return recorded in (None, self.recorded, *self.also)
+
+
 class Attached(NamedTuple):
     """What is sent of an event besides its text, and a note about it for a person."""
 
@@ -41,23 +61,21 @@ NOTHING = Attached()
 
 def attached(
     events: Sequence[Event],
-    dialect: str,
+    dialect: Accepts,
     config: Config,
     since: int,
     window: int,
-    reader: str = "",
     thoughts: bool = False,
 ) -> dict[int, Attached]:
     """Return what is sent of events besides their texts, by event id, for events that hold more than text.
 
-    `reader` names the provider whose summary form is read; empty for none. With `thoughts`, thinking is sent after its
-    turn is over, too.
+    With `thoughts` thinking is sent when its turn is over, too.
     """
     found = {}
     now = max((event.created_at for event in events), default="")
     for event in events:
-        if event.kind == "summary" and (form := blocks_of(event, reader)):
-            detail = f"in the form of {reader}; /restore {event.id} brings back what it stands for"
+        if event.kind == "summary" and (form := blocks_of(event, dialect.reads)):
+            detail = f"in the form of {dialect.reads}; /restore {event.id} brings back what it stands for"
             found[event.id] = Attached((), form, detail)
         if not (event.data or {}).get("blocks"):
             continue
@@ -70,13 +88,8 @@ def attached(
     return found
 
 
-def family(dialect: str) -> str:
-    """Return the name that a dialect shares with its variants."""
-    return "gemini" if dialect in ("gemini", "gemini_gca", "google") else dialect
-
-
-def _shown(event: Event, dialect: str, *, over: bool) -> Attached:
-    media, others = media_of(event.data, dialect)
+def _shown(event: Event, dialect: Accepts, *, over: bool) -> Attached:
+    media, others = media_of(event.data, dialect.refused)
     said = []
     if media:
         documents = sum(isinstance(each, Document) for each in media)
@@ -88,12 +101,12 @@ def _shown(event: Event, dialect: str, *, over: bool) -> Attached:
     return Attached(() if over else tuple(media), (), "; ".join(said))
 
 
-def _answered(event: Event, dialect: str, active: bool, now: str) -> Attached:
+def _answered(event: Event, dialect: Accepts, active: bool, now: str) -> Attached:
     blocks = (event.data or {}).get("blocks")
     every = tuple(each for each in blocks if isinstance(each, dict)) if isinstance(blocks, list) else ()
     if not every:
         return NOTHING
-    if event.dialect is None or family(event.dialect) != family(dialect):
+    if event.dialect is None or not dialect.owns(event.dialect):
         return Attached(detail=f"without {count(len(every), 'block')} of {event.dialect or 'another format'}")
     kept = tuple(each for each in every if active or not is_thought(each))
     over = len(every) - len(kept)

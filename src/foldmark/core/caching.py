@@ -15,7 +15,7 @@ Sources: platform.claude.com/docs/en/build-with-claude/prompt-caching, developer
 prompt-caching, ai.google.dev/gemini-api/docs/caching, all of autumn 2026.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -181,70 +181,8 @@ class Cache:
         return None
 
 
-def shared(dialect: str, first: dict[str, Any], second: dict[str, Any]) -> float:
-    """Return the share of the first request's bytes that lies in the common beginning of both requests, from 0 to 1."""
-    before, after = blocks(dialect, first), blocks(dialect, second)
-    same = 0
-    for mine, other in zip(before, after, strict=False):
-        if mine.data != other.data:
-            break
-        same += len(mine.data)
-    return same / max(1, sum(len(block.data) for block in before))
-
-
-def blocks(dialect: str, body: dict[str, Any]) -> list[Block]:
-    """Return the blocks of a request's body in the order in which the provider reads them."""
-    if dialect.startswith("gemini"):
-        return list(_gemini(body.get("request", body)))
-    if dialect == "anthropic":
-        found = list(_anthropic(body))
-        if body.get("cache_control") and found:
-            found[-1] = found[-1]._replace(marked=True)
-        return found
-    return list(_openai(body))
-
-
-def _anthropic(body: dict[str, Any]) -> Iterator[Block]:
-    for tool in body.get("tools", ()):
-        yield _block("tools", tool)
-    for part in _parts(body.get("system")):
-        yield _block("system", part)
-    for message in body.get("messages", ()):
-        for part in _parts(message["content"]):
-            kind = part.get("type", "")
-            yield _block(message["role"], part, kind if kind in ("tool_use", "tool_result") else "")
-
-
-def _openai(body: dict[str, Any]) -> Iterator[Block]:
-    for tool in body.get("tools", ()):
-        yield _block("tools", tool)
-    if instructions := body.get("instructions"):
-        yield _block("instructions", instructions)
-    for message in body.get("messages", body.get("input", ())):
-        field = "output" if "output" in message else "content"
-        content = message.get(field)
-        if not content:
-            yield _block("", message)
-            continue
-        head = msgspec.json.encode({key: value for key, value in message.items() if key != field}).decode()
-        for part in _parts(content):
-            # A text is the same to the model whether it stands by itself or as a part that can carry a breakpoint.
-            named = str(part.get("type", "")).endswith("text")
-            yield _block(head, {**part, "type": "text"} if named else part)
-            head = ""
-
-
-def _gemini(body: dict[str, Any]) -> Iterator[Block]:
-    for part in body.get("systemInstruction", {}).get("parts", ()):
-        yield _block("system", part)
-    for tool in body.get("tools", ()):
-        yield _block("tools", tool)
-    for content in body.get("contents", ()):
-        for part in content["parts"]:
-            yield _block(content["role"], part)
-
-
-def _parts(content: Any) -> Iterable[dict[str, Any]]:
+def parts(content: Any) -> Iterable[dict[str, Any]]:
+    """Return the parts of a content; a text is one part."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
     return content or []
@@ -254,7 +192,8 @@ _SHOWN = (b'"image', b'"inlineData"', b'"document"', b'"file_data"')
 _MARKS = ("cache_control", "prompt_cache_breakpoint")
 
 
-def _block(head: str, value: Any, kind: str = "") -> Block:
+def block(head: str, value: Any, kind: str = "") -> Block:
+    """Return a part of a body as a block, without its breakpoint; `head` tells what it is a part of."""
     marked, hour = isinstance(value, dict) and any(value.get(name) for name in _MARKS), False
     if marked:
         hour = (value.get("cache_control") or {}).get("ttl") == "1h"

@@ -9,7 +9,7 @@ PDF: `{"type": "document", "source": {"type": "base64", "media_type": "applicati
 import re
 import zlib
 from binascii import Error, a2b_base64
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
@@ -92,13 +92,12 @@ class Document(NamedTuple):
 Medium: TypeAlias = Image | Document
 
 
-def media_of(data: Mapping[str, Any] | None, dialect: str = "") -> tuple[list[Medium], int]:
-    """Return the images and documents of a message, and the number of its other blocks that cannot be sent in
-    `dialect`."""
+def media_of(data: Mapping[str, Any] | None, refused: Collection[str] = ()) -> tuple[list[Medium], int]:
+    """The images and documents of a message, without images of `refused` types, and how many of its blocks that leaves
+    out."""
     blocks = (data or {}).get("blocks")
     found = [_image(block) or _document(block) for block in blocks] if isinstance(blocks, list) else []
-    gif = GIF if "gemini" in dialect else None
-    kept = [each for each in found if each and not (isinstance(each, Image) and each.media == gif)]
+    kept = [each for each in found if each and not (isinstance(each, Image) and each.media in refused)]
     return kept, len(found) - len(kept)
 
 

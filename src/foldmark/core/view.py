@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 from msgspec import Struct
 
 from foldmark.core import wire
-from foldmark.core.attached import NOTHING, Attached, attached, family
+from foldmark.core.attached import NOTHING, Accepts, Attached, attached
 from foldmark.core.config import Config
 from foldmark.core.events import Event
 from foldmark.core.eviction import evicted_as_sent
@@ -104,7 +104,7 @@ class View(Struct, frozen=True):
 
 def view(
     events: Sequence[Event],
-    dialect: str,
+    dialect: Accepts,
     config: Config,
     window: int = 0,
     active: int | None = None,
@@ -112,22 +112,20 @@ def view(
     evicted: Mapping[int, int] = MappingProxyType({}),
     settled: int = END,
     oldest: int = 0,
-    reader: str = "",
     thoughts: bool = False,
 ) -> View:
     """Return the view of messages in the order of the log, none of them a `system` message.
 
-    Messages before event `window` are pinned. `active` is the first turn whose results count as active (`active_from`),
-    by default derived from the events. Result `uncut` is not truncated. For results `evicted`, each by an operation, a
-    placeholder is sent. `reader` names the form of summary that the provider reads (`core.native`). Results are
-    shortened by what existed at event `settled`; later ones enter as new and stay so [SPEC 5.7]. The `oldest` first
-    results of the active turn are cut as if it were over. With `thoughts`, a model's thinking is sent after its turn is
-    over, too.
+    What stands before event `window` is pinned. `active` is the turn since which results are of the active turn
+    (`active_from`), by default told from the events themselves. Result `uncut` is not truncated. Of results `evicted`,
+    each by an operation, a placeholder is sent. Results are shortened by what was there at event `settled`; later ones
+    enter as new and stay so [SPEC 5.7]. The `oldest` results of the active turn, so many, are cut as if it were over.
+    With `thoughts` a model's thinking is sent when its turn is over, too.
     """
     events = in_place(events)
     events, told = evicted_as_sent(events, evicted, config, settled, uncut)
     since = active_from(each for each in events if each.id <= settled) if active is None else active
-    more = attached(events, dialect, config, since, window, reader, thoughts)
+    more = attached(events, dialect, config, since, window, thoughts)
     kept, isolated = isolate(events, dialect, foreign=not config.isolation, beside=more)
     groups, unpaired = pair(kept)
     texts = _results(groups, config, since, window, {uncut, *told}, settled, oldest)
@@ -152,7 +150,7 @@ def active_from(events: Iterable[Event]) -> int:
 
 def isolate(
     events: Iterable[Event],
-    dialect: str,
+    dialect: Accepts,
     *,
     foreign: bool = False,
     beside: Mapping[int, Attached] = MappingProxyType({}),
@@ -161,8 +159,8 @@ def isolate(
     `foreign` every dialect passes."""
     kept, left = [], []
     for event in events:
-        if not foreign and event.kind in _TOOLS and family(event.dialect or dialect) != family(dialect):
-            left.append(_left(event, "isolation", f"written for {event.dialect}, this request is {dialect}"))
+        if not foreign and event.kind in _TOOLS and not dialect.owns(event.dialect):
+            left.append(_left(event, "isolation", f"written for {event.dialect}, this request is {dialect.recorded}"))
         elif event.kind not in ("tool_call", "tool_result") and not event.content.strip():
             more = beside.get(event.id, NOTHING)
             if more.media or more.kept:

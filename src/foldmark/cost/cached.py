@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from foldmark.core.answer import Usage
-from foldmark.core.caching import Rules, shared
+from foldmark.core.caching import Rules
 from foldmark.core.codec import stored_time
 from foldmark.core.events import ANSWER_KINDS, BESIDE_KINDS
 from foldmark.core.lifetime import LIFETIMES
@@ -18,6 +18,7 @@ from foldmark.core.replay import recorded
 from foldmark.core.segments import END, Segment
 from foldmark.core.sent import SentRequest
 from foldmark.core.wording import count
+from foldmark.dialects.registry import dialect_named
 from foldmark.operations.history import words
 from foldmark.request.exchanges import until_next
 from foldmark.request.usage import usage_of
@@ -182,7 +183,7 @@ def _begins(agent: "Agent", before: SentRequest, now: SentRequest) -> bool | Non
     first, second = (rebuilt(agent, each.id) for each in (before, now))
     if (first.verdict, second.verdict) != ("identical", "identical"):
         return None
-    return shared(first.request.dialect, first.request.body, second.request.body) >= SAME
+    return dialect_named(first.request.dialect).shared(first.request.body, second.request.body) >= SAME
 
 
 def _operations(moment: Snapshot, agent_id: str, after: int, until: int) -> list[tuple[int, str]]:

@@ -29,7 +29,7 @@ from foldmark.cost.history import (
 from foldmark.cost.others import ClearedResultsSender, NewestMessagesSender, WholeHistorySender
 from foldmark.cost.policies import EagerSender, Sender, SteadySender
 from foldmark.log.log import Agent
-from foldmark.providers.wires import wire_of
+from foldmark.providers.registry import canonical, dialect_of
 from foldmark.request.prepare import kept_for, on_the_wire
 from foldmark.request.thinking import options
 from foldmark.request.windowing import Target
@@ -186,11 +186,11 @@ def replay(
     `progress` receives the number of requests made, out of all. Raises CommandError for an unknown provider,
     StoreError.
     """
-    name = "gemini" if provider == "google" else provider
+    name = canonical(provider)
     with agent.reading() as (moment, at):
-        config, wire = at.config, wire_of(name, at.given.dialects)
-        asks = options(wire, model, config, PLAIN.output, ANSWER)
-        target = Target(name, wire, model, tuple(on_the_wire(tools).values()), asks)
+        config, dialect = at.config, dialect_of(name, at.given.dialects)
+        asks = options(dialect, model, config, PLAIN.output, ANSWER)
+        target = Target(name, dialect, model, tuple(on_the_wire(tools).values()), asks)
         known: dict[Any, Item] = {}
         found = past_requests(moment, agent)
         every = {each.answer for each in found}
@@ -203,10 +203,10 @@ def replay(
             if isinstance(sender, NewestMessagesSender):
                 sender.fit(policy.budget, groups_of(own_messages(moment, at)))
             ledgers.append(_Ledger(policy, sender, Cache(rules, BYTES_PER_TOKEN.get(provider, 4.0))))
-        for number, (each, now) in enumerate(visible(moment, at, found, wire.reads)):
+        for number, (each, now) in enumerate(visible(moment, at, found, dialect.reads)):
             if rules is not None and (now.opened or not now.plain):
                 opener = now.spans[-1].unit.events[0] if now.spans else None
-                hour = kept_for(moment, now.at, config, name, wire, opener) == "1h"
+                hour = kept_for(moment, now.at, config, name, dialect, opener) == "1h"
             for place, ledger in enumerate(ledgers):
                 ledger.add(each, now, each.when if pauses else float(number), thought, hour=hour)
                 if progress:

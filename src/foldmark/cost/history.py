@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from foldmark.core import prompt as prompts
-from foldmark.core.caching import Block, blocks
+from foldmark.core.caching import Block
 from foldmark.core.codec import stored_time
 from foldmark.core.config import Config
 from foldmark.core.events import ANSWER_KINDS, Drop, Event, Restore
@@ -214,14 +214,14 @@ class Pieces:
         return found if isinstance(found, BytesRuler) else self.plain
 
     def head(self, layers: Sequence[Layer], *, anchors: bool, alone: bool = False) -> Item:
-        """Return the head of a request: tools and the system field, with its `anchors` or without them; with the
-        message of a request that has no other if it stands `alone`."""
-        prompt = prompts.assemble(layers, view((), self.target.wire.dialect, self.config))
+        """What stands in front of the messages: tools and the system field, with its `anchors` or without them; with
+        the message that a request without any has if it is to stand `alone`."""
+        prompt = prompts.assemble(layers, view((), self.target.dialect, self.config))
         prompt = prompt._replace(steps=prompt.steps if alone else (), anchors=prompt.anchors if anchors else "")
         key = prompt.stable, prompt.anchors, alone
         if key not in self._known:
             body, size = self._encoded(prompt, tools=True)
-            self._known[key] = Item(tuple(blocks(self.target.wire.dialect, body)), size)
+            self._known[key] = Item(tuple(self.target.dialect.blocks(body)), size)
         return self._known[key]
 
     @once
@@ -293,10 +293,8 @@ class Pieces:
         key = first.id, group.events[-1].id, len(group.events), since, recent, oldest, gone, clear, self._settings
         if key not in self._known:
             config = structs.replace(self.config, truncate_recent_count=recent)
-            wire, since = self.target.wire, since or first.turn_id or 0
-            shown = view(
-                group.events, wire.dialect, config, 0, since, evicted=evicted, reader=wire.reads, oldest=oldest
-            )
+            since = since or first.turn_id or 0
+            shown = view(group.events, self.target.dialect, config, 0, since, evicted=evicted, oldest=oldest)
             self._known[key] = self._item(shown.steps, of or group)
         return self._known[key]
 
@@ -308,12 +306,12 @@ class Pieces:
         front = Prompt("", _ASKED if begins == "assistant" else _ANSWERED)
         body, size = self._encoded(front._replace(steps=(*front.steps, *steps)))
         before, bare = self._encoded(front)
-        dialect = self.target.wire.dialect
-        return Item(tuple(blocks(dialect, body)[len(blocks(dialect, before)) :]), size - bare, group, (begins, ends))
+        first, both = (list(self.target.dialect.blocks(each)) for each in (before, body))
+        return Item(tuple(both[len(first) :]), size - bare, group, (begins, ends))
 
     def _encoded(self, prompt: Prompt, *, tools: bool = False) -> tuple[dict[str, Any], int]:
         to = self.target
-        body = to.wire.encode(to.model, prompt, to.tools if tools else (), to.options)
+        body = to.dialect.encode(to.model, prompt, to.tools if tools else (), to.options)
         return body, self.ruler.size(body, msgspec.json.encode(body), prompt.media)
 
 

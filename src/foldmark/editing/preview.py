@@ -9,13 +9,14 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foldmark.core.caching import Bill, shared
+from foldmark.core.caching import Bill
 from foldmark.core.codec import operation_kind
 from foldmark.core.events import Operation
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import Request
 from foldmark.core.wording import count
 from foldmark.cost.cost import rules_of, tariff_of
+from foldmark.dialects.registry import dialect_named
 from foldmark.log.log import Agent
 from foldmark.operations.history import sized
 from foldmark.operations.receipts import Outcome
@@ -118,7 +119,8 @@ def priced(without: Request, request: Request, known: Model) -> Next:
     held = 0
     bills = (Bill(without.tokens, 0, 0), Bill(request.tokens, 0, 0))
     if rules is not None and without.tokens >= rules.least:
-        held = min(int(without.tokens * shared(without.dialect, without.body, request.body)), request.tokens)
+        shared = dialect_named(without.dialect).shared(without.body, request.body)
+        held = min(int(without.tokens * shared), request.tokens)
         held = held if held >= rules.least else 0
         again = request.tokens - held
         bills = (Bill(0, 0, without.tokens), Bill(again, 0, held) if rules.step else Bill(0, again, held))

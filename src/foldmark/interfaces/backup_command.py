@@ -12,7 +12,8 @@ from foldmark.core.ports import Progress
 from foldmark.core.wording import one_line
 from foldmark.interfaces.render import harmless, json_text
 from foldmark.interfaces.setup import Setup
-from foldmark.stores.addresses import is_server, shown
+from foldmark.stores.addresses import scheme, shown
+from foldmark.stores.opening import BUILT_IN
 
 
 @click.command()
@@ -31,7 +32,9 @@ def backup(setup: Setup, file: Path, verify: bool, force: bool, as_json: bool) -
         if force:
             raise click.UsageError("--force and --verify do not go together")
         return _verified(file, as_json)
-    if is_server(setup.db):
+    if kind := scheme(setup.db):
+        if kind not in BUILT_IN:
+            raise StoreError(f"`foldmark backup` copies SQLite files; a {kind} database has tools of its own")
         raise StoreError(f"a PostgreSQL server is backed up by its own tool: {_dump(setup.db, file)}")
     from foldmark.stores.sqlite.backup import back_up
 

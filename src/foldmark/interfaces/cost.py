@@ -22,12 +22,18 @@ from foldmark.cost.cost import (
     thought_about,
 )
 from foldmark.log import Agent, Log
+from foldmark.providers.registry import canonical, dialect_of
 from foldmark.stores.addresses import may_exist, shown
 
 KINDS = tuple(SENDERS)
 """The policies that can be compared."""
 
-MODELS = {"anthropic": "claude-sonnet-5-5", "openai": "gpt-5.4", "gemini": "gemini-3.1-pro-preview"}
+MODELS = {
+    "anthropic": "anthropic/claude-sonnet-5-5",
+    "openai": "openai/gpt-5.4",
+    "gemini": "gemini/gemini-3.1-pro-preview",
+    "gemini_gca": "gemini/gemini-3.1-pro-preview",
+}
 """What is asked where a conversation has no model of its own but `offline`: by the dialect of its newest call."""
 
 
@@ -110,11 +116,11 @@ def report(agent: Agent, wish: CostOptions) -> CostReport:
     model = wish.model or (config.model if config.model != "offline" else _fitting(agent))
     agent.log.check_model(model)
     provider, _, name = model.partition("/")
-    provider, name = "gemini" if provider == "google" else provider, name or provider
+    provider, name = canonical(provider), name or provider
     known = agent.log.model_named(model)
     budget = wish.budget or config.sliding_context_tokens or Config().sliding_context_tokens
-    # Only Anthropic's API clears tool results by itself.
-    usual = [kind for kind in KINDS if kind != "clearing" or provider == "anthropic"]
+    clears = dialect_of(provider, agent.log.given.dialects).clears
+    usual = [kind for kind in KINDS if kind != "clearing" or clears]
     rows = replay(
         agent,
         policies(budget, lows, wish.policy or usual),
@@ -136,9 +142,7 @@ def report(agent: Agent, wish: CostOptions) -> CostReport:
 def _fitting(agent: Agent) -> str:
     # A text has the dialect of whatever model was set when it was recorded; a call that of who made it.
     calls = (each for each in reversed(agent.context().messages) if each.dialect and each.kind == "tool_call")
-    dialect = next((each.dialect for each in calls), None) or "anthropic"
-    provider = "gemini" if dialect == "gemini_gca" else dialect
-    return f"{provider}/{MODELS[provider]}"
+    return next((MODELS[each.dialect] for each in calls if each.dialect in MODELS), MODELS["anthropic"])
 
 
 def _watching() -> Progress | None:

@@ -103,7 +103,7 @@ def _read(name: str) -> str:
 def _written(setup: Setup, session: "SessionPath", model: str | None) -> str:
     """The summary that a model writes; nothing of it is kept but what the rollover hands over."""
     import foldmark
-    from foldmark.providers.wires import check_model
+    from foldmark.providers.registry import check_model
     from foldmark.sessions.rollover.auto_summary import summarize
 
     given = setup.given

@@ -67,17 +67,17 @@ def _summed_up(agent: Operable, made: Compacted, reader: str) -> int:
 
 def append_parsed(agent: Operable, provider: str, answer: Mapping[str, Any]) -> list[int]:
     """Record an answer as a provider's API gave it (see `Agent.append_answer`)."""
-    from foldmark.providers.wires import wire_of
+    from foldmark.providers.registry import dialect_of
 
     if not isinstance(provider, str) or not isinstance(answer, Mapping):
         raise CommandError(
             f"an answer is a provider's name and a mapping, as of .model_dump(), not {type(answer).__name__}"
         )
-    wire = wire_of(provider, agent.log.given.dialects)
+    dialect = dialect_of(provider, agent.log.given.dialects)
     own, model = agent.standing().config.model.partition("/"), answer.get("model")
     asked = (None, None) if own[0] == provider else (provider, model if isinstance(model, str) else None)
-    parsed = wire.parse({str(key): value for key, value in answer.items()})
-    pieces = wire.bind(lambda: agent.request(*asked).body, parsed)
+    parsed = dialect.parse({str(key): value for key, value in answer.items()})
+    pieces = dialect.thinking.bind(lambda: agent.request(*asked).body, parsed)
     if not pieces:
         raise ProviderError("answer", f"this is no answer of {provider}'s API, or an empty one; nothing was recorded")
     calls = [piece for piece in pieces if isinstance(piece, ToolCall)]
@@ -86,7 +86,9 @@ def append_parsed(agent: Operable, provider: str, answer: Mapping[str, Any]) -> 
         text = "".join(piece for piece in pieces if isinstance(piece, str))
         kept = [piece.block for piece in pieces if isinstance(piece, Kept)]
         made = [piece for piece in pieces if isinstance(piece, Compacted)]
-        found = append_answer(agent, text, kept, distinct(named), wire.dialect, compacted=made, reader=wire.reads)
+        found = append_answer(
+            agent, text, kept, distinct(named), dialect.recorded, compacted=made, reader=dialect.reads
+        )
         for usage in (piece for piece in pieces if isinstance(piece, Usage)):
             stopped = next((piece for piece in pieces if isinstance(piece, Stopped)), None)
             agent.record("usage", data=usage_data(provider, str(answer.get("model", "")), usage, stopped))

@@ -346,7 +346,7 @@ class Log:
 
     def check_model(self, name: str) -> None:
         """Raise CommandError unless `name` is `offline` or `provider/model` of a known provider."""
-        from foldmark.providers.wires import check_model  # takes 20 ms
+        from foldmark.providers.registry import check_model
 
         check_model(name, self.given.dialects)
 

@@ -304,10 +304,10 @@ class Timeline:
         """Return the dialect of the agent's model, read once until the settings change; None for an unknown
         provider."""
         if self._speaks is None:
-            from foldmark.providers.wires import wire_of  # takes 20 ms
+            from foldmark.providers.registry import dialect_of  # a dialect takes some ms
 
             with suppress(CommandError):
-                self._speaks = wire_of(self.standing().config.provider, self.log.given.dialects).dialect
+                self._speaks = dialect_of(self.standing().config.provider, self.log.given.dialects).recorded
         return self._speaks
 
     def _append(
@@ -328,11 +328,10 @@ class Timeline:
             dialect = self._active_dialect()
         elif kind == "config":
             self._speaks = None
-        dialect = "gemini" if dialect == "google" else dialect
         if actor not in ACTORS:
             raise CommandError(f"an actor is one of {', '.join(ACTORS)}, not {actor!r}")
         if dialect not in (None, *DIALECTS):
-            raise CommandError(f"a dialect is one of {', '.join(DIALECTS)}, not {dialect!r}")
+            dialect = _recorded(dialect)
         if not isinstance(content, str):
             raise CommandError(f"the text of a {kind.replace('_', ' ')} is a str, not {type(content).__name__}")
         secrets = self.log.secrets
@@ -361,6 +360,17 @@ class Timeline:
                 return event_id
         except (ValueError, TypeError, RecursionError) as error:
             raise CommandError(f"this {kind.replace('_', ' ')} cannot be recorded: {error}") from None
+
+
+def _recorded(dialect: object) -> str:
+    """With which name messages of another dialect are recorded. Raises CommandError for an unknown one."""
+    from foldmark import plugins
+    from foldmark.providers.registry import canonical
+
+    found = canonical(dialect) if isinstance(dialect, str) else None
+    if found in DIALECTS or found in (installed := plugins.names(plugins.DIALECTS)):
+        return found
+    raise CommandError(f"a dialect is one of {', '.join((*DIALECTS, *installed))}, not {dialect!r}")
 
 
 def _check_call_id(call_id: object) -> None:

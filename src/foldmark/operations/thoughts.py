@@ -5,8 +5,8 @@ from collections.abc import Callable
 from foldmark.core.events import Operation, Summary
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import Request
-from foldmark.operations.receipts import ThinkingChange
-from foldmark.providers.anthropic_binding import staying
+from foldmark.operations.receipts import Thoughts
+from foldmark.providers.registry import dialect_of
 from foldmark.request.standing import Standing
 from foldmark.request.thinking import binding
 
@@ -26,6 +26,7 @@ def changed(
     sent = request(at)
     if isinstance(operation, Summary) and operation.kept and operation.native:  # its source is not recorded yet
         (items,) = operation.native.values()
-        return ThinkingChange(len(sent.thinking - staying(sent.body, items[-1])))
+        rule = dialect_of(sent.provider, at.given.dialects).thinking
+        return Thoughts(len(sent.thinking - rule.staying(sent.body, items[-1])))
     before, after = sent.thinking, request(there).thinking
     return ThinkingChange(len(before - after), len(after - before))

@@ -1,1 +1,2 @@
-"""Language models: one file each, loaded when used."""
+"""Models to ask. `registry` says what each provider speaks and where it is; the modules `*_api` ask one over its SDK,
+which is imported when it is first asked; `lazy` and `retrying` stand in front of any; `offline` needs no network."""

@@ -2,6 +2,9 @@
 
 from msgspec import Struct
 
+NO_KEY = "no-key-needed"
+"""For a server that wants none: without a key, some SDKs send it one that is meant for another."""
+
 
 class Access(Struct, frozen=True):
     """A key and an address; each None where the SDK's own default is to serve. A key is never shown.
@@ -14,6 +17,11 @@ class Access(Struct, frozen=True):
     base_url: str | None = None
     project: str | None = None
     foreign: bool = False
+
+    @property
+    def given_key(self) -> str | None:
+        """The key to give to an SDK: a server that is not its own and wants none gets none that is meant for it."""
+        return self.key or (NO_KEY if self.foreign else None)
 
     def __repr__(self) -> str:
         return f"Access(key={'…' if self.key else None}, base_url={self.base_url!r}, project={self.project!r})"

@@ -14,13 +14,13 @@ from msgspec.structs import replace
 
 from foldmark.core.answer import Piece
 from foldmark.core.request import Request, ToolCall
-from foldmark.providers import anthropic_errors as errors
+from foldmark.dialects.anthropic import errors
+from foldmark.dialects.anthropic.binding import bind
+from foldmark.dialects.anthropic.blocks import betas
+from foldmark.dialects.anthropic.messages import not_understood, parse
+from foldmark.dialects.anthropic.stream import Reading
+from foldmark.dialects.anthropic.thinking import BINDING_BETA
 from foldmark.providers.access import Access
-from foldmark.providers.anthropic import not_understood, parse
-from foldmark.providers.anthropic_binding import bind
-from foldmark.providers.anthropic_blocks import betas
-from foldmark.providers.anthropic_stream import Reading
-from foldmark.providers.anthropic_thinking import BINDING_BETA
 from foldmark.providers.connection import http
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Anthropic:
             import anthropic
         except ImportError:
             raise errors.no_sdk() from None
-        key = self._access.key
+        key = self._access.given_key
         if key is not None:
             _check(key)
         with _telling(key):

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from foldmark.core.inbox import MAIL
 from foldmark.core.prompt import EMPTY, GO_ON, OMITTED
 from foldmark.core.request import ERROR, Request, ToolCall
-from foldmark.providers.openai import RESULT_MEDIA
+from foldmark.dialects.openai.chat import RESULT_MEDIA
 
 _FORM = (EMPTY, GO_ON, OMITTED)
 

@@ -9,9 +9,9 @@ from foldmark.core.answer import Piece
 from foldmark.core.errors import ProviderError
 from foldmark.core.ports import Provider
 from foldmark.core.request import Request
+from foldmark.dialects.gemini.stream import pieces_of
 from foldmark.providers.access import Access
 from foldmark.providers.gemini_sdk import Door, Service, checked, posted, require_sdk, streamed
-from foldmark.providers.gemini_stream import pieces_of
 
 KEYS = "GEMINI_API_KEY or GOOGLE_API_KEY"
 
@@ -19,7 +19,7 @@ KEYS = "GEMINI_API_KEY or GOOGLE_API_KEY"
 def connect(model: str, access: Access) -> Provider:
     """The model behind Google's API. Raises ProviderError without the SDK, a key, or an address that can be one."""
     require_sdk()
-    key = (access.key or "").strip()
+    key = (access.given_key or "").strip()
     if not key:
         raise ProviderError("key", f"Gemini needs a key. Set {KEYS}; aistudio.google.com gives one.")
     if not (key.isascii() and key.isprintable()):

@@ -16,12 +16,12 @@ from foldmark.core.answer import Piece
 from foldmark.core.errors import ProviderError
 from foldmark.core.ports import Provider
 from foldmark.core.request import Request
+from foldmark.dialects.gemini.contents import unwrapped
+from foldmark.dialects.gemini.errors import brief
+from foldmark.dialects.gemini.stream import pieces_of
 from foldmark.providers.access import Access
-from foldmark.providers.gemini import unwrapped
 from foldmark.providers.gemini_api import countable, counted
-from foldmark.providers.gemini_errors import brief
 from foldmark.providers.gemini_sdk import Door, Service, checked, posted, require_sdk, streamed
-from foldmark.providers.gemini_stream import pieces_of
 
 ADDRESS = "https://cloudcode-pa.googleapis.com"
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)

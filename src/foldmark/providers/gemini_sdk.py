@@ -20,8 +20,8 @@ from msgspec import Struct
 
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import ProviderError
+from foldmark.dialects.gemini.errors import brief, decoded, refusal
 from foldmark.providers.connection import trusted
-from foldmark.providers.gemini_errors import brief, decoded, refusal
 
 TIMEOUTS = {"connect": 20.0, "read": 600.0, "write": 120.0, "pool": 20.0}
 """Seconds that each of these may take; models that think are silent for minutes."""

@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from foldmark.core.answer import Piece
 from foldmark.core.ports import Provider
 from foldmark.core.request import Request, ToolCall
+from foldmark.dialects.openai.chat import parse
+from foldmark.dialects.openai.stream import Whole
 from foldmark.providers.access import Access
-from foldmark.providers.openai import parse
 from foldmark.providers.openai_client import Server
 from foldmark.providers.openai_counting import countable
-from foldmark.providers.openai_stream import Whole
 
 
 def connect(model: str, access: Access) -> Provider:

@@ -15,9 +15,9 @@ import msgspec
 
 from foldmark.core.errors import ProviderError
 from foldmark.core.request import Request
+from foldmark.dialects.openai.errors import caught, masked, shortened, told
 from foldmark.providers.access import Access
 from foldmark.providers.connection import http
-from foldmark.providers.openai_errors import caught, masked, shortened, told
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, AsyncStream

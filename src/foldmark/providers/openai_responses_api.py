@@ -14,9 +14,9 @@ from foldmark.core.answer import Piece, Thought
 from foldmark.core.errors import ProviderError
 from foldmark.core.ports import Provider
 from foldmark.core.request import Request, ToolCall
+from foldmark.dialects.openai.responses import APART, parse
 from foldmark.providers.access import Access
 from foldmark.providers.openai_client import Server
-from foldmark.providers.openai_responses import APART, parse
 
 _COUNTED = ("model", "input", "instructions", "tools", "reasoning")
 """What of a request the counting endpoint takes."""

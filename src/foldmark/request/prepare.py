@@ -12,7 +12,8 @@ from foldmark.core.prompt import CHILDREN
 from foldmark.core.request import ANSWER, COMPACTION, PLAIN, Manifest, Request, ToolSpec
 from foldmark.core.segments import Segments
 from foldmark.core.wire import tool_name
-from foldmark.providers.wires import Wire, wire_of
+from foldmark.dialects.dialect import Dialect
+from foldmark.providers.registry import canonical, dialect_of
 from foldmark.request import thinking
 from foldmark.request.natives import read_as, read_by
 from foldmark.request.sources import Sources
@@ -47,13 +48,12 @@ def prepare(
     purpose COMPACTION it asks for a summary of everything before the turn that event `upto` opened, 0 for all. Raises
     CommandError for an unknown provider, StoreError.
     """
-    name = "gemini" if provider == "google" else provider
-    wire = wire_of(name, at.given.dialects)
-    at = read_by(moment, at, read_as(wire.reads))
+    name, dialect = canonical(provider), dialect_of(provider, at.given.dialects)
+    at = read_by(moment, at, read_as(dialect.reads))
     unique = on_the_wire(tools)
-    # The built-in model reads calls in Foldmark's own form, whichever dialect they have.
-    config = msgspec.structs.replace(config, isolation=False) if name == "offline" else config
-    target = Target(name, wire, model, tuple(unique.values()), thinking.options(wire, model, config, output, purpose))
+    config = msgspec.structs.replace(config, isolation=False) if dialect.foreign else config
+    asked = thinking.options(dialect, model, config, output, purpose)
+    target = Target(name, dialect, model, tuple(unique.values()), asked)
     answers = purpose in (ANSWER, COMPACTION)
     made: SteadyPrompt | Sources
     if only is None and config.steady:
@@ -69,15 +69,15 @@ def prepare(
     # A question of Foldmark's own is asked once: no later request would read a cache that it writes.
     ttl = target.options.cache_ttl
     if answers:
-        ttl = kept_for(moment, at, config, name, wire, made.units[0].events[0] if made.units.reach(1) else None)
-    if ttl != target.options.cache_ttl:  # last: the lifetime must not change what is sent
-        body = wire.encode(model, prompt, target.tools, msgspec.structs.replace(target.options, cache_ttl=ttl))
+        ttl = kept_for(moment, at, config, name, dialect, made.units[0].events[0] if made.units.reach(1) else None)
+    if ttl != target.options.cache_ttl:  # only now: how long it is kept must not move what is sent
+        body = dialect.encode(model, prompt, target.tools, msgspec.structs.replace(target.options, cache_ttl=ttl))
         data = msgspec.json.encode(body)
     told = made.told if any(part.layer == CHILDREN for part in prompt.parts) else {}
     return Request(
         provider=name,
         model=model,
-        dialect=wire.dialect,
+        dialect=dialect.recorded,
         body=body,
         bytes=data,
         tokens=ruler(name, model, config).tokens(size),  # a newer calibration counts than the one that chose the window
@@ -85,26 +85,25 @@ def prepare(
         purpose=purpose,
         size=size,
         names={own: tool.name for own, tool in unique.items() if own != tool.name},
-        thinking=thinking.sent(wire, model, prompt, body),
+        thinking=thinking.sent(dialect, model, prompt, body),
         cache_ttl=ttl,
         cache_key=at.record.id,
     )
 
 
 def without_thinking(request: Request, configured: Mapping[str, str]) -> Request:
-    """Return the request without the thinking of earlier answers, which the provider has refused; `configured` as for
-    `wire_of`."""
-    body = wire_of(request.provider, configured).without_thinking(request.body)
+    """The same request without the thinking of earlier answers, which the provider has refused; `configured` as for
+    `dialect_of`."""
+    body = dialect_of(request.provider, configured).thinking.without(request.body)
     data = msgspec.json.encode(body)
     return msgspec.structs.replace(request, body=body, bytes=data, thinking=frozenset(), thoughtless=True)
 
 
-def kept_for(moment: Snapshot, at: Standing, config: Config, name: str, wire: Wire, opener: Event | None) -> str:
-    """Return the cache lifetime of a request; `opener` is the first message of its newest turn, if there is one. Only
-    Anthropic's own API gets a computed one; other servers of its dialect may refuse it, and get only what a person
-    set."""
-    if wire.dialect != "anthropic" or config.cache_ttl != "auto":
-        return "1h" if wire.dialect == "anthropic" and config.cache_ttl == "1h" else "5m"
+def kept_for(moment: Snapshot, at: Standing, config: Config, name: str, to: Dialect, opener: Event | None) -> str:
+    """How long a request is to be kept; `opener` is the first message of its newest turn, if there is one. Where the
+    dialect has a word for it, servers that a person configured may still refuse it: they get only what was set."""
+    if not to.lifetimes or config.cache_ttl != "auto":
+        return "1h" if to.lifetimes and config.cache_ttl == "1h" else "5m"
     if name in at.given.dialects or opener is None:
         return "5m"
     return cache_ttl(moment, at, opener)

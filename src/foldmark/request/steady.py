@@ -116,7 +116,7 @@ class SteadyPrompt:
         self._instruction, self._tools, self._answers = instruction, tools, answers
         self._read = VisibleMessages(moment, at, config)
         newest, since = self._boundary(at)
-        self._swap = swapped(moment, at, newest, target.wire.reads) if swaps else None
+        self._swap = swapped(moment, at, newest, target.dialect.reads) if swaps else None
         if self._swap is not None:
             self._at, before = self._swap.without, self._swap.summary.id - 1
             self._read = VisibleMessages(moment, self._at, config)
@@ -189,8 +189,7 @@ class SteadyPrompt:
         """Return the prompt after a native summary: what stayed, as it was sent, and what came `later`. Where that
         would exceed its limit, the summary is a boundary like any other."""
         kept = [event for event in events if event.id >= swap.kept]
-        reader = self._target.wire.reads
-        summary = view([swap.summary], self._target.wire.dialect, self._config, reader=reader)
+        summary = view([swap.summary], self._target.dialect, self._config)
         whole = self._prompt([*events, *later], reach)
         ids = {event.call_id for event in events if event.id < swap.kept and event.kind == "tool_call"}
         # The window had passed it, or calls would be separated from some that are gone.
@@ -256,7 +255,7 @@ class SteadyPrompt:
 
     def _lowered(self, room: Room) -> Callable[[Sequence[Event]], tuple[Reach, int]]:
         def lower(events: Sequence[Event]) -> tuple[Reach, int]:
-            bare = prompts.assemble(self._then.now, view((), self._target.wire.dialect, self._config))
+            bare = prompts.assemble(self._then.now, view((), self._target.dialect, self._config))
             fixed = len(self.windowing.encoded(bare).data)
             shown, _ = evicted_as_sent(events, self._then.evicted, self._config, events[-1].id)
             low = room(events[-1].id) * self._config.sliding_context_low_water
@@ -270,12 +269,11 @@ class SteadyPrompt:
         first = first_of(events)
         window = view(
             [*pins, *events],
-            self._target.wire.dialect,
+            self._target.dialect,
             self._config,
             first,
             uncut=self._now.preview,
             evicted=self._then.evicted,
-            reader=self._target.wire.reads,
             settled=reach.settled,
             oldest=reach.oldest,
             thoughts=self.windowing.thoughts,

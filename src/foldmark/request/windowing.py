@@ -16,7 +16,7 @@ from foldmark.core.segments import Segments
 from foldmark.core.view import Calls, Said, Used, active_from, view
 from foldmark.core.weight import weigh
 from foldmark.core.window import Cut, Steps, Unit
-from foldmark.providers.wires import Wire
+from foldmark.dialects.dialect import Dialect
 from foldmark.request.once import once
 from foldmark.request.sources import Pinned, Sources
 from foldmark.request.thinking import stays
@@ -32,7 +32,7 @@ class Target(NamedTuple):
     answer."""
 
     provider: str
-    wire: Wire
+    dialect: Dialect
     model: str
     tools: tuple[ToolSpec, ...]
     options: Options
@@ -122,7 +122,7 @@ class Windowing:
         """Return the request of a prompt, without tools if `bare`."""
         if self._newest is None or self._newest[0] is not prompt:  # it is often asked again
             to = self._target
-            body = to.wire.encode(to.model, prompt, () if bare else to.tools, to.options)
+            body = to.dialect.encode(to.model, prompt, () if bare else to.tools, to.options)
             data = msgspec.json.encode(body)
             self._newest = prompt, Encoded(body, data, self.ruler.size(body, data, prompt.media))
         return self._newest[1]
@@ -150,7 +150,7 @@ class Windowing:
     def _reserved(self) -> int:
         """The bytes of system, tools and guidelines as when the newest turn was opened, and of the reserve."""
         stable = [layer for layer in self._sources.stable if layer.layer not in prompts.ANCHORS]
-        prompt = prompts.assemble(stable, view((), self._target.wire.dialect, self._config))
+        prompt = prompts.assemble(stable, view((), self._target.dialect, self._config))
         return self.plain.tokens(len(self.encoded(prompt).data)) + min(
             RESERVE, self._config.sliding_context_tokens // 4
         )
@@ -226,12 +226,9 @@ class Windowing:
     def _prompt(
         self, layers: Sequence[Layer], events: Sequence[Event], first: int, active: int | None = None
     ) -> Prompt:
-        wire, sources = self._target.wire, self._sources
+        to, sources, kept = self._target.dialect, self._sources, self.thoughts
         uncut, evicted = sources.preview, sources.evicted
-        kept = self.thoughts
-        shown = view(
-            events, wire.dialect, self._config, first, active, uncut, evicted, reader=wire.reads, thoughts=kept
-        )
+        shown = view(events, to, self._config, first, active, uncut, evicted, thoughts=kept)
         layers = layers if self._summary is None else [*layers, self._summary]
         return prompts.assemble(layers, shown, self._instruction, anchors_last=self._config.steady)
 
@@ -248,9 +245,8 @@ class Windowing:
         return self._prompt(self._sources.then, [*in_front, *then], first_of(events), active_from(events))
 
     def _rough(self, unit: Unit) -> int:
-        wire, behind, evicted = self._target.wire, unit.events[-1].id + 1, self._sources.evicted
-        kept, reader = self.thoughts, wire.reads
-        shown = view(unit.events, wire.dialect, self._config, 0, behind, evicted=evicted, reader=reader, thoughts=kept)
+        to, behind, evicted = self._target.dialect, unit.events[-1].id + 1, self._sources.evicted
+        shown = view(unit.events, to, self._config, 0, behind, evicted=evicted, thoughts=self.thoughts)
         steps = shown.steps
         return self.encoded(Prompt("", (*_IN_FRONT, *steps)), bare=True).size - self._bare if steps else 0
 

@@ -45,10 +45,12 @@ class StreamedAnswer:
         return bool(self.compacted) and self.stopped is not None and self.stopped.why == "compacted"
 
     def reader(self, agent: Agent) -> str:
-        """Return the form of the summaries in it (`core.native`)."""
-        from foldmark.providers.wires import wire_of
+        """Whose form the summaries in it have (`core.native`)."""
+        from foldmark.providers.registry import dialect_of
 
-        return wire_of(self.request.provider, agent.log.given.dialects).reads if self.compacted and self.request else ""
+        if not self.compacted or self.request is None:
+            return ""
+        return dialect_of(self.request.provider, agent.log.given.dialects).reads
 
     def take(self, piece: Piece) -> None:
         """Add a piece; thoughts and waiting are not kept."""

@@ -25,7 +25,7 @@ from foldmark.log.listening import wait_for
 from foldmark.log.timeline import Happening
 from foldmark.operations.notices import happened
 from foldmark.providers.closing import streams_closed
-from foldmark.providers.late import Late
+from foldmark.providers.lazy import LazyProvider
 from foldmark.runtime.birth import born
 from foldmark.runtime.lease import SECONDS, LeaseError, renew, take
 from foldmark.runtime.loop import Shown, turn
@@ -270,7 +270,7 @@ class Supervisor:
         try:
             if not begin(agent):
                 return
-            model = Late(partial(self._models, agent.standing().config.model))
+            model = LazyProvider(partial(self._models, agent.standing().config.model))
             await turn(agent, model, text, show, asking, held, self._threads)
         finally:
             self._leased.discard(agent.id)

@@ -38,13 +38,13 @@ def compacted(agent: "Agent", decided: Summary) -> Made | None:
     Blocks, and records only the request. Raises CommandError if `provider_editing` is on as well, which the API
     refuses, FoldmarkError if it writes no summary.
     """
-    from foldmark.providers.wires import wire_of
+    from foldmark.providers.registry import dialect_of
     from foldmark.request.thinking import binding
 
     with agent.reading() as (moment, at):
         provider, _, model = at.config.model.partition("/")
-        wire = wire_of(provider, at.given.dialects)
-        if not at.config.provider_compaction or not wire.compacts(model):
+        dialect = dialect_of(provider, at.given.dialects)
+        if not at.config.provider_compaction or not dialect.compacts(model):
             return None
         check_together(at.config)
         system = ranges_of(moment, at, moment.lookup(of_kind(moment, at, "system", at.visible)))
@@ -58,8 +58,8 @@ def compacted(agent: "Agent", decided: Summary) -> Made | None:
             return None
     record_sent(agent, request, upto=upto)
     answer = agent.log.compact(request)
-    # Only a model that binds thinking needs to know what its summary replaces.
-    pieces = wire.bind(lambda: request.body, answer) if binding(at) else answer
+    # Only a model that binds thinking knows what its summary stands for.
+    pieces = dialect.thinking.bind(lambda: request.body, answer) if binding(at) else answer
     made = next((piece for piece in pieces if isinstance(piece, Compacted)), None)
     if made is None or not made.text.strip():
         why = next((piece.said for piece in pieces if isinstance(piece, Stopped)), "")
@@ -67,7 +67,7 @@ def compacted(agent: "Agent", decided: Summary) -> Made | None:
             f"{at.config.model} wrote no summary ({why or 'it said nothing'}); nothing was changed. Ask again, or have "
             "Foldmark ask for one: /config set provider_compaction=off"
         )
-    form = form_of(agent.log.secrets, made, wire.reads)
+    form = form_of(agent.log.secrets, made, dialect.reads)
     with agent.log.store.read() as moment:
         summary = standing_for(moment, at, form, ranges)
     return Made(

@@ -54,7 +54,7 @@ def rebuilt(agent: "Agent", sent_id: int) -> Rebuilt:
     """
     from foldmark.core.birth import commands_told, identity
     from foldmark.core.prompt import guidelines
-    from foldmark.providers.wires import wire_of
+    from foldmark.providers.registry import dialect_of
 
     with agent.reading() as (moment, at):
         sent = moment.sent(agent.id, sent_id) if isinstance(sent_id, int) and 0 < sent_id < END else None
@@ -64,7 +64,7 @@ def rebuilt(agent: "Agent", sent_id: int) -> Rebuilt:
             raise CommandError(f"there is no request {sent_id} of this agent; {there_is}")
         remake = _Remake(moment, at, sent)
         request = remake.request()
-    how = wire_of(sent.record.speaks).on_the_wire
+    how = dialect_of(sent.makings.speaks).on_the_wire
     if remake.erased or remake.removed or remake.wordless:
         return Rebuilt(sent, request, "erased", remake.losses(), how)
     if sha256(request.bytes).hexdigest() != sent.sha256:
@@ -122,13 +122,13 @@ class _Remake:
         from foldmark.core.request import COMPACTION, LeftOut, ToolSpec
         from foldmark.core.view import view
         from foldmark.core.window import opened_by
-        from foldmark.providers.wires import wire_of
+        from foldmark.providers.registry import dialect_of
         from foldmark.request.prepare import on_the_wire
         from foldmark.request.sources import children_layer
         from foldmark.request.thinking import options, stays
 
-        sent, record, hashes = self._sent, self._record, self._record.hashes
-        wire = wire_of(record.speaks)
+        sent, makings, hashes = self._sent, self._makings, self._makings.hashes
+        dialect = dialect_of(makings.speaks)
         settings = msgspec.json.decode(self._moment.kept_text(hashes["config"]))
         if "context_policy" not in settings:  # recorded when low water alone placed the anchors
             in_steps = settings.get("sliding_context_low_water", 1) < 1
@@ -150,27 +150,26 @@ class _Remake:
         layers += [] if grown else lines.pop(0, [])
         later = {at: self._layers(ids, config, opened_by(self._event(at))) for at, ids in record.later.items()}
         later = {at: [*later.get(at, ()), *lines.get(at, ())] for at in {**later, **lines}}
-        asked = options(wire, sent.model, config, record.output, record.purpose)
-        asked = replace(asked, cache_ttl=record.cache_ttl)
-        pinned = sorted(map(self._event, record.pinned), key=lambda event: (event.turn_id or 0, event.id))
-        evicted = {event: by for event, by in record.evicted.items() if event not in self.erased}
-        edge = record.edge
+        asked = options(dialect, sent.model, config, makings.output, makings.purpose)
+        asked = replace(asked, cache_ttl=makings.cache_ttl)
+        pinned = sorted(map(self._event, makings.pinned), key=lambda event: (event.turn_id or 0, event.id))
+        evicted = {event: by for event, by in makings.evicted.items() if event not in self.erased}
+        edge = makings.edge
         settled = edge.settled if grown else END
         shown = view(
             [*pinned, *window],
-            wire.dialect,
+            dialect,
             config,
             edge.first or 0,
             evicted=evicted,
-            reader=wire.reads,
             settled=settled,
             oldest=edge.oldest,
             thoughts=stays(config, asked),
         )
         prompt = prompts.assemble(layers, shown, self._instruction(), anchors_last=config.steady, later=later)
-        prompt = prompts.before(prompt, record.upto) if record.purpose == COMPACTION else prompt
-        body = wire.encode(sent.model, prompt, tuple(unique.values()), asked)
-        body = wire.without_thinking(body) if record.thoughtless else body
+        prompt = prompts.before(prompt, makings.upto) if makings.purpose == COMPACTION else prompt
+        body = dialect.encode(sent.model, prompt, tuple(unique.values()), asked)
+        body = dialect.thinking.without(body) if makings.thoughtless else body
         known = {left.event for left in prompt.left_out}
         others = [
             LeftOut(event, None, why, "") for why, ids in record.left_out.items() for event in ids if event not in known
@@ -178,7 +177,7 @@ class _Remake:
         return Request(
             provider=sent.provider,
             model=sent.model,
-            dialect=wire.dialect,
+            dialect=dialect.recorded,
             body=body,
             bytes=msgspec.json.encode(body),
             tokens=sent.tokens,

@@ -49,12 +49,11 @@ def _record(
     quoted: Sequence[Event] | None,
     upto: int,
 ) -> int:
-    from foldmark.providers.wires import speaks, wire_of
+    from foldmark.providers.registry import dialect_of, speaks
     from foldmark.request.natives import read_as, read_by
 
-    at = read_by(
-        transaction, agent.standing_in(transaction), read_as(wire_of(request.provider, agent.log.given.dialects).reads)
-    )
+    reads = read_as(dialect_of(request.provider, agent.log.given.dialects).reads)
+    at = read_by(transaction, agent.standing_in(transaction), reads)
     if (end := transaction.end(agent.id)) is not None and end.killer is None:
         raise CommandError(f"{end.told}; its model is not asked any more")
     manifest, texts = request.manifest, {"config": msgspec.json.encode(at.config, order="sorted").decode()}

@@ -13,9 +13,8 @@ from typing import Any
 from foldmark.core import codec, config
 from foldmark.core.config import KEYS
 from foldmark.core.errors import CommandError
-from foldmark.core.wording import listing
+from foldmark.providers.registry import check_model
 from foldmark.settings import trim
-from foldmark.settings.access import BUILT_IN
 from foldmark.settings.file import File, nearest, read
 from foldmark.settings.given import Server, Settings, Value
 from foldmark.settings.suggestions import suggestion
@@ -116,10 +115,7 @@ def _checked(key: Any, value: Any, providers: Collection[str]) -> Any:
         value = codec.well_formed(value if key == "system" else value.strip())
     value = trim.checked(key, value) if key in TRIM else config.checked(key, value)
     if key == "model":
-        provider, _, model = value.partition("/")
-        if provider not in ("offline", "google", *BUILT_IN, *providers) or (provider != "offline" and not model):
-            there_is = listing((*BUILT_IN, "offline", *providers), 40)
-            raise CommandError(f"model is {config.takes(key)} with one of {there_is}, not '{value[:60]}'")
+        check_model(value, providers)
     return value
 
 

@@ -5,7 +5,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from foldmark.core.errors import CommandError
-from foldmark.settings.access import BUILT_IN
+from foldmark.plugins import PROVIDERS, names
+from foldmark.providers.registry import ALIASES, BUILT_IN
 from foldmark.settings.file import File
 from foldmark.settings.given import DIALECTS, Server
 from foldmark.settings.suggestions import suggestion
@@ -34,7 +35,7 @@ def servers(file: File) -> dict[str, Server]:
 
 
 def _server(name: str, dialect: str | None, base_url: str | None, key_env: str | None) -> Server:
-    if not _NAME.fullmatch(name) or name in ("offline", "google"):
+    if not _NAME.fullmatch(name) or name in ("offline", *ALIASES):
         raise CommandError(
             f"a provider's name is letters, digits, - and _, and not offline or google, unlike {name[:40]!r}"
         )
@@ -52,9 +53,9 @@ def _check(name: str, key: str, value: Any) -> None:
             f'key_env = "{re.sub("[^A-Z0-9]", "_", name.upper())[:40]}_API_KEY"'
         )
     if key not in _KEYS:
-        raise CommandError(f"a provider has no '{key[:40]}'; {suggestion(key, _KEYS)}")
-    if key == "dialect" and value not in DIALECTS:
-        raise CommandError(f"dialect is one of {', '.join(DIALECTS)}")
+        raise CommandError(f"a provider has no '{key[:40]}'; {near(key, _KEYS)}")
+    if key == "dialect" and value not in DIALECTS and value not in (own := names(PROVIDERS)):
+        raise CommandError(f"dialect is one of {', '.join((*DIALECTS, *own))}")
     if key == "key_env" and not (isinstance(value, str) and _VARIABLE.fullmatch(value)):
         raise CommandError('key_env is the name of a variable in capitals, such as "MY_API_KEY", not the key itself')
     if key == "base_url":

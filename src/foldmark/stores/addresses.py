@@ -1,33 +1,36 @@
-"""Addresses of databases. The scheme of PostgreSQL names a server; any other address is the path of an SQLite file."""
+"""Addresses of databases: a scheme, as postgresql://, names a kind of store; without one it is the path of a file."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qs, unquote
 
-_SCHEMES = ("postgresql://", "postgres://")
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]+)://")
 
 
-def is_server(address: str) -> bool:
-    """Return True if an address names a database on a server, not a file."""
-    return address.startswith(_SCHEMES)
+def scheme(address: str) -> str:
+    """Return the scheme of an address; empty for the path of a file."""
+    found = _SCHEME.match(address)
+    return found[1] if found else ""
 
 
 def may_exist(address: str) -> bool:
-    """Return True if the file exists. For a server this is always True: only opening the database can tell."""
-    return is_server(address) or Path(address).exists()
+    """Whether the file exists. With a scheme this is always true: only opening the database can tell."""
+    return bool(scheme(address)) or Path(address).exists()
 
 
 def shown(address: str) -> str:
-    """Return an address for people, without a password."""
-    if not is_server(address):
+    """An address as people may read it: without a password."""
+    if not (kind := scheme(address)):
         return address
     user, host, path = _parts(address)
-    return f"postgresql://{user}@{host}{path}" if user else f"postgresql://{host}{path}"
+    kind = "postgresql" if kind == "postgres" else kind
+    return f"{kind}://{user}@{host}{path}" if user else f"{kind}://{host}{path}"
 
 
 def passwords(address: str) -> Iterator[str]:
-    """Yield the forms of the password in an address: as written there, and decoded."""
-    if is_server(address):
+    """The password in an address, as it is written there and as it is meant."""
+    if scheme(address):
         _, _, rest = address.partition("://")
         given, _, _ = rest.rpartition("@")
         _, _, query = rest.partition("?")

@@ -1,18 +1,26 @@
-"""Open the store at an address."""
+"""Opening the store at an address: built in, or an entry point of the group `foldmark.stores`.
+
+An entry point's name is the scheme of its addresses; it names a class that is called with (address, *, create).
+"""
 
 from foldmark.core.errors import StoreError
 from foldmark.core.ports import Store
-from foldmark.stores.addresses import is_server, shown
+from foldmark.core.wording import listing
+from foldmark.plugins import STORES, find, names
+from foldmark.stores.addresses import scheme, shown
+
+BUILT_IN = {
+    "": "foldmark.stores.sqlite:SqliteStore",
+    "postgresql": "foldmark.stores.postgres.store:PostgresStore",  # 60 ms
+    "postgres": "foldmark.stores.postgres.store:PostgresStore",
+}
 
 
 def open_store(address: str, *, create: bool = True) -> Store:
     """Open the store at an address. Raises StoreError."""
-    if not is_server(address):
-        from foldmark.stores.sqlite import SqliteStore
-
-        return SqliteStore(address, create=create)
+    kind = scheme(address)
     try:
-        from foldmark.stores.postgres.store import PostgresStore  # takes 60 ms
+        opened = find(STORES, kind, type, BUILT_IN)
     except ImportError as error:
         if (error.name or "psycopg").partition(".")[0] not in ("psycopg", "psycopg_binary", "psycopg_c"):
             raise
@@ -20,4 +28,8 @@ def open_store(address: str, *, create: bool = True) -> Store:
             f"a database at {shown(address)} needs PostgreSQL's driver, which is not installed; "
             "`pip install 'foldmark[postgres]'` installs it"
         ) from None
-    return PostgresStore(address, create=create)
+    if opened is None:
+        there_is = listing(each for each in (*BUILT_IN, *names(STORES)) if each)
+        raise StoreError(f"no store for {kind}:// is installed; there is: {there_is}, or the path of an SQLite file")
+    store: Store = opened(address, create=create)
+    return store

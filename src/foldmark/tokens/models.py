@@ -17,6 +17,7 @@ from msgspec import Meta, Struct
 from foldmark.core.errors import CommandError
 from foldmark.core.request import PLAIN
 from foldmark.core.wording import listing
+from foldmark.providers.registry import canonical
 
 Tokens: TypeAlias = Annotated[int, Meta(ge=1, le=10**9)]
 Price: TypeAlias = Annotated[float, Meta(ge=0, le=10**6)] | None
@@ -102,7 +103,7 @@ def model_of(
     matched as in the table, or "provider" -> for all of them; `configured` are the providers that stand there, too.
     Raises CommandError for what is wrong in the settings.
     """
-    name = _provider(provider)
+    name = canonical(provider)
     found = dict(_published(name, model))
     given = _checked(overrides, configured)
     for changes in (given.get((name, "")), _longest(model, given, name)):
@@ -113,7 +114,7 @@ def model_of(
 
 def reads(provider: str, model: str, maker: str) -> bool:
     """Whether `model` reads the thinking of `maker`, as far as that is published; what is not known counts as read."""
-    names = _table().providers.get(_provider(provider), _Provider()).models
+    names = _table().providers.get(canonical(provider), _Provider()).models
     own, other = _named(model, names), _named(maker, names)
     if not own or not other or own == other:
         return True
@@ -151,14 +152,14 @@ def _checked(overrides: Mapping[str, Any], configured: Collection[str]) -> dict[
     found = {}
     for key, changes in overrides.items():
         provider, _, name = key.partition("/")
-        if _provider(provider) not in (*_table().providers, *configured):
+        if canonical(provider) not in (*_table().providers, *configured):
             there_is = listing((*_table().providers, *configured))
             raise CommandError(f"models.'{key[:60]}': there is no provider '{provider[:40]}'; there is: {there_is}")
         if not isinstance(changes, Mapping):
             raise CommandError(f"models.'{key[:60]}' is a table, such as {{window = 500000}}, not {changes!r:.40}")
         for field, value in changes.items():
             _check(key, field, value)
-        found[_provider(provider), name] = dict(changes)
+        found[canonical(provider), name] = dict(changes)
     return found
 
 
@@ -169,10 +170,6 @@ def _check(key: str, field: str, value: Any) -> None:
         msgspec.convert(value, _TYPES[field])
     except msgspec.ValidationError:
         raise CommandError(f"models.'{key[:60]}': {field} is {SETTABLE[field]}, not {value!r:.40}") from None
-
-
-def _provider(name: str) -> str:
-    return "gemini" if name == "google" else name
 
 
 @cache

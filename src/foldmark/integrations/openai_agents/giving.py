@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from foldmark.core import wire
-from foldmark.core.attached import family
 from foldmark.core.config import Config
 from foldmark.core.events import Event
 from foldmark.core.eviction import as_sent, placeholder
@@ -23,6 +22,7 @@ from foldmark.integrations.openai_agents.keeping import carried_by, given, left_
 from foldmark.integrations.openai_agents.recording import DIALECT
 from foldmark.request.prepare import prepare
 from foldmark.request.standing import Standing
+from foldmark.tokens.counting import TOKENIZED
 
 WINDOW = ("sliding_context_tokens", "context_size")
 """The settings that give an agent a window here, if they were set for it: `/context budget` and `/context window`."""
@@ -77,7 +77,7 @@ def window(moment: Snapshot, at: Standing) -> Segments:
     budget = own.get("sliding_context_tokens") or 0
     config = _measuring(at.config, budget)
     provider, _, model = at.config.model.partition("/")
-    known = (provider, model) if provider in ("openai", "openai_responses") else _MODEL
+    known = (provider, model) if provider in TOKENIZED else _MODEL
     manifest = prepare(moment, at, config, *known).manifest
     first = manifest.edge.first
     if first is None:
@@ -139,7 +139,7 @@ def _own(event: Event) -> list[Any]:
     """A message that did not come from the SDK, as an item; none if there is nothing to say."""
     text, data = event.content, event.data or {}
     match event.kind:
-        case "tool_call" | "tool_result" if family(event.dialect or DIALECT) != DIALECT:
+        case "tool_call" | "tool_result" if (event.dialect or DIALECT) != DIALECT:
             return []
         case "tool_call":
             name, args = wire.tool_name(str(data.get("name", ""))), wire.arguments(text)

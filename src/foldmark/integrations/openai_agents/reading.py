@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from foldmark.dialects.openai.reading import arguments
+from foldmark.dialects.openai.responses import PHASES
 from foldmark.integrations.openai_agents.keeping import Hole
-from foldmark.providers.openai_reading import arguments
-from foldmark.providers.openai_responses import PHASES
 
 ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 

@@ -10,7 +10,6 @@ import msgspec
 
 from foldmark.core import wire
 from foldmark.core.answer import AFTER
-from foldmark.core.attached import family
 from foldmark.core.events import Event
 from foldmark.core.media import Image, media_of
 from foldmark.core.view import INTERRUPTED, NO_OUTPUT, NO_RESULT, TOOL_MESSAGE
@@ -106,7 +105,7 @@ def _answered(event: Event) -> list[Block]:
 
 def _thought(event: Event, block: Any) -> Block | None:
     names = THOUGHTS.get(_kind(block), ())
-    if not names or family(event.dialect or "") != "anthropic":
+    if not names or event.dialect != "anthropic":
         return None
     if not all(isinstance(block.get(name), str) for name in names) or not block[names[-1]].strip():
         return None

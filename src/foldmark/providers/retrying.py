@@ -18,7 +18,7 @@ LONGEST = 120.0
 """Seconds that a provider may ask to wait; when it asks for more, that is told at once."""
 
 
-class Patient:
+class RetryingProvider:
     """`provider`, asked up to `attempts` times; waits begin at about `base` seconds and grow to at most `most`.
 
     `sleep` takes seconds, `random` gives a share from 0 to 1. Other failures than those that pass go on at once.

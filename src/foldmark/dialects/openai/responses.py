@@ -30,8 +30,8 @@ from foldmark.core.prompt import Prompt
 from foldmark.core.request import PLAIN, Options, ToolCall, ToolSpec
 from foldmark.core.view import Calls, Said, Used
 from foldmark.core.wire import tool_name
-from foldmark.providers.openai_models import breakpoints, effort, marked, own, reasons, takes_documents
-from foldmark.providers.openai_reading import arguments, spent, tokens
+from foldmark.dialects.openai.models import breakpoints, effort, marked, own, reasons, takes_documents
+from foldmark.dialects.openai.reading import arguments, spent, tokens
 
 APART = "\n\n"
 """Stands between the messages of one response."""

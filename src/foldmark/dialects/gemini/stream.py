@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from foldmark.core.answer import Piece, Stopped, Thought
 from foldmark.core.errors import ProviderError
 from foldmark.core.request import Request, ToolCall
-from foldmark.providers.gemini import first_candidate, parse, parts_of
+from foldmark.dialects.gemini.contents import first_candidate, parse, parts_of
 
 
 async def pieces_of(

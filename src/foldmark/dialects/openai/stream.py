@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from foldmark.core.answer import Thought
-from foldmark.providers.openai import REASONING
-from foldmark.providers.openai_reading import arguments, text_of
+from foldmark.dialects.openai.chat import REASONING
+from foldmark.dialects.openai.reading import arguments, text_of
 
 _JOINED = {"reasoning.text": "text", "reasoning.summary": "summary"}
 """What of the pieces of thinking that belong together is joined, by their type."""

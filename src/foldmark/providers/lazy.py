@@ -10,7 +10,7 @@ from foldmark.core.ports import Provider
 from foldmark.core.request import Request
 
 
-class Late:
+class LazyProvider:
     """What `make` makes, and whatever that raises when it is asked."""
 
     def __init__(self, make: Callable[[], Provider]) -> None:

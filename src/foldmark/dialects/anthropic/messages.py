@@ -13,10 +13,10 @@ from foldmark.core.prompt import Prompt
 from foldmark.core.request import PLAIN, Options, ToolCall, ToolSpec
 from foldmark.core.view import Calls, Used
 from foldmark.core.wire import tool_name
-from foldmark.providers import anthropic_blocks as blocks_of
-from foldmark.providers.anthropic_binding import keep_valid
-from foldmark.providers.anthropic_blocks import THINKING, Block, markable, only_thoughts, said
-from foldmark.providers.anthropic_thinking import Asked, asked
+from foldmark.dialects.anthropic import blocks as blocks_of
+from foldmark.dialects.anthropic.binding import keep_valid
+from foldmark.dialects.anthropic.blocks import THINKING, Block, markable, only_thoughts, said
+from foldmark.dialects.anthropic.thinking import Asked, asked
 
 MOST_PAGES = 600
 """Pages of the documents of a request."""

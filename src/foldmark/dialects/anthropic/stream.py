@@ -11,7 +11,7 @@ import msgspec
 
 from foldmark.core.answer import Thought
 from foldmark.core.errors import ProviderError
-from foldmark.providers.anthropic import not_understood, sound
+from foldmark.dialects.anthropic.messages import not_understood, sound
 
 _GROWING = ("text", "thinking")
 

@@ -10,7 +10,7 @@ import pytest
 from foldmark.core.answer import Piece, Stopped, Thought, Usage, Waiting
 from foldmark.core.errors import ContextOverflowError, ProviderError
 from foldmark.core.request import Edge, Manifest, Request, ToolCall
-from foldmark.providers.patient import LONGEST, Patient
+from foldmark.providers.retrying import LONGEST, RetryingProvider
 
 REQUEST = Request("openai", "m", "openai", {}, b"{}", 1, Manifest((), (), Edge(None, None, 0, "")))
 DONE = Stopped("end", "stop")
@@ -59,11 +59,11 @@ class Watch:
         self.waits.append(seconds)
 
 
-def patient(provider: Moody, watch: Watch, chance: float = 1.0, **more: Any) -> Patient:
-    return Patient(provider, sleep=watch.sleep, random=lambda: chance, **more)
+def patient(provider: Moody, watch: Watch, chance: float = 1.0, **more: Any) -> RetryingProvider:
+    return RetryingProvider(provider, sleep=watch.sleep, random=lambda: chance, **more)
 
 
-def told(provider: Patient) -> tuple[list[Piece], ProviderError | None]:
+def told(provider: RetryingProvider) -> tuple[list[Piece], ProviderError | None]:
     """What comes out, and how it failed."""
     pieces: list[Piece] = []
 
@@ -185,7 +185,7 @@ def test_cancelling_a_wait_ends_it() -> None:
         await asyncio.Event().wait()
 
     async def listen() -> None:
-        task = asyncio.create_task(collect(Patient(provider, sleep=forever)))
+        task = asyncio.create_task(collect(RetryingProvider(provider, sleep=forever)))
         await waiting.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -232,5 +232,5 @@ def test_counting_fails_as_answering_does() -> None:
     assert watch.waits == [1.0]
 
 
-async def collect(provider: Patient) -> list[Piece]:
+async def collect(provider: RetryingProvider) -> list[Piece]:
     return [piece async for piece in provider.answer(REQUEST)]

@@ -18,7 +18,7 @@ from foldmark.core.prompt import Prompt
 from foldmark.core.request import PLAIN, Options, ToolCall, ToolSpec
 from foldmark.core.view import Calls, Said, Used
 from foldmark.core.wire import tool_name
-from foldmark.providers.openai_models import (
+from foldmark.dialects.openai.models import (
     breakpoints,
     effort,
     marked,
@@ -27,7 +27,7 @@ from foldmark.providers.openai_models import (
     tools_without_thinking,
     wants_reasoning_content,
 )
-from foldmark.providers.openai_reading import arguments, spent, text_of, tokens
+from foldmark.dialects.openai.reading import arguments, spent, text_of, tokens
 
 RESULT_MEDIA = "[Foldmark: images", "[Foldmark: documents"
 """How that begins which stands in front of what a tool's result holds besides its text."""

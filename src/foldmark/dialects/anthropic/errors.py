@@ -11,7 +11,7 @@ from typing import Any
 
 from foldmark.core.errors import ContextOverflowError, ProviderError
 from foldmark.core.wording import one_line
-from foldmark.providers.anthropic import not_understood
+from foldmark.dialects.anthropic.messages import not_understood
 
 LONGEST = 400
 """Characters of the provider's own words that are shown."""

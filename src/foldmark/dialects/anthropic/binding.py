@@ -22,7 +22,7 @@ from msgspec import structs
 from foldmark.core.answer import BOUND, Compacted, Kept, Piece, behind
 from foldmark.core.prompt import Prompt
 from foldmark.core.request import ToolCall
-from foldmark.providers.anthropic_blocks import COMPACTION, THINKING, Block, joined, said
+from foldmark.dialects.anthropic.blocks import COMPACTION, THINKING, Block, joined, said
 
 _DIGITS = 32
 _BESIDE = frozenset({"cache_control", BOUND})

@@ -1,0 +1,64 @@
+"""`Dialect`: all that is particular to one wire, as values and pure functions."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from foldmark.core.answer import Piece
+from foldmark.core.attached import Accepts
+from foldmark.core.caching import Block
+from foldmark.core.prompt import Prompt
+from foldmark.core.request import Options, ToolSpec
+
+Body = Mapping[str, Any]
+
+
+class ThinkingRule(Struct, frozen=True, kw_only=True):
+    """What holds of thinking that is bound to what stood in front of it; the default is for wires that bind none.
+
+    `binds` says whether a model does so that the table of models does not know. `bind` adds to an answer's pieces what
+    they are bound to in the body that was asked; it is called for the body only if there is something to bind. `sent`
+    gives the blocks that a body holds, each by its mark with the model that made it. `without` is a body without them.
+    `staying` are the marks of those that stay valid behind a compaction.
+    """
+
+    binds: Callable[[str], bool] = lambda model: False
+    bind: Callable[[Callable[[], Body], Sequence[Piece]], tuple[Piece, ...]] = lambda asked, pieces: tuple(pieces)
+    sent: Callable[[Prompt, Body], dict[str, str]] = lambda prompt, body: {}
+    without: Callable[[Body], dict[str, Any]] = dict
+    staying: Callable[[Body, Body], set[str]] = lambda body, compaction: set()
+
+
+class Dialect(Accepts, frozen=True, kw_only=True):
+    """One wire.
+
+    `encode` puts a prompt for a model into a body, `parse` reads a whole answer. `blocks` are the pieces of a body in
+    the order in which the provider's cache reads them. `on_the_wire` says how what is sent differs from
+    `Request.bytes`.
+
+    `lifetimes` is whether a request can say how long it is kept in the cache, `clears` whether the API can clear tool
+    results by itself, and `compacts` whether it writes a summary in its own form for a model. With `foreign` the calls
+    of every other dialect are read as well.
+    """
+
+    name: str
+    encode: Callable[[str, Prompt, Sequence[ToolSpec], Options], dict[str, Any]]
+    parse: Callable[[dict[str, Any]], tuple[Piece, ...]]
+    blocks: Callable[[dict[str, Any]], Iterable[Block]]
+    on_the_wire: str
+    thinking: ThinkingRule = ThinkingRule()
+    lifetimes: bool = False
+    clears: bool = False
+    compacts: Callable[[str], bool] = lambda model: False
+    foreign: bool = False
+
+    def shared(self, first: dict[str, Any], second: dict[str, Any]) -> float:
+        """Return the share of the first body's bytes in the blocks with which both begin, from 0 to 1."""
+        before = list(self.blocks(first))
+        same = 0
+        for mine, other in zip(before, self.blocks(second), strict=False):
+            if mine.data != other.data:
+                break
+            same += len(mine.data)
+        return same / max(1, sum(len(block.data) for block in before))

@@ -1,0 +1,1 @@
+"""Gemini's generateContent, directly and through Code Assist: `contents` writes and reads bodies."""

@@ -1,0 +1,146 @@
+"""The packages in examples/ are installed beside Foldmark, and it finds what they bring by its name."""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from shutil import copy
+
+import pytest
+from plan import Reply, Say
+from server import Loopback
+from wire_openai import OpenAIWire
+
+import foldmark
+from foldmark import plugins
+from patience import LIMIT
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+Run = Callable[..., tuple[str, str]]
+
+
+def install(name: str, target: Path) -> None:
+    """Install an example as `uv pip install --no-deps --target` does; that would need its build backend here."""
+    project = tomllib.loads((EXAMPLES / name / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    copy(EXAMPLES / name / f"{name}.py", target)
+    about = target / f"{name}-{project['version']}.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    points = (
+        f"[{group}]\n" + "".join(f"{key} = {value}\n" for key, value in rows.items())
+        for group, rows in project["entry-points"].items()
+    )
+    (about / "entry_points.txt").write_text("\n".join(points))
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    target = tmp_path / "installed"
+    target.mkdir()
+    return target
+
+
+@pytest.fixture
+def run(tmp_path: Path, installed: Path) -> Run:
+    """Run `foldmark --db DB` in a process beside which examples may be installed."""
+
+    def run(db: str, *arguments: str, text: str = "", **more: str) -> tuple[str, str]:
+        home = str(tmp_path)
+        environment = {"HOME": home, "XDG_RUNTIME_DIR": home, "PATH": os.environ["PATH"], "PYTHONPATH": str(installed)}
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-m", "foldmark", "--db", db, *arguments],
+            cwd=tmp_path,
+            env={**environment, **more},
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+        )
+        return done.stdout, done.stderr
+
+    return run
+
+
+def test_a_dialect(run: Run, installed: Path) -> None:
+    install("echo_dialect", installed)
+    out, err = run("log.db", "chat", "plans", "--model", "echo/any", text="Hello there.\n")
+    assert (out.count("Hello there."), err) == (2, "")
+    assert '"dialect": "echo"' in run("log.db", "context", "show", "plans", "--json")[0]
+
+    (installed / "echo_dialect-0.1.0.dist-info" / "entry_points.txt").unlink()
+    out, err = run("log.db", "context", "show", "plans")
+    assert "there is no provider 'echo'; there is: anthropic, " in err
+    run("log.db", "do", "plans", "/model offline")
+    out, err = run("log.db", "context", "show", "plans")
+    assert ("assistant: Hello there." in out, err) == (True, "")
+
+
+def test_a_provider(run: Run, installed: Path) -> None:
+    install("hosted_provider", installed)
+    key = "hosted-key-0123456789"
+    with Loopback(OpenAIWire(), [Reply((Say(("The key is ", key)),))]) as server:
+        more = {"HOSTED_BASE_URL": f"{server.url}/v1", "HOSTED_API_KEY": key}
+        out, err = run("log.db", "chat", "plans", "--model", "hosted/gpt-5", text="Which key?\n", **more)
+    assert ("The key is" in out, err, server.refusals) == (True, "", [])
+    assert server.asked[0].headers["authorization"] == f"Bearer {key}"
+    with foldmark.open(str(installed.parent / "log.db"), settings={}) as log:
+        assert [each.content for each in log.agent("plans").context().messages] == [
+            "Which key?",
+            "The key is [HOSTED_API_KEY]",
+        ]
+
+
+def test_a_store(run: Run, installed: Path) -> None:
+    err = run("memory://scratch", "chat", "plans", text="/mark here\n")[1]
+    assert "no store for memory:// is installed; there is: postgresql, postgres, or the path of an SQLite file" in err
+
+    install("memory_store", installed)
+    assert run("memory://scratch", "chat", "plans", text="/mark here\n")[1] == ""
+    assert "here" in run("memory://scratch", "do", "plans", "/marks")[0]
+    assert (installed.parent / "foldmark-scratch.db").exists()
+
+
+def test_a_package_that_fails(run: Run, installed: Path) -> None:
+    about = installed / "broken-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    points = "broken = nowhere:HERE\nother = foldmark.core.config:Config\n"
+    (about / "entry_points.txt").write_text(f"[foldmark.providers]\n{points}")
+    out, err = run("log.db", "chat", "plans", text="/model broken/x\nHello?\n/model other/x\nWell?\n", BROKEN_KEY="k")
+    assert "nowhere:HERE, installed as foldmark.providers 'broken', fails: ModuleNotFoundError(" in err
+    assert "foldmark.providers 'other' is a StructMeta, not a ProviderSpec" in err
+    out, err = run("log.db", "do", "plans", "/recall Hello")
+    assert "    Hello?\n" in out, "what was written is recorded in any case"
+
+
+def test_for_what_is_built_in_no_package_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That takes as long as the rest of a start."""
+
+    def looked(group: str) -> None:
+        raise AssertionError(group)
+
+    monkeypatch.setattr(plugins, "_entry_points", looked)
+    for name in [name for name in os.environ if name.endswith(("_KEY", "_TOKEN"))]:
+        monkeypatch.delenv(name)
+    with foldmark.open(":memory:", settings={}) as log:
+        agent = log.agent("default")
+        agent.append_tool_call("look", {}, call_id="c", dialect="google")
+        for model in ("offline", "google/gemini-3.1-pro-preview", "openrouter/qwen/coder"):
+            agent.do(f"/model {model}")
+            assert agent.request().provider in ("offline", "gemini", "openrouter")
+        with pytest.raises(AssertionError, match=r"foldmark\.providers"):
+            agent.do("/model nobody/x")
+
+
+def test_no_room_asks_for_a_provider_by_its_name() -> None:
+    """What is particular to one stands in its `Dialect` or `ProviderSpec`. Formats of sessions are another matter."""
+    source = Path(foldmark.__file__).parent
+    asked = re.compile(r'[=!]= "(anthropic|openai|gemini|google|ollama)\w*"|in \("(anthropic|openai|gemini|google)')
+    others = [path for path in source.rglob("*.py") if path.relative_to(source).parts[0] not in ("sessions", "testing")]
+    assert len(others) > 100
+    found = [f"{path}: {line}" for path in others for line in path.read_text().splitlines() if asked.search(line)]
+    assert found == []
