@@ -263,9 +263,9 @@ def embedding(path: str, settings: Settings) -> "AbstractContextManager[None]":
     from foldmark.sessions.archive.vectors import opened
 
     folder = archive_folder(os.environ)
-    sources = [Source(folder / NAME, lambda: opened(folder))]
+    sources = [VectorDatabase(folder / NAME, lambda: opened(folder))]
     if not scheme(path):  # which programs of many machines use; one of them runs `foldmark index`
-        sources.append(Source(Path(path), lambda: _vectors(path)))
+        sources.append(VectorDatabase(Path(path), lambda: _vectors(path)))
     return kept_up(sources, settings.recall_model)
 
 

@@ -27,7 +27,7 @@ from foldmark.core.request import Manifest, Request, ToolCall
 from foldmark.dialects.openai import dialect as openai
 from foldmark.log.asking import Asking
 from foldmark.log.doctor import examine
-from foldmark.runtime.asking import Answer, ask
+from foldmark.runtime.asking import StreamedAnswer, ask
 from foldmark.runtime.loop import Shown, turn
 from foldmark.sending.rebuilding import REDACTED, Rebuilt, rebuilt
 from foldmark.sending.sent import record_sent

@@ -171,7 +171,7 @@ def chat(setup: Setup, name: str, model: str | None) -> int:
     from foldmark.interfaces.person import asks
     from foldmark.interfaces.stopping import leaving
     from foldmark.providers.registry import check_model
-    from foldmark.settings.places import input_history
+    from foldmark.settings.paths import input_history
 
     typed = sys.stdin.isatty()
     if not setup.has_database:

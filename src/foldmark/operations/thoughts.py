@@ -5,7 +5,7 @@ from collections.abc import Callable
 from foldmark.core.events import Operation, Summary
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import Request
-from foldmark.operations.receipts import Thoughts
+from foldmark.operations.receipts import ThinkingChange
 from foldmark.providers.registry import dialect_of
 from foldmark.request.standing import Standing
 from foldmark.request.thinking import binding
@@ -27,6 +27,6 @@ def changed(
     if isinstance(operation, Summary) and operation.kept and operation.native:  # its source is not recorded yet
         (items,) = operation.native.values()
         rule = dialect_of(sent.provider, at.given.dialects).thinking
-        return Thoughts(len(sent.thinking - rule.staying(sent.body, items[-1])))
+        return ThinkingChange(len(sent.thinking - rule.staying(sent.body, items[-1])))
     before, after = sent.thinking, request(there).thinking
     return ThinkingChange(len(before - after), len(after - before))

@@ -64,7 +64,7 @@ def rebuilt(agent: "Agent", sent_id: int) -> Rebuilt:
             raise CommandError(f"there is no request {sent_id} of this agent; {there_is}")
         remake = _Remake(moment, at, sent)
         request = remake.request()
-    how = dialect_of(sent.makings.speaks).on_the_wire
+    how = dialect_of(sent.record.speaks).on_the_wire
     if remake.erased or remake.removed or remake.wordless:
         return Rebuilt(sent, request, "erased", remake.losses(), how)
     if sha256(request.bytes).hexdigest() != sent.sha256:
@@ -127,8 +127,8 @@ class _Remake:
         from foldmark.request.sources import children_layer
         from foldmark.request.thinking import options, stays
 
-        sent, makings, hashes = self._sent, self._makings, self._makings.hashes
-        dialect = dialect_of(makings.speaks)
+        sent, record, hashes = self._sent, self._record, self._record.hashes
+        dialect = dialect_of(record.speaks)
         settings = msgspec.json.decode(self._moment.kept_text(hashes["config"]))
         if "context_policy" not in settings:  # recorded when low water alone placed the anchors
             in_steps = settings.get("sliding_context_low_water", 1) < 1
@@ -150,11 +150,11 @@ class _Remake:
         layers += [] if grown else lines.pop(0, [])
         later = {at: self._layers(ids, config, opened_by(self._event(at))) for at, ids in record.later.items()}
         later = {at: [*later.get(at, ()), *lines.get(at, ())] for at in {**later, **lines}}
-        asked = options(dialect, sent.model, config, makings.output, makings.purpose)
-        asked = replace(asked, cache_ttl=makings.cache_ttl)
-        pinned = sorted(map(self._event, makings.pinned), key=lambda event: (event.turn_id or 0, event.id))
-        evicted = {event: by for event, by in makings.evicted.items() if event not in self.erased}
-        edge = makings.edge
+        asked = options(dialect, sent.model, config, record.output, record.purpose)
+        asked = replace(asked, cache_ttl=record.cache_ttl)
+        pinned = sorted(map(self._event, record.pinned), key=lambda event: (event.turn_id or 0, event.id))
+        evicted = {event: by for event, by in record.evicted.items() if event not in self.erased}
+        edge = record.edge
         settled = edge.settled if grown else END
         shown = view(
             [*pinned, *window],
@@ -167,9 +167,9 @@ class _Remake:
             thoughts=stays(config, asked),
         )
         prompt = prompts.assemble(layers, shown, self._instruction(), anchors_last=config.steady, later=later)
-        prompt = prompts.before(prompt, makings.upto) if makings.purpose == COMPACTION else prompt
+        prompt = prompts.before(prompt, record.upto) if record.purpose == COMPACTION else prompt
         body = dialect.encode(sent.model, prompt, tuple(unique.values()), asked)
-        body = dialect.thinking.without(body) if makings.thoughtless else body
+        body = dialect.thinking.without(body) if record.thoughtless else body
         known = {left.event for left in prompt.left_out}
         others = [
             LeftOut(event, None, why, "") for why, ids in record.left_out.items() for event in ids if event not in known

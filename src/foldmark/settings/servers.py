@@ -53,7 +53,7 @@ def _check(name: str, key: str, value: Any) -> None:
             f'key_env = "{re.sub("[^A-Z0-9]", "_", name.upper())[:40]}_API_KEY"'
         )
     if key not in _KEYS:
-        raise CommandError(f"a provider has no '{key[:40]}'; {near(key, _KEYS)}")
+        raise CommandError(f"a provider has no '{key[:40]}'; {suggestion(key, _KEYS)}")
     if key == "dialect" and value not in DIALECTS and value not in (own := names(PROVIDERS)):
         raise CommandError(f"dialect is one of {', '.join((*DIALECTS, *own))}")
     if key == "key_env" and not (isinstance(value, str) and _VARIABLE.fullmatch(value)):
