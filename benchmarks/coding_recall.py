@@ -23,7 +23,6 @@ from foldmark.sessions.archive.records import searched
 from foldmark.sessions.archive.searching import opened
 from foldmark.sessions.archive.storing import archive_folder
 from foldmark.sessions.archive.syncing import sync
-from foldmark.sessions.places import Kind
 
 QUESTIONS = Path(__file__).with_name("coding_questions.json")
 KS = (1, 5, 10, 20)
@@ -69,7 +68,7 @@ def in_archive(folder: Path, asked: Sequence[tuple[Question, list[Place]]]) -> l
         return answers(asked, search)
 
 
-def spoken(file: Path, kind: Kind) -> Iterator[tuple[int, str, str, str | None]]:
+def spoken(file: Path, kind: str) -> Iterator[tuple[int, str, str, str | None]]:
     """What a session says, line by line: the line, the role, the text, the time."""
     for number, line in enumerate(file.read_bytes().splitlines(), 1):
         try:
@@ -89,7 +88,7 @@ def in_log(folder: Path, asked: Sequence[tuple[Question, list[Place]]]) -> list[
     with foldmark.open(":memory:", settings={}) as log:
         for name in dict.fromkeys(file for _, places in asked for file, _ in places):
             agent = log.agent(Path(name).stem)
-            kind: Kind = "codex" if name.startswith("codex") else "claude"
+            kind = "codex" if name.startswith("codex") else "claude"
             with agent.batch():
                 for line, role, text, at in spoken(folder / name, kind):
                     where[agent.append(role, text, created_at=at, verbatim=True)] = (name, line)

@@ -14,7 +14,7 @@ import pytest
 from command_line import PROGRAM, Cli
 
 import foldmark
-from foldmark.sessions.places import project_folder
+from foldmark.sessions.claude.folders import project_folder
 from foldmark.sessions.trim import trimming
 from stored import stored
 

@@ -17,7 +17,7 @@ from session_records import REAL_FILES, assistant, call, jsonl, plain_blocks, re
 import foldmark
 from foldmark.sessions import session_file
 from foldmark.sessions.conversion.importing import import_session
-from foldmark.sessions.session_file import Broken, Record, SessionFile, SessionFileError
+from foldmark.sessions.session_file import Broken, SessionFile, SessionFileError, SessionRecord
 from stored import stored
 
 HELLO, BYE = jsonl(user("hello")), jsonl(assistant("bye"))
@@ -229,11 +229,11 @@ def test_a_line_over_the_limit_is_skipped(extra, last, tmp_path, monkeypatch):
     path.write_bytes(HELLO + fits + (too_long.rstrip(b"\n") if last and extra > 1 else too_long + BYE))
     with SessionFile(path) as file:
         _, whole, skipped, *rest = file.lines()
-        assert isinstance(whole, Record)
+        assert isinstance(whole, SessionRecord)
         assert isinstance(skipped, Broken)
         assert skipped.line == 3
         assert skipped.reason.startswith("longer than")
-        assert [type(line) for line in rest] == ([] if last and extra > 1 else [Record])
+        assert [type(line) for line in rest] == ([] if last and extra > 1 else [SessionRecord])
         assert file.line_count == 3 + len(rest)
 
 
@@ -357,7 +357,7 @@ def test_what_is_appended_while_it_is_read_is_left_for_the_next_time(tmp_path):
             other.write(BYE[20:] + HELLO)
         passes = [list(file.lines()) for _ in range(2)]
     assert passes[0] == passes[1]
-    assert [type(line) for line in passes[0]] == [Record, Broken]
+    assert [type(line) for line in passes[0]] == [SessionRecord, Broken]
 
 
 def test_a_file_that_changes_while_it_is_imported(log, tmp_path):

@@ -9,18 +9,9 @@ from pathlib import Path
 import pytest
 from session_records import REAL
 
-from foldmark.sessions.places import (
-    NoSessionError,
-    claude_folder,
-    claude_sessions,
-    claude_subagents,
-    codex_folder,
-    codex_sessions,
-    find,
-    project_folder,
-    projects,
-    session_path,
-)
+from foldmark.sessions.claude.folders import claude_folder, claude_sessions, claude_subagents, project_folder, projects
+from foldmark.sessions.codex.folders import codex_folder, codex_sessions
+from foldmark.sessions.places import NoSessionError, find, session_path
 
 ONE, TWO, OTHER = (f"{digit * 8}-1111-4222-8333-444444444444" for digit in "aab")
 TWO = TWO.replace("1111", "9999")

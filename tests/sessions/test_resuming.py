@@ -11,7 +11,8 @@ import pytest
 import rollout_records as codex
 from session_records import jsonl, user
 
-from foldmark.sessions.places import project_folder, session_path
+from foldmark.sessions.claude.folders import project_folder
+from foldmark.sessions.places import session_path
 from foldmark.sessions.resuming import resume_command
 
 ID = "99999999-2222-4333-8444-555555555555"

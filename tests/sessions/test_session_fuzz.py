@@ -38,7 +38,7 @@ from foldmark.sessions.hook import tail
 from foldmark.sessions.lenient_json import NotJsonError, decode
 from foldmark.sessions.places import session_path
 from foldmark.sessions.recognition import is_record, kind_in, recognized
-from foldmark.sessions.session_file import Record, SessionFile, SessionFileError
+from foldmark.sessions.session_file import SessionFile, SessionFileError, SessionRecord
 from foldmark.sessions.trim import trimming
 from foldmark.sessions.trim.kind import TrimError, TrimOptions
 
@@ -101,7 +101,7 @@ def test_parse(part: int, placed: list[tuple[Damaged, Path]]) -> None:
             found = list(file.lines())
             assert file.wide or file.line_count == len(lines)
             wide = file.wide
-        records = [line for line in found if isinstance(line, Record)]
+        records = [line for line in found if isinstance(line, SessionRecord)]
         if not wide:
             told = [line.line for line in found]
             assert told == [at for at, line in enumerate(lines, 1) if line.removeprefix(b"\xef\xbb\xbf").strip()]
@@ -258,7 +258,7 @@ def test_sync(part: int, placed: list[tuple[Damaged, Path]], tmp_path: Path) -> 
     indexed = messages_in(home)
     for each, path in placed:
         with SessionFile(path) as file:
-            records = [line for line in file.lines() if isinstance(line, Record)]
+            records = [line for line in file.lines() if isinstance(line, SessionRecord)]
         if any(record_is_marked(record.value) for record in records):
             assert not indexed.get(each.name)
             continue

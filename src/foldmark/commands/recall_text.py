@@ -84,10 +84,9 @@ def listed(entry: RecallEntry, wording: Wording) -> list[HighlightedLine]:
     said = f"{best.role} {best.tool}" if best.tool else best.role
     others = [hit.line for hit in entry.hits[1:] if hit.file == best.file]
     also = f" (also line{'s' * (len(others) > 1)} {listing(others, ALSO)})" if others else ""
+    program = PROGRAMS.get(entry.source, entry.source)
     return [
-        HighlightedLine(
-            f"- {_date(entry.date)}: {one_line(entry.name)}, {PROGRAMS[entry.source]} session {one_line(entry.id)}"
-        ),
+        Marked(f"- {_date(entry.date)}: {one_line(entry.name)}, {program} session {one_line(entry.id)}"),
         _snippet(best, f"{one_line(said)}: "),
         HighlightedLine(f"    {wording.reads_on}{one_line(entry.place)}{also}"),
     ]

@@ -10,6 +10,7 @@ from foldmark.core.search import PROGRAMS
 from foldmark.core.wording import count, one_line
 from foldmark.sessions.archive.forest import Node, walk
 from foldmark.sessions.archive.syncing import Synced
+from foldmark.sessions.formats import DEFAULT
 
 
 def synced_text(report: Synced) -> str:
@@ -67,7 +68,7 @@ def _line(node: Node) -> str:
     """One session: its number, id, folder, times, and why it ended."""
     known, archived = node.known, node.archived
     parts = [f"{known.session_number}." if known else "", node.session_id]
-    if node.kind != "claude":
+    if node.kind != DEFAULT:
         parts.append(PROGRAMS.get(node.kind, node.kind))
     if archived and archived.project:
         parts.append(archived.project)

@@ -283,11 +283,11 @@ def import_(setup: Setup, named: str, name: str | None, as_json: bool) -> None:
     that was imported before goes on in its conversation; with --as, in another one.
     """
     from foldmark.interfaces.imports import import_file, report_data, report_text
-    from foldmark.sessions.conversion.importing import form_of
+    from foldmark.sessions.conversion.importing import format_in
     from foldmark.sessions.places import find, names_file
 
     file = Path(named) if names_file(named) else find(named, Path.cwd(), os.environ).path
-    form_of(file)  # before there is a database to write to
+    format_in(file)  # before there is a database to write to
     if name is not None:
         check_name(name)
     with setup.log(create=True) as log:

@@ -14,7 +14,7 @@ from foldmark.core.wording import one_line
 from foldmark.interfaces.render import harmless, json_text
 
 if TYPE_CHECKING:
-    from foldmark.sessions.install.plan import Done, Plan
+    from foldmark.sessions.install.plan import FileOutcome, InstallPlan
     from foldmark.sessions.install.where import Places
 
 _WHERE = (
@@ -54,7 +54,7 @@ def install(program: str | None, preview: bool, as_json: bool, **given: Any) -> 
     from foldmark.sessions.install.installing import install as carry_out
     from foldmark.sessions.install.kinds import PLAIN
     from foldmark.sessions.install.parts import Wanted
-    from foldmark.sessions.install.plan import Done, plan_install
+    from foldmark.sessions.install.plan import FileOutcome, plan_install
     from foldmark.sessions.install.program import installed_program, passing
 
     _check(program, "install", needed=not preview)
@@ -68,7 +68,7 @@ def install(program: str | None, preview: bool, as_json: bool, **given: Any) -> 
     )
     plan = (plan_install if preview else carry_out)(places, wanted, os.environ)
     if not mcp:
-        plan.done.append(Done(places.mcp, "left out", (_NO_MCP,)))
+        plan.done.append(FileOutcome(places.mcp, "left out", (_NO_MCP,)))
     if as_json:
         print(json_text([_data(done, preview) for done in plan.done]))
         return
@@ -128,12 +128,12 @@ def _places(user: bool, project: bool) -> "Places":
     return (project_places if project else user_places)(Path.cwd(), os.environ)
 
 
-def _line(done: "Done", preview: bool) -> str:
+def _line(done: "FileOutcome", preview: bool) -> str:
     action = f"would be {done.action}" if preview and done.before != done.after else done.action
     return f"{action:<10} {done.file}" + "".join(f"\n           {note}" for note in done.notes)
 
 
-def _data(done: "Done", preview: bool) -> dict[str, Any]:
+def _data(done: "FileOutcome", preview: bool) -> dict[str, Any]:
     data: dict[str, Any] = {"file": str(done.file), "action": done.action}
     if done.notes:
         data["notes"] = list(done.notes)
@@ -142,7 +142,7 @@ def _data(done: "Done", preview: bool) -> dict[str, Any]:
     return data
 
 
-def _difference(done: "Done") -> str:
+def _difference(done: "FileOutcome") -> str:
     """What changes in a file, as a unified difference."""
     before, after = ((each or b"").decode("utf-8", "replace").splitlines() for each in (done.before, done.after))
     old = "/dev/null" if done.before is None else str(done.file)
@@ -150,7 +150,7 @@ def _difference(done: "Done") -> str:
     return harmless("\n".join(line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}…" for line in lines))
 
 
-def _next_steps(plan: "Plan", places: "Places", preview: bool) -> str:
+def _next_steps(plan: "InstallPlan", places: "Places", preview: bool) -> str:
     flag = " --project" if places.root else ""
     if preview:
         return f"Nothing was written. `foldmark install claude{flag}` does it."

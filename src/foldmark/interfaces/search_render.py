@@ -55,7 +55,9 @@ def _group(
     elif first.source == "conversation":
         lines = [f"{date}  conversation '{one_line(first.name)}', agent {first.id[:8]}"]
     else:
-        lines = [f"{date}  {one_line(first.name)}  {PROGRAMS[first.source]} session {one_line(first.id)}"]
+        lines = [
+            f"{date}  {one_line(first.name)}  {PROGRAMS.get(first.source, first.source)} session {one_line(first.id)}"
+        ]
     for hit in hits:
         who = f"{hit.role} {hit.tool}" if hit.tool else hit.role
         lines.append(f"  {one_line(who)}: {marked(hit.snippet, hit.highlights, bold=bold)}")

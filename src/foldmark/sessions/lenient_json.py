@@ -48,6 +48,16 @@ def decode(line: bytes) -> Any:
     return value if exact else well_formed(value)
 
 
+def filled_text(value: Any) -> str | None:
+    """Return a value that is a text with something in it; None for any other."""
+    return value if isinstance(value, str) and value else None
+
+
+def whole_number(value: Any) -> int | None:
+    """Return a value that is a count that SQLite can hold; None for any other."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63 else None
+
+
 def _decode_slowly(line: bytes) -> Any:
     if not line.strip(b"\0 \t\r\n"):
         raise NotJsonError("nothing but NUL bytes")

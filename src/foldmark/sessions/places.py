@@ -1,28 +1,17 @@
-"""Where coding agents keep their sessions, and which one is meant [SPEC 8].
-
-Claude Code: `<config>/projects/<working folder>/<session id>.jsonl`; config is `CLAUDE_CONFIG_DIR`, else `~/.claude`.
-Codex: `<home>/sessions/YYYY/MM/DD/rollout-<time>-<session id>.jsonl`, where home is `CODEX_HOME` or `~/.codex`.
-"""
+"""Which session is meant [SPEC 8]."""
 
 import os
-import re
-import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
-
-from msgspec import Struct
 
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import listing, one_line
-from foldmark.settings.user_folders import home
+from foldmark.sessions.folder_files import files
+from foldmark.sessions.formats import DEFAULT, SessionFormat, format_named, format_of, formats
+from foldmark.sessions.plugins import state
+from foldmark.sessions.session_path import SessionPath
 
-Kind = Literal["claude", "codex"]
-
-_LONGEST_FOLDER = 200
-_UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
-_CODEX_FILE = re.compile(rf"rollout-.*?({_UUID})\Z", re.DOTALL)
-_BASE_36 = "0123456789abcdefghijklmnopqrstuvwxyz"
+__all__ = ["NoSessionError", "SessionPath", "find", "names_file", "session_path"]
 
 
 class NoSessionError(FoldmarkError):
@@ -31,68 +20,16 @@ class NoSessionError(FoldmarkError):
     exit_code = 2
 
 
-class SessionPath(Struct, frozen=True):
-    """A session file, whose it is, and the session id that its name holds."""
-
-    path: Path
-    kind: Kind
-    id: str
-
-
-def claude_folder(environment: Mapping[str, str]) -> Path:
-    """Claude Code's folder of this user."""
-    return Path(environment.get("CLAUDE_CONFIG_DIR") or Path(home(environment)) / ".claude")
-
-
-def codex_folder(environment: Mapping[str, str]) -> Path:
-    """Codex's folder of this user."""
-    return Path(environment.get("CODEX_HOME") or Path(home(environment)) / ".codex")
-
-
-def projects(environment: Mapping[str, str]) -> Path:
-    """The folder in which Claude Code keeps a folder of sessions for each working folder."""
-    return claude_folder(environment) / "projects"
-
-
-def project_folder(cwd: str | os.PathLike[str]) -> str:
-    """The name of the folder in which Claude Code keeps the sessions of the working folder `cwd`.
-
-    Everything but ASCII letters and digits becomes `-`, a character beyond U+FFFF two of them; a long name is cut and
-    given a hash. Different working folders may share one.
-    """
-    real = unicodedata.normalize("NFC", os.path.realpath(cwd))
-    units = real.encode("utf-16-le", "surrogatepass")
-    codes = [int.from_bytes(units[at : at + 2], "little") for at in range(0, len(units), 2)]
-    name = "".join(chr(code) if code < 128 and chr(code).isalnum() else "-" for code in codes)
-    return name if len(name) <= _LONGEST_FOLDER else f"{name[:_LONGEST_FOLDER]}-{_hash(codes)}"
-
-
-def claude_sessions(environment: Mapping[str, str]) -> Iterator[Path]:
-    """All session files of Claude Code's, those of subagents left out."""
-    yield from _files(projects(environment), "*/*.jsonl")
-
-
-def claude_subagents(environment: Mapping[str, str]) -> Iterator[Path]:
-    """All session files of subagents of Claude Code's, where they lie apart from their sessions."""
-    yield from _files(projects(environment), "*/*/subagents/*.jsonl")
-
-
-def codex_sessions(environment: Mapping[str, str]) -> Iterator[Path]:
-    """All session files of Codex's."""
-    yield from _files(codex_folder(environment) / "sessions", "**/rollout-*.jsonl")
-
-
-def session_path(path: Path, kind: Kind | None = None) -> SessionPath:
-    """A session file by its path; whose it is follows from its name and place, unless `kind` says so."""
-    codex = _CODEX_FILE.fullmatch(Path(path.stem).stem if path.suffix == ".zst" else path.stem)  # compressed
-    kind = kind or ("codex" if codex else "claude")
-    return SessionPath(path, kind, codex[1] if codex and kind == "codex" else path.stem)
+def session_path(path: Path, kind: str | None = None) -> SessionPath:
+    """Return a session by its path; whose it is follows from its name and place, unless `kind` says so."""
+    found = format_named(kind) if kind else format_of(path)
+    return _path(found, path)
 
 
 def find(named: str | None, cwd: str | os.PathLike[str], environment: Mapping[str, str]) -> SessionPath:
-    """The session that is meant: a file, a session's id or the beginning of one.
+    """Return the session that is meant: a file, a session's id or the beginning of one.
 
-    None is the session that the program runs in (`CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`), otherwise the one of the
+    None is the session that the program runs in (`SessionFormat.running`), otherwise the one of Claude Code's of the
     working folder `cwd` that was written to last. Raises NoSessionError.
     """
     if named is None:
@@ -103,33 +40,32 @@ def find(named: str | None, cwd: str | os.PathLike[str], environment: Mapping[st
 
 
 def names_file(named: str) -> bool:
-    """Whether a file is meant and not a session's id."""
+    """Return True if a file is meant and not a session's id."""
     return named.endswith(".jsonl") or os.sep in named or os.path.lexists(named)
 
 
 def _current(cwd: str | os.PathLike[str], environment: Mapping[str, str]) -> SessionPath:
-    inside = environment.get("CLAUDE_CODE_SESSION_ID") or environment.get("CODEX_THREAD_ID")
-    if inside:
-        return _by_id(inside, environment)
-    folder = projects(environment) / project_folder(cwd)
-    newest = max(_files(folder, "*.jsonl"), key=_written, default=None)
+    for each in formats():
+        if each.running and (inside := environment.get(each.running)):
+            return _by_id(inside, environment)
+    folder = format_named(DEFAULT).folder_of_project(cwd, environment)
+    newest = max(files(folder, "*.jsonl"), key=_written, default=None)
     if newest is None:
         raise NoSessionError(
-            f"there is no Claude Code session of {one_line(str(cwd))} in {one_line(str(folder))}; "
+            f"there is no {format_named(DEFAULT).title} session of {one_line(str(cwd))} in {one_line(str(folder))}; "
             "name a session: its file or its id"
         )
-    return session_path(newest, "claude")
+    return session_path(newest, DEFAULT)
 
 
 def _by_id(named: str, environment: Mapping[str, str]) -> SessionPath:
-    found = [session_path(path, "claude") for path in claude_sessions(environment)]
-    found += [session_path(path, "codex") for path in codex_sessions(environment)]
+    found = [_path(each, path) for each in formats() for path in each.sessions(environment)]
     fitting = [each for each in found if each.id == named] or [each for each in found if each.id.startswith(named)]
     if not named or not fitting:
+        folders = " and ".join(one_line(str(each.folder(environment))) for each in formats())
         raise NoSessionError(
-            f"there is no file and no session '{one_line(named)[:100]}' "
-            f"({len(found)} sessions in {one_line(str(projects(environment)))} and "
-            f"{one_line(str(codex_folder(environment) / 'sessions'))}); name a session: its file or its id"
+            f"there is no file and no session '{one_line(named)[:100]}' ({len(found)} sessions in {folders}); "
+            "name a session: its file or its id"
         )
     if len({each.id for each in fitting}) > 1:
         raise NoSessionError(
@@ -139,29 +75,12 @@ def _by_id(named: str, environment: Mapping[str, str]) -> SessionPath:
     return max(fitting, key=lambda each: _written(each.path))
 
 
-def _files(folder: Path, pattern: str) -> Iterator[Path]:
-    """What fits in a folder; nothing if it is not there or may not be read."""
-    try:
-        yield from sorted(path for path in folder.glob(pattern) if path.is_file())
-    except OSError:
-        return
+def _path(found: SessionFormat, path: Path) -> SessionPath:
+    return SessionPath(path, found.name, found.session_id(path) or path.stem)
 
 
 def _written(path: Path) -> float:
     try:
-        return path.stat().st_mtime
+        return state(path)[1]
     except OSError:  # it was removed meanwhile
         return 0.0
-
-
-def _hash(codes: list[int]) -> str:
-    """Claude Code's hash of a text, given as UTF-16: 32 bits with a sign, its absolute value to base 36."""
-    value = 0
-    for code in codes:
-        value = (value * 31 + code) & 0xFFFFFFFF
-    value = abs(value - (1 << 32) if value >> 31 else value)
-    digits = ""
-    while value:
-        value, digit = divmod(value, 36)
-        digits = _BASE_36[digit] + digits
-    return digits or "0"

@@ -17,6 +17,7 @@ from msgspec import Struct
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import one_line
 from foldmark.sessions.lenient_json import NotJsonError, decode
+from foldmark.sessions.plugins import transcript
 
 MAX_LINE = 256 << 20
 """The longest line that is read, in bytes with its line feed; a longer one is reported as broken and skipped."""
@@ -41,7 +42,7 @@ class SessionFileError(FoldmarkError):
     in which a part of the session stands is missing or has changed."""
 
 
-class Record(Struct, frozen=True):
+class SessionRecord(Struct, frozen=True):
     """A line that is JSON.
 
     `line` counts from 1, blank and broken lines included; `offset` is where it begins (see `SessionFile.reread`);
@@ -82,13 +83,18 @@ class SessionFile:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self._reading = _Reading(self.path)
+        self._reading = _FileErrors(self.path)
         self.line_count = 0
         self.whole = (0, 0)
-        self._newest: tuple[tuple[int, int, int], Record | Broken | None] = ((0, 0, 0), None)
+        self._newest: tuple[tuple[int, int, int], SessionRecord | Broken | None] = ((0, 0, 0), None)
         with self._reading:
-            _check_regular(self.path)
-            self._file: IO[bytes] = self.path.open("rb", buffering=_BUFFER)
+            self.kind: str | None = None
+            self._file: IO[bytes]
+            if kept := transcript(self.path):
+                self.kind, self._file = kept
+            else:
+                _check_regular(self.path)
+                self._file = self.path.open("rb", buffering=_BUFFER)
             try:
                 own = self._file
                 self._file = as_utf8(own)
@@ -111,7 +117,7 @@ class SessionFile:
         """The path as it may be shown."""
         return one_line(str(self.path))
 
-    def lines(self, number: int = 0, offset: int = 0) -> Iterator[Record | Broken]:
+    def lines(self, number: int = 0, offset: int = 0) -> Iterator[SessionRecord | Broken]:
         """Every line but the blank ones, in order. Afterwards `line_count` is the number of lines, blank ones too.
 
         `whole` is always how many lines lie before the one just given, and where it begins; at the end, behind the last
@@ -137,11 +143,11 @@ class SessionFile:
                 self.whole = (number, offset)
         self.line_count = number
 
-    def reread(self, line: int, offset: int) -> Record:
+    def reread(self, line: int, offset: int) -> SessionRecord:
         """The record of `line` at `offset` again. Raises SessionFileError if it is no longer there."""
         text = self.raw(offset)
         found = self._parsed(text, line, offset)
-        if not isinstance(found, Record):
+        if not isinstance(found, SessionRecord):
             raise SessionFileError(f"{self.label} was changed while it was being read; import it again")
         return found
 
@@ -166,7 +172,7 @@ class SessionFile:
             self._file.seek(offset)
             return self._file.readline(min(MAX_LINE + 1, self.size - offset))
 
-    def _parsed(self, line: bytes, number: int, offset: int) -> "Record | Broken | None":
+    def _parsed(self, line: bytes, number: int, offset: int) -> "SessionRecord | Broken | None":
         """What a line holds; the newest is kept, since a file of one long line is gone through several times."""
         place = (number, offset, len(line))
         if self._newest[0] != place:
@@ -184,7 +190,7 @@ class SessionFile:
         return skipped
 
 
-class _Reading:
+class _FileErrors:
     """Tells errors of a file as SessionFileError. A class, since a generator takes a third of the time of a read."""
 
     def __init__(self, path: Path) -> None:
@@ -204,7 +210,7 @@ class _Reading:
             raise SessionFileError(f"cannot read {label}: {why or error}") from None
 
 
-def _parse(line: bytes, number: int, offset: int) -> Record | Broken | None:
+def _parse(line: bytes, number: int, offset: int) -> SessionRecord | Broken | None:
     text = line.removeprefix(_UTF8_BOM)  # anywhere: files are concatenated
     if not text.strip():
         return None
@@ -212,7 +218,7 @@ def _parse(line: bytes, number: int, offset: int) -> Record | Broken | None:
         value = decode(text)
     except NotJsonError as error:
         return Broken(number, str(error) if line.endswith(b"\n") else f"cut off, without a line end; {error}")
-    return Record(number, offset, _type_of(value), value)
+    return SessionRecord(number, offset, _type_of(value), value)
 
 
 def _type_of(value: Any) -> str:

@@ -16,26 +16,26 @@ from foldmark.core.errors import CommandError
 from foldmark.sessions.install.changes import InstallError
 from foldmark.sessions.install.installing import install, uninstall
 from foldmark.sessions.install.parts import Wanted
-from foldmark.sessions.install.plan import Plan
+from foldmark.sessions.install.plan import InstallPlan
 from foldmark.sessions.install.settings_json import EVENTS
 from foldmark.sessions.install.where import project_places, user_places
 
 
-def put_in(home: Path, wanted: Wanted = WANTED) -> Plan:
+def put_in(home: Path, wanted: Wanted = WANTED) -> InstallPlan:
     return install(places(home), wanted, environment(home))
 
 
-def take_out(home: Path) -> Plan:
+def take_out(home: Path) -> InstallPlan:
     return uninstall(places(home), environment(home))
 
 
-def actions(plan: Plan) -> dict[str, str]:
+def actions(plan: InstallPlan) -> dict[str, str]:
     return {
         done.file.name if done.file.name != "SKILL.md" else done.file.parent.name: done.action for done in plan.done
     }
 
 
-def notes(plan: Plan) -> str:
+def notes(plan: InstallPlan) -> str:
     return "\n".join(note for done in plan.done for note in done.notes)
 
 

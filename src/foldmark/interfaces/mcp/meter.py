@@ -14,6 +14,7 @@ from foldmark.core.wording import one_line
 from foldmark.cost.cached import newest_turn
 from foldmark.interfaces.mcp.conversations import ARGUMENT, Conversations
 from foldmark.sending.fullness import assumed, fullness
+from foldmark.sessions.formats import format_named
 from foldmark.sessions.hook.tail import share
 from foldmark.sessions.places import NoSessionError, SessionPath, find
 from foldmark.sessions.recognition import recognized
@@ -91,7 +92,7 @@ def _sessions(named: str | None) -> list[str]:
 
 
 def _session(found: SessionPath) -> str:
-    of = f"{PROGRAMS[found.kind]} session {one_line(found.id)}"
+    of = f"{format_named(found.kind).title} session {one_line(found.id)}"
     full = share(found.path)
     if full is None:
         return f"{of}: not known; it has no answer yet, or none since it was trimmed or compacted"

@@ -18,9 +18,11 @@ from foldmark.core.wording import title
 from foldmark.recall.parts import parts_of
 from foldmark.sessions.archive.index import remove_messages, rows, transaction
 from foldmark.sessions.archive.marker import record_is_marked
-from foldmark.sessions.archive.records import LONGEST, Said, key, said
-from foldmark.sessions.places import Kind, SessionPath, session_path
-from foldmark.sessions.session_file import Record, SessionFile
+from foldmark.sessions.archive.records import LONGEST, key, said
+from foldmark.sessions.formats import format_named
+from foldmark.sessions.messages import SearchedMessage
+from foldmark.sessions.places import SessionPath, session_path
+from foldmark.sessions.session_file import SessionFile, SessionRecord
 
 STEP = 8 << 20
 """Bytes of a session file that are indexed in one transaction."""
@@ -41,7 +43,7 @@ Excluded = Callable[[str | None, str], bool]
 """Whether sessions of a working folder (None if it is not known) and a project's folder are not to be indexed."""
 
 
-def session_of(path: Path, kind: Kind) -> SessionPath:
+def session_of(path: Path, kind: str) -> SessionPath:
     """The session that a file of an archive holds; `<session>.2.jsonl` holds `<session>`, too."""
     version = _VERSION.fullmatch(path.stem)
     if version and path.with_name(version[1] + path.suffix).is_file():
@@ -50,7 +52,7 @@ def session_of(path: Path, kind: Kind) -> SessionPath:
 
 
 def bring_up(
-    db: apsw.Connection, path: Path, name: bytes, kind: Kind, excluded: Excluded, moved: Callable[[int], None]
+    db: apsw.Connection, path: Path, name: bytes, kind: str, excluded: Excluded, moved: Callable[[int], None]
 ) -> int:
     """Index what is new in the file `path`, which the index calls `name`; how many messages that were.
 
@@ -66,7 +68,7 @@ class _Pass:
     """One reading of a file to its end; given up where another process has indexed it meanwhile."""
 
     def __init__(
-        self, db: apsw.Connection, path: Path, name: bytes, kind: Kind, excluded: Excluded, moved: Callable[[int], None]
+        self, db: apsw.Connection, path: Path, name: bytes, kind: str, excluded: Excluded, moved: Callable[[int], None]
     ) -> None:
         self._db, self._path, self._name, self._kind = db, path, name, kind
         self._excluded, self._moved = excluded, moved
@@ -88,7 +90,7 @@ class _Pass:
                         self._begin()
                         if (self._line, self._offset) != position:
                             return None
-                    if isinstance(found, Record) and not self._take(found):
+                    if isinstance(found, SessionRecord) and not self._take(found):
                         break
                 if self._cwd is None and self._excluded(None, self._project):
                     self._state = "folder"
@@ -112,7 +114,7 @@ class _Pass:
         )
         if not (found := rows(db, of_file, (self._name,))):
             session = session_of(self._path, self._kind)
-            project = project_of(self._path)
+            project = format_named(self._kind).project(self._path)
             db.execute(
                 "INSERT INTO files (path, kind, session, project) VALUES (?, ?, ?, ?)",
                 (self._name, self._kind, _text(session.id), _text(project)),
@@ -128,7 +130,7 @@ class _Pass:
         self._messages: list[tuple[Any, ...]] = []
         self._words: list[tuple[int, str, str]] = []
 
-    def _take(self, record: Record) -> bool:
+    def _take(self, record: SessionRecord) -> bool:
         """Index one record; false if it shows that the whole file is not to be."""
         value = record.value if isinstance(record.value, dict) else {}
         self._learn(value, record.line)
@@ -157,7 +159,7 @@ class _Pass:
             if self._parent is None and self._path.stem.startswith("agent-"):
                 self._parent, self._why = _name(value.get("sessionId")), "subagent"
 
-    def _add(self, record: Record, value: dict[str, Any], part: int, message: Said) -> None:
+    def _add(self, record: SessionRecord, value: dict[str, Any], part: int, message: SearchedMessage) -> None:
         tool = message.tool
         if message.role == "tool_call" and message.call and tool:
             self._calls[message.call] = tool
@@ -230,13 +232,6 @@ def _continued(record: Mapping[str, Any], own: str) -> tuple[str | None, str | N
                 moment = max(0, _moment(told.get(time)) or 0)
                 newest = max(newest, (moment, id, why), key=lambda each: each[0])
     return newest[1:]
-
-
-def project_of(path: Path) -> str:
-    """The name of the folder that Claude Code keeps a session's project in; "" for a session of Codex's."""
-    if path.name.startswith("rollout-"):
-        return ""
-    return path.parent.parent.parent.name if path.parent.name == "subagents" else path.parent.name
 
 
 def _moment(text: Any) -> int | None:

@@ -12,9 +12,10 @@ from foldmark.core.codec import well_formed
 from foldmark.core.passages import Excerpt, PassageMessage
 from foldmark.core.wording import listing, one_line
 from foldmark.sessions.archive import index
-from foldmark.sessions.archive.records import Said, said
-from foldmark.sessions.places import Kind, NoSessionError, session_path
-from foldmark.sessions.session_file import Record, SessionFile
+from foldmark.sessions.archive.records import said
+from foldmark.sessions.messages import SearchedMessage
+from foldmark.sessions.places import NoSessionError, session_path
+from foldmark.sessions.session_file import SessionFile, SessionRecord
 
 _LINE = re.compile(r"(.+):([0-9]{1,12})\Z", re.DOTALL)
 
@@ -32,7 +33,7 @@ class Spoken(Struct, frozen=True):
 
     line: int
     at: str | None
-    messages: tuple[Said, ...]
+    messages: tuple[SearchedMessage, ...]
     asked: bool = False
 
 
@@ -84,9 +85,9 @@ def excerpt(passage: Passage) -> Excerpt:
     )
 
 
-def _spoken(file: SessionFile, kind: Kind, before: int, offset: int, asked: int | None) -> Iterator[Spoken]:
+def _spoken(file: SessionFile, kind: str, before: int, offset: int, asked: int | None) -> Iterator[Spoken]:
     for found in file.lines(before, offset):
-        if isinstance(found, Record) and (messages := said(found.value, kind)):
+        if isinstance(found, SessionRecord) and (messages := said(found.value, kind)):
             at = found.value.get("timestamp")
             yield Spoken(found.line, at if isinstance(at, str) else None, tuple(messages), found.line == asked)
 
@@ -103,7 +104,7 @@ def _start(archive: Path, name: bytes | None, line: int | None, around: int) -> 
     return (found[-1][0] - 1, found[-1][1]) if found else (0, 0)
 
 
-def _resolved(archive: Path, session: str, *, whole: bool, archived_only: bool) -> tuple[Path, Kind, bytes | None]:
+def _resolved(archive: Path, session: str, *, whole: bool, archived_only: bool) -> tuple[Path, str, bytes | None]:
     """The file that is meant, whose it is, and its name in the index."""
     path = Path(session)
     if _is_file(path):

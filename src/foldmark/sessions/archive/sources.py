@@ -9,56 +9,53 @@ from pathlib import Path
 from msgspec import Struct
 
 from foldmark.core.wording import one_line
-from foldmark.sessions.archive.indexing import Excluded, project_of, working_folder
-from foldmark.sessions.places import (
-    Kind,
-    NoSessionError,
-    claude_sessions,
-    claude_subagents,
-    codex_sessions,
-    project_folder,
-    session_path,
-)
+from foldmark.sessions.archive.indexing import Excluded, working_folder
+from foldmark.sessions.claude.folders import project_folder
+from foldmark.sessions.formats import format_of, formats
+from foldmark.sessions.places import NoSessionError, session_path
+from foldmark.sessions.plugins import keeper
 from foldmark.sessions.recognition import kind_in
-from foldmark.sessions.session_file import Record, SessionFile, SessionFileError
+from foldmark.sessions.session_file import SessionFile, SessionFileError, SessionRecord
 from foldmark.settings.user_folders import home
 
 _HEAD_LINES = 200
 
 
-class Source(Struct, frozen=True):
-    """A session's own file."""
+class SessionSource(Struct, frozen=True):
+    """A session where its program keeps it."""
 
     path: Path
-    kind: Kind
+    kind: str
 
 
-def all_sources(environment: Mapping[str, str]) -> Iterator[Source]:
-    """Every session of Claude Code's and Codex's."""
-    yield from (Source(path, "claude") for path in claude_sessions(environment))
-    yield from (Source(path, "claude") for path in claude_subagents(environment))
-    yield from (Source(path, "codex") for path in codex_sessions(environment))
+def all_sources(environment: Mapping[str, str]) -> Iterator[SessionSource]:
+    """Yield every session of every format."""
+    for each in formats():
+        for paths in (each.sessions(environment), each.subagents(environment)):
+            yield from (SessionSource(path, each.name) for path in paths)
 
 
-def named_sources(only: Iterable[Path]) -> Iterator[Source]:
+def named_sources(only: Iterable[Path]) -> Iterator[SessionSource]:
     """The sessions in these files and folders. Raises NoSessionError, also for a file that is none.
 
     What is archived stays there, so other files must not come in by mistake.
     """
     for path in map(Path.absolute, only):
-        if path.is_dir():
-            yield from (Source(each, kind) for each in below(path) if (kind := _kind(each)))
+        if kept := keeper(path):
+            yield SessionSource(path, kept.name)
+        elif path.is_dir():
+            yield from (SessionSource(each, kind) for each in below(path) if (kind := _kind(each)))
         elif path.exists():
             if (kind := _kind(path)) is None:
                 raise NoSessionError(
                     f"{one_line(str(path))} is no session: no line at its beginning is a record of Claude Code or Codex"
                 )
-            yield Source(path, kind)
+            yield SessionSource(path, kind)
         else:
             raise NoSessionError(f"there is no {one_line(str(path))}; name a session file, or a folder of them")
 
 
-def _kind(path: Path) -> Kind | None:
+def _kind(path: Path) -> str | None:
     """Whose session a file is; the name decides for one that cannot be read, which the archive will explain."""
     try:
         with SessionFile(path) as file:
@@ -99,14 +96,18 @@ def excluding(patterns: Sequence[str], environment: Mapping[str, str]) -> Exclud
 
 def passes_over(path: Path, patterns: Sequence[str], environment: Mapping[str, str]) -> bool:
     """Whether a session is not to be archived because of its folder. Raises SessionFileError."""
-    return bool(patterns) and excluding(patterns, environment)(folder_of(path), project_of(path))
+    return bool(patterns) and excluding(patterns, environment)(folder_of(path), format_of(path).project(path))
 
 
 def folder_of(path: Path) -> str | None:
     """The working folder of a session, from its first lines."""
     with SessionFile(path) as file:
         for found in islice(file.lines(), _HEAD_LINES):
-            if isinstance(found, Record) and isinstance(found.value, dict) and (cwd := working_folder(found.value)):
+            if (
+                isinstance(found, SessionRecord)
+                and isinstance(found.value, dict)
+                and (cwd := working_folder(found.value))
+            ):
                 return cwd
     return None
 

@@ -17,17 +17,16 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from itertools import count, takewhile
+from itertools import count
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Literal, NamedTuple
+from typing import IO, Literal, NamedTuple
 
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import one_line
 from foldmark.sessions.file_lock import locked
+from foldmark.sessions.formats import format_named, format_of
+from foldmark.sessions.plugins import transcript
 from foldmark.settings.user_folders import data_folder
-
-if TYPE_CHECKING:
-    from foldmark.sessions.places import Kind
 
 State = Literal["new", "grown", "unchanged", "apart", "excluded"]
 
@@ -67,17 +66,13 @@ def archive_folder(environment: Mapping[str, str]) -> Path:
     return Path(data_folder(environment), "archive")
 
 
-def place(path: Path, kind: "Kind | None" = None) -> Path:
+def place(path: Path, kind: str | None = None) -> Path:
     """Return the place of a session in the archive, given its absolute path. Without a kind the file's name decides."""
-    parents = [parent.name for parent in path.parents if parent.name]
-    if kind == "codex" or (kind is None and path.name.startswith("rollout-")):
-        dated = list(takewhile(lambda name: name.isascii() and name.isdigit(), parents[:3]))
-        return Path("codex", *reversed(dated), path.name)
-    inside = parents[:3] if parents[:1] == ["subagents"] else parents[:1]
-    return Path("claude", *(reversed(inside) if inside else ["-"]), path.name)
+    found = format_of(path) if kind is None else format_named(kind)
+    return Path(found.name, found.archived_as(path))
 
 
-def put(path: Path, folder: Path, kind: "Kind | None" = None) -> Put:
+def put(path: Path, folder: Path, kind: str | None = None) -> Put:
     """Archive one session file as it is now, as a session of `kind`. Raises ArchiveError."""
     path = Path(os.path.abspath(path))  # noqa: PTH100 - a link stays what it is
     first = folder / place(path, kind)
@@ -222,7 +217,11 @@ def _check_outside(path: Path, folder: Path) -> None:
 
 @contextmanager
 def _opened(path: Path, flags: int) -> Iterator[IO[bytes]]:
-    """A regular file to read, however it is named; whatever else waits for nobody."""
+    """A regular file to read, however it is named, or a transcript; whatever else waits for nobody."""
+    if kept := transcript(path):
+        with kept[1] as file:
+            yield file
+        return
     descriptor = os.open(path, os.O_RDONLY | _FLAGS | flags)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)

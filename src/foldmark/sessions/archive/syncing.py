@@ -17,9 +17,9 @@ from msgspec import Struct
 
 from foldmark.core.ports import Progress
 from foldmark.sessions.archive import index
-from foldmark.sessions.archive.indexing import Excluded, bring_up, project_of, start_again
+from foldmark.sessions.archive.indexing import Excluded, bring_up, start_again
 from foldmark.sessions.archive.sources import (
-    Source,
+    SessionSource,
     all_sources,
     below,
     episodic_archive,
@@ -29,10 +29,10 @@ from foldmark.sessions.archive.sources import (
 )
 from foldmark.sessions.archive.storing import ArchiveError, archive_folder, holds, place, put
 from foldmark.sessions.file_lock import locked
-from foldmark.sessions.places import Kind, session_path
+from foldmark.sessions.formats import format_named, is_installed
+from foldmark.sessions.places import session_path
+from foldmark.sessions.plugins import state
 from foldmark.sessions.session_file import SessionFileError
-
-_KINDS: tuple[Kind, ...] = ("claude", "codex")
 
 
 class Synced(Struct):
@@ -84,10 +84,15 @@ def catch_up(
     `patterns` and `progress` as for `sync`. Raises IndexFileError if the index cannot be written.
     """
     folder = archive_folder(environment)
-    if not any((folder / kind).is_dir() for kind in _KINDS):
+    if not archived_kinds(folder):
         return None
     with _working(folder) as (db, first):
         return _Sync(db, folder, excluding(patterns, environment), progress).run((), environment) if first else None
+
+
+def archived_kinds(folder: Path) -> list[str]:
+    """Return the formats of which there are sessions in an archive, as far as these are installed."""
+    return [each.name for each in sorted(folder.glob("*/")) if is_installed(each.name)]
 
 
 @contextmanager
@@ -118,38 +123,38 @@ class _Sync:
         sources = index.rows(db, "SELECT path, size, modified, state, cwd FROM sources")
         self._known = {path: _Known(*row) for path, *row in sources}
 
-    def run(self, sources: Iterable[Source], environment: Mapping[str, str]) -> Synced:
+    def run(self, sources: Iterable[SessionSource], environment: Mapping[str, str]) -> Synced:
         """Everything."""
         for source in sources:
             self._archive(source)
-        work = [(path, kind) for kind in _KINDS for path in below(self._folder / kind)]
+        work = [(path, kind) for kind in archived_kinds(self._folder) for path in below(self._folder / kind)]
         for path in below(episodic_archive(environment)):
             if not self._held(path):
                 work.append((path, session_path(path).kind))
         self._index(work, everything=True)
         return self._report
 
-    def run_only(self, sources: Iterable[Source]) -> Synced:
+    def run_only(self, sources: Iterable[SessionSource]) -> Synced:
         """Some sessions, whatever is known of them."""
         self._known = {}
         work = [(path, source.kind) for source in sources if (path := self._archive(source))]
         self._index(work, everything=False)
         return self._report
 
-    def _archive(self, source: Source) -> Path | None:
+    def _archive(self, source: SessionSource) -> Path | None:
         """Archive a session as needed; where it is, if it may have changed there."""
         report, name = self._report, os.fsencode(source.path)
         report.sessions += 1
         try:
-            stat = source.path.stat()
+            now = state(source.path)
             known = self._known.get(name)
-            if known and (known.size, known.modified) != (stat.st_size, stat.st_mtime_ns):
+            if known and known[:2] != now:
                 known = None
             cwd = known.cwd if known else folder_of(source.path)
-            if self._excluded(cwd, project_of(source.path)):
+            if self._excluded(cwd, format_named(source.kind).project(source.path)):
                 report.excluded += 1
                 if not known or known.state != "folder":
-                    self._note(name, stat, "folder", cwd)
+                    self._note(name, now, "folder", cwd)
                 return None
             if known and known.state != "folder":
                 report.unchanged += known.state != "excluded"
@@ -161,30 +166,28 @@ class _Sync:
             return None
         setattr(report, found.state, getattr(report, found.state) + 1)
         report.bytes += found.added
-        self._note(name, stat, found.state, cwd)
+        self._note(name, now, found.state, cwd)
         return None if found.state == "excluded" else found.path
 
     def _held(self, path: Path) -> bool:
         """Whether our own archive has all of a file of the other one."""
         name = os.fsencode(path)
         try:
-            stat = path.stat()
-            if (known := self._known.get(name)) and known[:3] == (stat.st_size, stat.st_mtime_ns, "held"):
+            now = state(path)
+            if (known := self._known.get(name)) and known[:3] == (*now, "held"):
                 return True
             if not (self._folder / place(path)).exists() or not holds(path, self._folder):
                 return False
         except (ArchiveError, OSError) as error:
             self._report.problems.append((str(path), str(error)))
             return True
-        self._note(name, stat, "held", None)
+        self._note(name, now, "held", None)
         return True
 
-    def _note(self, name: bytes, stat: os.stat_result, state: str, cwd: str | None) -> None:
-        self._db.execute(
-            "INSERT OR REPLACE INTO sources VALUES (?, ?, ?, ?, ?)", (name, stat.st_size, stat.st_mtime_ns, state, cwd)
-        )
+    def _note(self, name: bytes, now: tuple[int, int], became: str, cwd: str | None) -> None:
+        self._db.execute("INSERT OR REPLACE INTO sources VALUES (?, ?, ?, ?, ?)", (name, *now, became, cwd))
 
-    def _index(self, files: Iterable[tuple[Path, Kind]], *, everything: bool) -> None:
+    def _index(self, files: Iterable[tuple[Path, str]], *, everything: bool) -> None:
         """Index these files as far as they are not; if they are all there are, what is not among them leaves."""
         columns = "path, id, size, modified, offset, state, cwd, project"
         known = {name: row for name, *row in index.rows(self._db, f"SELECT {columns} FROM files")}

@@ -16,7 +16,6 @@ from foldmark.core.errors import FoldmarkError
 from foldmark.core.vectors import Coverage, Embedded, Unembedded
 from foldmark.sessions.archive import index
 from foldmark.sessions.archive.records import searched
-from foldmark.sessions.places import Kind
 from foldmark.sessions.session_file import SessionFile
 
 _PAGE = 10_000
@@ -123,7 +122,7 @@ class ArchiveVectors:
         return index.rows(self._db, sql, values)
 
 
-def _text(session: SessionFile, kind: Kind, line: int, offset: int, part: int) -> str:
+def _text(session: SessionFile, kind: str, line: int, offset: int, part: int) -> str:
     try:
         return searched(session.reread(line, offset).value, kind, part)
     except FoldmarkError:

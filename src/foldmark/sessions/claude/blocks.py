@@ -18,11 +18,8 @@ Blocks keep their order. Where the format leaves a choice:
 import re
 from typing import Any
 
-from msgspec import Struct
-
 from foldmark.core.attached import IMPORTED
-
-Data = dict[str, Any]
+from foldmark.sessions.messages import NOTHING, CallMessage, Data, Part, RecordMessages, ResultMessage, TextMessage
 
 MADE_UP = "foldmark_made_up"
 """The mark of a record that only completes an exported session: nothing of it was in the conversation."""
@@ -44,50 +41,7 @@ _ASSISTANT_BLOCKS = frozenset({"thinking", "redacted_thinking"})
 _SERVER_TOOLS = ("_tool_use", "_tool_result")  # tools that the provider runs itself: server_tool_use and the like
 
 
-class Text(Struct, frozen=True):
-    """Something said: `kind` is user or assistant."""
-
-    kind: str
-    text: str
-    data: Data | None = None
-
-
-class Call(Struct, frozen=True):
-    """A tool call; `args` is any JSON value."""
-
-    call_id: str
-    name: str
-    args: Any
-    data: Data | None = None
-
-    kind = "tool_call"
-
-
-class Result(Struct, frozen=True):
-    """What a tool answered to the call `call_id`."""
-
-    call_id: str
-    text: str
-    is_error: bool = False
-    data: Data | None = None
-
-    kind = "tool_result"
-
-
-Part = Text | Call | Result
-
-
-class Reading(Struct, frozen=True):
-    """The messages of a record; `complete` unless something in it was not usable."""
-
-    parts: tuple[Part, ...]
-    complete: bool
-
-
-NOTHING = Reading((), complete=False)
-
-
-def read_message(record: Any) -> Reading:
+def read_message(record: Any) -> RecordMessages:
     """The messages of a record; `NOTHING` for one that is neither a user's nor an assistant's, or not usable."""
     role = record.get("type") if isinstance(record, dict) else None
     if role == "attachment":
@@ -118,25 +72,27 @@ def says_full(record: dict[str, Any]) -> bool:
     return any(isinstance(text, str) and FULL.search(text) for text in (record.get("errorDetails"), *texts))
 
 
-def _read_attachment(attached: Any) -> Reading:
+def _read_attachment(attached: Any) -> RecordMessages:
     """The message of a prompt that was queued, or of a file that was given; other attachments are the program's own."""
     if not isinstance(attached, dict):
         return NOTHING
     if attached.get("type") == "queued_command":
         prompt = attached.get("prompt")
         reading = _read_user([{"type": "text", "text": prompt}] if isinstance(prompt, str) else _listed(prompt))
-        if any(not isinstance(part, Text) for part in reading.parts):
+        if any(not isinstance(part, TextMessage) for part in reading.parts):
             return NOTHING
         about = {name: value for name, value in attached.items() if name != "prompt"}
-        parts = [_about(part, about) for part in reading.parts if isinstance(part, Text)]
-        return Reading(tuple(parts), reading.complete)
+        parts = [_about(part, about) for part in reading.parts if isinstance(part, TextMessage)]
+        return RecordMessages(tuple(parts), reading.complete)
     content = attached.get("content")
     file = content.get("file") if isinstance(content, dict) and attached.get("type") == "file" else None
     if not isinstance(file, dict) or not isinstance(file.get("content"), str):
         return NOTHING
     about = {**attached, "content": {**content, "file": {**file, "content": ""}}} if isinstance(content, dict) else {}
     name = file_name(about)
-    return Reading((Text("user", FILE_HEADING.format(name) + file["content"], {"attachment": about}),), complete=True)
+    return RecordMessages(
+        (TextMessage("user", FILE_HEADING.format(name) + file["content"], {"attachment": about}),), complete=True
+    )
 
 
 def file_name(attached: Data) -> str:
@@ -147,8 +103,8 @@ def file_name(attached: Data) -> str:
     return next((" ".join(name.split()) for name in names if isinstance(name, str) and name.strip()), "without a name")
 
 
-def _about(part: Text, about: Data) -> Text:
-    return Text(part.kind, part.text, {**(part.data or {}), "attachment": about})
+def _about(part: TextMessage, about: Data) -> TextMessage:
+    return TextMessage(part.kind, part.text, {**(part.data or {}), "attachment": about})
 
 
 def _listed(value: Any) -> list[Any]:
@@ -165,53 +121,53 @@ def response_of(record: Any) -> str | None:
     return response if isinstance(response, str) and response else None
 
 
-def _read_user(content: list[Any]) -> Reading:
+def _read_user(content: list[Any]) -> RecordMessages:
     parts: list[Part] = []
     attached = []
     complete = True
     for block in content:
         kind = _kind(block)
         if kind == "text" and isinstance(block.get("text"), str):
-            parts.append(Text("user", block["text"]))
+            parts.append(TextMessage("user", block["text"]))
         elif kind == "tool_result" and _is_id(block.get("tool_use_id")):
             text, others = _result(block.get("content"))
             data: Data | None = {"blocks": others} if others else None
-            parts.append(Result(block["tool_use_id"], text, block.get("is_error") is True, data))
+            parts.append(ResultMessage(block["tool_use_id"], text, block.get("is_error") is True, data))
         elif kind in _USER_BLOCKS:
             attached.append(block)
         else:
             complete = False
     if attached:
         _attach(parts, attached)
-    return Reading(tuple(parts), complete and bool(parts))
+    return RecordMessages(tuple(parts), complete and bool(parts))
 
 
 def _attach(parts: list[Part], blocks: list[Any]) -> None:
     data: Data = {"blocks": blocks}
     for index, part in enumerate(parts):
-        if isinstance(part, Text):
-            parts[index] = Text(part.kind, part.text, data)
+        if isinstance(part, TextMessage):
+            parts[index] = TextMessage(part.kind, part.text, data)
             return
-    parts.append(Text("user", "", data))
+    parts.append(TextMessage("user", "", data))
 
 
-def _read_assistant(content: list[Any], response: str | None) -> Reading:
+def _read_assistant(content: list[Any], response: str | None) -> RecordMessages:
     parts: list[Part] = []
     complete = True
     data: Data = {} if response is None else {"response": response}
     for block in content:
         kind = _kind(block)
         if kind == "text" and isinstance(block.get("text"), str):
-            parts.append(Text("assistant", block["text"], data or None))
+            parts.append(TextMessage("assistant", block["text"], data or None))
         elif kind == "tool_use" and _is_id(block.get("id")) and _is_id(block.get("name")):
-            parts.append(Call(block["id"], block["name"], block.get("input", {}), data or None))
+            parts.append(CallMessage(block["id"], block["name"], block.get("input", {}), data or None))
         elif kind in _ASSISTANT_BLOCKS:
-            parts.append(Text("assistant", "", {**data, "blocks": [{**block, IMPORTED: True}]}))
+            parts.append(TextMessage("assistant", "", {**data, "blocks": [{**block, IMPORTED: True}]}))
         elif kind.endswith(_SERVER_TOOLS):
-            parts.append(Text("assistant", "", {**data, "blocks": [block]}))
+            parts.append(TextMessage("assistant", "", {**data, "blocks": [block]}))
         else:
             complete = False
-    return Reading(tuple(parts), complete and bool(parts))
+    return RecordMessages(tuple(parts), complete and bool(parts))
 
 
 def _kind(block: Any) -> str:

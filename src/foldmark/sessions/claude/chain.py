@@ -23,18 +23,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from foldmark.sessions.claude.compaction import Compaction, compactions, parted
-from foldmark.sessions.claude.index import Entry, Usage
+from foldmark.sessions.entries import AnswerUsage, RecordEntry
 
 
-class Step(Struct, frozen=True, gc=False):
+class PlannedRecord(Struct, frozen=True, gc=False):
     """A record to import.
 
     `usage` is to be recorded after it, if it is the last of its API message; `astray` are the results in it whose call
     waits for none here but stands in another branch, or in this one when it leaves the context.
     """
 
-    entry: Entry
-    usage: Usage | None = None
+    entry: RecordEntry
+    usage: AnswerUsage | None = None
     astray: tuple[str, ...] = ()
 
 
@@ -45,13 +45,13 @@ class PlannedTurn(Struct, frozen=True):
     `keeps` is None but for a compaction, whose summary is the only step: lines before it that it does not stand for.
     """
 
-    steps: list[Step]
+    steps: list[PlannedRecord]
     shown: bool
     interrupted: bool
     keeps: frozenset[int] | None = None
 
 
-def plan(entries: Sequence[Entry]) -> Iterator[PlannedTurn]:
+def plan(entries: Sequence[RecordEntry]) -> Iterator[PlannedTurn]:
     """Everything in the order in which it is to be imported; every entry appears exactly once."""
     found = compactions(entries)
     main, others = _branches(entries, found)
@@ -68,21 +68,23 @@ def plan(entries: Sequence[Entry]) -> Iterator[PlannedTurn]:
 
 
 def _main_turns(
-    main: Sequence[Entry], found: Mapping[int, Compaction], homes: Mapping[str, int]
+    main: Sequence[RecordEntry], found: Mapping[int, Compaction], homes: Mapping[str, int]
 ) -> Iterator[PlannedTurn]:
     own = _calls(main)
     for section in parted(main, found):
         if section.summary is not None:
-            yield PlannedTurn([Step(section.summary)], True, False, section.keeps)
+            yield PlannedTurn([PlannedRecord(section.summary)], True, False, section.keeps)
         yield from _turns(section.entries, True, homes, own)
 
 
-def _branches(entries: Sequence[Entry], found: Mapping[int, Compaction]) -> tuple[list[Entry], list[list[Entry]]]:
+def _branches(
+    entries: Sequence[RecordEntry], found: Mapping[int, Compaction]
+) -> tuple[list[RecordEntry], list[list[RecordEntry]]]:
     """The main chain, and every other branch in the order in which they begin."""
     parents = _parents(entries, found)
     active = _active(entries, parents)
-    main: list[Entry] = []
-    others: dict[object, list[Entry]] = {}
+    main: list[RecordEntry] = []
+    others: dict[object, list[RecordEntry]] = {}
     roots: list[object] = []
     latest: object = None
     for at, entry in enumerate(entries):
@@ -104,11 +106,11 @@ def _branches(entries: Sequence[Entry], found: Mapping[int, Compaction]) -> tupl
     return _ordered(main), [_ordered(branch) for branch in others.values()]
 
 
-def _ordered(branch: list[Entry]) -> list[Entry]:
+def _ordered(branch: list[RecordEntry]) -> list[RecordEntry]:
     return list(_whole_responses(_calls_first(branch)))
 
 
-def _parents(entries: Sequence[Entry], found: Mapping[int, Compaction]) -> list[int]:
+def _parents(entries: Sequence[RecordEntry], found: Mapping[int, Compaction]) -> list[int]:
     """For each entry the position of the one that it continues, -1 for none; always a smaller one, of its own kind.
 
     What continues a record that a compaction left behind its summary continues the summary: there that stands.
@@ -129,7 +131,7 @@ def _parents(entries: Sequence[Entry], found: Mapping[int, Compaction]) -> list[
     return parents
 
 
-def _active(entries: Sequence[Entry], parents: Sequence[int]) -> set[int]:
+def _active(entries: Sequence[RecordEntry], parents: Sequence[int]) -> set[int]:
     main = [at for at, entry in enumerate(entries) if entry.side is None]
     at = next((at for at in reversed(main) if entries[at].role), -1)
     active: set[int] = set()
@@ -143,17 +145,17 @@ def _active(entries: Sequence[Entry], parents: Sequence[int]) -> set[int]:
     return active
 
 
-def _calls(branch: Iterable[Entry]) -> frozenset[str]:
+def _calls(branch: Iterable[RecordEntry]) -> frozenset[str]:
     return frozenset(call for entry in branch for call in entry.calls)
 
 
-def _calls_first(branch: list[Entry]) -> list[Entry]:
+def _calls_first(branch: list[RecordEntry]) -> list[RecordEntry]:
     """The branch with every record of results behind the first of each call that it answers."""
     first: dict[str, int] = {}
     for at, entry in enumerate(branch):
         for call in entry.calls:
             first.setdefault(call, at)
-    behind: dict[int, list[Entry]] = {}
+    behind: dict[int, list[RecordEntry]] = {}
     ordered = []
     for at, entry in enumerate(branch):
         call_at = max((first.get(call, -1) for call in entry.results), default=-1)
@@ -167,11 +169,11 @@ def _calls_first(branch: list[Entry]) -> list[Entry]:
 class _Response(Struct, frozen=True, gc=False):
     """An API message with the results of its calls, and records without a message that stand behind; or any record."""
 
-    said: list[Entry]
-    results: list[Entry]
-    others: list[Entry]
+    said: list[RecordEntry]
+    results: list[RecordEntry]
+    others: list[RecordEntry]
 
-    def ordered(self) -> Iterator[Entry]:
+    def ordered(self) -> Iterator[RecordEntry]:
         """The records with the results in the order of the calls."""
         yield from self.said
         if len(self.results) > 1:
@@ -181,7 +183,7 @@ class _Response(Struct, frozen=True, gc=False):
         yield from self.others
 
 
-def _whole_responses(branch: Iterable[Entry]) -> Iterator[Entry]:
+def _whole_responses(branch: Iterable[RecordEntry]) -> Iterator[RecordEntry]:
     """Yield the branch with the records of each API message together and the results behind, in the order of its calls.
 
     Claude Code writes parallel calls of one message as they start, and a result as soon as it is there, be it behind
@@ -218,13 +220,13 @@ def _whole_responses(branch: Iterable[Entry]) -> Iterator[Entry]:
 
 
 def _turns(
-    branch: Sequence[Entry], shown: bool, homes: Mapping[str, int], own: frozenset[str]
+    branch: Sequence[RecordEntry], shown: bool, homes: Mapping[str, int], own: frozenset[str]
 ) -> Iterator[PlannedTurn]:
     last_result = {call: at for at, entry in enumerate(branch) for call in entry.results}
     last_record = {entry.response: at for at, entry in enumerate(branch)}
     open_calls: Counter[str] = Counter()
-    usages: dict[str | None, Usage] = {}
-    steps: list[Step] = []
+    usages: dict[str | None, AnswerUsage] = {}
+    steps: list[PlannedRecord] = []
     waiting: set[str] = set()
     interrupted = answered = after_result = False
     for at, entry in enumerate(branch):
@@ -253,6 +255,6 @@ def _turns(
                 open_calls[call] -= 1
             elif homes[call] > (call in own):
                 astray.append(call)
-        steps.append(Step(entry, usages.pop(entry.response, None) if last else None, tuple(astray)))
+        steps.append(PlannedRecord(entry, usages.pop(entry.response, None) if last else None, tuple(astray)))
     if steps:
         yield PlannedTurn(steps, shown, interrupted)

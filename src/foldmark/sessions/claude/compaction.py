@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from foldmark.sessions.claude.index import Entry, Preserved
+from foldmark.sessions.entries import PreservedRecords, RecordEntry
 
 _WALKS = 20
 """How many ways as long as the session are followed at most, for all compactions together."""
@@ -31,15 +31,15 @@ class Section(Struct, frozen=True):
     `summary` is None for the first section; `keeps` are lines before the summary that it does not stand for.
     """
 
-    entries: list[Entry]
-    summary: Entry | None = None
+    entries: list[RecordEntry]
+    summary: RecordEntry | None = None
     keeps: frozenset[int] = frozenset()
 
 
-def compactions(entries: Sequence[Entry]) -> dict[int, Compaction]:
+def compactions(entries: Sequence[RecordEntry]) -> dict[int, Compaction]:
     """The compactions outside of sidechains, by the line of the summary."""
     found = {}
-    known: dict[str, Entry] = {}
+    known: dict[str, RecordEntry] = {}
     steps = _WALKS * len(entries)
     for entry in entries:
         if entry.side is not None:
@@ -59,7 +59,7 @@ def compactions(entries: Sequence[Entry]) -> dict[int, Compaction]:
     return found
 
 
-def parted(main: Sequence[Entry], found: Mapping[int, Compaction]) -> list[Section]:
+def parted(main: Sequence[RecordEntry], found: Mapping[int, Compaction]) -> list[Section]:
     """The main chain as sections; every entry is in one of them, a result in that of its call."""
     sections = [Section([])]
     lines = {entry.uuid: entry.line for entry in main if entry.uuid is not None}
@@ -75,9 +75,9 @@ def parted(main: Sequence[Entry], found: Mapping[int, Compaction]) -> list[Secti
     return sections
 
 
-def _after(summary: Entry, compaction: Compaction, before: Section, lines: Mapping[str, int]) -> Section:
+def _after(summary: RecordEntry, compaction: Compaction, before: Section, lines: Mapping[str, int]) -> Section:
     """The section that `summary` begins; what is to stand behind the summary moves into it."""
-    behind: list[Entry] = []
+    behind: list[RecordEntry] = []
     if compaction.behind and compaction.stays:
         behind = [entry for entry in before.entries if entry.uuid in compaction.stays]
         before.entries[:] = [entry for entry in before.entries if entry.uuid not in compaction.stays]
@@ -85,7 +85,7 @@ def _after(summary: Entry, compaction: Compaction, before: Section, lines: Mappi
     return Section(behind, summary, frozenset(keeps).difference(entry.line for entry in behind))
 
 
-def _way(preserved: Preserved, known: Mapping[str, Entry], most: int) -> tuple[list[str], int]:
+def _way(preserved: PreservedRecords, known: Mapping[str, RecordEntry], most: int) -> tuple[list[str], int]:
     """The uuids from the tail up to the head, none if the way does not lead there; and how many steps were made."""
     found: list[str] = []
     entry = known.get(preserved.tail or "")
@@ -101,7 +101,7 @@ def _results_to_calls(sections: Sequence[Section]) -> None:
     """A result that was written after a compaction goes back to its call in front of it: it stays with it."""
     home = {call: at for at, section in enumerate(sections) for entry in section.entries for call in entry.calls}
     for at, section in enumerate(sections):
-        stays: list[Entry] = []
+        stays: list[RecordEntry] = []
         for entry in section.entries:
             call_at = max((home.get(call, at) for call in entry.results), default=at)
             (sections[call_at].entries if call_at < at else stays).append(entry)

@@ -8,7 +8,7 @@ from msgspec import Struct
 from foldmark.sessions.claude.rows import Row
 
 
-class Block(NamedTuple):
+class CallBlock(NamedTuple):
     """A block of a record: its position, and the id of its call."""
 
     row: Row
@@ -16,13 +16,13 @@ class Block(NamedTuple):
     id: str
 
 
-class Slot(Struct, eq=False):
+class PairedCall(Struct, eq=False):
     """A call and its result, None while there is none."""
 
     row: Row
     at: int
     id: str
-    result: Block | None = None
+    result: CallBlock | None = None
 
 
 class Pairs(Struct, frozen=True):
@@ -32,21 +32,21 @@ class Pairs(Struct, frozen=True):
     with one that has its result already; `repeated` are calls with the id of an earlier one.
     """
 
-    unanswered: list[Block]
-    early: list[Block]
-    orphans: list[Block]
-    repeated: list[Slot]
+    unanswered: list[CallBlock]
+    early: list[CallBlock]
+    orphans: list[CallBlock]
+    repeated: list[PairedCall]
 
 
 def paired(order: Sequence[Row]) -> Pairs:
     """The calls and results of these records, which are in the order in which they are sent."""
-    slots: dict[str, list[Slot]] = {}
-    spare: list[Block] = []
+    slots: dict[str, list[PairedCall]] = {}
+    spare: list[CallBlock] = []
     for row in order:
         for at, id in row.calls:
-            slots.setdefault(id, []).append(Slot(row, at, id))
+            slots.setdefault(id, []).append(PairedCall(row, at, id))
         for at, id in row.results:
-            block = Block(row, at, id)
+            block = CallBlock(row, at, id)
             free = next((slot for slot in reversed(slots.get(id, ())) if slot.result is None), None)
             if free is None:
                 spare.append(block)
@@ -61,6 +61,6 @@ def paired(order: Sequence[Row]) -> Pairs:
             free.result = block
             early.append(block)
     every = [slot for each in slots.values() for slot in each]
-    unanswered = [Block(slot.row, slot.at, slot.id) for slot in every if slot.result is None]
+    unanswered = [CallBlock(slot.row, slot.at, slot.id) for slot in every if slot.result is None]
     repeated = [slot for each in slots.values() for slot in each[1:]]
     return Pairs(unanswered, early, orphans, repeated)

@@ -15,7 +15,7 @@ from foldmark.sessions.claude.rows import Row
 Chain = list[Row]
 
 
-class Sent(Struct, frozen=True):
+class ResumedChain(Struct, frozen=True):
     """`chain` is the way, the first record first; `order` all that is sent, in the order in which the model reads it.
 
     `newest` is the way from the last record in the file, which is another one where a person has gone back.
@@ -58,7 +58,7 @@ class Links:
         return list(found)
 
 
-def sent(rows: Sequence[Row], links: Links) -> Sent:
+def sent(rows: Sequence[Row], links: Links) -> ResumedChain:
     """What is sent of a session."""
     main = [row for row in rows if row.chained and row.uuid and not row.side]
     way = links.above(main[-1] if main else None)
@@ -71,7 +71,7 @@ def sent(rows: Sequence[Row], links: Links) -> Sent:
         other = links.above(back)
         taken = other if any(row.said for row in other) else way
     chain, last = _from_said(taken), _from_said(way)
-    return Sent(chain, _with_siblings(chain, links), last)
+    return ResumedChain(chain, _with_siblings(chain, links), last)
 
 
 def _from_said(way: Chain) -> Chain:

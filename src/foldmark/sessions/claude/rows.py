@@ -15,9 +15,11 @@ import msgspec
 from msgspec import Struct
 
 from foldmark.sessions.claude.blocks import says_full
-from foldmark.sessions.claude.index import Preserved, moment_of, preserved
+from foldmark.sessions.claude.index import preserved
 from foldmark.sessions.claude.usage import used
-from foldmark.sessions.session_file import Broken, Record, SessionFile
+from foldmark.sessions.entries import PreservedRecords, moment_of
+from foldmark.sessions.lenient_json import filled_text
+from foldmark.sessions.session_file import Broken, SessionFile, SessionRecord
 
 CHAINED = frozenset({"user", "assistant", "system", "attachment"})
 """Types of records that can be a parent."""
@@ -70,7 +72,7 @@ class Row(Struct, kw_only=True, eq=False):
     faults: tuple[Fault, ...] = ()
     boundary: bool = False
     summary: bool = False
-    kept: Preserved | None = None
+    kept: PreservedRecords | None = None
     leaf: str | None = None
     pinned: bool = False
     gone: bool = False
@@ -98,17 +100,17 @@ def rows(session: SessionFile) -> Iterator[Row]:
             yield _row(found, session.raw(offset))
 
 
-def _row(record: Record, raw: bytes) -> Row:
+def _row(record: SessionRecord, raw: bytes) -> Row:
     value = record.value
     row = Row(
         line=record.line,
         offset=record.offset,
         type=intern(record.type),
-        uuid=_text(value.get("uuid")),
-        parent=_text(value.get("parentUuid")),
+        uuid=filled_text(value.get("uuid")),
+        parent=filled_text(value.get("parentUuid")),
         side=value.get("isSidechain") is True,
-        agent=_text(value.get("agentId")) or "",
-        session=_text(value.get("sessionId")),
+        agent=filled_text(value.get("agentId")) or "",
+        session=filled_text(value.get("sessionId")),
         boundary=value.get("type") == "system" and value.get("subtype") == "compact_boundary",
         summary=value.get("isCompactSummary") is True,
         kept=preserved(value),
@@ -116,7 +118,7 @@ def _row(record: Record, raw: bytes) -> Row:
     if row.session:
         row.session = intern(row.session)
     if row.type == "last-prompt":
-        row.leaf, row.pinned = _text(value.get("leafUuid")), value.get("explicit") is True
+        row.leaf, row.pinned = filled_text(value.get("leafUuid")), value.get("explicit") is True
     faults = list(_bytes_faults(raw, record.line))
     if row.type in CHAINED:
         faults += _link_faults(value, row)
@@ -164,10 +166,10 @@ def _message(value: dict[str, Any], row: Row) -> Iterator[Fault]:
         return
     content, answer = message.get("content"), row.type == "assistant"
     if answer:
-        row.response = _text(message.get("id"))
+        row.response = filled_text(message.get("id"))
         usage = message.get("usage")
         row.tokens = used(usage) if isinstance(usage, dict) else 0
-        if _text(message.get("model")) is None and message.get("model") != "":
+        if filled_text(message.get("model")) is None and message.get("model") != "":
             yield "model"
     if says_full(value):
         yield "full"
@@ -192,24 +194,20 @@ def _blocks(content: list[Any], row: Row) -> Iterator[Fault]:
             fault = "null block"
         elif not isinstance(kind, str) or (kind == "text" and not isinstance(block.get("text"), str)):
             fault = "bad block"
-        elif kind == "thinking" and not _text(block.get("signature")):
+        elif kind == "thinking" and not filled_text(block.get("signature")):
             fault = "unsigned"
         elif kind == "tool_use" and row.type == "assistant":
-            if _text(block.get("id")) and _text(block.get("name")):
+            if filled_text(block.get("id")) and filled_text(block.get("name")):
                 calls.append((at, block["id"]))
             else:
                 fault = "bad block"
         elif kind == "tool_result" and row.type == "user":
-            results.append((at, _text(block.get("tool_use_id")) or ""))
+            results.append((at, filled_text(block.get("tool_use_id")) or ""))
         if fault:
             faults[fault] = None
             spoilt.append(at)
     row.calls, row.results, row.spoilt = tuple(calls), tuple(results), tuple(spoilt)
     yield from faults
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 def same(one: bytes, other: bytes) -> bool:

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from foldmark.sessions.claude.folders import project_folder
 from foldmark.sessions.lenient_json import NotJsonError, decode
-from foldmark.sessions.places import project_folder
-from foldmark.sessions.session_file import Record, SessionFile
+from foldmark.sessions.session_file import SessionFile, SessionRecord
 
 _ENDS = (256 << 10, 16 << 20)
 _LINES, _BEGINNING = 2000, 16 << 20
@@ -42,13 +42,22 @@ def folder_in(record: Mapping[str, Any]) -> Path | None:
     return Path(cwd) if isinstance(cwd, str) and os.path.isabs(cwd) and "\0" not in cwd else None  # noqa: PTH117
 
 
+def existing(folder: Path | None) -> Path | None:
+    """Return the folder if it is there, otherwise None; never raises."""
+    return folder if folder is not None and os.path.isdir(folder) else None  # noqa: PTH112
+
+
 def _folders(path: Path) -> Iterator[Path]:
     """The folders that the first records of a session name."""
     with SessionFile(path) as file:
         for number, record in enumerate(file.lines()):
             if number == _LINES or file.whole[1] > _BEGINNING:
                 return
-            if isinstance(record, Record) and isinstance(record.value, dict) and (cwd := folder_in(record.value)):
+            if (
+                isinstance(record, SessionRecord)
+                and isinstance(record.value, dict)
+                and (cwd := folder_in(record.value))
+            ):
                 yield cwd
 
 

@@ -23,7 +23,7 @@ from foldmark.sessions.codex.rollouts import store_folder
 from foldmark.sessions.places import SessionPath
 
 
-class History(Struct, frozen=True):
+class CopiedHistory(Struct, frozen=True):
     """What `database` holds of a session: it was read up to byte `end`, before the line with the ordinal `ordinal`;
     `turns` is turn id -> the byte at which its first line begins, None where that is not said."""
 
@@ -33,7 +33,7 @@ class History(Struct, frozen=True):
     turns: dict[str, int | None]
 
 
-class Thread(Struct, frozen=True):
+class ListedThread(Struct, frozen=True):
     """The row of a session in `database`: where Codex looks for its rollout."""
 
     database: Path
@@ -48,17 +48,17 @@ class UnreadableError(Exception):
         super().__init__(f"Codex's {database.name} cannot be read, so the session was not compared with it: {why}")
 
 
-def thread(session: SessionPath) -> Thread | None:
+def thread(session: SessionPath) -> ListedThread | None:
     """Return what Codex's list of sessions says of a session; None if it is not in it. Raises UnreadableError."""
     database = _database(session, "state_*.sqlite")
     query = "SELECT CAST(rollout_path AS TEXT), archived FROM threads WHERE id = ?"
     row = next(iter(_rows(database, query, session.id)), None) if database else None
     if database is None or row is None:
         return None
-    return Thread(database, Path(str(row[0]).replace("\0", "")), bool(row[1]))
+    return ListedThread(database, Path(str(row[0]).replace("\0", "")), bool(row[1]))
 
 
-def history(session: SessionPath) -> History | None:
+def history(session: SessionPath) -> CopiedHistory | None:
     """Return how much of a session Codex has copied for its display; None for nothing. Raises UnreadableError."""
     database = _database(session, "thread_history_*.sqlite")
     if database is None:
@@ -74,7 +74,7 @@ def history(session: SessionPath) -> History | None:
                 "SELECT CAST(turn_id AS TEXT), CAST(rollout_byte_offset AS INTEGER) FROM thread_turns "
                 "WHERE thread_id = ?"
             )
-            return History(database, state[0] or 0, state[1] or 0, dict(_rows(database, query, session.id)))
+            return CopiedHistory(database, state[0] or 0, state[1] or 0, dict(_rows(database, query, session.id)))
     return None
 
 

@@ -9,19 +9,16 @@ from datetime import datetime
 from hashlib import blake2b
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
-from foldmark.sessions.claude.blocks import Call, Reading, Result, Text
-from foldmark.sessions.claude.index import Entry, Preserved, Usage, moment_of, record_key
-from foldmark.sessions.codex.items import is_codex, read_item, said_by, summary_of
-from foldmark.sessions.session_file import Record
-
-INJECTED = ("<environment_context>", "<user_instructions>", "<turn_aborted>", "# AGENTS.md instructions")
-"""How texts begin that Codex itself writes in a user's name."""
+from foldmark.sessions.codex.items import is_codex, is_injected, read_item, said_by, summary_of
+from foldmark.sessions.entries import AnswerUsage, PreservedRecords, RecordEntry, entry_of, moment_of, with_moments
+from foldmark.sessions.lenient_json import whole_number
+from foldmark.sessions.messages import RecordMessages, TextMessage
+from foldmark.sessions.session_file import SessionRecord
 
 
-def index(records: Iterable[Record], carried: dict[str, Any], known: Container[bytes] = ()) -> list[Entry]:
+def index(records: Iterable[SessionRecord], carried: dict[str, Any], known: Container[bytes] = ()) -> list[RecordEntry]:
     """One entry for each record, in the file's order.
 
     `carried` is what the records before these left to know (nothing at the beginning) and is brought up to date. A
@@ -31,14 +28,12 @@ def index(records: Iterable[Record], carried: dict[str, Any], known: Container[b
     for record in records:
         indexing.add(record)
     carried.update(indexing.carried)
-    entries = indexing.entries
-    first = next((entry.moment for entry in entries if entry.moment), None)
-    return [replace(entry, moment=first) if entry.moment is None else entry for entry in entries]
+    return with_moments(indexing.entries)
 
 
 class _Indexing:
     def __init__(self, carried: dict[str, Any]) -> None:
-        self.entries: list[Entry] = []
+        self.entries: list[RecordEntry] = []
         self._moment: datetime | None = None
         self._model: str | None = carried.get("model")
         self._spent: Any = carried.get("spent")
@@ -49,7 +44,7 @@ class _Indexing:
     def carried(self) -> dict[str, Any]:
         return {"model": self._model, "spent": self._spent}
 
-    def add(self, record: Record) -> None:
+    def add(self, record: SessionRecord) -> None:
         value = record.value if is_codex(record.value) else {}
         payload = value.get("payload", {})
         self._moment = moment_of(value) or self._moment
@@ -61,31 +56,22 @@ class _Indexing:
         if value.get("type") == "event_msg" and payload.get("type") == "thread_rolled_back":
             self._roll_back(payload.get("num_turns"), record.line)
 
-    def _entry(self, record: Record, value: dict[str, Any], payload: dict[str, Any], reading: Reading) -> Entry:
-        parts = reading.parts
-        calls = tuple(part.call_id for part in parts if isinstance(part, Call))
-        results = tuple(part.call_id for part in parts if isinstance(part, Result))
-        texts = [part for part in parts if isinstance(part, Text)]
-        role = None if not parts else "user" if results or (texts and texts[0].kind == "user") else "assistant"
+    def _entry(
+        self, record: SessionRecord, value: dict[str, Any], payload: dict[str, Any], reading: RecordMessages
+    ) -> RecordEntry:
+        texts = [part.text for part in reading.parts if isinstance(part, TextMessage)]
+        found = entry_of(record, self._moment, reading)
         own = str(record.line)
-        compacts = value.get("type") == "compacted" and bool(parts)
+        compacts = value.get("type") == "compacted" and bool(reading.parts)
         if not compacts:
-            self._lines.update((_digest(text.text), own) for text in texts if text.text.strip())
-        return Entry(
-            line=record.line,
-            offset=record.offset,
-            moment=self._moment,
-            uuid=own,
-            key=record_key(msgspec.json.encode(record.value)),
+            self._lines.update((_digest(text), own) for text in texts if text.strip())
+        return replace(
+            found,
             rewinds=payload.get("type") == "thread_rolled_back",
-            role=role,
-            prompt=role == "user" and not results,
-            injected=role == "user" and bool(texts) and texts[0].text.lstrip().startswith(INJECTED),
-            calls=calls,
-            results=results,
+            injected=found.role == "user" and bool(texts) and is_injected(texts[0]),
             usage=self._usage(value, payload),
             compacts=compacts,
-            preserved=Preserved(own, self._repeated(payload)) if compacts else None,
+            preserved=PreservedRecords(own, self._repeated(payload)) if compacts else None,
         )
 
     def _repeated(self, payload: dict[str, Any]) -> tuple[str, ...]:
@@ -95,7 +81,7 @@ class _Indexing:
         texts = {text for item in items for text in said_by(item)} - {summary_of(payload)}
         return tuple(self._lines[digest] for digest in map(_digest, texts) if digest in self._lines)
 
-    def _usage(self, value: dict[str, Any], payload: dict[str, Any]) -> Usage | None:
+    def _usage(self, value: dict[str, Any], payload: dict[str, Any]) -> AnswerUsage | None:
         """What one answer cost, once: Codex reports it again when its limits change."""
         if value.get("type") == "turn_context":
             model = payload.get("model")
@@ -110,14 +96,14 @@ class _Indexing:
         self._spent = info.get("total_token_usage")
         last = info.get("last_token_usage")
         numbers = last if isinstance(last, dict) else {}
-        read, cached, made = (_count(numbers.get(f"{n}_tokens")) for n in ("input", "cached_input", "output"))
+        read, cached, made = (whole_number(numbers.get(f"{n}_tokens")) for n in ("input", "cached_input", "output"))
         if read is None and made is None:
             return None
         cached = min(cached or 0, read or 0)
-        return Usage(self._model, None, (read or 0) - cached, made or 0, cached, 0)
+        return AnswerUsage(self._model, None, (read or 0) - cached, made or 0, cached, 0)
 
     def _roll_back(self, turns: Any, line: int) -> None:
-        count = _count(turns) or 0
+        count = whole_number(turns) or 0
         if not count or not self._prompts:
             return
         begin = self._prompts[-count] if count <= len(self._prompts) else self._prompts[0]
@@ -129,7 +115,3 @@ class _Indexing:
 
 def _digest(text: str) -> bytes:
     return blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
-
-
-def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63 else None

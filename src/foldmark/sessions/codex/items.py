@@ -11,14 +11,34 @@ records repeat of them is for the display. Where the format leaves a choice:
 """
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
-from foldmark.sessions.claude.blocks import NOTHING, Call, Data, Part, Reading, Result, Text
-from foldmark.sessions.lenient_json import NotJsonError, decode
+from foldmark.sessions.lenient_json import NotJsonError, decode, filled_text
+from foldmark.sessions.messages import (
+    NOTHING,
+    CallMessage,
+    Data,
+    Part,
+    RecordMessages,
+    ResultMessage,
+    SearchedMessage,
+    TextMessage,
+    arguments,
+)
 
 TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state")
 """Types of records that only a rollout has."""
 
+INJECTED = ("<environment_context>", "<user_instructions>", "<turn_aborted>", "# AGENTS.md instructions")
+"""How texts begin that Codex itself writes in a user's name."""
+
+CALLS = {"function_call": "arguments", "custom_tool_call": "input", "local_shell_call": "action"}
+"""The types of items that call a tool, and the member that holds what it is given."""
+
+OUTPUTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
+
+_SEARCHED = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
 _DATA_URL = re.compile(r"data:(image/[a-z+.-]{1,20});base64,(.*)", re.DOTALL)
 _PDF = "data:application/pdf;base64,"
 _ROLES = {"user": "user", "assistant": "assistant"}
@@ -29,26 +49,84 @@ def is_codex(record: Any) -> bool:
     return isinstance(record, dict) and record.get("type") in TYPES and isinstance(record.get("payload"), dict)
 
 
-def read_item(record: Any) -> Reading:
+def read_item(record: Any) -> RecordMessages:
     """The messages of a record; `NOTHING` for what is none, or not usable."""
     if not is_codex(record):
         return NOTHING
     payload = record["payload"]
     if record["type"] == "compacted":
         text = summary_of(payload)
-        return Reading((Text("user", text),), complete=True) if text is not None else NOTHING
+        return RecordMessages((TextMessage("user", text),), complete=True) if text is not None else NOTHING
     if record["type"] != "response_item":
         return NOTHING
-    kind = payload.get("type")
+    kind = filled_text(payload.get("type"))
     if kind == "message":
         return _message(payload)
     if kind == "reasoning":
         return _reasoning(payload)
-    if kind in ("function_call", "custom_tool_call", "local_shell_call"):
+    if kind in CALLS:
         return _call(payload)
-    if kind in ("function_call_output", "custom_tool_call_output", "local_shell_call_output"):
+    if kind in OUTPUTS:
         return _output(payload)
     return NOTHING
+
+
+def searched_item(record: Data) -> Iterator[SearchedMessage]:
+    """Yield what is searched of a record, thinking and searches of the web too, and of the output only its text.
+
+    The first versions wrote items as they are, later ones wrap them.
+    """
+    item = record.get("payload") if record.get("type") in ("response_item", "compacted") else record
+    if not isinstance(item, dict):
+        return
+    kind, role, call = filled_text(item.get("type")), item.get("role"), filled_text(item.get("call_id"))
+    if record.get("type") == "compacted":
+        yield SearchedMessage("assistant", _searched(item.get("message")))
+    elif kind == "message" and role in ("user", "assistant"):
+        yield SearchedMessage(role, _searched(item.get("content")))
+    elif kind == "reasoning":
+        texts = filter(None, (_searched(item.get("summary")), _searched(item.get("content"))))
+        yield SearchedMessage("thinking", "\n".join(texts))
+    elif kind in CALLS:
+        tool = filled_text(item.get("name")) or ("shell" if kind == "local_shell_call" else None)
+        yield SearchedMessage("tool_call", arguments(_unpacked(item.get(CALLS[kind]))), tool, call)
+    elif kind == "web_search_call":
+        yield SearchedMessage("tool_call", arguments(item.get("action")), "web_search", call)
+    elif kind in OUTPUTS:
+        yield SearchedMessage("tool_result", _searched_output(item.get("output")), None, call)
+
+
+def _searched_output(value: Any) -> str:
+    """Return the text of a tool's output, which older versions wrote as JSON within a text."""
+    inner = _unpacked(value)
+    if isinstance(inner, dict) and isinstance(inner.get("output"), str):
+        return str(inner["output"])
+    if isinstance(value, dict):
+        value = value.get("content") or value.get("output")
+    return _searched(value)
+
+
+def _searched(value: Any) -> str:
+    """Return a text, or the texts of a list of blocks."""
+    if isinstance(value, str):
+        return value
+    texts = []
+    for block in value if isinstance(value, list) else ():
+        if isinstance(block, dict) and block.get("type") in _SEARCHED:
+            block = block.get("text")
+        if isinstance(block, str):
+            texts.append(block)
+    return "\n".join(texts)
+
+
+def _unpacked(value: Any) -> Any:
+    """Return what a text holds that is a JSON object; otherwise the value itself."""
+    return _parsed(value) if isinstance(value, str) and value.startswith("{") else value
+
+
+def is_injected(text: str) -> bool:
+    """Return True for a text that Codex itself writes in a user's name."""
+    return text.lstrip().startswith(INJECTED)
 
 
 def summary_of(payload: Data) -> str | None:
@@ -60,24 +138,24 @@ def summary_of(payload: Data) -> str | None:
 def said_by(item: Any) -> list[str]:
     """The texts of a message of a user or the model."""
     reading = _message(item) if isinstance(item, dict) and item.get("type") == "message" else NOTHING
-    return [part.text for part in reading.parts if isinstance(part, Text)]
+    return [part.text for part in reading.parts if isinstance(part, TextMessage)]
 
 
-def _message(payload: Data) -> Reading:
+def _message(payload: Data) -> RecordMessages:
     role = payload.get("role")
     kind = _ROLES.get(role) if isinstance(role, str) else None
     content = payload.get("content")
     if kind is None or not isinstance(content, str | list):
         return NOTHING
     texts, others, complete = _contents([content] if isinstance(content, str) else content)
-    parts: list[Part] = [Text(kind, text) for text in texts]
+    parts: list[Part] = [TextMessage(kind, text) for text in texts]
     if others:
         first = texts[0] if texts else ""
-        parts[:1] = [Text(kind, first, {"blocks": others})]
-    return Reading(tuple(parts), complete and bool(parts))
+        parts[:1] = [TextMessage(kind, first, {"blocks": others})]
+    return RecordMessages(tuple(parts), complete and bool(parts))
 
 
-def _reasoning(payload: Data) -> Reading:
+def _reasoning(payload: Data) -> RecordMessages:
     encrypted, summary = payload.get("encrypted_content"), payload.get("summary")
     if not isinstance(encrypted, str) or not encrypted.strip():
         return NOTHING
@@ -86,10 +164,10 @@ def _reasoning(payload: Data) -> Reading:
         "summary": summary if isinstance(summary, list) else [],
         "encrypted_content": encrypted,
     }
-    return Reading((Text("assistant", "", {"blocks": [block]}),), complete=True)
+    return RecordMessages((TextMessage("assistant", "", {"blocks": [block]}),), complete=True)
 
 
-def _call(payload: Data) -> Reading:
+def _call(payload: Data) -> RecordMessages:
     kind, call_id, name = payload["type"], payload.get("call_id"), payload.get("name")
     arguments: Any
     if kind == "local_shell_call":
@@ -104,7 +182,7 @@ def _call(payload: Data) -> Reading:
         return NOTHING
     space = payload.get("namespace")
     full = f"{space}__{name}" if isinstance(space, str) and space else name
-    return Reading((Call(call_id, full, arguments),), complete=True)
+    return RecordMessages((CallMessage(call_id, full, arguments),), complete=True)
 
 
 def _parsed(text: str) -> Any:
@@ -114,7 +192,7 @@ def _parsed(text: str) -> Any:
         return text
 
 
-def _output(payload: Data) -> Reading:
+def _output(payload: Data) -> RecordMessages:
     call_id, output = payload.get("call_id"), payload.get("output")
     if not isinstance(call_id, str) or not call_id:
         return NOTHING
@@ -125,7 +203,7 @@ def _output(payload: Data) -> Reading:
         return NOTHING
     texts, others, complete = _contents([output] if isinstance(output, str) else output)
     data = {"blocks": others} if others else None
-    return Reading((Result(call_id, "\n".join(texts), failed, data),), complete)
+    return RecordMessages((ResultMessage(call_id, "\n".join(texts), failed, data),), complete)
 
 
 def _contents(items: list[Any]) -> tuple[list[str], list[Any], bool]:

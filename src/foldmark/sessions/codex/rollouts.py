@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from foldmark.core.wording import one_line
+from foldmark.sessions.folder_files import files
 from foldmark.sessions.lenient_json import NotJsonError, decode
 from foldmark.sessions.places import SessionPath
 from foldmark.sessions.session_file import Piece, SessionFileError
@@ -25,7 +26,7 @@ _STORES = ("sessions", "archived_sessions")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
-class Head(Struct, frozen=True):
+class RolloutHead(Struct, frozen=True):
     """The `session_meta` that a rollout begins with: its payload, and where in the file the line starts and ends
     (bytes) and which line it is (from 1; blank ones may stand before it)."""
 
@@ -35,7 +36,7 @@ class Head(Struct, frozen=True):
     number: int
 
 
-def head(path: Path) -> Head:
+def head(path: Path) -> RolloutHead:
     """The first line of the rollout `path`. Raises SessionFileError where Codex would not read it either."""
     if path.suffix == ".zst":
         raise SessionFileError(
@@ -53,7 +54,7 @@ def head(path: Path) -> Head:
         record = decode(line)
         payload = record.get("payload") if isinstance(record, dict) else None
         if isinstance(payload, dict) and record.get("type") == "session_meta":
-            return Head(payload, start, start + len(line), number)
+            return RolloutHead(payload, start, start + len(line), number)
     raise SessionFileError(
         f"{one_line(str(path))} does not begin with a session_meta record, so Codex cannot resume it, nor a trimmed "
         "copy of it; name a rollout as Codex writes it"
@@ -122,17 +123,12 @@ def rollouts(beside: Path, id: str = "") -> Iterator[Path]:
     """The rollouts of the session `id`, or all, in the folder of `beside` and where Codex keeps those, archived too."""
     store = store_folder(beside)
     if store is None:
-        yield from _files(beside.parent, f"rollout-*{id}.jsonl")
+        yield from files(beside.parent, f"rollout-*{id}.jsonl")
     else:
         for name in _STORES:
-            yield from _files(store.parent / name, f"**/rollout-*{id}.jsonl")
+            yield from files(store.parent / name, f"**/rollout-*{id}.jsonl")
 
 
 def store_folder(path: Path) -> Path | None:
     """Return the folder of Codex's in which a rollout lies, `sessions` or `archived_sessions`; None outside of both."""
     return next((folder for folder in path.absolute().parents if folder.name in _STORES), None)
-
-
-def _files(folder: Path, pattern: str) -> Iterator[Path]:
-    with suppress(OSError):  # a folder that is not there, or may not be read
-        yield from sorted(path for path in folder.glob(pattern) if path.is_file())

@@ -20,8 +20,9 @@ from foldmark.core.wording import one_line
 from foldmark.log import Agent
 from foldmark.log.names import is_uuid
 from foldmark.sessions.conversion.records import SYNTHETIC, Exporting, choose, records
+from foldmark.sessions.formats import DEFAULT, format_named
 from foldmark.sessions.new_file import WriteError, new_file
-from foldmark.sessions.places import project_folder, projects, session_path
+from foldmark.sessions.places import session_path
 from foldmark.sessions.resuming import ResumeCommand, resume_command
 
 
@@ -89,7 +90,7 @@ def write(found: Export, environment: Mapping[str, str], file: Path | None = Non
 
     Raises WriteError if the file exists, and for what the system says.
     """
-    own = projects(environment) / project_folder(found.cwd) / f"{found.session_id}.jsonl"
+    own = format_named(DEFAULT).folder_of_project(found.cwd, environment) / f"{found.session_id}.jsonl"
     path = file or own
     try:
         if file is None:
@@ -98,7 +99,7 @@ def write(found: Export, environment: Mapping[str, str], file: Path | None = Non
         raise WriteError(f"cannot make {one_line(str(path.parent))}: {error.strerror or error}") from None
     with new_file(path) as out:
         out.writelines(found.content())
-    return Written(path, resume_command(session_path(path, "claude"), environment))
+    return Written(path, resume_command(session_path(path, DEFAULT), environment))
 
 
 def session_of(file: Path) -> str | None:

@@ -17,15 +17,16 @@ from msgspec import Struct, ValidationError, convert, to_builtins
 from foldmark.core.segments import END, Segment, Segments, normal
 from foldmark.log import Agent, Log
 from foldmark.log.names import is_uuid
-from foldmark.sessions.claude.index import Entry, record_key
-from foldmark.sessions.places import Kind, session_path
-from foldmark.sessions.session_file import Record, SessionFile
+from foldmark.sessions.entries import RecordEntry, record_key
+from foldmark.sessions.formats import SessionFormat
+from foldmark.sessions.places import session_path
+from foldmark.sessions.session_file import SessionFile, SessionRecord
 
 _LINE = Layout("<8sQII")
 """A line: its key, its first event, how many events, and how far in front of that its group begins."""
 
 
-class Line(NamedTuple):
+class ImportedLine(NamedTuple):
     """The messages that a line became: the first, and how many. `group` is the first event of those that leave the
     context together with them. All zero for a line without a message."""
 
@@ -49,7 +50,7 @@ class Note(Struct, frozen=True, kw_only=True):
     them out (0: nothing of them was in it); `back` are groups that came back.
     """
 
-    source: Kind
+    source: str
     session: str
     size: int
     lines: int
@@ -61,7 +62,7 @@ class Note(Struct, frozen=True, kw_only=True):
     back: tuple[int, ...] = ()
 
 
-class Held:
+class ImportedBefore:
     """What all imports into one conversation recorded; nothing of a conversation without any."""
 
     def __init__(self, agent: Agent) -> None:
@@ -80,12 +81,12 @@ class Held:
         return self.notes[-1][1] if self.notes else None
 
     @cached_property
-    def lines(self) -> dict[bytes, list[Line]]:
+    def lines(self) -> dict[bytes, list[ImportedLine]]:
         """What became of the lines, by their keys; of those that are alike in order."""
-        found: dict[bytes, list[Line]] = {}
+        found: dict[bytes, list[ImportedLine]] = {}
         for each in self._lists:
             for key, first, length, before in _LINE.iter_unpack(a2b_base64(each)):
-                line, own = Line(first, length, first - before), found.setdefault(key, [])
+                line, own = ImportedLine(first, length, first - before), found.setdefault(key, [])
                 at = next((at for at, other in enumerate(own) if first and other.first == first), None)
                 if at is None:
                     own.append(line)
@@ -113,7 +114,7 @@ class Held:
         own = [Segment(self._agent.id, note.begin, event_id) for event_id, note in self.notes]
         return normal([*own, Segment(self._agent.id, begin, END)])
 
-    def missing(self, entries: Iterable[Entry]) -> int:
+    def missing(self, entries: Iterable[RecordEntry]) -> int:
         """How many lines with active messages are not among these entries."""
         there = {entry.key for entry in entries}
         return sum(
@@ -132,7 +133,7 @@ def note_of(data: dict[str, Any] | None) -> Note | None:
         return None
 
 
-def packed(key: bytes, line: Line) -> bytes:
+def packed(key: bytes, line: ImportedLine) -> bytes:
     """A line and what became of it, as an import records it."""
     return _LINE.pack(key, line.first, line.length, line.first - line.group)
 
@@ -155,21 +156,16 @@ def importing(log: Log, session: str) -> Agent | None:
     return None
 
 
-def identity(session: SessionFile, kind: Kind) -> str:
-    """What a session and every copy of it have in common: the uuid of Claude Code's first message, the id of Codex's
-    session; else the session's id in the file's name, or the file's path."""
+def identity(session: SessionFile, kept: SessionFormat) -> str:
+    """Return what a session and every copy of it have in common: the uuid that its format finds in a record, else the
+    session's id in the file's name, else the file's path."""
     for found in session.lines():
-        value = found.value if isinstance(found, Record) and isinstance(found.value, dict) else {}
-        payload = value.get("payload")
-        if kind == "codex":
-            own = payload.get("id") if isinstance(payload, dict) and value.get("type") == "session_meta" else None
-        else:
-            own = value.get("uuid") if value.get("type") in ("user", "assistant") else None
+        own = kept.identity(found.value) if isinstance(found, SessionRecord) and isinstance(found.value, dict) else None
         if isinstance(own, str) and is_uuid(own):
             return own.lower()
         if own is not None or found.line > _HEAD:
             break
-    named = session_path(session.path, kind).id
+    named = session_path(session.path, kept.name).id
     return named.lower() if is_uuid(named) else str(session.path.resolve())
 
 
@@ -177,7 +173,7 @@ _HEAD = 1000
 """Lines that are read in search of an identity."""
 
 
-def tips(entries: Iterable[Entry], before: Iterable[str]) -> tuple[str, ...]:
+def tips(entries: Iterable[RecordEntry], before: Iterable[str]) -> tuple[str, ...]:
     """The records at the end of the active chain: the last message, and what follows it without being one.
 
     `before` are those of the lines in front of these.
@@ -194,7 +190,9 @@ def tips(entries: Iterable[Entry], before: Iterable[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def goes_on(entries: Iterable[Entry], note: Note, held: Held, carried: Mapping[str, Any]) -> bool:
+def goes_on(
+    entries: Iterable[RecordEntry], note: Note, held: ImportedBefore, carried: Mapping[str, Any], *, linked: bool
+) -> bool:
     """Return True if new lines only continue the active chain, so that what is before them stays as it is.
 
     `carried` is what the index left to know behind them.
@@ -206,7 +204,7 @@ def goes_on(entries: Iterable[Entry], note: Note, held: Held, carried: Mapping[s
     for entry in entries:
         if entry.compacts or entry.preserved or entry.rewinds:
             return False
-        if note.source == "codex" or entry.side is not None:
+        if not linked or entry.side is not None:
             continue
         if entry.parent is not None and entry.parent not in own:
             continues = entry.parent in note.tips and not said

@@ -1,6 +1,6 @@
 """`foldmark import`: a coding agent's session becomes a conversation [SPEC 8, 9].
 
-Two passes: the first reads ids and flags of every record (`claude.index`, `codex.index`) and from them plans turns
+Two passes: the first reads ids and flags of every record (`SessionFormat.index`) and from them plans turns
 and branches (`claude.chain`); the second reads each record again where it lies in the file and appends it (`writer`).
 Everything is one transaction: an import that is interrupted leaves nothing of the session behind.
 
@@ -37,21 +37,15 @@ from foldmark.family.presence import running
 from foldmark.log import Agent, Log
 from foldmark.log.names import is_uuid
 from foldmark.request.planning import not_while_planning, planning
-from foldmark.sessions.claude import index as claude_index
-from foldmark.sessions.claude.blocks import read_message
 from foldmark.sessions.claude.chain import plan
-from foldmark.sessions.claude.index import Entry
-from foldmark.sessions.codex import index as codex_index
-from foldmark.sessions.codex.items import read_item
 from foldmark.sessions.conversion import held as holding
-from foldmark.sessions.conversion.held import Held, Line, Note
-from foldmark.sessions.conversion.writer import Form, Meter, Writer
-from foldmark.sessions.places import Kind, session_path
+from foldmark.sessions.conversion.held import ImportedBefore, ImportedLine, Note
+from foldmark.sessions.conversion.writer import ImportWriter, Meter
+from foldmark.sessions.entries import RecordEntry
+from foldmark.sessions.formats import SessionFormat
+from foldmark.sessions.places import session_path
 from foldmark.sessions.recognition import recognize
-from foldmark.sessions.session_file import Broken, Record, SessionFile, SessionFileError
-
-_CLAUDE = Form("claude", "anthropic", read_message)
-_CODEX = Form("codex", "openai", read_item)
+from foldmark.sessions.session_file import Broken, SessionFile, SessionFileError, SessionRecord
 
 
 class ImportReport(Struct, frozen=True):
@@ -83,7 +77,7 @@ class ImportReport(Struct, frozen=True):
 def import_session(
     log: Log, path: str | os.PathLike[str], name: str | None = None, progress: Progress | None = None
 ) -> ImportReport:
-    """Import a session of Claude Code or Codex as conversation `name`, or bring what is new into it.
+    """Import a session as conversation `name`, or bring what is new into it.
 
     Without a name, the session goes on in the conversation that it was imported into last, or becomes a new one named
     `default_name`. `progress` is told of bytes done, out of the size of the file; the first pass is worth a quarter of
@@ -91,12 +85,12 @@ def import_session(
     conversation of that name holds something else, or if the file lacks what was imported of it.
     """
     with SessionFile(path) as session:
-        form = _CODEX if recognize(session) == "codex" else _CLAUDE
+        kept = recognize(session)
         # One transaction from here on, so that of two imports at once the second finds what the first one did.
         with log.store.write():
-            identity = holding.identity(session, form.source)
-            wanted = default_name(path, form.source) if name is None else name
-            one = _Import(session, form, identity, progress)
+            identity = holding.identity(session, kept)
+            wanted = default_name(path, kept.name) if name is None else name
+            one = _Import(session, kept, identity, progress)
             if (agent := _wanted(log, wanted, None if name else identity)) is not None:
                 return one.go_on(agent)
             if name is None and (agent := holding.importing(log, identity)) is not None:
@@ -113,22 +107,22 @@ class _PartedError(CommandError):
 def _wanted(log: Log, name: str, identity: str | None) -> Agent | None:
     """Return the conversation of this name if sessions were imported into it, the last of them with this identity."""
     agent = log.agent(name) if log.exists(name) else None
-    newest = Held(agent).newest if agent is not None else None
+    newest = ImportedBefore(agent).newest if agent is not None else None
     return agent if newest is not None and identity in (None, newest.session) else None
 
 
 class _Import:
     """One import of one file."""
 
-    def __init__(self, session: SessionFile, form: Form, identity: str, progress: Progress | None) -> None:
-        self._session, self._form, self._identity = session, form, identity
+    def __init__(self, session: SessionFile, kept: SessionFormat, identity: str, progress: Progress | None) -> None:
+        self._session, self._format, self._identity = session, kept, identity
         self._meter = Meter(session.size, progress)
         self._records: Counter[str] = Counter()
         self._broken: list[tuple[int, str]] = []
 
     def begin(self, agent: Agent) -> ImportReport:
         """Import into a new conversation."""
-        held, carried = Held(agent), dict[str, Any]()
+        held, carried = ImportedBefore(agent), dict[str, Any]()
         entries = self._index(carried)
         writer = self._write(agent, held, entries)
         if not writer.messages:
@@ -139,7 +133,7 @@ class _Import:
     def go_on(self, agent: Agent) -> ImportReport:
         """Bring what is new into the conversation that holds the session."""
         agent.context()  # what others appended meanwhile
-        held = Held(agent)
+        held = ImportedBefore(agent)
         newest = held.newest
         assert newest is not None
         sizes = sorted({note.size for _, note in held.notes if note.size <= self._session.size})
@@ -147,12 +141,12 @@ class _Import:
         if any(note.size == self._session.size and note.digest == digests[note.size] for _, note in held.notes):
             self._meter.finish()
             return self._report(agent, None, lines=newest.lines)
-        carried, known = dict(newest.carried), dict[int, Line]()
+        carried, known = dict(newest.carried), dict[int, ImportedLine]()
         grown: Note | None = newest
-        if newest.source != self._form.source or digests.get(newest.size) != newest.digest:
+        if newest.source != self._format.name or digests.get(newest.size) != newest.digest:
             grown = None
         entries = self._index(carried, self._end_of(grown), held.said) if grown else []
-        if grown is None or not holding.goes_on(entries, grown, held, carried):
+        if grown is None or not holding.goes_on(entries, grown, held, carried, linked=self._format.linked):
             grown = None
             carried.clear()
             entries = self._index(carried)
@@ -171,12 +165,11 @@ class _Import:
 
     def _index(
         self, carried: dict[str, Any], begin: tuple[int, int] = (0, 0), known: Container[bytes] = ()
-    ) -> list[Entry]:
+    ) -> list[RecordEntry]:
         """Index the lines from `begin` on: how many lies before, and the offset."""
         self._records.clear()
         self._broken.clear()
-        index = codex_index.index if self._form is _CODEX else claude_index.index
-        return index(self._first_pass(*begin), carried, known)
+        return self._format.index(self._first_pass(*begin), carried, known)
 
     def _end_of(self, note: Note) -> tuple[int, int]:
         """Where the unread part of the file begins: the number of lines before it, and its offset in bytes."""
@@ -186,7 +179,7 @@ class _Import:
                 return note.lines, note.size + len(rest)
         return note.lines, note.size
 
-    def _first_pass(self, number: int, offset: int) -> Iterator[Record]:
+    def _first_pass(self, number: int, offset: int) -> Iterator[SessionRecord]:
         for line in self._session.lines(number, offset):
             if isinstance(line, Broken):
                 self._broken.append((line.line, line.reason))
@@ -195,8 +188,14 @@ class _Import:
                 self._meter.reach(line.offset // 4)
                 yield line
 
-    def _write(self, agent: Agent, held: Held, entries: list[Entry], known: dict[int, Line] | None = None) -> Writer:
-        writer = Writer(agent, self._session, self._form, self._meter, held)
+    def _write(
+        self,
+        agent: Agent,
+        held: ImportedBefore,
+        entries: list[RecordEntry],
+        known: dict[int, ImportedLine] | None = None,
+    ) -> ImportWriter:
+        writer = ImportWriter(agent, self._session, self._format, self._meter, held)
         for turn in plan(entries):
             writer.write(turn, known or {})
         writer.drop()
@@ -204,27 +203,32 @@ class _Import:
         return writer
 
     def _note(
-        self, agent: Agent, writer: Writer, entries: list[Entry], carried: dict[str, Any], grown: Note | None
+        self,
+        agent: Agent,
+        writer: ImportWriter,
+        entries: list[RecordEntry],
+        carried: dict[str, Any],
+        grown: Note | None,
     ) -> None:
         session = self._session
         number, size = session.whole
         if size < session.size and not (self._broken and self._broken[-1][0] == session.line_count):
             number, size = session.line_count, session.size  # complete but for its line end
         note = Note(
-            source=self._form.source,
+            source=self._format.name,
             session=self._identity,
             size=size,
             lines=number,
             digest=session.digests(size)[0],
             begin=writer.begin,
-            tips=holding.tips(entries, grown.tips if grown else ()) if self._form is _CLAUDE else (),
+            tips=holding.tips(entries, grown.tips if grown else ()) if self._format.linked else (),
             carried=carried,
             hidden=tuple(writer.hidden.items()),
             back=tuple(writer.back),
         )
         holding.record(agent, note, writer.lines, entries[-1].moment if entries else None)
 
-    def _report(self, agent: Agent, writer: Writer | None, lines: int = 0) -> ImportReport:
+    def _report(self, agent: Agent, writer: ImportWriter | None, lines: int = 0) -> ImportReport:
         return ImportReport(
             name=agent.name or agent.id,
             agent_id=agent.id,
@@ -252,7 +256,7 @@ def _ready(agent: Agent) -> None:
         agent.end_turn(interrupted=True)
 
 
-def _known(entries: list[Entry], held: Held) -> dict[int, Line]:
+def _known(entries: list[RecordEntry], held: ImportedBefore) -> dict[int, ImportedLine]:
     """Return what became of the lines that were imported before, by their numbers in this file."""
     left = {key: iter(lines) for key, lines in held.lines.items()}
     found = {}
@@ -262,13 +266,13 @@ def _known(entries: list[Entry], held: Held) -> dict[int, Line]:
     return found
 
 
-def form_of(path: str | os.PathLike[str]) -> Form:
-    """Return the form of the session in a file. Raises SessionFileError if it is none of Claude Code or Codex."""
+def format_in(path: str | os.PathLike[str]) -> SessionFormat:
+    """Return the format of the session in a file. Raises SessionFileError if it is none that is known."""
     with SessionFile(path) as session:
-        return _CODEX if recognize(session) == "codex" else _CLAUDE
+        return recognize(session)
 
 
-def default_name(path: str | os.PathLike[str], kind: Kind | None = None) -> str:
+def default_name(path: str | os.PathLike[str], kind: str | None = None) -> str:
     """The file's name without its ending, as far as it is printable; for one that is or ends in a session's id, whose
     session it is and eight characters of that."""
     found = session_path(Path(path), kind)

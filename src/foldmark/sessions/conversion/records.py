@@ -54,11 +54,11 @@ class Exporting(Struct, frozen=True, kw_only=True):
 class Chosen(Struct, frozen=True):
     """What is written, each piece a record, and which events are not, with the reason."""
 
-    pieces: list["Piece"]
+    pieces: list["ExportedPiece"]
     left_out: list[tuple[int, str]]
 
 
-class Piece(Struct, frozen=True, kw_only=True):
+class ExportedPiece(Struct, frozen=True, kw_only=True):
     """One record to be: the blocks of an event or of a part of it. `made_up`: no event says it, `event` is a neighbour.
 
     `answer` names the answer that an assistant's piece is of.
@@ -89,11 +89,11 @@ def choose(events: Iterable[Event], agent_id: str) -> Chosen:
     left_out += [(event, "thinking that nothing follows") for event in thoughts]
     if pieces and pieces[0].role != "user":
         first = [{"type": "text", "text": OMITTED}]
-        pieces.insert(0, Piece(event=pieces[0].event, part="omitted", role="user", blocks=first, made_up=True))
+        pieces.insert(0, ExportedPiece(event=pieces[0].event, part="omitted", role="user", blocks=first, made_up=True))
     return Chosen(_answers(pieces, agent_id), sorted(left_out))
 
 
-def records(pieces: Sequence[Piece], to: Exporting) -> Iterator[Record]:
+def records(pieces: Sequence[ExportedPiece], to: Exporting) -> Iterator[Record]:
     """The records of a session."""
     parent: str | None = None
     moment = ""
@@ -131,10 +131,10 @@ def records(pieces: Sequence[Piece], to: Exporting) -> Iterator[Record]:
         parent = uuid
 
 
-def _pieces(groups: Sequence[Event | CallGroup]) -> list[Piece]:
-    calls = [call for group in groups if isinstance(group, CallGroup) for call, _ in group.calls]
+def _pieces(groups: Sequence[Event | Exchange]) -> list[ExportedPiece]:
+    calls = [call for group in groups if isinstance(group, Exchange) for call, _ in group.calls]
     ids = dict(zip((c.id for c in calls), wire.call_ids(c.call_id or "" for c in calls), strict=True))
-    pieces: list[Piece] = []
+    pieces: list[ExportedPiece] = []
     for group in groups:
         if isinstance(group, Event):
             pieces += _said(group, first=not pieces)
@@ -146,27 +146,27 @@ def _pieces(groups: Sequence[Event | CallGroup]) -> list[Piece]:
     return pieces
 
 
-def _exchange(calls: Sequence[tuple[Event, Event | None]], ids: Mapping[int, str]) -> Iterator[Piece]:
+def _exchange(calls: Sequence[tuple[Event, Event | None]], ids: Mapping[int, str]) -> Iterator[ExportedPiece]:
     """Calls of one answer, then their results: Claude Code looks for them in front of the next answer."""
     for call, _ in calls:
-        yield Piece(event=call, part="call", role="assistant", blocks=[content.use(call, ids[call.id])])
+        yield ExportedPiece(event=call, part="call", role="assistant", blocks=[content.use(call, ids[call.id])])
     for call, result in calls:
         block = content.result(result, ids[call.id])
         made_up = result is None
         part = "no result" if made_up else "result"
-        yield Piece(event=result or call, part=part, role="user", blocks=[block], made_up=made_up)
+        yield ExportedPiece(event=result or call, part=part, role="user", blocks=[block], made_up=made_up)
 
 
-def _said(event: Event, *, first: bool) -> list[Piece]:
+def _said(event: Event, *, first: bool) -> list[ExportedPiece]:
     blocks = content.said(event)
     if event.kind == "assistant" or (event.kind == "summary" and not first):
-        return [Piece(event=event, part=f"{at}", role="assistant", blocks=[b]) for at, b in enumerate(blocks)]
-    return [Piece(event=event, part="text", role="user", blocks=blocks)]
+        return [ExportedPiece(event=event, part=f"{at}", role="assistant", blocks=[b]) for at, b in enumerate(blocks)]
+    return [ExportedPiece(event=event, part="text", role="user", blocks=blocks)]
 
 
-def _without_last_thoughts(pieces: Sequence[Piece]) -> tuple[list[Piece], list[int]]:
+def _without_last_thoughts(pieces: Sequence[ExportedPiece]) -> tuple[list[ExportedPiece], list[int]]:
     """The API refuses an answer that ends in thinking."""
-    kept: list[Piece] = []
+    kept: list[ExportedPiece] = []
     gone = []
     ends = True
     for piece in reversed(pieces):
@@ -182,13 +182,13 @@ def _without_last_thoughts(pieces: Sequence[Piece]) -> tuple[list[Piece], list[i
     return kept, gone
 
 
-def _answers(pieces: Sequence[Piece], agent_id: str) -> list[Piece]:
+def _answers(pieces: Sequence[ExportedPiece], agent_id: str) -> list[ExportedPiece]:
     """The pieces with the answer that each of an assistant's is of.
 
     A response goes on behind results only with calls that it had beside those; in any other case what is put together
     would stand elsewhere than here, so that another answer begins.
     """
-    found: list[Piece] = []
+    found: list[ExportedPiece] = []
     used: set[str] = set()
     current: str | None = None  # the answer under way
     own: str | None = None  # the response that it is of
@@ -218,11 +218,11 @@ def _response(event: Event) -> str | None:
     return response if isinstance(response, str) and response else None
 
 
-def _uuid(agent_id: str, piece: Piece) -> UUID:
+def _uuid(agent_id: str, piece: ExportedPiece) -> UUID:
     return uuid5(_NAMES, f"{agent_id}/{piece.event.id}/{piece.part}")
 
 
-def _message(piece: Piece, to: Exporting) -> Record:
+def _message(piece: ExportedPiece, to: Exporting) -> Record:
     if piece.role == "assistant":
         response = _response(piece.event)
         return {

@@ -1,13 +1,11 @@
 """Writing a planned import into a conversation: turns, what left the context, compactions [SPEC 8]."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from foldmark.core.errors import CommandError
@@ -20,24 +18,16 @@ from foldmark.operations import decide
 from foldmark.operations.answering import awaiting, shown
 from foldmark.request.exchanges import closure, ranges_of
 from foldmark.request.standing import Standing
-from foldmark.sessions.claude.blocks import NOTHING, Call, Part, Reading, Result, Text
-from foldmark.sessions.claude.chain import PlannedTurn, Step
-from foldmark.sessions.claude.index import Entry, Usage
-from foldmark.sessions.conversion.held import Held, Line, packed
-from foldmark.sessions.places import Kind
-from foldmark.sessions.session_file import Record, SessionFile
+from foldmark.sessions.claude.chain import PlannedRecord, PlannedTurn
+from foldmark.sessions.conversion.held import ImportedBefore, ImportedLine, packed
+from foldmark.sessions.entries import AnswerUsage, RecordEntry
+from foldmark.sessions.formats import SessionFormat
+from foldmark.sessions.messages import NOTHING, CallMessage, Part, RecordMessages, ResultMessage, TextMessage
+from foldmark.sessions.session_file import SessionFile, SessionRecord
 
 _STEP = 1 << 18
-_SAYS_NOTHING = Line(0, 0, 0)
+_SAYS_NOTHING = ImportedLine(0, 0, 0)
 _LEFT, _CAME_BACK = "the session went back behind it", "the session came back to it"
-
-
-class Form(Struct, frozen=True):
-    """Whose session it is: the name of the `source`, the dialect of its messages, and how a record is read."""
-
-    source: Kind
-    dialect: str
-    read: Callable[[Any], Reading]
 
 
 class Meter:
@@ -56,11 +46,13 @@ class Meter:
             self._progress(self._total, self._total)
 
 
-class Writer:
+class ImportWriter:
     """Appends planned turns to a conversation but for what it `held` before, and counts."""
 
-    def __init__(self, agent: Agent, session: SessionFile, form: Form, meter: Meter, held: Held) -> None:
-        self._agent, self._session, self._form, self._meter = agent, session, form, meter
+    def __init__(
+        self, agent: Agent, session: SessionFile, kept: SessionFormat, meter: Meter, held: ImportedBefore
+    ) -> None:
+        self._agent, self._session, self._format, self._meter = agent, session, kept, meter
         self.begin = agent.standing().newest + 1
         self.again = bool(held.notes)
         self.messages: Counter[str] = Counter()
@@ -73,7 +65,7 @@ class Writer:
         self._held, self._imported = held, held.segments(self.begin)
         self._calls: set[str] = set()
 
-    def write(self, turn: PlannedTurn, known: Mapping[int, Line] = {}) -> None:
+    def write(self, turn: PlannedTurn, known: Mapping[int, ImportedLine] = {}) -> None:
         """Append a turn, but for the lines that are `known` already; these leave the context or come back with it."""
         steps = turn.steps
         if known:
@@ -86,10 +78,10 @@ class Writer:
             entry = step.entry
             self._meter.reach((self._session.size + 3 * entry.offset) // 4)
             record = self._session.reread(entry.line, entry.offset)
-            reading = NOTHING if entry.repeats else self._form.read(record.value)
+            reading = NOTHING if entry.repeats else self._format.messages(record.value)
             astray = [*step.astray, *self._unasked(reading)] if self.again else step.astray
             for part in reading.parts:
-                if isinstance(part, Result) and part.call_id in astray:
+                if isinstance(part, ResultMessage) and part.call_id in astray:
                     continue
                 event_id = self._append(part, entry.moment)
                 first = first or event_id
@@ -116,12 +108,12 @@ class Writer:
         self.dropped += len(self._hidden)
         self._hidden.clear()
 
-    def _summarize(self, entry: Entry, keeps: frozenset[int]) -> bool:
+    def _summarize(self, entry: RecordEntry, keeps: frozenset[int]) -> bool:
         """Record a compaction; False if there is nothing in front of it that it could stand for."""
         self.drop()  # a summary stands for what is shown
         record = self._session.reread(entry.line, entry.offset)
-        reading = self._form.read(record.value)
-        texts = [part for part in reading.parts if isinstance(part, Text)]
+        reading = self._format.messages(record.value)
+        texts = [part for part in reading.parts if isinstance(part, TextMessage)]
         stays = [event_id for line in keeps for event_id in self._events.get(line, ())]
         try:
             receipt = self._agent.operate(
@@ -135,12 +127,12 @@ class Writer:
         if not reading.complete or any(text.data for text in texts):
             self._keep(record, entry.moment)
         self._events[entry.line] = range(receipt.event_id, receipt.event_id + 1)
-        self.lines += packed(entry.key, Line(receipt.event_id, 1, receipt.event_id))
+        self.lines += packed(entry.key, ImportedLine(receipt.event_id, 1, receipt.event_id))
         self.messages["summary"] += 1
         self.turns += 1
         return True
 
-    def _know(self, turn: PlannedTurn, known: Mapping[int, Line]) -> None:
+    def _know(self, turn: PlannedTurn, known: Mapping[int, ImportedLine]) -> None:
         """Take out of the context what this turn had in it and is not active any more, or bring it back."""
         own = [(step.entry, known[step.entry.line]) for step in turn.steps if step.entry.line in known]
         self._events.update((entry.line, line.events) for entry, line in own)
@@ -156,7 +148,7 @@ class Writer:
         group = min(events)
         self.hidden[group] = self._leave(events)
         for entry, line in leaving:
-            self.lines += packed(entry.key, Line(line.first, line.length, group))
+            self.lines += packed(entry.key, ImportedLine(line.first, line.length, group))
         self.left += 1
 
     def _leave(self, events: list[int]) -> int:
@@ -188,41 +180,45 @@ class Writer:
                 reason=reason,
             )
 
-    def _unasked(self, reading: Reading) -> list[str]:
+    def _unasked(self, reading: RecordMessages) -> list[str]:
         """The results whose call was imported before and is not in the context any more: they stay out of it, too."""
-        ids = [part.call_id for part in reading.parts if isinstance(part, Result) and part.call_id not in self._calls]
+        ids = [
+            part.call_id
+            for part in reading.parts
+            if isinstance(part, ResultMessage) and part.call_id not in self._calls
+        ]
         if not ids:
             return []
         with self._agent.reading() as (moment, at):
             calls = {call_id: awaiting(moment, at, call_id)[0] for call_id in ids}
             return [id for id, call in calls.items() if call is not None and not shown(moment, at, call, waits=False)]
 
-    def _note(self, steps: Sequence[Step], group: int) -> None:
+    def _note(self, steps: Sequence[PlannedRecord], group: int) -> None:
         for step in steps:
             events = self._events.get(step.entry.line)
-            line = Line(events.start, len(events), group) if events else _SAYS_NOTHING
+            line = ImportedLine(events.start, len(events), group) if events else _SAYS_NOTHING
             self.lines += packed(step.entry.key, line)
 
     def _append(self, part: Part, time: datetime | None) -> int:
-        agent, dialect = self._agent, self._form.dialect
-        if isinstance(part, Call):
+        agent, dialect = self._agent, self._format.dialect
+        if isinstance(part, CallMessage):
             self._calls.add(part.call_id)
             return agent.append_tool_call(
                 part.name, part.args, call_id=part.call_id, dialect=dialect, created_at=time, data=part.data
             )
-        if isinstance(part, Result):
+        if isinstance(part, ResultMessage):
             return agent.append_tool_result(
                 part.call_id, part.text, dialect=dialect, is_error=part.is_error, created_at=time, data=part.data
             )
         # What stands in a session stays as it is: a block at its end is not of this conversation's models.
         return agent.append(part.kind, part.text, created_at=time, data=part.data, dialect=dialect, verbatim=True)
 
-    def _keep(self, record: Record, time: datetime | None) -> None:
-        data = {"source": self._form.source, "type": record.type, "record": record.value}
+    def _keep(self, record: SessionRecord, time: datetime | None) -> None:
+        data = {"source": self._format.name, "type": record.type, "record": record.value}
         self._agent.record("record", data=data, created_at=time)
         self.kept += 1
 
-    def _record_usage(self, usage: Usage, time: datetime | None) -> None:
+    def _record_usage(self, usage: AnswerUsage, time: datetime | None) -> None:
         self._agent.record("usage", data=usage._asdict(), created_at=time)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from foldmark.core.wording import count, listing, one_line
 from foldmark.sessions.claude.pairs import Pairs, paired
-from foldmark.sessions.claude.resumption import Links, Sent, sent
+from foldmark.sessions.claude.resumption import Links, ResumedChain, sent
 from foldmark.sessions.claude.rows import CHAINED, Fault, Row, rows
 from foldmark.sessions.doctor.findings import Diagnosis, Finding, Weight, sorted_findings
 from foldmark.sessions.hook.tail import window_of
@@ -84,7 +84,7 @@ def _lines(found: Sequence[Row]) -> Iterator[Finding]:
         yield Finding("note", None, f"{count(unknown.total(), 'record')} of types that Foldmark does not know: {names}")
 
 
-def _whole(session: SessionPath, found: Sequence[Row], resumed: Sent) -> Iterator[Finding]:
+def _whole(session: SessionPath, found: Sequence[Row], resumed: ResumedChain) -> Iterator[Finding]:
     """What is about all of the file."""
     if not resumed.chain and not any(row.said and not row.side for row in found):  # without uuids the last is sent
         if any(row.said for row in found):
@@ -114,7 +114,7 @@ def _is_root(row: Row) -> bool:
     return row.chained and not row.side and row.parent is None and "parent" not in row.faults and not begins
 
 
-def _chain(found: Sequence[Row], resumed: Sent, links: Links) -> Iterator[Finding]:
+def _chain(found: Sequence[Row], resumed: ResumedChain, links: Links) -> Iterator[Finding]:
     """Where the way upwards breaks off."""
     first = next((row for row in found if row.chained and not row.side), None)
     inside = {*resumed.chain, *resumed.newest}
@@ -146,7 +146,7 @@ def _chain(found: Sequence[Row], resumed: Sent, links: Links) -> Iterator[Findin
         yield Finding("note", aside[0], f"{told}: sent all the same")
 
 
-def _messages(found: Sequence[Row], resumed: Sent) -> Iterator[Finding]:
+def _messages(found: Sequence[Row], resumed: ResumedChain) -> Iterator[Finding]:
     """What is wrong with single records."""
     inside = set(resumed.order)
     for row in found:
@@ -194,7 +194,7 @@ def _tools(pairs: Pairs) -> Iterator[Finding]:
         yield Finding("loses", slot.row.line, told)
 
 
-def _fullness(session: SessionPath, resumed: Sent) -> Iterator[Finding]:
+def _fullness(session: SessionPath, resumed: ResumedChain) -> Iterator[Finding]:
     last = next((row for row in reversed(resumed.order) if row.said), None)
     for row in resumed.order:
         if "full" in row.faults:

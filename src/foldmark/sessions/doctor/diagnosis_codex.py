@@ -10,14 +10,12 @@ from typing import Any
 
 from foldmark.core.wording import count, listing, one_line
 from foldmark.sessions.codex import rollouts as codex_rollouts
-from foldmark.sessions.codex.items import TYPES
+from foldmark.sessions.codex.items import CALLS, OUTPUTS, TYPES
 from foldmark.sessions.doctor.diagnosis_codex_databases import databases_compared
 from foldmark.sessions.doctor.findings import Diagnosis, Finding, sorted_findings
 from foldmark.sessions.places import SessionPath
-from foldmark.sessions.session_file import Broken, Record, SessionFile, SessionFileError
+from foldmark.sessions.session_file import Broken, SessionFile, SessionFileError, SessionRecord
 
-_CALLS = ("function_call", "custom_tool_call", "local_shell_call")
-_OUTPUTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
 _KNOWN = {*TYPES, "token_usage_record"}
 
 _COMPACTS_AT = 0.9
@@ -29,7 +27,7 @@ def examine(session: SessionPath) -> Diagnosis:
     with SessionFile(session.path) as file:
         ended = not file.size or file.raw(file.size - 1) == b"\n"
         marked = file.wide or file.raw(0).startswith(codecs.BOM_UTF8)
-        reading = _Reading()
+        reading = _RolloutReader()
         for line in file.lines():
             reading.take(line)
     findings = [*_beginning(session, reading, marked=marked), *reading.ended(), *databases_compared(session)]
@@ -38,7 +36,7 @@ def examine(session: SessionPath) -> Diagnosis:
     return Diagnosis(session, file.line_count, reading.items, sorted_findings(findings))
 
 
-def _beginning(session: SessionPath, reading: "_Reading", *, marked: bool) -> Iterator[Finding]:
+def _beginning(session: SessionPath, reading: "_RolloutReader", *, marked: bool) -> Iterator[Finding]:
     """The first record, and the name of the file."""
     if marked:
         yield Finding("stops", 1, "a byte order mark at the beginning: Codex cannot resume the session")
@@ -58,7 +56,7 @@ def _beginning(session: SessionPath, reading: "_Reading", *, marked: bool) -> It
         yield Finding("loses", reading.first, f"{told}: what is said next goes to that session")
 
 
-class _Reading:
+class _RolloutReader:
     """The findings of the lines, in one pass; memory follows the number of calls."""
 
     def __init__(self) -> None:
@@ -74,7 +72,7 @@ class _Reading:
         self._unknown: Counter[str] = Counter()
         self._full: tuple[int, int, int] | None = None
 
-    def take(self, line: Record | Broken) -> None:
+    def take(self, line: SessionRecord | Broken) -> None:
         """One line."""
         if isinstance(line, Broken):
             self.first = self.first or line.line
@@ -127,13 +125,13 @@ class _Reading:
     def _item(self, line: int, item: dict[str, Any]) -> None:
         self.items += 1
         kind, call = item.get("type"), item.get("call_id")
-        if kind not in (*_CALLS, *_OUTPUTS):
+        if kind not in (*CALLS, *OUTPUTS):
             return
         if not isinstance(call, str) or not call:
             self._say("loses", line, "a call or an output without call_id: Codex passes over the line")
             return
         shown = one_line(call)[:60]
-        if kind in _CALLS:
+        if kind in CALLS:
             if call in self._calls:
                 self._say("loses", line, f"a second call with the id {shown}: the provider refuses the request")
             elif call in self._outputs:
@@ -160,9 +158,9 @@ class _Reading:
         self._outputs.clear()
         for item in history if isinstance(history, list) else ():
             call = item.get("call_id") if isinstance(item, dict) else None
-            if isinstance(call, str) and item.get("type") in _CALLS:
+            if isinstance(call, str) and item.get("type") in CALLS:
                 self._calls[call] = line
-            elif isinstance(call, str) and item.get("type") in _OUTPUTS:
+            elif isinstance(call, str) and item.get("type") in OUTPUTS:
                 self._outputs[call] = line
 
     def _count(self, line: int, info: Any) -> None:

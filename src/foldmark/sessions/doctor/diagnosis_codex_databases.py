@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import IO
 
 from foldmark.core.wording import count, one_line
-from foldmark.sessions.codex.databases import History, Thread, UnreadableError, history, thread
+from foldmark.sessions.codex.databases import CopiedHistory, ListedThread, UnreadableError, history, thread
 from foldmark.sessions.codex.rollouts import LONGEST_HEAD
 from foldmark.sessions.doctor.findings import Finding
 from foldmark.sessions.lenient_json import NotJsonError, decode
@@ -35,7 +35,7 @@ def databases_compared(session: SessionPath) -> Iterator[Finding]:
         yield Finding("note", None, str(error))
 
 
-def _elsewhere(known: Thread) -> Finding:
+def _elsewhere(known: ListedThread) -> Finding:
     """Report a rollout that lies elsewhere: Codex reads only the file that its list of sessions names."""
     name, path = known.database.name, one_line(str(known.path))
     if known.path.exists():
@@ -45,7 +45,7 @@ def _elsewhere(known: Thread) -> Finding:
     return Finding("stops", None, f"{told}; put the file back there")
 
 
-def _shown(session: SessionPath, shown: History) -> Iterator[Finding]:
+def _shown(session: SessionPath, shown: CopiedHistory) -> Iterator[Finding]:
     """Report what Codex shows wrongly: it copied the rollout up to some byte, and does not copy changes before that."""
     name, size = shown.database.name, session.path.stat().st_size
     anew = f"close Codex and move {name} away: Codex makes it anew from the rollouts"

@@ -4,17 +4,17 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-from foldmark.sessions.claude.pairs import Block, paired
-from foldmark.sessions.claude.resumption import Links, Sent, sent
+from foldmark.sessions.claude.pairs import CallBlock, paired
+from foldmark.sessions.claude.resumption import Links, ResumedChain, sent
 from foldmark.sessions.claude.rows import Row
 from foldmark.sessions.doctor.repair_links import link_missing
-from foldmark.sessions.doctor.repair_plan import Added, Plan, RepairError
+from foldmark.sessions.doctor.repair_plan import Added, RepairError, RepairPlan
 
 _ROUNDS = 200
 _MOVES = 100  # in one round
 
 
-def mend_records(plan: Plan) -> None:
+def mend_records(plan: RepairPlan) -> None:
     """Contents that stop Claude Code, wherever they stand, and lines that it does not take for JSON."""
     for row in plan.rows:
         if row.gone:
@@ -29,7 +29,7 @@ def mend_records(plan: Plan) -> None:
             plan.note(row, "written anew, as JSON that Claude Code reads")
 
 
-def fill_in(plan: Plan, value: Callable[[Row], dict[str, Any]], now: str) -> None:
+def fill_in(plan: RepairPlan, value: Callable[[Row], dict[str, Any]], now: str) -> None:
     """Records without a time, and answers without a model, get those of the record before, or of the next that has.
 
     `value` is what a line holds; `now` is the time where none has any.
@@ -58,7 +58,7 @@ def _names_model(row: Row) -> bool:
     return row.chained and row.type == "assistant" and "model" not in row.faults
 
 
-def mend_tools(plan: Plan) -> None:
+def mend_tools(plan: RepairPlan) -> None:
     """Of what is sent, every call has its one result behind it, and nothing else is in the way. Raises RepairError."""
     moved: set[Row] = set()
     for _ in range(_ROUNDS):
@@ -69,14 +69,14 @@ def mend_tools(plan: Plan) -> None:
     raise RepairError("the tool calls of this session stand in each other's way; `foldmark import` reads what is there")
 
 
-def _drop_spoilt(plan: Plan, resumed: Sent) -> bool:
+def _drop_spoilt(plan: RepairPlan, resumed: ResumedChain) -> bool:
     spoilt = [row for row in resumed.order if row.spoilt]
     for row in spoilt:
         plan.drop(row, set(row.spoilt), "thinking without a signature, or a block that cannot be used")
     return bool(spoilt)
 
 
-def _mend_pairs(plan: Plan, resumed: Sent, moved: set[Row]) -> bool:
+def _mend_pairs(plan: RepairPlan, resumed: ResumedChain, moved: set[Row]) -> bool:
     """One round; whether anything changed."""
     found = paired(resumed.order)
     spare = [*found.orphans]
@@ -110,7 +110,7 @@ def _mend_pairs(plan: Plan, resumed: Sent, moved: set[Row]) -> bool:
     return bool(found.unanswered)
 
 
-def _behind_its_call(plan: Plan, chain: list[Row], block: Block, moved: set[Row]) -> list[Row] | None:
+def _behind_its_call(plan: RepairPlan, chain: list[Row], block: CallBlock, moved: set[Row]) -> list[Row] | None:
     """The chain with a result that stands in front of its call behind it, each but once; None where that cannot be."""
     row = block.row
     call = next((each for each in chain if any(id == block.id for _, id in each.calls)), None)
@@ -133,7 +133,7 @@ def _behind_its_call(plan: Plan, chain: list[Row], block: Block, moved: set[Row]
     return ordered
 
 
-def _answer(plan: Plan, resumed: Sent, calls: list[Block]) -> None:
+def _answer(plan: RepairPlan, resumed: ResumedChain, calls: list[CallBlock]) -> None:
     """Calls without a result get one that says so, all those of an answer in one record."""
     chain = resumed.chain
     inside = {row: at for at, row in enumerate(chain)}

@@ -9,7 +9,7 @@ import msgspec
 from foldmark.sessions import spans
 from foldmark.sessions.claude.blocks import MADE_UP
 from foldmark.sessions.claude.rows import Row, encoded
-from foldmark.sessions.doctor.repair_plan import Change
+from foldmark.sessions.doctor.repair_plan import RecordRepair
 from foldmark.sessions.lenient_json import decode
 
 INTERRUPTED = "[The session broke off before this tool call had a result.]"
@@ -18,7 +18,7 @@ INTERRUPTED = "[The session broke off before this tool call had a result.]"
 _COPIED = ("userType", "cwd", "version", "gitBranch", "timestamp")
 
 
-def changed(raw: bytes, row: Row, change: Change | None, session_id: str) -> bytes:
+def changed(raw: bytes, row: Row, change: RecordRepair | None, session_id: str) -> bytes:
     """A record as it goes into the repaired session `session_id`."""
     if change is not None and change.plain:
         raw = rewritten(raw)
@@ -71,7 +71,7 @@ def made_result(pattern: dict[str, Any], row: Row, time: str | float | None, ses
     return encoded(record)
 
 
-def _changed(raw: bytes, row: Row, change: Change | None, session_id: str) -> bytes:
+def _changed(raw: bytes, row: Row, change: RecordRepair | None, session_id: str) -> bytes:
     line = raw
     if row.session is not None:
         line = with_member(line, "sessionId", session_id)
@@ -94,7 +94,7 @@ def _changed(raw: bytes, row: Row, change: Change | None, session_id: str) -> by
     return line
 
 
-def _blocks(content: bytes, row: Row, change: Change) -> bytes:
+def _blocks(content: bytes, row: Row, change: RecordRepair) -> bytes:
     key = "id" if row.type == "assistant" else "tool_use_id"
     kept = []
     for at, (begin, end) in enumerate(spans.items(content)):

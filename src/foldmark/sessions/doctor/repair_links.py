@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from foldmark.sessions.claude.resumption import Links
 from foldmark.sessions.claude.rows import Row
-from foldmark.sessions.doctor.repair_plan import Plan
+from foldmark.sessions.doctor.repair_plan import RepairPlan
 
 _ROUNDS = 20
 _UNUSABLE = {
@@ -16,7 +16,7 @@ _UNUSABLE = {
 }
 
 
-def leave_out_lines(plan: Plan, is_copy: Callable[[Row, Row], bool]) -> None:
+def leave_out_lines(plan: RepairPlan, is_copy: Callable[[Row, Row], bool]) -> None:
     """Lines go that nothing can be read of, and those that repeat another one; `is_copy` compares two lines."""
     first: dict[str, Row] = {}
     for row in plan.rows:
@@ -31,7 +31,7 @@ def leave_out_lines(plan: Plan, is_copy: Callable[[Row, Row], bool]) -> None:
             plan.note(row, f"left out: it repeats line {first[row.uuid].line}")
 
 
-def name_records(plan: Plan) -> None:
+def name_records(plan: RepairPlan) -> None:
     """Every record gets a uuid of its own; what follows the second of two goes with it."""
     newer: dict[str, str] = {}
     known = {row.uuid for row in plan.rows if row.type == "progress" and not row.gone}
@@ -51,13 +51,13 @@ def name_records(plan: Plan) -> None:
         known.add(row.uuid)
 
 
-def link_records(plan: Plan) -> None:
+def link_records(plan: RepairPlan) -> None:
     """Every record gets a parent that is there, the record before it if its own is nowhere."""
     _link_faulty(plan)
     link_missing(plan)
 
 
-def link_missing(plan: Plan) -> None:
+def link_missing(plan: RepairPlan) -> None:
     """Records whose parent was left out, is nowhere, or is one that hangs on them, get another one."""
     if not any(row.said and not row.side for row in plan.rows):
         _as_main(plan)
@@ -75,7 +75,7 @@ def link_missing(plan: Plan) -> None:
     _cut_loops(plan)
 
 
-def _link_faulty(plan: Plan) -> None:
+def _link_faulty(plan: RepairPlan) -> None:
     """Records that name no parent get the one before."""
     before: Row | None = None
     for row in plan.rows:
@@ -88,7 +88,7 @@ def _link_faulty(plan: Plan) -> None:
         before = row
 
 
-def _as_main(plan: Plan) -> None:
+def _as_main(plan: RepairPlan) -> None:
     """A file of a subagent's alone becomes a session of its own."""
     for row in plan.rows:
         if row.chained and row.side:
@@ -98,7 +98,7 @@ def _as_main(plan: Plan) -> None:
     _link_faulty(plan)
 
 
-def _cut_loops(plan: Plan) -> None:
+def _cut_loops(plan: RepairPlan) -> None:
     """No record stays its own ancestor: where a parent in a loop stands behind its child, the child is linked anew."""
     for turn in range(_ROUNDS + 1):
         links = Links(plan.rows)
@@ -120,7 +120,7 @@ def _cut_loops(plan: Plan) -> None:
             before = row
 
 
-def _in_loops(plan: Plan, links: Links) -> set[Row]:
+def _in_loops(plan: RepairPlan, links: Links) -> set[Row]:
     """The records that are their own ancestors."""
     finished: set[Row] = set()
     found: set[Row] = set()

@@ -1,6 +1,6 @@
 """What a repair does to a session of Claude Code's, line by line, before anything is written [SPEC 8].
 
-A line is left out if it cannot be read or holds nothing; the rest stays as it is but for what is in its `Change`.
+A line is left out if it cannot be read or holds nothing; the rest stays as it is but for what is in its `RecordRepair`.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ class RepairError(FoldmarkError):
     """A session cannot be repaired; its file is as it was."""
 
 
-class Change(Struct):
+class RecordRepair(Struct):
     """What changes in a record; a field that is None or empty stays.
 
     `parent` is "" for none. `drop` are positions of blocks that are left out, `ids` new call ids by the position of
@@ -42,7 +42,7 @@ class Added(Struct, frozen=True):
     calls: list[str]
 
 
-class Plan:
+class RepairPlan:
     """A repair as far as it is known.
 
     `rows` are the lines in the file's order, those that are added among them; `done` is what is done, by line.
@@ -51,14 +51,14 @@ class Plan:
     def __init__(self, rows: Sequence[Row], new_id: Callable[[], str]) -> None:
         self.rows = list(rows)
         self.new_id = new_id
-        self.changes: dict[Row, Change] = {}
+        self.changes: dict[Row, RecordRepair] = {}
         self.added: dict[Row, Added] = {}
         self.done: list[tuple[int, str]] = []
         self._left_out: dict[str, str | None] = {}
 
-    def change(self, row: Row) -> Change:
+    def change(self, row: Row) -> RecordRepair:
         """The record's change, to be changed itself."""
-        return self.changes.setdefault(row, Change())
+        return self.changes.setdefault(row, RecordRepair())
 
     def note(self, row: Row, text: str) -> None:
         """Something is done to a line."""

@@ -17,7 +17,8 @@ from foldmark.sessions.doctor import repair_content, repair_links
 from foldmark.sessions.doctor.diagnosis import diagnose
 from foldmark.sessions.doctor.findings import Diagnosis
 from foldmark.sessions.doctor.repair_lines import changed, made_result, marked
-from foldmark.sessions.doctor.repair_plan import Plan, RepairError
+from foldmark.sessions.doctor.repair_plan import RepairError, RepairPlan
+from foldmark.sessions.formats import format_named
 from foldmark.sessions.new_file import mode_beside, new_file
 from foldmark.sessions.places import SessionPath, session_path
 from foldmark.sessions.session_file import SessionFile
@@ -39,11 +40,8 @@ def repair(
 
     `new_id` makes uuids. Raises RepairError where it cannot be repaired, SessionFileError, WriteError.
     """
-    if session.kind == "codex":
-        raise RepairError(
-            "rollouts of Codex's are not repaired: Codex itself passes over lines that it cannot read, and adds what a "
-            "call is missing; `foldmark import` reads what is there"
-        )
+    if why := format_named(session.kind).why_not_repaired:
+        raise RepairError(why)
     path = out or session.path.with_name(f"{session_id}.jsonl")
     with SessionFile(session.path) as file:
         plan = _planned(file, moment, new_id)
@@ -60,12 +58,12 @@ def repair(
             lines = _lines(file, plan, session_id)
             target.write(marked(next(lines), metadata))
             target.writelines(lines)
-    new = session_path(path, "claude")
+    new = session_path(path, session.kind)
     return Repaired(new, session_id, sorted(plan.done), diagnose(new))
 
 
-def _planned(file: SessionFile, moment: datetime, new_id: Callable[[], str]) -> Plan:
-    plan = Plan(list(rows(file)), new_id)
+def _planned(file: SessionFile, moment: datetime, new_id: Callable[[], str]) -> RepairPlan:
+    plan = RepairPlan(list(rows(file)), new_id)
     repair_links.leave_out_lines(plan, lambda one, other: same(file.raw(one.offset), file.raw(other.offset)))
     repair_links.name_records(plan)
     repair_content.mend_records(plan)
@@ -75,7 +73,7 @@ def _planned(file: SessionFile, moment: datetime, new_id: Callable[[], str]) -> 
     return plan
 
 
-def _lines(file: SessionFile, plan: Plan, session_id: str) -> Iterator[bytes]:
+def _lines(file: SessionFile, plan: RepairPlan, session_id: str) -> Iterator[bytes]:
     for row in plan.rows:
         if row.gone:
             continue

@@ -23,7 +23,7 @@ class InstallError(FoldmarkError):
     """Something is in the way of an installation or its removal; no file was changed, unless it says so."""
 
 
-class Found(Struct, frozen=True):
+class FoundFile(Struct, frozen=True):
     """A file as it was found: where it really is, behind links; its content (None: there is none); its mode."""
 
     real: Path
@@ -31,7 +31,7 @@ class Found(Struct, frozen=True):
     mode: int
 
 
-class Change(Struct, frozen=True):
+class FileChange(Struct, frozen=True):
     """The file `real` becomes `after` (None: it is deleted); it is called `file` when a person is told of it."""
 
     file: Path
@@ -54,7 +54,7 @@ class Change(Struct, frozen=True):
 
     def take_back(self) -> None:
         """Raises as `make` does."""
-        Change(self.file, self.real, self.after, self.before, self.mode).make()
+        FileChange(self.file, self.real, self.after, self.before, self.mode).make()
 
 
 class NewFolder(Struct, frozen=True):
@@ -87,10 +87,10 @@ class OldFolder(Struct, frozen=True):
         self.file.mkdir(exist_ok=True)
 
 
-Step = Change | NewFolder | OldFolder
+InstallStep = FileChange | NewFolder | OldFolder
 
 
-def look(file: Path, mode: int, inside: Path | None = None) -> Found:
+def look(file: Path, mode: int, inside: Path | None = None) -> FoundFile:
     """A file that is to be changed; `mode` is what a new one gets. Raises InstallError for all but a regular file that
     this user may change, and for a link that leads out of the folder `inside`."""
     real = Path(os.path.realpath(file))
@@ -103,15 +103,15 @@ def look(file: Path, mode: int, inside: Path | None = None) -> Found:
             raise InstallError(f"{_name(file)} is {kind}; nothing was changed")
         content = real.read_bytes()
     except FileNotFoundError:
-        return Found(real, None, mode)
+        return FoundFile(real, None, mode)
     except OSError as error:
         raise InstallError(f"cannot read {_name(file)}: {error.strerror or error}; nothing was changed") from None
     if not os.access(real, os.W_OK):
         raise InstallError(f"{_name(file)} is write-protected; nothing was changed")
-    return Found(real, content, stat.S_IMODE(status.st_mode))
+    return FoundFile(real, content, stat.S_IMODE(status.st_mode))
 
 
-def carry_out(steps: Sequence[Step]) -> None:
+def carry_out(steps: Sequence[InstallStep]) -> None:
     """Make all of the steps, in order. Raises InstallError, and then all is as it was before."""
     lost: list[Path] = []
     try:
@@ -144,7 +144,7 @@ def alone(folder: Path) -> Iterator[None]:
         yield
 
 
-def _take_back(step: Step, lost: list[Path]) -> None:
+def _take_back(step: InstallStep, lost: list[Path]) -> None:
     try:
         step.take_back()
     except (OSError, FoldmarkError):

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from foldmark.sessions.install.changes import alone, carry_out
 from foldmark.sessions.install.parts import ANY, Wanted, all_parts
-from foldmark.sessions.install.plan import Plan, plan_install, plan_removal
+from foldmark.sessions.install.plan import InstallPlan, plan_install, plan_removal
 from foldmark.sessions.install.where import Places
 from foldmark.sessions.new_file import PREFIX, SUFFIX
 
 
-def install(places: Places, wanted: Wanted, environment: Mapping[str, str]) -> Plan:
+def install(places: Places, wanted: Wanted, environment: Mapping[str, str]) -> InstallPlan:
     """Install what is wanted; where all of it is there already, nothing is written. Raises InstallError."""
     with alone(_shared(places)):
         plan = plan_install(places, wanted, environment)
@@ -20,7 +20,7 @@ def install(places: Places, wanted: Wanted, environment: Mapping[str, str]) -> P
     return plan
 
 
-def uninstall(places: Places, environment: Mapping[str, str]) -> Plan:
+def uninstall(places: Places, environment: Mapping[str, str]) -> InstallPlan:
     """Take everything out again, with what an installation that was killed has left. Raises InstallError."""
     with alone(_shared(places)):
         plan = plan_removal(places, environment)

@@ -21,7 +21,7 @@ class NotMergeableError(FoldmarkError):
     """A text into which nothing can be put safely; it says why, without the file's name."""
 
 
-class Slot(NamedTuple):
+class JsonMember(NamedTuple):
     """A member of an object or an item of an array: where it begins (the key, if any), its value begins, both end."""
 
     key: str | int
@@ -148,9 +148,9 @@ def _span(text: str, path: Path) -> tuple[int, int]:
     return begin, _DECODER.raw_decode(text, begin)[1]
 
 
-def _slots(text: str, at: int) -> list[Slot]:
+def _slots(text: str, at: int) -> list[JsonMember]:
     """What is in the object or array that begins at `at`, in order."""
-    slots: list[Slot] = []
+    slots: list[JsonMember] = []
     named, position = text[at] == "{", _skip(text, at + 1)
     while text[position] not in "}]":
         begin, key = position, len(slots)
@@ -158,7 +158,7 @@ def _slots(text: str, at: int) -> list[Slot]:
             key, position = _DECODER.raw_decode(text, begin)
             position = _skip(text, _skip(text, position) + 1)
         _, end = _DECODER.raw_decode(text, position)
-        slots.append(Slot(key, begin, position, end))
+        slots.append(JsonMember(key, begin, position, end))
         position = _skip(text, end)
         if text[position] == ",":
             position = _skip(text, position + 1)

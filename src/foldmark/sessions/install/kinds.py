@@ -23,7 +23,7 @@ class Edited(NamedTuple):
     replaced: str | None = None
 
 
-class Kind(Protocol):
+class FileKind(Protocol):
     """How ours gets into one kind of file, and out of it."""
 
     def put_in(self, text: str | None, ours: bool) -> Edited:
@@ -33,12 +33,12 @@ class Kind(Protocol):
         """The text without ours; `replaced`: what ours replaced, as `put_in` told. Raises NotMergeableError."""
 
 
-class Part(Struct, frozen=True):
+class InstallPart(Struct, frozen=True):
     """One file of an installation: its name in the record, where it is, and what is done to it; `mode` if it is new."""
 
     name: str
     path: Path
-    kind: Kind
+    kind: FileKind
     mode: int = 0o644
 
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 from foldmark.core.errors import FoldmarkError
 from foldmark.sessions.install.changes import look
 from foldmark.sessions.install.json_text import check
-from foldmark.sessions.install.kinds import PLAIN, Part, runs, shell
+from foldmark.sessions.install.kinds import PLAIN, InstallPart, runs, shell
 from foldmark.sessions.install.mcp_json import McpFile
 from foldmark.sessions.install.prompt_file import BEGIN, PromptFile
 from foldmark.sessions.install.settings_json import SettingsFile
@@ -34,22 +34,24 @@ ANY = Wanted(PLAIN)
 """For a removal: what is ours is known wherever the program is, or was."""
 
 
-def all_parts(places: Places, wanted: Wanted, environment: Mapping[str, str]) -> list[Part]:
+def all_parts(places: Places, wanted: Wanted, environment: Mapping[str, str]) -> list[InstallPart]:
     """Every part that there may be, wanted or not: what is taken out again."""
     program = PLAIN if places.root else wanted.program
     settings = SettingsFile(program, _own_status_line(places, environment), wanted.replace_status_line)
-    parts = [Part("settings.json", places.settings, settings)]
+    parts = [InstallPart("settings.json", places.settings, settings)]
     for name in SKILLS:
         command = places.command(name)
         skill = SkillFile(name, shell(program), str(command) if exists(command) else None)
-        parts.append(Part(f"skills/{name}/SKILL.md", places.skill(name), skill))
+        parts.append(InstallPart(f"skills/{name}/SKILL.md", places.skill(name), skill))
     names = ("CLAUDE.md", ".claude/CLAUDE.md")
-    parts += [Part(name, path, PromptFile(shell(program))) for name, path in zip(names, places.prompts, strict=False)]
+    parts += [
+        InstallPart(name, path, PromptFile(shell(program))) for name, path in zip(names, places.prompts, strict=False)
+    ]
     private = 0o644 if places.root else 0o600  # Claude Code keeps what it knows of the person in the same file
-    return [*parts, Part(places.mcp.name, places.mcp, McpFile(program), private)]
+    return [*parts, InstallPart(places.mcp.name, places.mcp, McpFile(program), private)]
 
 
-def wanted_parts(places: Places, wanted: Wanted, environment: Mapping[str, str]) -> list[Part]:
+def wanted_parts(places: Places, wanted: Wanted, environment: Mapping[str, str]) -> list[InstallPart]:
     """The parts to install."""
     prompt = _prompt(places)
     return [

@@ -8,18 +8,26 @@ from msgspec import Struct
 
 from foldmark.core.wording import one_line
 from foldmark.sessions.install import record as records
-from foldmark.sessions.install.changes import Change, Found, InstallError, NewFolder, OldFolder, Step, look
+from foldmark.sessions.install.changes import (
+    FileChange,
+    FoundFile,
+    InstallError,
+    InstallStep,
+    NewFolder,
+    OldFolder,
+    look,
+)
 from foldmark.sessions.install.json_text import NotMergeableError
-from foldmark.sessions.install.kinds import Edited, Part
+from foldmark.sessions.install.kinds import Edited, InstallPart
 from foldmark.sessions.install.parts import ANY, FOLDERS, Wanted, all_parts, wanted_parts
-from foldmark.sessions.install.record import NO_FILE, Entry, Record, hashed
+from foldmark.sessions.install.record import NO_FILE, InstalledFile, InstallRecord, hashed
 from foldmark.sessions.install.where import Places, exists
 
 BACKUP = ".foldmark-backup"
 _MOST_BACKUPS = 100
 
 
-class Done(Struct, frozen=True):
+class FileOutcome(Struct, frozen=True):
     """What becomes of one file; `action` is one of created, changed, restored, deleted, unchanged, kept, left out.
 
     `notes` say what a person should know; `before` and `after` are its contents (None: no file). `ours` is what an
@@ -34,22 +42,22 @@ class Done(Struct, frozen=True):
     ours: bool = False
 
 
-class Plan(Struct, frozen=True):
+class InstallPlan(Struct, frozen=True):
     """What becomes of each file, and the steps that do it, in order; none if there is nothing to do."""
 
-    done: list[Done]
-    steps: list[Step]
+    done: list[FileOutcome]
+    steps: list[InstallStep]
 
 
-def plan_install(places: Places, wanted: Wanted, environment: Mapping[str, str]) -> Plan:
+def plan_install(places: Places, wanted: Wanted, environment: Mapping[str, str]) -> InstallPlan:
     """The record first, then folders, backups, and the files themselves: so it can be taken back wherever it stops.
 
     Raises InstallError.
     """
     file, found, record = _record(places)
-    done: list[Done] = []
-    backups: list[Change] = []
-    changes: list[Change] = []
+    done: list[FileOutcome] = []
+    backups: list[FileChange] = []
+    changes: list[FileChange] = []
     entries = dict(record.files)
     for part in wanted_parts(places, wanted, environment):
         there = look(part.path, part.mode, places.root)
@@ -62,34 +70,34 @@ def plan_install(places: Places, wanted: Wanted, environment: Mapping[str, str])
             fresh = text is None or part.kind.take_out(text, None).text == text
         if after == there.content:
             kept = "left out" if after is None else "kept"
-            done.append(Done(part.path, kept if edited.kept else "unchanged", edited.notes))
+            done.append(FileOutcome(part.path, kept if edited.kept else "unchanged", edited.notes))
             continue
-        change = Change(part.path, there.real, there.content, after, there.mode)
+        change = FileChange(part.path, there.real, there.content, after, there.mode)
         changes.append(change)
         done.append(_done(change, "created" if there.content is None else "changed", edited.notes))
         entries[part.name] = _entry(change, entry, ours, fresh, edited.replaced)
         if fresh and there.content is not None and (backup := _new_backup(change)):
             backups.append(backup)
     if not changes:
-        return Plan(done, [])
+        return InstallPlan(done, [])
     needed = {change.file.parent for change in changes} | {places.folder}
     missing = [name for name in FOLDERS if not exists(places.folder / name)]
     made = [name for name in missing if any(folder.is_relative_to(places.folder / name) for folder in needed)]
     names = tuple(name for name in FOLDERS if name in made or name in record.folders)
-    told = Change(file, found.real, found.content, records.encode(Record(entries, names)), found.mode)
+    told = FileChange(file, found.real, found.content, records.encode(InstallRecord(entries, names)), found.mode)
     done += [_done(change, "created", ours=True) for change in backups]
     done.append(_done(told, "created" if found.content is None else "changed", ours=True))
     folders = [NewFolder(places.folder / name) for name in made]
     outer = 1 if "." in made else 0  # the record lies in it
-    return Plan(done, [*folders[:outer], told, *folders[outer:], *backups, *changes])
+    return InstallPlan(done, [*folders[:outer], told, *folders[outer:], *backups, *changes])
 
 
-def plan_removal(places: Places, environment: Mapping[str, str]) -> Plan:
+def plan_removal(places: Places, environment: Mapping[str, str]) -> InstallPlan:
     """Files first, then backups, folders, and the record: where it stops, it can be done again. Raises InstallError."""
     file, found, record = _record(places)
-    done: list[Done] = []
-    changes: list[Change] = []
-    backups: list[Change] = []
+    done: list[FileOutcome] = []
+    changes: list[FileChange] = []
+    backups: list[FileChange] = []
     seen: set[Path] = set()
     for part in sorted(all_parts(places, ANY, environment), key=lambda part: part.name not in record.files):
         there = look(part.path, part.mode, places.root)
@@ -104,9 +112,9 @@ def plan_removal(places: Places, environment: Mapping[str, str]) -> Plan:
         after = _content(edited.text)
         if after == there.content:
             if edited.kept and entry:
-                done.append(Done(part.path, "kept", edited.notes))
+                done.append(FileOutcome(part.path, "kept", edited.notes))
             continue
-        change = Change(part.path, there.real, there.content, after, there.mode)
+        change = FileChange(part.path, there.real, there.content, after, there.mode)
         changes.append(change)
         done.append(_done(change, action, edited.notes))
     done += [_done(change, "deleted", ours=True) for change in backups]
@@ -114,15 +122,17 @@ def plan_removal(places: Places, environment: Mapping[str, str]) -> Plan:
         name for name in FOLDERS if "/" in name and places.folder / name in {each.file.parent for each in changes}
     }
     names = [name for name in reversed(FOLDERS) if name in record.folders or name in skills]
-    steps: list[Step] = [*changes, *backups, *(OldFolder(places.folder / name) for name in names)]
+    steps: list[InstallStep] = [*changes, *backups, *(OldFolder(places.folder / name) for name in names)]
     if found.content is not None:
-        kept = Change(file, found.real, found.content, None, found.mode)
+        kept = FileChange(file, found.real, found.content, None, found.mode)
         done.append(_done(kept, "deleted", ours=True))
         steps.insert(len(steps) - (1 if "." in names else 0), kept)
-    return Plan(done, steps)
+    return InstallPlan(done, steps)
 
 
-def _without(part: Part, content: bytes, entry: Entry | None, backups: list[Change]) -> tuple[str, Edited]:
+def _without(
+    part: InstallPart, content: bytes, entry: InstalledFile | None, backups: list[FileChange]
+) -> tuple[str, Edited]:
     """The action, and what becomes of one file: as it was, if only we have changed it; otherwise ours is taken out."""
     text = _text(content) or ""
     if entry and hashed(content) == entry.original:
@@ -142,18 +152,20 @@ def _without(part: Part, content: bytes, entry: Entry | None, backups: list[Chan
     return "changed", edited._replace(notes=edited.notes or (f"{why}: only what is Foldmark's was taken out",))
 
 
-def _entry(change: Change, known: Entry | None, ours: bool, fresh: bool, replaced: str | None) -> Entry:
+def _entry(
+    change: FileChange, known: InstalledFile | None, ours: bool, fresh: bool, replaced: str | None
+) -> InstalledFile:
     """The entry of a file that is changed; `ours`: it is as Foldmark left it; `fresh`: nothing of ours is in it."""
     before, after = hashed(change.before), hashed(change.after)
-    known = known or Entry(None, ())
+    known = known or InstalledFile(None, ())
     if fresh:
         backups = known.backups if change.before is None else tuple(dict.fromkeys((*known.backups, before)))
-        return Entry(before, (after,), replaced, backups)
+        return InstalledFile(before, (after,), replaced, backups)
     written = tuple(dict.fromkeys((*known.written, after))) if ours else (after,)
-    return Entry(known.original if ours else None, written, replaced or known.replaced, known.backups)
+    return InstalledFile(known.original if ours else None, written, replaced or known.replaced, known.backups)
 
 
-def _new_backup(change: Change) -> Change | None:
+def _new_backup(change: FileChange) -> FileChange | None:
     """The backup to make of a file beside it, under a name that is free; None if there is one like it."""
     for path in _backups(change.file):
         if path.is_symlink() or path.is_dir():
@@ -162,16 +174,16 @@ def _new_backup(change: Change) -> Change | None:
         if found.content == change.before:
             return None
         if found.content is None:
-            return Change(path, path, None, change.before, change.mode)
+            return FileChange(path, path, None, change.before, change.mode)
     raise InstallError(f"there are {_MOST_BACKUPS} backups of {one_line(str(change.file))}; nothing was changed")
 
 
-def _backups_of(file: Path, entry: Entry) -> list[Change]:
+def _backups_of(file: Path, entry: InstalledFile) -> list[FileChange]:
     """The removal of the backups that an entry tells of, as far as they are there and whole."""
     removals = []
     for path in _backups(file) if entry.backups else ():
         if not path.is_symlink() and path.is_file() and hashed((found := look(path, 0)).content) in entry.backups:
-            removals.append(Change(path, path, found.content, None, found.mode))
+            removals.append(FileChange(path, path, found.content, None, found.mode))
     return removals
 
 
@@ -181,14 +193,14 @@ def _backups(file: Path) -> Iterator[Path]:
         yield file.with_name(f"{file.name}{BACKUP}-{number}")
 
 
-def _record(places: Places) -> tuple[Path, Found, Record]:
+def _record(places: Places) -> tuple[Path, FoundFile, InstallRecord]:
     file = places.folder / records.NAME
     found = look(file, 0o600, places.root)
     return file, found, records.decode(found.content)
 
 
-def _done(change: Change, action: str, notes: tuple[str, ...] = (), ours: bool = False) -> Done:
-    return Done(change.file, action, notes, change.before, change.after, ours)
+def _done(change: FileChange, action: str, notes: tuple[str, ...] = (), ours: bool = False) -> FileOutcome:
+    return FileOutcome(change.file, action, notes, change.before, change.after, ours)
 
 
 @contextmanager

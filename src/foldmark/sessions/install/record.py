@@ -14,7 +14,7 @@ NO_FILE = "none"
 """Instead of a hash: there was no file."""
 
 
-class Entry(Struct, frozen=True):
+class InstalledFile(Struct, frozen=True):
     """One file: the SHA-256 of what it was before Foldmark, `NO_FILE`, or None if what Foldmark wrote has been changed
     since; those of what Foldmark made of it; the JSON of a status line that was replaced; those of its backups."""
 
@@ -24,10 +24,10 @@ class Entry(Struct, frozen=True):
     backups: tuple[str, ...] = ()
 
 
-class Record(Struct, frozen=True):
+class InstallRecord(Struct, frozen=True):
     """Part's name -> its entry, and the folders that were made, relative to the folder in which the record lies."""
 
-    files: dict[str, Entry] = {}
+    files: dict[str, InstalledFile] = {}
     folders: tuple[str, ...] = ()
     version: int = 1
 
@@ -37,14 +37,14 @@ def hashed(content: bytes | None) -> str:
     return NO_FILE if content is None else hashlib.sha256(content).hexdigest()
 
 
-def decode(content: bytes | None) -> Record:
+def decode(content: bytes | None) -> InstallRecord:
     """The record that a file holds; an empty one if it cannot be read."""
     try:
-        return msgspec.json.decode(content or b"{}", type=Record)
+        return msgspec.json.decode(content or b"{}", type=InstallRecord)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return Record()
+        return InstallRecord()
 
 
-def encode(record: Record) -> bytes:
+def encode(record: InstallRecord) -> bytes:
     """The record as a file's content."""
     return msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n"

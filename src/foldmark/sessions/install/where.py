@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import one_line
-from foldmark.sessions.places import claude_folder
+from foldmark.sessions.claude.folders import claude_folder
 from foldmark.settings import user_folders
 
 Scope = Literal["user", "project"]

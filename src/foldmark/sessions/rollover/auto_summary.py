@@ -11,8 +11,9 @@ from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError, ContextOverflowError
 from foldmark.log import Log
 from foldmark.sending.questions import ask
-from foldmark.sessions.archive.records import Said, said
+from foldmark.sessions.archive.records import said
 from foldmark.sessions.lenient_json import NotJsonError, decode
+from foldmark.sessions.messages import SearchedMessage
 from foldmark.sessions.places import SessionPath
 from foldmark.sessions.rollover.handover import WORDS
 from foldmark.sessions.session_file import SessionFile
@@ -90,14 +91,14 @@ def newest(session: SessionPath, room: int) -> str:
     return "\n\n".join(reversed(told))
 
 
-def _shown(message: Said) -> str:
+def _shown(message: SearchedMessage) -> str:
     most = _LENGTHS.get(message.role, _LONGEST)
     text = message.text if len(message.text) <= most else f"{message.text[:most]} [… {len(message.text):,} characters]"
     shown: str = well_formed(text)
     return f"[{message.role.replace('_', ' ')}{f' {message.tool}' if message.tool else ''}] {shown}"
 
 
-def _backwards(session: SessionPath, size: int, block: int) -> Iterator[Said]:
+def _backwards(session: SessionPath, size: int, block: int) -> Iterator[SearchedMessage]:
     """What the main chain says in the last `block` bytes of a session, the last message first."""
     with session.path.open("rb") as file:
         file.seek(max(0, size - block))

@@ -19,18 +19,17 @@ from foldmark.sessions import lineage
 from foldmark.sessions.archive import syncing
 from foldmark.sessions.archive.marker import file_is_marked, is_marked
 from foldmark.sessions.archive.records import said
-from foldmark.sessions.codex.index import INJECTED
+from foldmark.sessions.formats import format_named
 from foldmark.sessions.hook import tail
 from foldmark.sessions.new_file import new_file
-from foldmark.sessions.places import SessionPath, session_path
+from foldmark.sessions.places import session_path
 from foldmark.sessions.recognition import recognized
 from foldmark.sessions.resuming import ResumeCommand, resume_command
-from foldmark.sessions.rollover import new_session
 from foldmark.sessions.rollover.continuation import GO_ON, Continuation, SearchHint, metadata, prompt
 from foldmark.sessions.rollover.handover import Handover
-from foldmark.sessions.rollover.new_session import SessionSurroundings
 from foldmark.sessions.rollover.search_tool import ARCHIVED, search_tool
-from foldmark.sessions.session_file import Record, SessionFile
+from foldmark.sessions.session_file import SessionFile, SessionRecord
+from foldmark.sessions.session_path import SessionPath, SessionSurroundings
 from foldmark.sessions.subagents import refusal
 
 _ANCESTORS = 50
@@ -63,8 +62,7 @@ def check(session: SessionPath) -> SessionPath:
     if refused := refusal(session):
         raise RolloverError(refused)
     session = recognized(session)
-    if session.kind == "codex":
-        new_session.surroundings(session)
+    format_named(session.kind).surroundings(session)
     return session
 
 
@@ -73,15 +71,19 @@ def has_content(session: SessionPath) -> bool:
 
     Reads as far as the first message. Raises SessionFileError.
     """
-    prompts = 0
+    prompts, is_injected = 0, format_named(session.kind).is_injected
     with SessionFile(session.path) as file:
         for line in file.lines():
-            if not isinstance(line, Record) or not isinstance(line.value, dict) or line.value.get("isMeta") is True:
+            if (
+                not isinstance(line, SessionRecord)
+                or not isinstance(line.value, dict)
+                or line.value.get("isMeta") is True
+            ):
                 continue
             # Claude Code's record with the mark holds the prompt, Codex's stands in front of it.
             prompts += isinstance(line.value.get("continue_metadata"), dict)
             for message in said(line.value, session.kind):
-                if message.role == "user" and session.kind == "codex" and message.text.lstrip().startswith(INJECTED):
+                if message.role == "user" and is_injected(message.text):
                     continue
                 if not prompts or message.role != "user":
                     return True
@@ -105,7 +107,7 @@ def roll_over(
     What `issue` and `worker` leave open is taken from the environment, then from the session. `new_id` is the new
     session's id.
     """
-    where = new_session.surroundings(session)
+    where = format_named(session.kind).surroundings(session)
     warnings = list(summary.warnings)
     search = _archived(log, session, where, environment, warnings)
     share = tail.share(session.path)
@@ -172,11 +174,9 @@ def _write(
     now = utc(log.clock())
     written = timestamp(now, "milliseconds")
     mark = metadata(told.parent_file, timestamp(now, "seconds"), told.worker)
-    path = new_session.place(session, new_id, now.astimezone())
-    if session.kind == "codex":
-        lines = new_session.codex_lines(where, new_id, text, mark, written)
-    else:
-        lines = new_session.claude_lines(where, new_id, log.new_id(), text, mark, written)
+    kept = format_named(session.kind)
+    path = kept.new_path(session.path, new_id, now.astimezone())
+    lines = kept.new_lines(where, new_id, log.new_id(), text, mark, written)
     with new_file(path) as file:
         file.write(lines)
     return session_path(path, session.kind)

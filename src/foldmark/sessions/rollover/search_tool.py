@@ -8,15 +8,17 @@ raises: what cannot be read is not there.
 import os
 import tomllib
 from codecs import BOM_UTF8
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from foldmark.sessions.claude.folders import claude_folder
+from foldmark.sessions.codex.folders import codex_folder
+from foldmark.sessions.formats import format_named
 from foldmark.sessions.install.program import typed_program
 from foldmark.sessions.install.where import user_places
-from foldmark.sessions.places import Kind, claude_folder, codex_folder
 from foldmark.sessions.rollover.continuation import QUERY, SearchHint
 
 FOLDMARK, EPISODIC = "foldmark", "episodic-memory"
@@ -30,9 +32,9 @@ _DISABLED = ("disabledMcpServers", "disabledMcpjsonServers")
 Table = dict[str, Any]
 
 
-def search_tool(kind: Kind, cwd: Path | None, environment: Mapping[str, str]) -> SearchHint:
+def search_tool(kind: str, cwd: Path | None, environment: Mapping[str, str]) -> SearchHint:
     """How sessions are searched by the program of this kind that works in `cwd` (None: not known)."""
-    servers = set(_codex(environment) if kind == "codex" else _claude(cwd, environment))
+    servers = format_named(kind).search_servers(cwd, environment)
     if FOLDMARK in servers:
         return SearchHint(ARCHIVED, _tool(FOLDMARK))
     for name in (EPISODIC, _PLUGIN):
@@ -45,7 +47,8 @@ def _tool(server: str) -> str:
     return f'mcp__{server}__search with query: "{QUERY}"'
 
 
-def _claude(cwd: Path | None, environment: Mapping[str, str]) -> set[str]:
+def claude_servers(cwd: Path | None, environment: Mapping[str, str]) -> set[str]:
+    """Return the MCP servers that Claude Code has in a working folder."""
     own, user = _json(user_places(cwd or "/", environment).mcp), _json(claude_folder(environment) / "settings.json")
     servers, plugins = set(_table(own, "mcpServers")), _table(user, "enabledPlugins")
     settings = [user]
@@ -61,10 +64,10 @@ def _claude(cwd: Path | None, environment: Mapping[str, str]) -> set[str]:
     return servers - {each for table in settings for key in _DISABLED for each in _texts(table, key)}
 
 
-def _codex(environment: Mapping[str, str]) -> Iterator[str]:
-    for name, server in _table(_toml(codex_folder(environment) / "config.toml"), "mcp_servers").items():
-        if isinstance(server, dict) and server.get("enabled") is not False:
-            yield name
+def codex_servers(cwd: Path | None, environment: Mapping[str, str]) -> set[str]:
+    """Return the MCP servers that Codex has, whatever the folder."""
+    servers = _table(_toml(codex_folder(environment) / "config.toml"), "mcp_servers")
+    return {name for name, server in servers.items() if isinstance(server, dict) and server.get("enabled") is not False}
 
 
 def _table(table: Any, key: str) -> Table:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from foldmark.sessions.codex import rollouts
 from foldmark.sessions.places import SessionPath
-from foldmark.sessions.session_file import Piece, Record, SessionFile
+from foldmark.sessions.session_file import Piece, SessionFile, SessionRecord
 from foldmark.sessions.trim.codex_lines import CodexLines
 from foldmark.sessions.trim.codex_tools import OUTPUTS
 from foldmark.sessions.trim.kind import Job, TrimOptions
@@ -54,7 +54,7 @@ def _outputs(piece: Piece) -> Iterator[tuple[str, object]]:
         for line in file.lines(piece.number - 1, piece.start):
             if piece.end is not None and file.whole[1] >= piece.end:
                 break
-            if not isinstance(line, Record) or line.type != "response_item":
+            if not isinstance(line, SessionRecord) or line.type != "response_item":
                 continue
             payload = line.value.get("payload")
             if isinstance(payload, dict) and payload.get("type") in OUTPUTS and isinstance(payload.get("call_id"), str):

@@ -13,6 +13,7 @@ from foldmark.log import Log
 from foldmark.sessions import lineage
 from foldmark.sessions.archive.sources import passes_over
 from foldmark.sessions.archive.storing import archive_folder, put
+from foldmark.sessions.formats import format_named
 from foldmark.sessions.hook.tail import Share, share
 from foldmark.sessions.places import SessionPath
 from foldmark.sessions.resuming import ResumeCommand, resume_command
@@ -118,7 +119,7 @@ def _surprises(trimmed: TrimResult, options: TrimOptions) -> Iterator[str]:
     if trimmed.long:
         were = "was left as it is" if trimmed.long == 1 else "were left as they are"
         yield f"{count(trimmed.long, 'line')} longer than {trimming.LONGEST >> 20} MB {were}"
-    if trimmed.nulls and trimmed.session.kind == "claude":
+    if trimmed.nulls and format_named(trimmed.session.kind).null_stops:
         file = shlex.quote(str(trimmed.session.path))
         yield (
             f"{count(trimmed.nulls, 'line')} of the session {'is' if trimmed.nulls == 1 else 'are'} `null`, with which "

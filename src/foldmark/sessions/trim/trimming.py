@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from foldmark.core import codec
 from foldmark.core.wording import one_line
 from foldmark.sessions import spans
+from foldmark.sessions.formats import format_named
 from foldmark.sessions.new_file import mode_beside, new_file
 from foldmark.sessions.places import SessionPath, session_path
 from foldmark.sessions.session_file import MAX_LINE, Piece, SessionFile, as_utf8
@@ -241,13 +242,8 @@ def _with_metadata(line: bytes, metadata: dict[str, Any]) -> tuple[bytes, int] |
 
 def kind_of(session: SessionPath) -> TrimKind:
     """What is known of this kind of session."""
-    if session.kind == "codex":
-        from foldmark.sessions.trim import codex as trim_codex
-
-        return trim_codex.KIND
-    from foldmark.sessions.trim import claude
-
-    return claude.KIND
+    kind: TrimKind = format_named(session.kind).trim_kind
+    return kind
 
 
 def trim(session: SessionPath, options: TrimOptions, new_id: str, moment: datetime) -> TrimResult:

@@ -1,0 +1,67 @@
+"""Where Claude Code keeps its sessions: `<config>/projects/<working folder>/<session id>.jsonl` [SPEC 8].
+
+`<config>` is `CLAUDE_CONFIG_DIR`, else `~/.claude`. Standard library only: hooks ask, too.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from foldmark.sessions.folder_files import files
+from foldmark.settings.user_folders import home
+
+_LONGEST_FOLDER = 200
+_BASE_36 = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+def claude_folder(environment: Mapping[str, str]) -> Path:
+    """Claude Code's folder of this user."""
+    return Path(environment.get("CLAUDE_CONFIG_DIR") or Path(home(environment)) / ".claude")
+
+
+def projects(environment: Mapping[str, str]) -> Path:
+    """The folder in which Claude Code keeps a folder of sessions for each working folder."""
+    return claude_folder(environment) / "projects"
+
+
+def project_folder(cwd: str | os.PathLike[str]) -> str:
+    """The name of the folder in which Claude Code keeps the sessions of the working folder `cwd`.
+
+    Everything but ASCII letters and digits becomes `-`, a character beyond U+FFFF two of them; a long name is cut and
+    given a hash. Different working folders may share one.
+    """
+    import unicodedata
+
+    real = unicodedata.normalize("NFC", os.path.realpath(cwd))
+    units = real.encode("utf-16-le", "surrogatepass")
+    codes = [int.from_bytes(units[at : at + 2], "little") for at in range(0, len(units), 2)]
+    name = "".join(chr(code) if code < 128 and chr(code).isalnum() else "-" for code in codes)
+    return name if len(name) <= _LONGEST_FOLDER else f"{name[:_LONGEST_FOLDER]}-{_hash(codes)}"
+
+
+def folder_of_project(cwd: str | os.PathLike[str], environment: Mapping[str, str]) -> Path:
+    """Return the folder in which Claude Code keeps the sessions of the working folder `cwd`."""
+    return projects(environment) / project_folder(cwd)
+
+
+def claude_sessions(environment: Mapping[str, str]) -> Iterator[Path]:
+    """All session files of Claude Code's, those of subagents left out."""
+    yield from files(projects(environment), "*/*.jsonl")
+
+
+def claude_subagents(environment: Mapping[str, str]) -> Iterator[Path]:
+    """All session files of subagents of Claude Code's, where they lie apart from their sessions."""
+    yield from files(projects(environment), "*/*/subagents/*.jsonl")
+
+
+def _hash(codes: list[int]) -> str:
+    """Claude Code's hash of a text, given as UTF-16: 32 bits with a sign, its absolute value to base 36."""
+    value = 0
+    for code in codes:
+        value = (value * 31 + code) & 0xFFFFFFFF
+    value = abs(value - (1 << 32) if value >> 31 else value)
+    digits = ""
+    while value:
+        value, digit = divmod(value, 36)
+        digits = _BASE_36[digit] + digits
+    return digits or "0"

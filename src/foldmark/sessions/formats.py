@@ -1,0 +1,272 @@
+"""What Foldmark knows of a coding agent's sessions: one `SessionFormat` for each agent [SPEC 8].
+
+Import, archive, trim, rollover and doctor ask a session's format and never for its name. Claude Code's and Codex's are
+loaded by name, as are those that packages bring as entry points (`plugins.GROUP`), so that a module of Foldmark's does
+not load what it does not use. A format needs a `name`, a `title`, `sessions`, `session_id`, `is_record` and
+`messages`; one that does not keep JSON lines also needs `transcript`. The rest has a default, which refuses what only
+the format can know.
+"""
+
+import os
+from collections.abc import Container, Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from foldmark.core.wording import listing
+from foldmark.sessions.plugins import FormatError, keeper, plugins
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from foldmark.sessions.entries import RecordEntry
+    from foldmark.sessions.messages import RecordMessages, SearchedMessage
+    from foldmark.sessions.session_file import SessionRecord
+    from foldmark.sessions.session_path import ResumeCommand, SessionPath, SessionSurroundings
+
+DEFAULT = "claude"
+"""The format of a session file whose name no other format has."""
+
+_BUILT_IN = {
+    "claude": "foldmark.sessions.claude.session_format:ClaudeFormat",
+    "codex": "foldmark.sessions.codex.session_format:CodexFormat",
+}
+
+
+def late(target: str) -> Any:
+    """Return a member of a format, the function or value `module:name`, which is loaded when it is used first.
+
+    So a hook loads little, and a format may use every room, although every room asks formats.
+    """
+    return _Late(target)
+
+
+class _Late:
+    def __init__(self, target: str) -> None:
+        self._target = target
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        found = _loaded(self._target)
+        setattr(owner, self._name, staticmethod(found) if callable(found) else found)
+        return found
+
+
+class SessionFormat:
+    """One coding agent's sessions. Derive from it for another agent's."""
+
+    name: str
+    """What the archive and the database call the agent; its folder in the archive has this name."""
+
+    title: str
+    """The agent's name as people know it."""
+
+    dialect: str = "openai"
+    """The wire whose content blocks its messages hold."""
+
+    running: str | None = None
+    """The environment variable with the id of the session that a program runs in."""
+
+    linked: bool = False
+    """Whether records name their parents, so that there are branches."""
+
+    null_stops: bool = False
+    """Whether a line of `null` keeps the agent from resuming a session."""
+
+    why_not_repaired: str | None = "its format offers no repair"
+    """Why damaged sessions are not repaired; None if they are."""
+
+    # -- Where sessions are, and which is meant
+
+    def folder(self, environment: Mapping[str, str]) -> Path:
+        """Return the folder in which the agent keeps its sessions."""
+        raise NotImplementedError
+
+    def sessions(self, environment: Mapping[str, str]) -> Iterator[Path]:
+        """Yield the path of every session. Must not raise where nothing is there, or nothing may be read."""
+        raise NotImplementedError
+
+    def subagents(self, environment: Mapping[str, str]) -> Iterator[Path]:
+        """Yield the sessions of subagents that lie apart from their sessions."""
+        return iter(())
+
+    def session_id(self, path: Path) -> str | None:
+        """Return the id of the session at this path; None if a session of this format cannot be there."""
+        raise NotImplementedError
+
+    def folder_of_project(self, cwd: str | os.PathLike[str], environment: Mapping[str, str]) -> Path:
+        """Return the folder with the sessions of a working folder; by default the one with all sessions."""
+        return self.folder(environment)
+
+    def project(self, path: Path) -> str:
+        """Return the name of the folder that groups the sessions of one project; "" if there is none."""
+        return ""
+
+    def archived_as(self, path: Path) -> Path:
+        """Return where a session belongs within the format's folder of the archive; the name ends in .jsonl."""
+        return Path(f"{self.session_id(path) or path.stem}.jsonl")
+
+    # -- Records
+
+    def is_record(self, value: Any) -> bool:
+        """Return True if a line's value is certainly a record of this agent's."""
+        raise NotImplementedError
+
+    def resembles(self, value: Any) -> bool:
+        """Return True for a record that is this agent's if nothing else in the file tells whose it is."""
+        return False
+
+    def transcript(self, path: Path) -> Iterable[bytes]:
+        """Yield a session that is not kept as JSON lines as such lines, the same ones each time, new ones at the end.
+
+        `session_id` decides whether there is one. Raises OSError or ValueError where it cannot be read.
+        """
+        raise NotImplementedError
+
+    def messages(self, record: Any) -> "RecordMessages":
+        """Return the messages of a record as an import appends them; never raises."""
+        raise NotImplementedError
+
+    def searched(self, record: dict[str, Any]) -> "Iterable[SearchedMessage]":
+        """Return the messages of a record as a search finds them; never raises."""
+        from foldmark.sessions.messages import searched_parts
+
+        return searched_parts(self.messages(record).parts)
+
+    def is_injected(self, text: str) -> bool:
+        """Return True for a text that the agent itself writes in a user's name."""
+        return False
+
+    def index(
+        self, records: "Iterable[SessionRecord]", carried: dict[str, Any], known: Container[bytes] = ()
+    ) -> "list[RecordEntry]":
+        """Return one entry for each record, in order; by default they are one chain.
+
+        `carried` is what the records before these left to know (nothing at the beginning) and is brought up to date;
+        `known` are the keys of those that said something.
+        """
+        from foldmark.sessions.entries import index_in_order
+
+        return index_in_order(records, carried, self.messages)
+
+    def identity(self, record: dict[str, Any]) -> Any:
+        """Return the uuid in a record that all copies of a session have in common; None in any other record."""
+        return None
+
+    # -- Continuing a session
+
+    def is_subagents(self, session: "SessionPath") -> bool:
+        """Return True for the session of a subagent, which nobody resumes. Raises SessionFileError."""
+        return False
+
+    def resume_command(self, session: "SessionPath", environment: Mapping[str, str], *prompt: str) -> "ResumeCommand":
+        """Return the command that resumes a session. Must not raise."""
+        raise self.cannot("resumed")
+
+    def surroundings(self, session: "SessionPath") -> "SessionSurroundings":
+        """Return what a session that continues this one takes over. Raises SessionFileError."""
+        raise self.cannot("rolled over")
+
+    def new_path(self, session: Path, new_id: str, moment: "datetime") -> Path:
+        """Return where a session that continues this one belongs; `moment` is in local time."""
+        raise self.cannot("continued")
+
+    def new_lines(
+        self,
+        where: "SessionSurroundings",
+        new_id: str,
+        message_id: str,
+        prompt: str,
+        mark: dict[str, object],
+        moment: str,
+    ) -> bytes:
+        """Return a new session with one message of the user's, marked by `continue_metadata`; `moment` is in UTC."""
+        raise self.cannot("continued")
+
+    def search_servers(self, cwd: Path | None, environment: Mapping[str, str]) -> set[str]:
+        """Return the names of the MCP servers that the agent has in a working folder; never raises."""
+        return set()
+
+    # -- Trim and doctor
+
+    @property
+    def trim_kind(self) -> Any:
+        """The `trim.kind.Kind` that trims sessions."""
+        raise self.cannot("trimmed")
+
+    def diagnose(self, session: "SessionPath") -> Any:
+        """Return the `doctor.findings.Diagnosis` of a session. Raises SessionFileError."""
+        raise self.cannot("examined")
+
+    def cannot(self, done: str) -> FormatError:
+        """Return the error for what the format does not offer."""
+        return FormatError(
+            f"sessions of {self.title} cannot be {done} by Foldmark: their format does not offer it. `foldmark import` "
+            "reads them"
+        )
+
+
+def built_in() -> tuple[SessionFormat, ...]:
+    """Return Foldmark's own formats, the default one first."""
+    return tuple(map(_built_in, _BUILT_IN))
+
+
+def formats() -> tuple[SessionFormat, ...]:
+    """Return all formats, Foldmark's own first, then those of installed packages. Raises FormatError."""
+    return (*built_in(), *plugins())
+
+
+def format_named(name: str) -> SessionFormat:
+    """Return the format of this name. Raises FormatError if none is installed."""
+    if name in _BUILT_IN:
+        return _built_in(name)
+    found: SessionFormat | None = next((each for each in plugins() if each.name == name), None)
+    if found is None:
+        known = listing(each.name for each in formats())
+        raise FormatError(f"no installed package reads sessions of '{name}'; there are formats for {known}")
+    return found
+
+
+def is_installed(name: str) -> bool:
+    """Return True if there is a format of this name; own ones are known without a look at the packages."""
+    return name in _BUILT_IN or any(each.name == name for each in plugins())
+
+
+def format_of(path: Path) -> SessionFormat:
+    """Return the format that a path shows; the content of a file may show another (see `recognition`)."""
+    kept: SessionFormat | None = keeper(path)
+    # Claude Code's files have no name of their own, so that every path may be one of them.
+    return kept or next(each for each in reversed(built_in()) if each.session_id(path) is not None)
+
+
+def other_program(value: Any) -> str | None:
+    """Return the program whose marks a record has, if Foldmark itself does not read its sessions."""
+    if not isinstance(value, dict):
+        return None
+    kind, message = value.get("type"), value.get("message")
+    if isinstance(message, dict) and isinstance(message.get("parts"), list):
+        return "Qwen Code"
+    if kind == "gemini" or "projectHash" in value:
+        return "Gemini CLI"
+    if (kind == "session" and isinstance(value.get("cwd"), str)) or (kind == "message" and "parentId" in value):
+        return "pi"
+    if isinstance(kind, str) and "." in kind and isinstance(value.get("data"), dict):
+        return "GitHub Copilot CLI"
+    if kind is None and value.get("role") in ("user", "assistant") and isinstance(message, dict):
+        return "Cursor"
+    if kind == "message" and isinstance(value.get("content"), list) and isinstance(value.get("role"), str):
+        return "a Codex older than its present format"
+    return None
+
+
+@cache
+def _built_in(name: str) -> SessionFormat:
+    found: SessionFormat = _loaded(_BUILT_IN[name])()
+    return found
+
+
+def _loaded(target: str) -> Any:
+    module, _, name = target.partition(":")
+    return getattr(__import__(module, fromlist=[name]), name)  # importlib would take a hook half a millisecond

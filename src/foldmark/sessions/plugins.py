@@ -1,0 +1,90 @@
+"""Session formats that installed packages bring, looked up only when no format of Foldmark's own fits [SPEC 8].
+
+A format that keeps something else than JSON lines gives its sessions as such lines. They are read from a temporary
+file, so that everything above reads lines.
+"""
+
+import os
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import IO, Any
+
+from foldmark.core.errors import FoldmarkError
+
+GROUP = "foldmark.session_formats"
+"""The group of entry points, each of which names a class derived from `formats.SessionFormat`."""
+
+_OWN = (".jsonl", ".zst")
+"""Endings of the files that Foldmark reads itself."""
+
+
+class FormatError(FoldmarkError):
+    """A session format is not installed, fails, or does not offer what was asked for."""
+
+
+@lru_cache(maxsize=1)
+def plugins() -> tuple[Any, ...]:
+    """Return a `formats.SessionFormat` for each entry point. Raises FormatError if one cannot be loaded."""
+    from importlib.metadata import entry_points  # 30 ms
+
+    return tuple(_loaded(point) for point in sorted(entry_points(group=GROUP), key=lambda each: each.name))
+
+
+def keeper(path: Path) -> Any | None:
+    """Return the installed format that keeps a session at `path` as something else than JSON lines, if there is one."""
+    if path.suffix in _OWN:
+        return None
+    return next((each for each in plugins() if each.session_id(path) is not None), None)
+
+
+def transcript(path: Path) -> tuple[str, IO[bytes]] | None:
+    """Return the name of the format that keeps a session at `path`, and the session as JSON lines in a temporary file.
+
+    None for what is read as it is. Raises OSError and ValueError where the format cannot read the session.
+    """
+    if (kept := keeper(path)) is None:
+        return None
+    import tempfile
+
+    file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
+    try:
+        for line in kept.transcript(path):
+            file.write(line.rstrip(b"\r\n") + b"\n")
+        file.flush()
+    except BaseException as error:
+        file.close()
+        if isinstance(error, OSError | ValueError) or not isinstance(error, Exception):
+            raise
+        raise ValueError(f"the format of {kept.title} fails: {error!r}") from error
+    return kept.name, file
+
+
+def state(path: Path) -> tuple[int, int]:
+    """Return the size and the time of the last change of what holds a session, in bytes and nanoseconds.
+
+    Those of a folder are of all files in it, those of a session in a database the database's. Raises OSError.
+    """
+    if path.suffix not in _OWN:
+        while not path.exists() and path.parent != path:
+            path = path.parent
+        if path.is_dir():
+            found = [each.stat() for each in _files(path)]
+            return sum(each.st_size for each in found), max((each.st_mtime_ns for each in found), default=0)
+    stat = path.stat()
+    return stat.st_size, stat.st_mtime_ns
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for parent, _, names in os.walk(folder):
+        yield from (Path(parent, name) for name in names)
+
+
+def _loaded(point: Any) -> Any:
+    try:
+        found = point.load()()
+    except Exception as error:
+        raise FormatError(f"the session format {point.name}, which {point.value} provides, fails: {error!r}") from error
+    if found.name != point.name:
+        raise FormatError(f"the session format {point.name}, which {point.value} provides, calls itself {found.name!r}")
+    return found
