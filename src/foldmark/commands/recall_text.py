@@ -86,7 +86,7 @@ def listed(entry: RecallEntry, wording: Wording) -> list[HighlightedLine]:
     also = f" (also line{'s' * (len(others) > 1)} {listing(others, ALSO)})" if others else ""
     program = PROGRAMS.get(entry.source, entry.source)
     return [
-        Marked(f"- {_date(entry.date)}: {one_line(entry.name)}, {program} session {one_line(entry.id)}"),
+        HighlightedLine(f"- {_date(entry.date)}: {one_line(entry.name)}, {program} session {one_line(entry.id)}"),
         _snippet(best, f"{one_line(said)}: "),
         HighlightedLine(f"    {wording.reads_on}{one_line(entry.place)}{also}"),
     ]

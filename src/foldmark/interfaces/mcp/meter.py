@@ -9,7 +9,6 @@ from msgspec import Struct
 from foldmark.core.errors import CommandError
 from foldmark.core.pressure import meter
 from foldmark.core.request import ToolSpec
-from foldmark.core.search import PROGRAMS
 from foldmark.core.wording import one_line
 from foldmark.cost.cached import newest_turn
 from foldmark.interfaces.mcp.conversations import ARGUMENT, Conversations

@@ -131,8 +131,8 @@ def records(pieces: Sequence[ExportedPiece], to: Exporting) -> Iterator[Record]:
         parent = uuid
 
 
-def _pieces(groups: Sequence[Event | Exchange]) -> list[ExportedPiece]:
-    calls = [call for group in groups if isinstance(group, Exchange) for call, _ in group.calls]
+def _pieces(groups: Sequence[Event | CallGroup]) -> list[ExportedPiece]:
+    calls = [call for group in groups if isinstance(group, CallGroup) for call, _ in group.calls]
     ids = dict(zip((c.id for c in calls), wire.call_ids(c.call_id or "" for c in calls), strict=True))
     pieces: list[ExportedPiece] = []
     for group in groups:
