@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from two_trees import NOW, Open, agent, contents, fork, refused, rows, said, uuid
 
+import forked
 import foldmark
 from foldmark import Agent, CommandError, Log
 from foldmark.core.errors import ConflictError
@@ -196,7 +197,7 @@ def test_killed_while_reading_mail(tmp_path: Path) -> None:
         child = fork(parent)
         sent, told = 0, []
         for run in range(5):
-            reader = subprocess.Popen(
+            reader = forked.Popen(
                 [sys.executable, str(READER), str(path), child.id], stdout=subprocess.PIPE, text=True
             )
             assert reader.stdout is not None

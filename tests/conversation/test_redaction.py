@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import forked
 import foldmark
 from deeds import DEEDS, Shown, do, family, shown
 from foldmark import Agent, CommandError, Log
@@ -408,7 +409,7 @@ def test_an_idle_connection_does_not_disturb(path: Path) -> None:
 
 
 def eraser(path: Path, how: str, *turns: int) -> subprocess.Popen[str]:
-    process = subprocess.Popen(
+    process = forked.Popen(
         [sys.executable, str(ERASER), str(path), how, *map(str, turns)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -16,6 +16,7 @@ import pytest
 from bag_model import NAME, write_site
 from tiny_models import write_model
 
+import forked
 import foldmark
 from foldmark.core.errors import CommandError
 from foldmark.interfaces.cli import run
@@ -75,9 +76,7 @@ def filled(path: str) -> str:
 
 
 def program(place: dict[str, str], *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [PROGRAM, *arguments], env={**place, **more}, capture_output=True, text=True, timeout=LIMIT, check=False
-    )
+    return forked.run([PROGRAM, *arguments], env={**place, **more}, capture_output=True, text=True, timeout=LIMIT)
 
 
 def rows(path: str) -> list[Any]:

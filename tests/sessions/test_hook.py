@@ -21,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from session_records import REAL, REAL_FILES, jsonl, user
 
+import forked
 import foldmark
 from foldmark.core.config import Config
 from foldmark.sessions.hook import answering
@@ -444,7 +445,7 @@ def test_hooks_at_the_same_moment_remind_once(place: HookPlace) -> None:
     for _ in range(12):
         with event.open("rb") as stdin:
             running.append(
-                subprocess.Popen([PROGRAM, "hook"], stdin=stdin, stdout=subprocess.PIPE, env=place.environment)
+                forked.Popen([PROGRAM, "hook"], stdin=stdin, stdout=subprocess.PIPE, env=place.environment)
             )
     told = [each.communicate()[0] for each in running]
     assert [each.returncode for each in running] == [0] * 12

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import forked
 from foldmark.sessions.places import project_folder
 
 PROGRAM = str(Path(sys.executable).with_name("foldmark"))
@@ -139,7 +140,7 @@ class ClaudeCode:
 
     def foldmark(self, *words: str, stdin: str = "") -> str:
         """The program as the model runs it, or a hook; nothing goes wrong."""
-        done = subprocess.run(
+        done = forked.run(
             [PROGRAM, *words],
             input=stdin.encode(),
             capture_output=True,

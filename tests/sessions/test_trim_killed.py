@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import forked
 from session_records import assistant, call, jsonl, result, user
 from trim_check import at, compare
 from trim_killed import ID
@@ -30,7 +31,7 @@ SESSION = b"".join(
 
 
 def started(path: Path, step: int) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+    return forked.Popen(
         [sys.executable, str(PROGRAM), str(path), str(step)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from settings_place import Place
 
+import forked
 import foldmark
 from foldmark import Agent, CommandError
 from foldmark.core.config import KEYS, Config
@@ -306,8 +307,8 @@ def test_wrong_settings_of_a_program(tmp_path: Path, keys: Any, message: str) ->
 
 def ran(place: Place, *arguments: str, **environment: str) -> str:
     """What a program prints in the project's folder, with an environment of the test's own."""
-    done = subprocess.run(
-        arguments,
+    done = forked.run(
+        [*arguments],
         cwd=place.deep,
         env={"PATH": os.environ["PATH"], "HOME": str(place.home), "LANG": "C.UTF-8", **environment},
         capture_output=True,

@@ -19,6 +19,7 @@ from guest import ERAS, Guest, visit, yes
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
+import forked
 import foldmark
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.interfaces.mcp.http import is_loopback
@@ -40,7 +41,7 @@ class Served:
     """A server on a port of its own; `url` is where, `said` what it has told."""
 
     def __init__(self, *arguments: str) -> None:
-        self.process = subprocess.Popen(
+        self.process = forked.Popen(
             [PROGRAM, "mcp", "default", "--http", "0", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
