@@ -9,12 +9,11 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import nullcontext
-from pathlib import Path
-from shutil import disk_usage
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
 from new_databases import copied
 from sampled import DEEP
 
@@ -26,11 +25,6 @@ _TESTS_OWN = ("FOLDMARK_DEEP", "FOLDMARK_INSPECTOR")
 for _name in [name for name in os.environ if name.startswith(("FOLDMARK_", "IKIGAI_")) and name not in _TESTS_OWN]:
     del os.environ[_name]
 os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_DATA_HOME"] = os.devnull
-
-# Nothing that a test writes is kept, so nothing has to wait for a disk.
-_MEMORY = Path("/dev/shm")
-if _MEMORY.is_dir() and not os.statvfs(_MEMORY).f_flag & os.ST_NOEXEC and disk_usage(_MEMORY).free > 4 << 30:
-    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 
 # A shell starts what runs in the background with Ctrl-C ignored, and so would be every program that a test starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -1,7 +1,7 @@
 """Python programs as forks of a process that has imported what they need: each starts in 10 ms instead of 400.
 
-A fork has its own process id, descriptors, environment, folder, signals and end, as a program that is started anew. What
-a test says of the start itself, `subprocess` shows; and so it does with FOLDMARK_DEEP=1, where nothing is forked.
+A fork has its own process id, descriptors, environment, folder, signals and end, as a program that is started anew.
+Tests of the start itself use `subprocess`. With FOLDMARK_DEEP=1 nothing is forked.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ _IMPORTED = (
 _AT_START = ("PYTHON", "LC_", "LANG", "TZ")
 """Beginnings of variables that Python reads when it starts. Where nothing is said of a language, it takes C.UTF-8."""
 
+_AT_ANY_TIME = ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE")
+
 _LENGTH = struct.Struct("!I")
 _NUMBER = struct.Struct("!i")
 
@@ -56,7 +58,8 @@ class Popen(subprocess.Popen[Any]):
         told = inspect.signature(subprocess.Popen._execute_child).bind(self, *given).arguments  # type: ignore[attr-defined]
         environment = dict(os.environ if told["env"] is None else told["env"])
         words: list[str] = told["args"]
-        if DEEP or not _is_forked(words, environment):
+        folder = _folder(told["cwd"])
+        if DEEP or folder is None or not _is_forked(words, environment):
             if self._terminal:
                 words = [sys.executable, "-c", _TAKES_TERMINAL, *words]
             super()._execute_child(words, *given[1:])  # type: ignore[misc]
@@ -67,7 +70,7 @@ class Popen(subprocess.Popen[Any]):
         request = {
             "words": words,
             "environment": environment,
-            "folder": os.path.abspath(told["cwd"] or "."),  # noqa: PTH100
+            "folder": folder,
             "mask": mask,
             "session": bool(told["start_new_session"]) or self._terminal,
             "terminal": self._terminal,
@@ -98,7 +101,9 @@ class Popen(subprocess.Popen[Any]):
         return self.pid, status
 
 
-def run(command: Sequence[str | Path], *, input: bytes | str | None = None, timeout: float | None = None, **how: Any) -> Any:
+def run(
+    command: Sequence[str | Path], *, input: bytes | str | None = None, timeout: float | None = None, **how: Any
+) -> subprocess.CompletedProcess[Any]:
     """`subprocess.run` of such a command."""
     if how.pop("capture_output", False):
         how |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -127,6 +132,14 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 
 
+def _folder(given: Path | str | None) -> str | None:
+    """The folder to start in; None where it is no more."""
+    try:
+        return str(Path(given or ".").absolute())
+    except FileNotFoundError:
+        return None
+
+
 def _is_forked(words: list[str], environment: dict[str, str]) -> bool:
     known = words[0] == PROGRAM or (words[0] == sys.executable and (words[1] == "-c" or words[1].endswith(".py")))
     return known and _read_at_start(environment) == _read_at_start(_environment())
@@ -139,9 +152,11 @@ def _environment() -> dict[str, str]:
 
 
 def _read_at_start(environment: dict[str, str]) -> dict[str, str]:
-    found = {name: value for name, value in environment.items() if name.startswith(_AT_START) and value != "C.UTF-8"}
-    found.pop("PYTHONPATH", None)  # that is as easily done later
-    return found
+    return {
+        name: value
+        for name, value in environment.items()
+        if name.startswith(_AT_START) and name not in _AT_ANY_TIME and value != "C.UTF-8"
+    }
 
 
 # The process that forks
@@ -249,15 +264,13 @@ def _become(request: dict[str, Any], files: list[int]) -> None:
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     os.umask(request["mask"])
     os.chdir(request["folder"])
-    path = os.environ.get("PYTHONPATH")
     os.environ.clear()
     os.environ.update(request["environment"])
-    if os.environ.get("PYTHONPATH", path) != path:
-        sys.path[1:1] = os.environ["PYTHONPATH"].split(os.pathsep)
     for number, (name, mode) in enumerate({"stdin": "r", "stdout": "w", "stderr": "w"}.items()):
         lines = 1 if name == "stderr" or os.isatty(number) else -1
         errors = "backslashreplace" if name == "stderr" else "surrogateescape"
-        stream = open(number, mode, lines, "utf-8", errors, closefd=False)  # noqa: PTH123, SIM115
+        stream = open(number, mode, lines, "utf-8", errors, closefd=False)  # noqa: SIM115
+        stream.reconfigure(write_through=mode == "w" and bool(os.environ.get("PYTHONUNBUFFERED")))
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
 

@@ -51,7 +51,9 @@ def test_a_fork_is_like_a_program(name: str, how: dict[str, Any]) -> None:
 
 
 def test_it_is_waited_for_and_killed(how: dict[str, Any]) -> None:
-    with forked.Popen([sys.executable, "-c", "print('here', flush=True); input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with forked.Popen(
+        [sys.executable, "-c", "print('here', flush=True); input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"here\n"
         assert process.poll() is None

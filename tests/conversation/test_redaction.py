@@ -20,8 +20,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import forked
 import foldmark
+import forked
 from deeds import DEEDS, Shown, do, family, shown
 from foldmark import Agent, CommandError, Log
 from foldmark.core.replay import birth

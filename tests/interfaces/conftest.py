@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 from command_line import PROGRAM, Cli, Outcome
-from terminal import LIMIT, Terminal
+from terminal import Terminal
 
 import foldmark
 import forked
 from foldmark.interfaces.cli import run
+from patience import LIMIT
 
 
 @pytest.fixture(autouse=True)

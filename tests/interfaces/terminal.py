@@ -20,6 +20,7 @@ from patience import LIMIT
 
 CTRL_C, CTRL_D = "\x03", "\x04"
 
+
 class Terminal:
     """Runs a command line; use it as a context manager."""
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from command_line import PROGRAM, Cli
 
-import forked
 import foldmark
+import forked
 from foldmark.sessions.places import project_folder
 from foldmark.sessions.trim import trimming
 from stored import stored

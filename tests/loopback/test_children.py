@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from plan import Answer, Fail, Part, Reply, Say, Stalled, Use, Wire
-from playing import LIMIT, TOLD, Asked, Listening, asked, database, models, of, say, slash, until, wait_until
+from playing import TOLD, Asked, Listening, asked, database, models, of, say, slash, until, wait_until
 from server import Loopback
 from talking import ALL, Seen, connect, messages, missing
 from wire_anthropic import AnthropicWire
@@ -30,6 +30,7 @@ from foldmark.runtime import supervisor
 from foldmark.runtime.background import Background
 from foldmark.runtime.loop import turn
 from foldmark.runtime.supervisor import Supervisor
+from patience import LIMIT
 from stored import stored
 
 two_wires = pytest.mark.parametrize(
@@ -77,7 +78,7 @@ class Research:
             both = f"AUTH: {OAUTH}\nSESSION: {SESSIONS}"
             names = ("AUTH_RESEARCH", "SESSION_RESEARCH")
             return slash(*(f"{command} {name}" for name in names for command in ("mark", "fork")), text=both)
-        steps = {
+        steps: dict[int, Answer] = {
             0: slash("mark AUTH_RESEARCH", text="Two things are to be found out."),
             1: slash("fork AUTH_RESEARCH", text=OAUTH),
             2: slash("mark SESSION_RESEARCH"),

@@ -16,8 +16,8 @@ import pytest
 from bag_model import NAME, write_site
 from tiny_models import write_model
 
-import forked
 import foldmark
+import forked
 from foldmark.core.errors import CommandError
 from foldmark.interfaces.cli import run
 from foldmark.recall.embeddings import model as models
@@ -197,6 +197,7 @@ def test_another_model_has_vectors_of_its_own(cli: Cli, filled: str, tmp_path: P
     assert "1 other model" in cli("index", "--status", "--model", folder)[1]
     with foldmark.open(filled, settings={"recall_model": folder}) as log:
         assert log.search("aword", mode="vector")
+        assert log.store.vectors is not None
         assert len(log.store.vectors.embedders()) == 2
     cli("index", "--remove")
     assert rows(filled) == [[], [], []]

@@ -131,6 +131,7 @@ def test_only_one_of_them_has_vectors(log: foldmark.Log, talk: list[int], archiv
     with pytest.raises(CommandError, match="`foldmark index`"):
         everything(ASKED, None, archive, "vector")
     embed_archive(log, archive)
+    assert log.store.vectors is not None
     log.store.vectors.remove_vectors(log.meanings().embedder.fingerprint)
     assert [hit.source for hit in everything("noisy dogs", log, archive, "vector")] == ["claude", "claude"]
 
@@ -162,6 +163,7 @@ def test_what_was_said_since_is_found_once_it_has_vectors(log: foldmark.Log, tal
 def test_whatever_is_said_or_asked(log: foldmark.Log, talk: list[int], say: Say, text: str) -> None:
     say(log.agent("default"), text)
     log.meanings().bring_up()
+    assert log.store.vectors is not None
     coverage = log.store.vectors.coverage(log.meanings().embedder.fingerprint)
     assert coverage.messages == coverage.of
     if any(map(str.isalnum, text)):

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-import forked
 import foldmark
+import forked
 from foldmark import Agent, CommandError, Log
 from foldmark.core.answer import Piece
 from foldmark.core.changes import Watch

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from session_records import TIME, assistant, jsonl
 
-import forked
 import foldmark
+import forked
 from foldmark.sessions.hook import answering
 from foldmark.sessions.hook import state as hook_state
 from foldmark.sessions.hook.streams import Told

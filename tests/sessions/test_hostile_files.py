@@ -219,7 +219,9 @@ def test_block_fields_of_the_wrong_kind_keep_the_record(field: Any, value: Any, 
 
 @pytest.mark.parametrize("extra", [1, 100_000])
 @pytest.mark.parametrize("last", [False, True])
-def test_a_line_over_the_limit_is_skipped(extra: Any, last: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_over_the_limit_is_skipped(
+    extra: Any, last: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(session_file, "MAX_LINE", 3000)
     monkeypatch.setattr(session_file, "_PIECE", 700)
     fits = jsonl(user("x" * (3000 - len(jsonl(user(""))))))
@@ -478,7 +480,9 @@ def repeated(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @given(records=st.lists(tangled(), min_size=1, max_size=14))
-def test_however_records_hang_together_each_is_imported_once(records: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_however_records_hang_together_each_is_imported_once(
+    records: Any, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     path = tmp_path_factory.getbasetemp() / "tangled.jsonl"
     path.write_bytes(jsonl(*records))
     with foldmark.open(":memory:") as log:

@@ -1,10 +1,10 @@
 """Importing Claude Code sessions: what becomes of records, turns and branches (SPEC 8)."""
 
 from __future__ import annotations
-from typing import Any
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from session_records import REAL, REAL_FILES, TIME, assistant, call, jsonl, plain_blocks, plain_counts, result, user
@@ -104,7 +104,7 @@ def test_compared_with_the_file_text_by_text(load: Any) -> None:
 # -- what stands in the file in another way than the model saw it ----------------------------------------------
 
 
-def busy(prompt: Any, uuid: Any, parent: Any, mode: Any="prompt") -> Any:
+def busy(prompt: Any, uuid: Any, parent: Any, mode: Any = "prompt") -> Any:
     attached = {"type": "queued_command", "prompt": prompt, "commandMode": mode}
     return {"type": "attachment", "attachment": attached, "uuid": uuid, "parentUuid": parent, "timestamp": TIME}
 
@@ -115,7 +115,9 @@ def given(path: Any, content: Any, uuid: Any, parent: Any) -> Any:
     return {"type": "attachment", "attachment": attached, "uuid": uuid, "parentUuid": parent, "timestamp": TIME}
 
 
-def test_what_was_typed_while_the_model_was_busy_and_given_files_are_messages(session: Any, load: Any, tmp_path: Path) -> None:
+def test_what_was_typed_while_the_model_was_busy_and_given_files_are_messages(
+    session: Any, load: Any, tmp_path: Path
+) -> None:
     image = {"type": "image", "source": {"type": "url", "url": "https://x.test/a.png"}}
     imported = session(
         user("look at @a.py", "u1"),

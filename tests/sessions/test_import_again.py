@@ -331,7 +331,9 @@ def test_a_file_that_lacks_what_was_imported_is_refused(place: Place) -> None:
 # -- when it goes wrong ----------------------------------------------------------------------------------------
 
 
-def test_an_import_that_is_stopped_changes_nothing_and_can_be_repeated(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_import_that_is_stopped_changes_nothing_and_can_be_repeated(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place.write(*said("a", "b"))
     head = place.agent.context().at
     place.path.write_bytes(jsonl(*said("a", "b"), *after("b", "c", "d")))

@@ -117,7 +117,9 @@ def test_documents_reach_claude_where_they_stood(load: Any, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("content", [CLAUDE, CODEX])
 @pytest.mark.parametrize(("provider", "model"), TARGETS)
-def test_documents_reach_every_model_or_a_note_does(provider: Any, model: Any, content: Any, load: Any, tmp_path: Path) -> None:
+def test_documents_reach_every_model_or_a_note_does(
+    provider: Any, model: Any, content: Any, load: Any, tmp_path: Path
+) -> None:
     agent = imported(content, load, tmp_path)
     # Calls are of one dialect; here it is asked what the other one would get of them, too.
     agent.do("/config set isolation=off")

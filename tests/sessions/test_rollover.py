@@ -18,8 +18,8 @@ from hook_place import PROGRAM, answer
 from session_records import REAL_FILES, jsonl, user
 from test_handover import GOOD
 
-import forked
 import foldmark
+import forked
 from foldmark.core.lineage import CodingSession
 from foldmark.sessions.places import project_folder
 from stored import stored

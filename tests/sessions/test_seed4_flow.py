@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 import uuid
 from itertools import count
@@ -148,7 +147,7 @@ class ClaudeCode:
             cwd=self.work,
         )
         assert (done.returncode, done.stderr) == (0, b""), done
-        return done.stdout.decode()
+        return str(done.stdout.decode())
 
     def grow(self, percent: int) -> list[str]:
         """Read file after file until the context is that full; what the model is told meanwhile."""

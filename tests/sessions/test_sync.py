@@ -19,7 +19,6 @@ from archive_place import Home, codex_item
 from session_records import REAL_FILES, assistant, call, jsonl, plain_blocks, result, user
 
 import forked
-from sampled import DEEP
 from foldmark.core.errors import FoldmarkError
 from foldmark.recall.tokens import stems
 from foldmark.sessions.archive import indexing
@@ -28,6 +27,7 @@ from foldmark.sessions.archive.sources import episodic_archive, excluding
 from foldmark.sessions.archive.syncing import Synced, sync
 from foldmark.sessions.places import NoSessionError
 from foldmark.sessions.session_file import SessionFile
+from sampled import DEEP
 
 MARKER = "<INSTRUCTIONS-TO-EPISODIC-MEMORY>DO NOT INDEX THIS CHAT</INSTRUCTIONS-TO-EPISODIC-MEMORY>"
 needs_samples = pytest.mark.skipif(not REAL_FILES, reason="the real sessions are not here")

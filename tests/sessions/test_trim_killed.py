@@ -12,11 +12,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import forked
 from session_records import assistant, call, jsonl, result, user
 from trim_check import at, compare
 from trim_killed import ID
 
+import forked
 from sampled import sampled
 
 PROGRAM = Path(__file__).with_name("trim_killed.py")

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from settings_place import Place
 
-import forked
 import foldmark
+import forked
 from foldmark import Agent, CommandError
 from foldmark.core.config import KEYS, Config
 from foldmark.settings import places
@@ -315,7 +315,7 @@ def ran(place: Place, *arguments: str, **environment: str) -> str:
         text=True,
     )
     assert (done.returncode == 0) == (not done.stderr), done.stderr
-    return done.stdout + done.stderr
+    return str(done.stdout + done.stderr)
 
 
 def test_the_library_and_the_command_line_agree(place: Place) -> None:

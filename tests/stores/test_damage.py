@@ -10,7 +10,6 @@ from typing import Any
 
 import apsw
 import pytest
-from sampled import sampled
 from versions.reading import of_version
 
 import foldmark
@@ -18,6 +17,7 @@ from foldmark.core.checksum import checksum
 from foldmark.core.errors import FoldmarkError
 from foldmark.log.doctor import examine
 from foldmark.stores.sqlite import SqliteStore
+from sampled import sampled
 
 SHOWN = ("/context show", "/message list 50", "/message show 1", "/recall parser", "/session list", "/state", "/agents")
 SQL = ("SELECT * FROM messages", "SELECT id FROM messages WHERE content LIKE '%parser%'", "SELECT * FROM operations")

@@ -1,8 +1,8 @@
 """What is learned from the tokens that a provider reports [SPEC 5.4]."""
 
-from typing import Any
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 

@@ -1,7 +1,7 @@
 """How the tokens of a request are counted, by bytes and with the tokenizer [SPEC 5.4]."""
 
-from typing import Any
 from math import ceil
+from typing import Any
 
 import msgspec
 import pytest

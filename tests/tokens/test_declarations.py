@@ -1,6 +1,7 @@
 """Tool schemas as OpenAI counts them."""
 
 from typing import Any
+
 import pytest
 
 from foldmark.tokens.declarations import declarations
@@ -87,7 +88,7 @@ def test_odd_schemas_still_become_something(parameters: Any) -> None:
 
 
 def test_a_schema_without_an_end_has_one() -> None:
-    endless = {"type": "array"}
+    endless: dict[str, Any] = {"type": "array"}
     for _ in range(500):
         endless = {"type": "array", "items": endless}
     assert "any[]" in declarations([{"name": "f", "parameters": {"properties": {"x": endless}}}])

@@ -1,8 +1,8 @@
 """The table of models, and what the settings make of it."""
 
-from typing import Any
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 

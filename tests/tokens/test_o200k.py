@@ -1,12 +1,12 @@
 """OpenAI's tokenizer as it is shipped: complete, exact, and quick on whatever text comes."""
 
-from typing import Any
 import base64
 import random
 import subprocess
 import sys
 import time
 from hashlib import sha256
+from typing import Any
 
 import pytest
 
@@ -37,7 +37,7 @@ def test_known_texts_have_the_known_tokens() -> None:
 def test_the_words_are_split_as_tiktoken_splits_them() -> None:
     import inspect
 
-    from tiktoken_ext import openai_public
+    from tiktoken_ext import openai_public  # type: ignore[import-untyped]
 
     stated = inspect.getsource(openai_public.o200k_base)
     for part in o200k._PATTERN.replace(o200k._ENDING, "ENDING").split("|"):

@@ -19,8 +19,8 @@ from guest import ERAS, Guest, visit, yes
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-import forked
 import foldmark
+import forked
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.interfaces.mcp.http import is_loopback
 from foldmark.interfaces.mcp.token import token

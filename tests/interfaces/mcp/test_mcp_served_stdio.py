@@ -14,8 +14,8 @@ import pytest
 from command_line import PROGRAM, Cli
 from guest import ERAS, outside, visit
 
-import forked
 import foldmark
+import forked
 from patience import LIMIT
 from stored import stored
 
