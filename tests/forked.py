@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -270,6 +271,7 @@ def _become(request: dict[str, Any], files: list[int]) -> None:
         lines = 1 if name == "stderr" or os.isatty(number) else -1
         errors = "backslashreplace" if name == "stderr" else "surrogateescape"
         stream = open(number, mode, lines, "utf-8", errors, closefd=False)  # noqa: SIM115
+        assert isinstance(stream, TextIOWrapper)
         stream.reconfigure(write_through=mode == "w" and bool(os.environ.get("PYTHONUNBUFFERED")))
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)

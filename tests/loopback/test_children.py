@@ -31,11 +31,11 @@ from foldmark.runtime.background import Background
 from foldmark.runtime.loop import turn
 from foldmark.runtime.supervisor import Supervisor
 from patience import LIMIT
+from sampled import sampled
 from stored import stored
 
-two_wires = pytest.mark.parametrize(
-    "wire", [AnthropicWire(), OpenAIWire(), ResponsesWire()], ids=lambda wire: wire.provider
-)
+WIRES: list[Wire] = [AnthropicWire(), OpenAIWire(), ResponsesWire()]
+two_wires = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.provider)
 every_wire = pytest.mark.parametrize("wire", ALL, ids=lambda wire: wire.provider)
 
 OAUTH = "Research OAuth2 implementation patterns. Report via /send."
@@ -231,8 +231,10 @@ def descriptors() -> int:
     return len(list(there.iterdir())) if there.is_dir() else 0
 
 
-@two_wires
-@pytest.mark.parametrize("where", ["supervisor", "background"])
+EACH_WHERE = [(where, wire) for wire in WIRES for where in ("supervisor", "background")]
+
+
+@pytest.mark.parametrize(("where", "wire"), sampled(EACH_WHERE, 4))
 def test_twenty_children_at_once(tmp_path: Path, wire: Wire, where: str) -> None:
     number = 20
 

@@ -26,7 +26,6 @@ from foldmark.core.prompt import Layer, Prompt, assemble
 from foldmark.core.request import Edge, Manifest, Options, Part, Request, ToolCall, ToolSpec
 from foldmark.core.view import Calls, Said, Step, Used, View
 from foldmark.dialects.anthropic.binding import bind, mark
-from foldmark.dialects.anthropic.blocks import BOUND
 from foldmark.dialects.anthropic.messages import encode, parse
 from foldmark.providers.access import Access
 from foldmark.providers.anthropic_api import connect

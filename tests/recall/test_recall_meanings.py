@@ -24,7 +24,7 @@ Say = Callable[..., list[int]]
 KITTEN = "A small kitten sleeps on the sofa."
 ENGINE = "The car's engine broke down on the motorway."
 ASKED = "a young cat that rests"
-LONG = 200_000 if DEEP else 20_000
+LONG = 200_000 if DEEP else 4_000
 
 
 @pytest.fixture
