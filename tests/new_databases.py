@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import get_ident
 from typing import Any
 
 import apsw
@@ -51,13 +52,15 @@ def _copied_file(path: Path) -> None:
     """The name is there once the file is whole, as others may open it at any moment."""
     if path.exists():
         return
-    whole = path.with_name(f".{os.getpid()}.new")
+    whole = path.with_name(f".{os.getpid()}-{get_ident()}.new")
     _create(whole)
     try:
         whole.write_bytes(_whole_file())
         os.link(whole, path)
     except FileExistsError:
         pass
+    except OSError as error:
+        raise apsw.CantOpenError(str(error)) from None
     finally:
         whole.unlink()
 
