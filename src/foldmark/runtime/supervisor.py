@@ -96,8 +96,8 @@ class Supervisor:
     """Runs agents of `log`; `models` makes the provider of a model's name. An asynchronous context manager: at its end
     every turn is interrupted, recorded and closed.
 
-    `attended` is the agent that a person talks to, if any: mail does not wake it. Forks that wait, because no runtime was
-    running when they were made, are started: those of the present conversations if a person talks to one, otherwise of
+    `attended` is the agent that a person talks to, if any: mail does not wake it. Forks that wait because no runtime
+    was running are started: those of the present conversations if a person talks to one, otherwise of
     the whole log; none if `takes_up` is False.
     """
 
