@@ -8,10 +8,14 @@ import gc
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from new_databases import copied
+from sampled import DEEP
 
 if TYPE_CHECKING:
     from postgres_server import Databases
@@ -28,9 +32,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 _ALWAYS = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
-settings.register_profile("quick", _ALWAYS, max_examples=30, stateful_step_count=40, derandomize=True)
+settings.register_profile("quick", _ALWAYS, max_examples=20, stateful_step_count=40, derandomize=True)
 settings.register_profile("thorough", _ALWAYS, max_examples=3000, stateful_step_count=80, print_blob=True)
-settings.load_profile("thorough" if os.environ.get("FOLDMARK_DEEP") == "1" else "quick")
+settings.load_profile("thorough" if DEEP else "quick")
 
 # The tests and what they import stay until the end: to look through them for garbage, again and again, takes a sixth of
 # the time of a test, and more while they are collected.
@@ -40,7 +44,14 @@ gc.disable()
 def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 50, 50)
     gc.enable()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _copied_databases() -> Iterator[None]:
+    with nullcontext() if DEEP else copied():
+        yield
 
 
 @pytest.fixture(scope="session")

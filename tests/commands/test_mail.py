@@ -9,6 +9,7 @@ import pytest
 from two_trees import NOW, Open, agent, contents, fork, refused, rows, said, uuid
 
 import foldmark
+import forked
 from foldmark import Agent, CommandError, Log
 from foldmark.core.errors import ConflictError
 from foldmark.interfaces.render import result_text
@@ -196,9 +197,7 @@ def test_killed_while_reading_mail(tmp_path: Path) -> None:
         child = fork(parent)
         sent, told = 0, []
         for run in range(5):
-            reader = subprocess.Popen(
-                [sys.executable, str(READER), str(path), child.id], stdout=subprocess.PIPE, text=True
-            )
+            reader = forked.Popen([sys.executable, str(READER), str(path), child.id], stdout=subprocess.PIPE, text=True)
             assert reader.stdout is not None
             assert reader.stdout.readline() == "ready\n"
             lines = list[str]()

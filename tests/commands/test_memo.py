@@ -111,7 +111,7 @@ def test_remove_asks(agent: Agent) -> None:
         agent.do("/memo remove 1", asking=Asking(confirm=lambda _: False))
     assert len(stored(agent.log).memos(5)) == 1
     asked: list[str] = []
-    done = agent.do("/memo remove 1", asking=Asking(confirm=lambda question: not asked.append(question)))
+    done = agent.do("/memo remove 1", asking=Asking(confirm=lambda question: not asked.append(question)))  # type: ignore[func-returns-value]
     assert done.text == "Memo 1 erased. Messages that speak of it were not searched."
     assert len(asked) == 1
     assert stored(agent.log).memos(5) == []

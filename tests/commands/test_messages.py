@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -122,7 +123,8 @@ def test_turns_before_the_window(agent: Agent) -> None:
 def test_listing_reads_neither_history_nor_other_conversations(log: Log, agent: Agent) -> None:
     """Tombstones are found by their index; without it the events of everybody would be read."""
     said(agent, "one")
-    plan = log.store._db.execute(f"EXPLAIN QUERY PLAN {log.store._sql['tombstones']}", ("[]",)).fetchall()
+    store: Any = log.store
+    plan = store._db.execute(f"EXPLAIN QUERY PLAN {store._sql['tombstones']}", ("[]",)).fetchall()
     assert any("USING INDEX tombstones" in step[3] for step in plan)
 
 

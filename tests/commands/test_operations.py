@@ -57,7 +57,7 @@ def refused(agent: Agent, line: str, actor: str = "human") -> str:
 
 def written(log: Log) -> int:
     """The rows that this connection ever changed."""
-    return int(log.store._db.total_changes())
+    return int(log.store._db.total_changes())  # type: ignore[attr-defined]
 
 
 # Reasons
@@ -295,11 +295,11 @@ def statements(log: Log, act: Callable[[], object]) -> int:
         ran.append(sql)
         return True
 
-    log.store._db.exec_trace = trace
+    log.store._db.exec_trace = trace  # type: ignore[attr-defined]
     try:
         act()
     finally:
-        log.store._db.exec_trace = None
+        log.store._db.exec_trace = None  # type: ignore[attr-defined]
     return len(ran)
 
 

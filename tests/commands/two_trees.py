@@ -36,7 +36,7 @@ def contents(agent: Agent) -> list[str]:
 
 def rows(log: Log) -> int:
     """How much has been written to the database; a transaction that changes nothing counts as well."""
-    return int(log.store._db.pragma("data_version")) + log.store._db.total_changes()  # type: ignore[attr-defined]
+    return int(log.store._db.pragma("data_version") + log.store._db.total_changes())  # type: ignore[attr-defined]
 
 
 def refused(agent: Agent, line: str, actor: str = "human") -> str:

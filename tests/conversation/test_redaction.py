@@ -21,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import foldmark
+import forked
 from deeds import DEEDS, Shown, do, family, shown
 from foldmark import Agent, CommandError, Log
 from foldmark.core.replay import birth
@@ -408,7 +409,7 @@ def test_an_idle_connection_does_not_disturb(path: Path) -> None:
 
 
 def eraser(path: Path, how: str, *turns: int) -> subprocess.Popen[str]:
-    process = subprocess.Popen(
+    process = forked.Popen(
         [sys.executable, str(ERASER), str(path), how, *map(str, turns)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -22,6 +22,7 @@ from foldmark.log.doctor import examine
 from foldmark.sending.rebuilding import rebuilt
 from foldmark.sending.sent import record_sent
 from foldmark.sending.window_summary import BEFORE, MESSAGES, SUM_UP, Due, due, make
+from foldmark.settings.given import Settings
 from patience import LIMIT
 from stored import stored
 
@@ -233,7 +234,7 @@ def wanted_data(agent: Agent, event_id: int) -> dict[str, object]:
 
 def test_half_of_what_the_model_takes(agent: Agent, model: Model) -> None:
     """Where more was cut, the newest of it, and the summary says where it begins."""
-    agent.log.given = foldmark.settings.given.Settings(models={"offline/offline": {"window": 4000, "output": 500}})
+    agent.log.given = Settings(models={"offline/offline": {"window": 4000, "output": 500}})
     assert agent.window == 4000
     cut = visible(agent)[: agent.request().manifest.edge.before]
     summary = made(agent)

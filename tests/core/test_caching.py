@@ -16,7 +16,7 @@ ANTHROPIC = Rules(100, look=20)
 OLDER = Rules(1024, step=128)
 NEWER = Rules(100, last=True, lifetime=1800.0)
 
-MARK = {"cache_control": {"type": "ephemeral"}}
+MARK: dict[str, Any] = {"cache_control": {"type": "ephemeral"}}
 
 
 def text(length: int, letter: str = "x", **more: Any) -> dict[str, Any]:
@@ -266,7 +266,7 @@ def test_the_same_request_again_writes_nothing(parts: list[dict[str, Any]], toke
 
 def test_what_is_kept_for_an_hour() -> None:
     """It costs 1.6 times as much to write, and is there after a pause that the rest did not outlive."""
-    hour = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+    hour: dict[str, Any] = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
     for mark, kept in ((MARK, False), (hour, True)):
         cache, asked = Sent(ANTHROPIC), body(text(100, **mark))
         first, again = cache.bill("anthropic", asked, 1000, 0.0), cache.bill("anthropic", asked, 1000, 3600.0)

@@ -157,7 +157,7 @@ def test_documents_recorded_before_pages_were_counted_leave_the_doctor_silent() 
     with foldmark.open(":memory:") as log:
         agent = log.agent("default")
         event_id = agent.append("user", "Read.", data={"blocks": [{"type": "document"}]})
-        log.store._db.execute(
+        log.store._db.execute(  # type: ignore[attr-defined]
             "UPDATE events SET data = ?, checksum = NULL WHERE id = ?",
             (msgspec.json.encode({"blocks": [document()]}).decode(), event_id),
         )

@@ -333,7 +333,7 @@ def test_l3_replay_costs_its_ranges_and_no_messages() -> None:
     small, large = work(lambda: replay(birth("me"), few)), work(lambda: replay(birth("me"), many))
     assert large < 5.5 * small
     assert large < 60 * 15_000
-    apart = [(id * 1_000_000, Filter("forget", tuple(far(s) for s in op.ranges))) for id, op in few]
+    apart = [(id * 1_000_000, Filter("forget", tuple(far(s) for s in op.ranges))) for id, op in few]  # type: ignore[union-attr]
     assert work(lambda: replay(birth("me"), apart)) <= 1.01 * small
 
 

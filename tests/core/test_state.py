@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from foldmark.core.state import KEYS, Hiding, Parted, missing, parted
 from patience import LIMIT
+from sampled import DEEP
 
 BLOCK = "Goal: port the parser\nContext: src/parse.py\nResolved: the lexer\nTechnical Anchors: port 8080"
 
@@ -202,19 +203,22 @@ def test_a_paragraph_behind_the_members_is_the_answers() -> None:
     assert parted(f"Done.\n### STATE\n{BLOCK}\n\n```\ncode\n```") == Parted("Done.\n\n```\ncode\n```", BLOCK)
 
 
+LENGTH = 300_000 if DEEP else 30_000
+
+
 @pytest.mark.parametrize(
     "text",
     [
-        "### STATE\n" * 300_000,
-        "### STATE\nGoal: x\n" + "- STATE\n\n" * 300_000,
-        "#" * 3_000_000 + " STATE",
-        "STATE" + "### " * 700_000,
-        "### STATE" + " " * 3_000_000 + "x",
-        "STATE\n" + " " * 3_000_000 + "Goal: x",
-        "### STATE\nGoal" + " " * 3_000_000 + "x",
-        "### STATE\n" + "`" * 3_000_000,
-        "STATE\n" + "```\n~~~ `\n" * 300_000,
-        "### STATE\n" + "\u2028### STATE" * 300_000,
+        "### STATE\n" * LENGTH,
+        "### STATE\nGoal: x\n" + "- STATE\n\n" * LENGTH,
+        "#" * (10 * LENGTH) + " STATE",
+        "STATE" + "### " * (2 * LENGTH),
+        "### STATE" + " " * (10 * LENGTH) + "x",
+        "STATE\n" + " " * (10 * LENGTH) + "Goal: x",
+        "### STATE\nGoal" + " " * (10 * LENGTH) + "x",
+        "### STATE\n" + "`" * (10 * LENGTH),
+        "STATE\n" + "```\n~~~ `\n" * LENGTH,
+        "### STATE\n" + "\u2028### STATE" * LENGTH,
     ],
 )
 def test_huge_texts_take_their_length(text: str) -> None:

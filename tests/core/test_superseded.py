@@ -83,7 +83,7 @@ def write(path: str = "a.py") -> Use:
         # What is no file tool's, or not to be understood.
         ([read(), ("bash", {"command": "rm a.py"})], {}),
         ([read(), ("write_file", {"path": 7})], {}),
-        ([read(), ("write_file", ["a.py"])], {}),  # type: ignore[list-item]
+        ([read(), ("write_file", ["a.py"])], {}),
     ],
 )
 def test_what_makes_a_result_stale(uses: list[Use], expected: dict[int, tuple[int, str]]) -> None:

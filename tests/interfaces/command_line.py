@@ -31,7 +31,7 @@ Cli = Callable[..., Outcome]
 
 def events(log: foldmark.Log) -> list[foldmark.Event]:
     """All events of the database in order."""
-    found = []
+    found: list[foldmark.Event] = []
     while event := stored(log).event(len(found) + 1):
         found.append(event)
     return found

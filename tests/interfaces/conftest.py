@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 from command_line import PROGRAM, Cli, Outcome
-from terminal import LIMIT, Terminal
+from terminal import Terminal
 
 import foldmark
+import forked
 from foldmark.interfaces.cli import run
+from patience import LIMIT
 
 
 @pytest.fixture(autouse=True)
@@ -66,13 +68,12 @@ def program() -> Cli:
 
     def program(*arguments: str, stdin: str | bytes = b"", stdout: Any = None, start: tuple[str, ...] = ()) -> Outcome:
         raw = stdin.encode() if isinstance(stdin, str) else stdin
-        done = subprocess.run(
+        done = forked.run(
             [*start, PROGRAM, *arguments],
             input=raw,
             stdout=stdout or subprocess.PIPE,
             stderr=subprocess.PIPE,
             timeout=LIMIT,
-            check=False,
         )
         return Outcome(done.returncode, *(text.decode(errors="replace") for text in (done.stdout or b"", done.stderr)))
 

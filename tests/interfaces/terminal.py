@@ -9,26 +9,16 @@ import re
 import select
 import signal
 import struct
-import subprocess
-import sys
 import termios
 import time
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
+from forked import Popen
 from patience import LIMIT
 
 CTRL_C, CTRL_D = "\x03", "\x04"
-
-# The child makes the terminal its controlling one, then becomes the program. Under `nohup` the tests ignore SIGHUP, and
-# the program would inherit that.
-_START = """
-import fcntl, os, signal, sys, termios
-signal.signal(signal.SIGHUP, signal.SIG_DFL)
-fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-os.execv(sys.argv[1], sys.argv[1:])
-"""
 
 
 class Terminal:
@@ -39,8 +29,9 @@ class Terminal:
     ) -> None:
         self._master, slave = pty.openpty()
         self.resize(*size)
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", _START, *command],
+        self.process = Popen(
+            [*command],
+            terminal=True,
             stdin=slave,
             stdout=slave if stdout is None else stdout,
             stderr=slave,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from command_line import Cli, events
-from terminal import CTRL_C, CTRL_D, LIMIT, Terminal
+from terminal import CTRL_C, CTRL_D, Terminal
 
 import foldmark
 from foldmark.core.errors import FoldmarkError
@@ -18,6 +18,7 @@ from foldmark.core.request import Request
 from foldmark.interfaces.chat import chat
 from foldmark.log.doctor import examine
 from foldmark.providers.offline import OfflineModel
+from patience import LIMIT
 from stored import stored
 
 EMPTY = "Context: 2K/200K tokens (1%) ⚪"

@@ -10,10 +10,10 @@ from pathlib import Path
 import apsw
 import pytest
 from command_line import PROGRAM, Cli, events
-from terminal import LIMIT
 
 import foldmark
 from foldmark.core.events import KINDS
+from patience import LIMIT
 from stored import stored
 
 SAMPLE = str(resources("foldmark") / "samples" / "notes-cli.jsonl")

@@ -65,7 +65,7 @@ def test_an_interrupted_copy_goes_on(
     monkeypatch.setattr(copying, "_EVENTS", 2)
     told = copying._Copy._told
 
-    def interrupted(self: copying._Copy, event: copying.CopiedEvent) -> None:
+    def interrupted(self: copying._Copy, event: copying.CopiedEvent) -> None:  # type: ignore[name-defined]
         nonlocal pages
         pages += 1
         if pages == 5:

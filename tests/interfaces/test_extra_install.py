@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from command_line import Cli
 from terminal import Terminal
 
 import foldmark
@@ -44,7 +45,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: foldmark.Log) -> 
     return site
 
 
-def test_without_a_terminal_one_line_says_how(site: Path, program: Callable[..., object]) -> None:
+def test_without_a_terminal_one_line_says_how(site: Path, program: Cli) -> None:
     for arguments in ((), ("--status",), ("--json",)):
         told = program("index", *arguments)
         assert (told.code, told.out, told.err) == (1, "", LINE)
@@ -52,7 +53,7 @@ def test_without_a_terminal_one_line_says_how(site: Path, program: Callable[...,
 
 
 def test_at_a_terminal_it_is_installed_once_that_is_agreed(
-    site: Path, terminal: Callable[..., Terminal], program: Callable[..., object]
+    site: Path, terminal: Callable[..., Terminal], program: Cli
 ) -> None:
     with terminal("index") as screen:
         asked = screen.until(QUESTION)

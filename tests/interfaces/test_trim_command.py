@@ -14,6 +14,7 @@ import pytest
 from command_line import PROGRAM, Cli
 
 import foldmark
+import forked
 from foldmark.sessions.claude.folders import project_folder
 from foldmark.sessions.trim import trimming
 from stored import stored
@@ -378,7 +379,7 @@ def test_what_a_file_says_does_not_steer_the_terminal(cli: Cli, db: str, session
 def program(db: str, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     def program(*arguments: str, path: Path) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "PATH": str(path)}
-        return subprocess.run([PROGRAM, *arguments], env=environment, capture_output=True, text=True, check=False)
+        return forked.run([PROGRAM, *arguments], env=environment, capture_output=True, text=True)
 
     return program
 

@@ -88,7 +88,7 @@ class History:
     def __init__(self, policy: str, target: tuple[str, str], budget: int, keeps: int, limit: int | None) -> None:
         self.policy, self.target, self.budget, self.limit = policy, target, budget, limit
         self.log = foldmark.open(":memory:", settings={})
-        self.log.tools = lambda: [READ, SLASH]
+        self.log.tools = lambda: [READ, SLASH]  # type: ignore[method-assign]
         self.root = self.log.agent("root")
         for key, value in {
             "context_policy": policy,
@@ -233,7 +233,7 @@ class History:
             path = Path(folder) / "log.db"
             path.write_bytes(db.serialize("main"))
             with foldmark.open(path, create=False, settings={}) as log:
-                log.tools = self.log.tools
+                log.tools = self.log.tools  # type: ignore[method-assign]
                 copies = [log.agent(a.id).request(*self._target(a), limit=self.limit).bytes for a in agents]
         assert copies == requests
 
@@ -411,10 +411,11 @@ def is_sent(request: Request) -> bool:
 def one_turn(request: Request) -> bool:
     """Whether no turn could leave any more: all are the one that a person opened last, or came after it."""
     parts = [part for part in request.manifest.parts if part.layer == "window" and part.turn]
-    opened = {part.turn for part in parts if part.event != part.turn or part.kind == "user"} - {
-        part.turn for part in parts if part.event == part.turn and part.kind != "user"
+    turns = [(part.turn or 0, part.event == part.turn, part.kind == "user") for part in parts]
+    opened = {turn for turn, first, user in turns if not first or user} - {
+        turn for turn, first, user in turns if first and not user
     }
-    return len({part.turn for part in parts}) < 2 or min(part.turn or 0 for part in parts) >= max(opened, default=0) > 0
+    return len({turn for turn, _, _ in turns}) < 2 or min(turns)[0] >= max(opened, default=0) > 0
 
 
 def _shown(number: int) -> dict[str, Any]:

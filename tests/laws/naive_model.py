@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 SUBTRACTING = ("filter", "drop", "undo", "summary")
 
@@ -114,7 +115,7 @@ class NaiveAgent:
         """The agent is idle again (SPEC 1). A planning conversation that was applied or cancelled ends here."""
         self.turn = None
         last = self.own[-1].id if self.own else 0
-        self.events = [replace(e, until=last) if self._lasts(e) else e for e in self.events]
+        self.events = [replace(e, until=last) if self._lasts(e) else e for e in self.events]  # type: ignore[arg-type]
 
     def settling(self) -> bool:
         """A planning conversation was applied or cancelled in the open turn and lasts to that turn's end."""
@@ -346,7 +347,7 @@ class NaiveAgent:
         turns = {m.turn for m in self.lineage() if m.id in messages}
         pins = frozenset(self.folded().pins & turns)
         scratchpad, evicted = None if name else self.scratchpad, frozenset(self.folded().evicted & messages)
-        more = {"pins": pins, "evicted": evicted, "text": scratchpad}
+        more: Any = {"pins": pins, "evicted": evicted, "text": scratchpad}
         return Operation("fork", messages=messages, states=frozenset(states), **more)
 
     def child(self, fork: Operation) -> NaiveAgent:

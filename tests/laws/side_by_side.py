@@ -139,6 +139,7 @@ class SideBySide:
         for event in stored(pair.real.log).operations(pair.uuid, after=before):
             if event.kind != "filter" or event.actor != "system":
                 continue
+            assert event.data is not None
             first, last = event.data["planning"]
             following = next(m for m in pair.model.own if m.id > last)
             assert first == pair.model.planning

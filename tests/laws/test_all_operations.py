@@ -213,7 +213,7 @@ class Histories(SideBySide, RuleBasedStateMachine):
         lineage = [m.id for m in pair.model.lineage() if m.turn not in self.erased]
         ids = data.draw(st.lists(st.sampled_from(lineage), unique=True, max_size=6)) if lineage else []
         planning, own = None, [m.id for m in pair.model.own]
-        if own and data.draw(st.booleans()):
+        if own and bool(data.draw(st.booleans())):
             first = data.draw(st.integers(0, len(own) - 1))
             planning = own[first], own[min(first + data.draw(st.integers(0, 3)), len(own) - 1)]
         operation = (pair.model.forget if mode == "forget" else pair.model.remember)(ids, planning)
@@ -552,7 +552,7 @@ class Histories(SideBySide, RuleBasedStateMachine):
 
 def _settings() -> settings:
     if os.environ.get("FOLDMARK_DEEP") != "1":
-        return settings(max_examples=40, stateful_step_count=30)
+        return settings(max_examples=20, stateful_step_count=30)
     parts = int(os.environ.get("FOLDMARK_PART", "1/1").split("/")[1])
     return settings(
         max_examples=10_000 // parts,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 from naive_model import NaiveAgent, Operation, RefusedError
@@ -356,7 +357,7 @@ def test_what_cancels_planning(script: Script, agent: NaiveAgent, operation: str
     script.do(agent, agent.mark("AFTER"))
     script.do(agent, agent.rewind("AFTER"))
     assert agent.planning == first
-    operations = {
+    operations: dict[str, Callable[[], Any]] = {
         "clear": agent.clear,
         "rewind": lambda: agent.rewind("BEFORE"),
         "undo": agent.undo,

@@ -252,7 +252,7 @@ with foldmark.open(sys.argv[1], create=False) as log:
             with agent.reading() as (moment, at):
                 print(hashlib.sha256(prepare(moment, at, config, provider, model).bytes).hexdigest())
 """
-ASKED = [
+ASKED: list[dict[str, Any]] = [
     *({"sliding_context_tokens": budget, "context_policy": "eager"} for budget in (0, 600, 2500)),
     *({"sliding_context_tokens": 9500, "sliding_context_low_water": low} for low in (0.8, 0.5)),
 ]

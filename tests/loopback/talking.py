@@ -131,7 +131,7 @@ def own_tools(log: Log, tools: Tools) -> None:
     def call(agent: Agent, name: str, args: Any, asking: Asking) -> str:
         return tools[name](args) if name in tools else call_there(agent, name, args, asking)
 
-    log.tools, log.call_tool = lambda: specs, call
+    log.tools, log.call_tool = lambda: specs, call  # type: ignore[method-assign]
 
 
 async def listen(provider: Provider, request: Request) -> Heard:

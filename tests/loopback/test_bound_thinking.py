@@ -111,7 +111,7 @@ def made() -> list[str]:
 
 @pytest.mark.parametrize("results", ["made", "recorded"])
 def test_no_block_is_lost_between_boundaries(results: str) -> None:
-    turns = 100 if DEEP else 48
+    turns = 100 if DEEP else 36
     if results == "recorded" and not RECORDED.exists():
         pytest.skip("the recorded sessions are not here")
     with played(made() if results == "made" else recorded()) as play:

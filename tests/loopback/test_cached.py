@@ -227,7 +227,7 @@ def test_an_hour_if_that_is_set() -> None:
         assert it.row()["cache_ttl"] == "1h"
         at, own = it.agent.standing(), it.agent.standing().config
         with it.agent.log.store.read() as moment:
-            question = {"purpose": "state", "instruction": "Write a state block."}
+            question: dict[str, Any] = {"purpose": "state", "instruction": "Write a state block."}
             asked = prepare(moment, at, own, "anthropic", it.wire.model, **question)
         assert {each.get("ttl", "5m") for each in marks(asked.body)} == {"5m"}
 

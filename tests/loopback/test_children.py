@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from plan import Answer, Fail, Part, Reply, Say, Stalled, Use, Wire
-from playing import LIMIT, TOLD, Asked, Listening, asked, database, models, of, say, slash, until, wait_until
+from playing import TOLD, Asked, Listening, asked, database, models, of, say, slash, until, wait_until
 from server import Loopback
 from talking import ALL, Seen, connect, messages, missing
 from wire_anthropic import AnthropicWire
@@ -30,11 +30,12 @@ from foldmark.runtime import supervisor
 from foldmark.runtime.background import Background
 from foldmark.runtime.loop import turn
 from foldmark.runtime.supervisor import Supervisor
+from patience import LIMIT
+from sampled import sampled
 from stored import stored
 
-two_wires = pytest.mark.parametrize(
-    "wire", [AnthropicWire(), OpenAIWire(), ResponsesWire()], ids=lambda wire: wire.provider
-)
+WIRES: list[Wire] = [AnthropicWire(), OpenAIWire(), ResponsesWire()]
+two_wires = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.provider)
 every_wire = pytest.mark.parametrize("wire", ALL, ids=lambda wire: wire.provider)
 
 OAUTH = "Research OAuth2 implementation patterns. Report via /send."
@@ -77,7 +78,7 @@ class Research:
             both = f"AUTH: {OAUTH}\nSESSION: {SESSIONS}"
             names = ("AUTH_RESEARCH", "SESSION_RESEARCH")
             return slash(*(f"{command} {name}" for name in names for command in ("mark", "fork")), text=both)
-        steps = {
+        steps: dict[int, Answer] = {
             0: slash("mark AUTH_RESEARCH", text="Two things are to be found out."),
             1: slash("fork AUTH_RESEARCH", text=OAUTH),
             2: slash("mark SESSION_RESEARCH"),
@@ -230,8 +231,10 @@ def descriptors() -> int:
     return len(list(there.iterdir())) if there.is_dir() else 0
 
 
-@two_wires
-@pytest.mark.parametrize("where", ["supervisor", "background"])
+EACH_WHERE = [(where, wire) for wire in WIRES for where in ("supervisor", "background")]
+
+
+@pytest.mark.parametrize(("where", "wire"), sampled(EACH_WHERE, 4))
 def test_twenty_children_at_once(tmp_path: Path, wire: Wire, where: str) -> None:
     number = 20
 

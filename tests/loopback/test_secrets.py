@@ -37,6 +37,7 @@ from foldmark.runtime.loop import turn
 from foldmark.runtime.supervisor import Supervisor
 from foldmark.sessions.conversion.importing import import_session
 from patience import LIMIT
+from sampled import DEEP
 from stored import stored
 
 _RANDOM = Random(20261122)
@@ -550,9 +551,10 @@ def test_a_loud_program_shows_no_key(place: Path, wire: AnthropicWire | OpenAIWi
         env = {"OPENAI_BASE_URL": server.url, "ANTHROPIC_BASE_URL": server.url}
         model = f"{wire.provider}/{wire.model}"
         shown = program(place, "chat", "--model", model, stdin="Hello\nAnd?\n/context show\n", env=env)
-        shown += program(place, "do", "default", "/summarize", env=env)
-        assert (server.refusals, server.left) == ([], 0)
-        assert shown.count("wrong: ") >= 2
+        if DEEP:
+            shown += program(place, "do", "default", "/summarize", env=env)
+        assert (server.refusals, server.left) == ([], 0 if DEEP else 1)
+        assert shown.count("wrong: ") >= 1 + DEEP
         assert "Hello there." in shown
         assert "DEBUG" in shown
     assert found_in(shown) == set(), [line for line in shown.splitlines() if found_in(line)]

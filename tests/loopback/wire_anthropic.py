@@ -158,7 +158,7 @@ class AnthropicWire:
         return f"event: {kind}\ndata: {data}\n\n".encode()
 
     def _start(self, usage: dict[str, Any], body: dict[str, Any]) -> bytes:
-        message = {
+        message: dict[str, Any] = {
             "id": "msg_01XFDUDYJgAACzvnptvVoYEL",
             "type": "message",
             "role": "assistant",

@@ -19,14 +19,13 @@ from rules_anthropic import manual_thinking
 from server import Loopback
 from wire_anthropic import AnthropicWire, error
 
-from foldmark.core.answer import Compacted, Kept, Piece, Stopped, Thought, Usage
+from foldmark.core.answer import BOUND, Compacted, Kept, Piece, Stopped, Thought, Usage
 from foldmark.core.errors import ContextOverflowError, ProviderError
 from foldmark.core.media import Document, Image, Medium
 from foldmark.core.prompt import Layer, Prompt, assemble
 from foldmark.core.request import Edge, Manifest, Options, Part, Request, ToolCall, ToolSpec
 from foldmark.core.view import AnsweredCall, Calls, Step, View, ViewMessage
 from foldmark.dialects.anthropic.binding import bind, mark
-from foldmark.dialects.anthropic.blocks import BOUND
 from foldmark.dialects.anthropic.messages import encode, parse
 from foldmark.providers.access import Access
 from foldmark.providers.anthropic_api import connect
@@ -383,9 +382,8 @@ def test_a_model_that_is_newer_than_the_table_binds_by_its_version() -> None:
     assert ONE in body["messages"][1]["content"]
 
 
-KEPT = st.lists(
-    st.sampled_from([THOUGHT, HIDDEN, {**THOUGHT, "after": 1}, {**HIDDEN, "after": 2}, {"type": "other"}]), max_size=2
-).map(tuple)
+BLOCKS: list[dict[str, Any]] = [THOUGHT, HIDDEN, {**THOUGHT, "after": 1}, {**HIDDEN, "after": 2}, {"type": "other"}]
+KEPT = st.lists(st.sampled_from(BLOCKS), max_size=2).map(lambda kept: tuple(kept))
 TEXT = st.sampled_from(["", "A", "B\n", "CDE", " "])
 
 
@@ -660,6 +658,7 @@ def test_pings_and_events_that_are_not_known_are_passed_over() -> None:
         STOP,
         event("ping"),
     )
+    assert isinstance(found[3], Kept)
     assert found == [
         "Hi",
         Kept({"type": "carried", "of": "anthropic", "block": {**search, "input": '{"query"'}}),

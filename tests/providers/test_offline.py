@@ -55,8 +55,8 @@ def request(
     return Request("offline", "offline", "openai", body, b"", 0, manifest, purpose)
 
 
-def pieces(asked: Request, model: Provider | None = None) -> list[str | ToolCall]:
-    async def all_of_it() -> list[str | ToolCall]:
+def pieces(asked: Request, model: Provider | None = None) -> list[Any]:
+    async def all_of_it() -> list[Any]:
         return [piece async for piece in (model or OfflineModel()).answer(asked)]
 
     return asyncio.run(all_of_it())

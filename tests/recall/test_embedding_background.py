@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -62,6 +63,7 @@ def test_what_is_said_meanwhile_gets_vectors(path: str, settings: Settings) -> N
     with opened(path, settings) as log, app.embedding(path, settings), app.embedding(path, settings):
         agent = log.agent("default")
         agent.append("user", "before")
+        assert log.store.vectors is not None
         assert log.store.vectors.embedders() == {}, "nobody asked for vectors"
         log.meanings().bring_up()
         for number in range(20):
@@ -129,7 +131,7 @@ def test_it_ends_between_two_texts(path: str, settings: Settings, monkeypatch: p
         embedder = type(log.meanings().embedder)
         whole, begun, asked = embedder.embed, threading.Event(), list[int]()
 
-        def slow(self: object, texts: list[str]) -> object:
+        def slow(self: Any, texts: list[str]) -> Any:
             asked.append(len(texts))
             begun.set()
             time.sleep(0.05)
@@ -179,6 +181,7 @@ def test_what_is_written_and_not_yet_committed_is_not_missed(path: str, settings
             nonlocal early
             with opened(str(path) + "-before" if early else path, settings) as looked_at:
                 early = False
+                assert looked_at.store.vectors is not None
                 yield looked_at.store.vectors
 
         with embedding.kept_up([embedding.VectorDatabase(Path(path), source)], NAME):

@@ -168,7 +168,7 @@ def test_any_text_is_taken(tiny: Embedder) -> None:
     assert not tiny.embed([" " * 10_000 + "fold"]).any()  # nobody looks so far
 
 
-DAMAGE = {
+DAMAGE: dict[str, Any] = {
     "config.json": [None, b"", b"{", b"\xff\xfe", b"[" * 100_000, b"[]", b'{"model_type": "bert"}'],
     "modules.json": [None, b"[]", b'[{"type": 3}]', b'[{"type": "x.Transformer"}, {"type": "x.Dense"}]'],
     "1_Pooling/config.json": [None, b"{}", b'{"pooling_mode": "lasttoken"}', b'{"pooling_mode_mean_tokens": 1}'],

@@ -16,8 +16,9 @@ DIMENSIONS = 96
 
 
 def unit(*shape: int, seed: int = 5) -> np.ndarray:
-    rows = np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
-    return rows / np.sqrt((rows**2).sum(axis=-1, keepdims=True))
+    rows: np.ndarray = np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
+    rows /= np.sqrt((rows**2).sum(axis=-1, keepdims=True))
+    return rows
 
 
 class Stored:
@@ -116,7 +117,7 @@ def test_what_is_allowed_is_searched() -> None:
     rows = unit(CANDIDATES_OF_FEW + 2000, DIMENSIONS)
     stored = Stored(dict(enumerate(rows)))
     for allowed in ([], [3], [5, 3, 10**12], range(0, 6000, 3), np.arange(100, 5900)):
-        assert stored.search(rows[3], 8, allowed) == stored.exact(rows[3], 8, {int(each) for each in allowed})
+        assert stored.search(rows[3], 8, allowed) == stored.exact(rows[3], 8, {int(each) for each in allowed})  # type: ignore[arg-type]
     assert stored.near.candidates(rows[3], 5, [9, 3, 4]).tolist() == [3, 4, 9]
     assert len(stored.near.candidates(rows[3], 5)) == 5
 
@@ -160,5 +161,5 @@ def test_adding_and_removing_in_any_order(steps: list[tuple[bool, set[int]]]) ->
             there = {id: each for id, each in there.items() if id not in ids}
         assert len(near) == sum(map(len, there.values()))
         packed = {id: pack(each) for id, each in there.items()}
-        found = near.search(rows[0, 0], 13, lambda ids, packed=packed: [packed[id] for id in ids])
+        found = near.search(rows[0, 0], 13, lambda ids, packed=packed: [packed[id] for id in ids])  # type: ignore[misc]
         assert {id for id, _ in found} == there.keys()

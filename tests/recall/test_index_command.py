@@ -17,6 +17,7 @@ from bag_model import NAME, write_site
 from tiny_models import write_model
 
 import foldmark
+import forked
 from foldmark.core.errors import CommandError
 from foldmark.interfaces.cli import run
 from foldmark.recall.embeddings import model as models
@@ -75,9 +76,7 @@ def filled(path: str) -> str:
 
 
 def program(place: dict[str, str], *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [PROGRAM, *arguments], env={**place, **more}, capture_output=True, text=True, timeout=LIMIT, check=False
-    )
+    return forked.run([PROGRAM, *arguments], env={**place, **more}, capture_output=True, text=True, timeout=LIMIT)
 
 
 def rows(path: str) -> list[Any]:
@@ -198,6 +197,7 @@ def test_another_model_has_vectors_of_its_own(cli: Cli, filled: str, tmp_path: P
     assert "1 other model" in cli("index", "--status", "--model", folder)[1]
     with foldmark.open(filled, settings={"recall_model": folder}) as log:
         assert log.search("aword", mode="vector")
+        assert log.store.vectors is not None
         assert len(log.store.vectors.embedders()) == 2
     cli("index", "--remove")
     assert rows(filled) == [[], [], []]

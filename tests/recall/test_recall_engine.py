@@ -167,8 +167,8 @@ def test_what_was_erased_stands_beside_nothing(log: foldmark.Log, say: Say, foun
 def test_last_month_is_counted_from_when_it_was_said(log: foldmark.Log) -> None:
     for month in (3, 5):
         log.agent(f"{month}").append("user", "quartz was found last month", created_at=f"2026-{month:02}-08T10:00:00")
-    for month, expected in (("February", "3"), ("March", "3"), ("April", "5"), ("May", "5")):
-        assert log.search(f"quartz in {month}")[0].agent_name == expected
+    for name, expected in (("February", "3"), ("March", "3"), ("April", "5"), ("May", "5")):
+        assert log.search(f"quartz in {name}")[0].agent_name == expected
 
 
 def test_a_question_for_a_time_is_answered_by_one(log: foldmark.Log, found: Found) -> None:

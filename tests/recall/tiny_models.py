@@ -114,8 +114,8 @@ def _write_weights(path: Path, kind: str, prefix: str) -> None:
 
 
 def _values(name: str, shape: tuple[int, ...]) -> np.ndarray:
-    waves = np.sin(np.arange(np.prod(shape)) * 1.7 + zlib.crc32(name.encode()) % 1000).reshape(shape)
-    return 1 + 0.3 * waves if name.endswith("LayerNorm.weight") else 0.6 * waves
+    waves: np.ndarray = np.sin(np.arange(np.prod(shape)) * 1.7 + zlib.crc32(name.encode()) % 1000).reshape(shape)
+    return np.asarray(1 + 0.3 * waves if name.endswith("LayerNorm.weight") else 0.6 * waves)
 
 
 def _as(kind: str, values: np.ndarray) -> np.ndarray:

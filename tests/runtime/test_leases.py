@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import foldmark
+import forked
 from foldmark import Agent, CommandError, Log
 from foldmark.core.answer import Piece
 from foldmark.core.changes import Watch
@@ -36,11 +37,12 @@ from stored import stored
 
 
 class Process:
-    """`working` as a process of its own."""
+    """`working` as a process of its own, and as a `child` of this one where its parent is told what becomes of it."""
 
-    def __init__(self, path: Path, *options: str) -> None:
+    def __init__(self, path: Path, *options: str, child: bool = False) -> None:
         program = [sys.executable, str(Path(__file__).with_name("working.py")), str(path), *options]
-        self._process = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        start = subprocess.Popen if child else forked.Popen
+        self._process = start(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
         self.id, self._unread = self._process.pid, b""
         self.until("ready")
 
@@ -124,8 +126,8 @@ def start(path: Path) -> Iterator[Callable[..., Process]]:
     """Starts processes."""
     with ExitStack() as stack:
 
-        def start(*options: str) -> Process:
-            process = Process(path, *options)
+        def start(*options: str, child: bool = False) -> Process:
+            process = Process(path, *options, child=child)
             stack.callback(process.close)
             return process
 
@@ -382,7 +384,7 @@ def test_what_a_killed_process_ran_is_taken_over_at_once(
     start: Callable[..., Process], agent: Agent, reaped: bool
 ) -> None:
     """Also before its parent has taken note of its end."""
-    first = start()
+    first = start(child=True)
     first.say("default", "Go.")
     first.kill(reaped=reaped)
     say(agent)
@@ -428,7 +430,7 @@ def test_what_a_stopped_process_runs_is_taken_over_when_its_lease_has_run_out(
 def test_a_process_that_was_stopped_for_too_long_records_nothing_any_more(
     start: Callable[..., Process], agent: Agent, ended: bool, state: str
 ) -> None:
-    first = start()
+    first = start(child=True)
     first.say("default", "Go.")
     if state == TOOLS:
         first.tell("call hold + call slash mark M")
@@ -456,7 +458,7 @@ def test_a_process_that_was_stopped_before_a_command_does_not_carry_it_out(
     start: Callable[..., Process], agent: Agent, command: str
 ) -> None:
     agent.log.agent("other").do("/send default hello")
-    first = start()
+    first = start(child=True)
     first.say("default", "Go.")
     first.tell("stop-before")
     first.tell(f"call slash {command}")

@@ -15,6 +15,7 @@ import pytest
 from session_records import TIME, assistant, jsonl
 
 import foldmark
+import forked
 from foldmark.sessions.hook import answering
 from foldmark.sessions.hook import state as hook_state
 from foldmark.sessions.hook.streams import Told
@@ -101,7 +102,7 @@ class HookPlace:
     ) -> subprocess.CompletedProcess[str]:
         """`foldmark hook` as it is installed; an event, bytes or None for no input."""
         given = stdin if isinstance(stdin, bytes) else b"" if stdin is None else json.dumps(stdin).encode()
-        done = subprocess.run(
+        done = forked.run(
             [PROGRAM, program, *words],
             input=given,
             capture_output=True,

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from session_records import call, jsonl, result, user
 
+import forked
 from foldmark.sessions.archive import storing as archiving
 from foldmark.sessions.archive.storing import ArchiveError, archive_folder, holds, place, put
 
@@ -142,7 +143,7 @@ def test_two_processes_at_once(home: Home) -> None:
         "import sys; from pathlib import Path; from foldmark.sessions.archive.storing import put\n"
         "for _ in range(40): put(Path(sys.argv[1]), Path(sys.argv[2]))"
     )
-    running = [subprocess.Popen([sys.executable, "-c", run, path, home.archive]) for _ in range(4)]
+    running = [forked.Popen([sys.executable, "-c", run, path, home.archive]) for _ in range(4)]
     while any(each.poll() is None for each in running):
         with path.open("ab") as file:
             file.write(jsonl(user("y" * random.Random(1).randrange(20_000))))
@@ -157,13 +158,13 @@ def test_killed_in_the_middle_it_goes_on(home: Home) -> None:
     path = home.session("a", *[user("x" * 100_000) for _ in range(300)])
     run = (
         "import sys, os; from pathlib import Path; from foldmark.sessions.archive import storing\n"
-        "archive._PIECE = 1 << 12; print(flush=True); storing.put(Path(sys.argv[1]), Path(sys.argv[2]))"
+        "storing._PIECE = 1 << 12; print(flush=True); storing.put(Path(sys.argv[1]), Path(sys.argv[2]))"
     )
     sizes = []
     for wait in (0.0, 0.002, 0.005, 0.01):
-        with subprocess.Popen([sys.executable, "-c", run, path, home.archive], stdout=subprocess.PIPE) as running:
+        with forked.Popen([sys.executable, "-c", run, path, home.archive], stdout=subprocess.PIPE) as running:
             assert running.stdout is not None
-            running.stdout.readline()
+            assert running.stdout.readline() == b"\n"
             time.sleep(wait)
             running.send_signal(signal.SIGKILL)
         for content in home.archived().values():

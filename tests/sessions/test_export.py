@@ -55,7 +55,7 @@ def said(agent: foldmark.Agent) -> list[Any]:
 
 @real_files
 @pytest.mark.parametrize("path", REAL_FILES, ids=lambda path: path.stem)
-def test_import_export_import_is_a_fixed_point(path, load, tmp_path):
+def test_import_export_import_is_a_fixed_point(path: Path, load: Any, tmp_path: Path) -> None:
     first = load(path, "first")
     exported = records_of(export_of(first.agent))
     check_chain(exported)
@@ -72,7 +72,7 @@ def test_import_export_import_is_a_fixed_point(path, load, tmp_path):
 
 @real_files
 @pytest.mark.parametrize("path", REAL_FILES, ids=lambda path: path.stem)
-def test_an_import_is_exported_whole(path, load):
+def test_an_import_is_exported_whole(path: Path, load: Any) -> None:
     """Only results without a call and white space are left out of a real session."""
     imported = load(path)
     found = export_of(imported.agent)
@@ -85,7 +85,7 @@ def test_an_import_is_exported_whole(path, load):
 
 
 @real_files
-def test_operations_show_in_an_export(load, tmp_path):
+def test_operations_show_in_an_export(load: Any, tmp_path: Path) -> None:
     path = max(REAL_FILES, key=lambda path: path.stat().st_size)
     agent = load(path).agent
     messages = list(agent.context().messages)
@@ -104,7 +104,7 @@ def test_operations_show_in_an_export(load, tmp_path):
 # -- what becomes of messages ---------------------------------------------------------------------------------
 
 
-def test_a_conversation_comes_back_the_same(agent, load, tmp_path):
+def test_a_conversation_comes_back_the_same(agent: foldmark.Agent, load: Any, tmp_path: Path) -> None:
     agent.append("user", "Hello", data={"blocks": [image()]})
     agent.append("assistant", "Let me look.")
     agent.append_tool_call("Read", {"path": "a", "deep": [1, {"b": None}]}, call_id="c1")
@@ -121,7 +121,7 @@ def test_a_conversation_comes_back_the_same(agent, load, tmp_path):
     assert len(came.turns) == 2
 
 
-def test_exported_twice_only_session_and_time_differ(agent):
+def test_exported_twice_only_session_and_time_differ(agent: foldmark.Agent) -> None:
     agent.append("user", "a")
     agent.append("assistant", "b")
     one, other = (records_of(export_of(agent)) for _ in range(2))
@@ -139,7 +139,7 @@ def test_exported_twice_only_session_and_time_differ(agent):
     assert "export_metadata" not in one[1]
 
 
-def test_every_call_has_its_result_and_the_other_way_round(agent):
+def test_every_call_has_its_result_and_the_other_way_round(agent: foldmark.Agent) -> None:
     agent.append("user", "a")
     agent.append_tool_call("Read", {}, call_id="c1")
     agent.append_tool_call("Read", {}, call_id="c2")
@@ -165,7 +165,7 @@ def test_every_call_has_its_result_and_the_other_way_round(agent):
     assert [why for _, why in found.left_out] == ["the call that it answers is not in the request"]
 
 
-def test_results_stand_in_front_of_the_next_answers_calls(session):
+def test_results_stand_in_front_of_the_next_answers_calls(session: Any) -> None:
     """Claude Code looks for results directly behind the answer that made the calls."""
     imported = session(
         user("a"),
@@ -178,7 +178,7 @@ def test_results_stand_in_front_of_the_next_answers_calls(session):
     assert [each[:2] for each in read[1:]] == [("call", "c1"), ("result", "c1"), ("call", "c2"), ("result", "c2")]
 
 
-def test_records_of_one_answer_share_its_id_and_no_others_do(session):
+def test_records_of_one_answer_share_its_id_and_no_others_do(session: Any) -> None:
     imported = session(
         user("a"),
         assistant([{"type": "text", "text": "b"}, call("c1")], response="m1"),
@@ -199,7 +199,7 @@ def test_records_of_one_answer_share_its_id_and_no_others_do(session):
     assert anthropic(body(as_sent(read))) == []
 
 
-def test_thinking_is_kept_where_it_may_be_sent(agent):
+def test_thinking_is_kept_where_it_may_be_sent(agent: foldmark.Agent) -> None:
     agent.append("user", "a")
     kept = [THINKING, {**THINKING, "signature": ""}, {"type": "thinking", "thinking": "x"}]
     agent.append("assistant", "b and c", dialect="anthropic", data={"blocks": [*kept, {**THINKING, "after": 2}]})
@@ -226,7 +226,7 @@ def test_thinking_is_kept_where_it_may_be_sent(agent):
         ("x", False),
     ],
 )
-def test_documents(document, kept, agent, load, tmp_path):
+def test_documents(document: Any, kept: Any, agent: foldmark.Agent, load: Any, tmp_path: Path) -> None:
     block = {"type": "document", "source": document, "title": "T"}
     agent.append("user", "a", data={"blocks": [block, *IMAGES[:1]]})
     (record,) = records_of(export_of(agent))
@@ -236,7 +236,7 @@ def test_documents(document, kept, agent, load, tmp_path):
     assert event.data == {"blocks": [{**block, **pages}] * kept + IMAGES[:1]}
 
 
-def test_what_a_result_made_known_is_kept(agent):
+def test_what_a_result_made_known_is_kept(agent: foldmark.Agent) -> None:
     reference = {"type": "tool_reference", "tool_name": "X"}
     agent.append("user", "a")
     agent.append_tool_call("ToolSearch", {}, call_id="c1")
@@ -244,7 +244,7 @@ def test_what_a_result_made_known_is_kept(agent):
     assert as_read(records_of(export_of(agent)))[-1] == ("result", "c1", [reference], False)
 
 
-def test_kinds_that_a_session_does_not_have(agent):
+def test_kinds_that_a_session_does_not_have(agent: foldmark.Agent) -> None:
     agent.append("system", "Be brief.")
     agent.append("user", "a")
     agent.append("assistant", "cut", interrupted=True)
@@ -259,7 +259,7 @@ def test_kinds_that_a_session_does_not_have(agent):
     assert records_of(export_of(agent))[0]["isMeta"] is True
 
 
-def test_a_session_begins_with_a_user(agent, load, tmp_path):
+def test_a_session_begins_with_a_user(agent: foldmark.Agent, load: Any, tmp_path: Path) -> None:
     agent.append("assistant", "I begin.")
     agent.append("user", "Do.")
     first, *_ = read = records_of(export_of(agent))
@@ -269,7 +269,7 @@ def test_a_session_begins_with_a_user(agent, load, tmp_path):
     assert again(agent, load, tmp_path, "came").said == [("assistant", "I begin."), ("user", "Do.")]
 
 
-def test_summaries(agent):
+def test_summaries(agent: foldmark.Agent) -> None:
     for number in range(2):
         agent.append("user", f"q{number}")
         agent.append("assistant", f"a{number}")
@@ -287,7 +287,7 @@ def test_summaries(agent):
     check_chain(read)
 
 
-def test_a_compaction_comes_back_as_what_is_in_force(session, load, tmp_path):
+def test_a_compaction_comes_back_as_what_is_in_force(session: Any, load: Any, tmp_path: Path) -> None:
     imported = session(
         user("a", "u1"), assistant("b", "a1", "u1"), user("S", "s1", "a1", isCompactSummary=True), user("c", "u2", "s1")
     )
@@ -295,7 +295,7 @@ def test_a_compaction_comes_back_as_what_is_in_force(session, load, tmp_path):
     assert again(imported.agent, load, tmp_path, "came").said == [("user", "S"), ("user", "c")]
 
 
-def test_models(agent, session):
+def test_models(agent: foldmark.Agent, session: Any) -> None:
     """Each answer's own; otherwise the conversation's if it is one of Anthropic's; otherwise none gave it."""
     usage = {"input_tokens": 1}
     imported = session(user("a"), assistant("b", response="m1", model="claude-y", usage=usage), assistant("c"))
@@ -307,14 +307,14 @@ def test_models(agent, session):
     assert "usage" not in records_of(export_of(imported.agent))[1]["message"]
 
 
-def test_times_do_not_go_back(agent):
+def test_times_do_not_go_back(agent: foldmark.Agent) -> None:
     for second in (5, 3, 9):
         agent.append("user", f"at {second}", created_at=f"2025-10-01T10:00:0{second}Z")
     times = [record["timestamp"] for record in records_of(export_of(agent))]
     assert times == [f"2025-10-01T10:00:0{second}.000Z" for second in (5, 5, 9)]
 
 
-def test_a_fork_exports_what_it_shows(agent):
+def test_a_fork_exports_what_it_shows(agent: foldmark.Agent) -> None:
     agent.append("user", "a")
     child = agent.log.agent(agent.do("/fork").data["child"])
     child.append("assistant", "b")
@@ -322,7 +322,7 @@ def test_a_fork_exports_what_it_shows(agent):
     assert records_of(export_of(child))[0]["export_metadata"]["conversation"] is None
 
 
-def test_an_empty_context_is_an_error(agent):
+def test_an_empty_context_is_an_error(agent: foldmark.Agent) -> None:
     with pytest.raises(CommandError, match=r"talk.*it is empty.*/restore"):
         export_of(agent)
     agent.append_tool_result("nobody", "orphan")
@@ -344,7 +344,7 @@ responses = st.lists(st.sampled_from([None, None, "m1", "m1", "m2", 7]), min_siz
 
 
 @given(logs(), responses)
-def test_any_messages_make_a_session_whose_request_is_accepted(events, names):
+def test_any_messages_make_a_session_whose_request_is_accepted(events: Any, names: Any) -> None:
     answered = [
         msgspec.structs.replace(event, data={**(event.data or {}), "response": name})
         if name is not None and event.kind in ("assistant", "tool_call")
@@ -361,7 +361,7 @@ def test_any_messages_make_a_session_whose_request_is_accepted(events, names):
 
 
 @given(logs(12))
-def test_any_session_comes_back_the_same(events):
+def test_any_session_comes_back_the_same(events: Any) -> None:
     from tempfile import TemporaryDirectory
 
     from foldmark.sessions.conversion.importing import import_session
@@ -380,7 +380,7 @@ def test_any_session_comes_back_the_same(events):
             read = back
 
 
-def test_an_export_holds_the_placeholder_of_an_evicted_result_and_a_summary_where_it_stands():
+def test_an_export_holds_the_placeholder_of_an_evicted_result_and_a_summary_where_it_stands() -> None:
     with foldmark.open(":memory:") as log:
         agent = log.agent("root")
         first = agent.append("user", "one")

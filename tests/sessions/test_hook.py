@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from session_records import REAL, REAL_FILES, jsonl, user
 
 import foldmark
+import forked
 from foldmark.core.config import Config
 from foldmark.sessions.hook import answering
 from foldmark.sessions.hook import state as hook_state
@@ -443,9 +444,7 @@ def test_hooks_at_the_same_moment_remind_once(place: HookPlace) -> None:
     running = []
     for _ in range(12):
         with event.open("rb") as stdin:
-            running.append(
-                subprocess.Popen([PROGRAM, "hook"], stdin=stdin, stdout=subprocess.PIPE, env=place.environment)
-            )
+            running.append(forked.Popen([PROGRAM, "hook"], stdin=stdin, stdout=subprocess.PIPE, env=place.environment))
     told = [each.communicate()[0] for each in running]
     assert [each.returncode for each in running] == [0] * 12
     assert sum(map(bool, told)) == 1

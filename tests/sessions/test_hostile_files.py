@@ -49,7 +49,7 @@ def with_text(json_text: bytes) -> bytes:
     ],
     ids=range(12),
 )
-def test_a_broken_line_costs_no_other(line, reason, session):
+def test_a_broken_line_costs_no_other(line: Any, reason: Any, session: Any) -> None:
     imported = session(HELLO, line, BYE)
     assert imported.said == [("user", "hello"), ("assistant", "bye")]
     ((number, why),) = imported.report.broken
@@ -61,7 +61,7 @@ def test_a_broken_line_costs_no_other(line, reason, session):
     assert imported.report.lines == 3
 
 
-def test_nesting_up_to_the_limit_is_kept(session):
+def test_nesting_up_to_the_limit_is_kept(session: Any) -> None:
     deep = b'{"type":"x","deep":' + b"[" * 199 + b"]" * 199 + b"}\n"
     imported = session(HELLO, deep, with_text(b'"\\udead"'))
     assert imported.report.broken == []
@@ -69,7 +69,7 @@ def test_nesting_up_to_the_limit_is_kept(session):
 
 
 @pytest.mark.parametrize("cut", [1, 20, -2])
-def test_a_torn_last_line(cut, session):
+def test_a_torn_last_line(cut: Any, session: Any) -> None:
     imported = session(HELLO, BYE.rstrip()[:cut])
     assert imported.said == [("user", "hello")]
     ((number, why),) = imported.report.broken
@@ -77,13 +77,13 @@ def test_a_torn_last_line(cut, session):
     assert why.startswith("cut off")
 
 
-def test_a_missing_final_newline(session):
+def test_a_missing_final_newline(session: Any) -> None:
     imported = session(HELLO, BYE.rstrip(b"\n"))
     assert imported.said == [("user", "hello"), ("assistant", "bye")]
     assert (imported.report.broken, imported.report.lines) == ([], 2)
 
 
-def test_line_ends_blank_lines_and_byte_order_marks(session):
+def test_line_ends_blank_lines_and_byte_order_marks(session: Any) -> None:
     crlf = HELLO.replace(b"\n", b"\r\n")
     imported = session(codecs.BOM_UTF8, crlf, b"\r\n", b"\n", b" \t \n", b"oops\n", codecs.BOM_UTF8 + BYE)
     assert imported.said == [("user", "hello"), ("assistant", "bye")]
@@ -93,14 +93,14 @@ def test_line_ends_blank_lines_and_byte_order_marks(session):
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])
-def test_wide_encodings_with_a_byte_order_mark(encoding, ending, session):
+def test_wide_encodings_with_a_byte_order_mark(encoding: Any, ending: Any, session: Any) -> None:
     lines = [json.dumps(user("Grüße \u2028 🚀 \u0a0a"), ensure_ascii=False), "oops", json.dumps(assistant("bye")), ""]
     imported = session(("\ufeff" + ending.join(lines)).encode(encoding))
     assert imported.said == [("user", "Grüße \u2028 🚀 \u0a0a"), ("assistant", "bye")]
     assert [number for number, _ in imported.report.broken] == [2]
 
 
-def test_a_torn_wide_file(session):
+def test_a_torn_wide_file(session: Any) -> None:
     content = codecs.BOM_UTF16_LE + (HELLO + BYE).decode().encode("utf-16-le")
     imported = session(content[:-7])
     assert imported.said == [("user", "hello")]
@@ -125,13 +125,13 @@ def test_a_torn_wide_file(session):
     ],
     ids=range(9),
 )
-def test_texts(text, read, session):
+def test_texts(text: str, read: Any, session: Any) -> None:
     imported = session(HELLO, with_text(text), BYE)
     assert imported.said == [("user", "hello"), ("user", read), ("assistant", "bye")]
     assert imported.report.broken == []
 
 
-def test_lone_surrogates_are_replaced_in_keys_and_values_everywhere(session):
+def test_lone_surrogates_are_replaced_in_keys_and_values_everywhere(session: Any) -> None:
     line = (
         rb'{"type":"assistant","message":{"id":"\ud800","content":['
         rb'{"type":"tool_use","id":"c\udfff","name":"n\udfff","input":{"k\ud800":["\udfff"]}}]}}' + b"\n"
@@ -145,7 +145,7 @@ def test_lone_surrogates_are_replaced_in_keys_and_values_everywhere(session):
     assert imported.report.records == {"assistant": 1, "t\ufffd": 1}
 
 
-def test_numbers_that_python_cannot_hold_become_their_own_text(session):
+def test_numbers_that_python_cannot_hold_become_their_own_text(session: Any) -> None:
     digits = b"9" * 5000
     line = b'{"type":"x","n":[%b,-%b,NaN,Infinity,-Infinity,1e999,%b.5,18446744073709551616,1e2,-0]}\n' % (
         (digits,) * 3
@@ -157,13 +157,13 @@ def test_numbers_that_python_cannot_hold_become_their_own_text(session):
     assert imported.report.broken == []
 
 
-def test_huge_numbers_in_the_arguments_of_a_call(session):
+def test_huge_numbers_in_the_arguments_of_a_call(session: Any) -> None:
     line = jsonl(assistant([call("c1", n="HERE")])).replace(b'"HERE"', b"1" * 5000)
     (asked,) = session(HELLO, line).of("tool_call")
     assert json.loads(asked.content) == {"n": "1" * 5000}
 
 
-def test_of_duplicate_keys_the_last_counts(session):
+def test_of_duplicate_keys_the_last_counts(session: Any) -> None:
     imported = session(HELLO, b'{"type":"x","type":"user","message":{"content":"a","content":"b"}}\n')
     assert imported.said == [("user", "hello"), ("user", "b")]
 
@@ -171,7 +171,7 @@ def test_of_duplicate_keys_the_last_counts(session):
 # -- values ---------------------------------------------------------------------------------------------------
 
 
-def test_what_is_not_an_object_or_has_no_type_is_counted_and_kept(session):
+def test_what_is_not_an_object_or_has_no_type_is_counted_and_kept(session: Any) -> None:
     values = [42, [1], "text", None, True, {"silly": "this"}, {"type": None}, {"type": 5}, {"type": {}}, {}]
     imported = session(HELLO, *values)
     assert imported.report.records == {"(no type)": 5, "(not an object)": 5, "user": 1}
@@ -179,7 +179,7 @@ def test_what_is_not_an_object_or_has_no_type_is_counted_and_kept(session):
     assert imported.report.broken == []
 
 
-def test_an_absurd_type_is_counted_by_its_beginning(session):
+def test_an_absurd_type_is_counted_by_its_beginning(session: Any) -> None:
     assert session(HELLO, {"type": "y" * 5000}).report.records == {"user": 1, "y" * 100 + "…": 1}
 
 
@@ -188,7 +188,7 @@ def test_an_absurd_type_is_counted_by_its_beginning(session):
     "field",
     ["uuid", "parentUuid", "timestamp", "isSidechain", "agentId", "isMeta", "sourceToolUseID", "message", "type"],
 )
-def test_fields_of_the_wrong_kind(field, value, session):
+def test_fields_of_the_wrong_kind(field: Any, value: Any, session: Any) -> None:
     imported = session(HELLO, {**assistant([call("c1")], "a", "b"), field: value}, BYE)
     assert imported.report.broken == []
     assert ("user", "hello") in imported.said
@@ -197,7 +197,7 @@ def test_fields_of_the_wrong_kind(field, value, session):
 
 @pytest.mark.parametrize("value", [7, "x", None, [], {}, True, [None], 1.5, -3, 2**70], ids=repr)
 @pytest.mark.parametrize("field", ["id", "model", "usage", "content", "role"])
-def test_message_fields_of_the_wrong_kind(field, value, session):
+def test_message_fields_of_the_wrong_kind(field: Any, value: Any, session: Any) -> None:
     record = assistant([call("c1")], usage={"input_tokens": value})
     record["message"][field] = value
     assert session(HELLO, record, BYE).report.broken == []
@@ -205,7 +205,7 @@ def test_message_fields_of_the_wrong_kind(field, value, session):
 
 @pytest.mark.parametrize("value", [7, None, [], {}, True], ids=repr)
 @pytest.mark.parametrize("field", ["type", "id", "name", "tool_use_id", "text"])
-def test_block_fields_of_the_wrong_kind_keep_the_record(field, value, session):
+def test_block_fields_of_the_wrong_kind_keep_the_record(field: Any, value: Any, session: Any) -> None:
     for block in (call("c"), result("c"), {"type": "text", "text": "t"}):
         if field in block:
             for make in (user, assistant):
@@ -219,7 +219,9 @@ def test_block_fields_of_the_wrong_kind_keep_the_record(field, value, session):
 
 @pytest.mark.parametrize("extra", [1, 100_000])
 @pytest.mark.parametrize("last", [False, True])
-def test_a_line_over_the_limit_is_skipped(extra, last, tmp_path, monkeypatch):
+def test_a_line_over_the_limit_is_skipped(
+    extra: Any, last: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(session_file, "MAX_LINE", 3000)
     monkeypatch.setattr(session_file, "_PIECE", 700)
     fits = jsonl(user("x" * (3000 - len(jsonl(user(""))))))
@@ -237,7 +239,7 @@ def test_a_line_over_the_limit_is_skipped(extra, last, tmp_path, monkeypatch):
         assert file.line_count == 3 + len(rest)
 
 
-def test_a_line_without_end_takes_bounded_memory(tmp_path, monkeypatch):
+def test_a_line_without_end_takes_bounded_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_file, "MAX_LINE", 1 << 20)
     path = tmp_path / "session.jsonl"
     with path.open("wb") as file:
@@ -252,20 +254,20 @@ def test_a_line_without_end_takes_bounded_memory(tmp_path, monkeypatch):
         tracemalloc.stop()
 
 
-def test_a_line_of_many_megabytes_is_imported(session):
+def test_a_line_of_many_megabytes_is_imported(session: Any) -> None:
     text = "long \u2028 🚀 " * 2_000_000
     imported = session(HELLO, user(text), BYE)
     assert imported.messages[1].content == text
 
 
-def test_a_line_of_nothing_but_values_is_refused(session):
+def test_a_line_of_nothing_but_values_is_refused(session: Any) -> None:
     imported = session(HELLO, b'{"type":"x","bomb":[' + b"{}," * 5_000_000 + b"0]}\n", BYE)
     assert imported.report.broken == [(2, "more than 4,000,000 values in one line")]
     text = jsonl(user("[{},]" * 5_000_000))
     assert session(text).report.broken == [], "brackets inside a text are no values"
 
 
-def test_memory_does_not_grow_with_the_texts(log, tmp_path):
+def test_memory_does_not_grow_with_the_texts(log: foldmark.Log, tmp_path: Path) -> None:
     peaks = []
     for size in (10, 100_000):
         path = tmp_path / f"{size}.jsonl"
@@ -279,7 +281,7 @@ def test_memory_does_not_grow_with_the_texts(log, tmp_path):
     assert peaks[1] - peaks[0] < 5 << 20, "30 MB of text went through"
 
 
-def test_very_long_chains_and_many_branches(session):
+def test_very_long_chains_and_many_branches(session: Any) -> None:
     chain = [user(f"t{at}", f"u{at}", f"u{at - 1}") for at in range(3000)]
     assert len(session(*chain).shown) == 3000
     branches = [user("root", "r"), *(user(f"b{at}", f"b{at}", "r") for at in range(300))]
@@ -306,7 +308,7 @@ def test_very_long_chains_and_many_branches(session):
     ],
     ids=range(9),
 )
-def test_a_file_that_is_no_session(content, why, log, tmp_path):
+def test_a_file_that_is_no_session(content: Any, why: Any, log: foldmark.Log, tmp_path: Path) -> None:
     path = tmp_path / "session.jsonl"
     path.write_bytes(content)
     with pytest.raises(SessionFileError, match="is not a session of Claude Code or Codex: ") as caught:
@@ -316,7 +318,7 @@ def test_a_file_that_is_no_session(content, why, log, tmp_path):
     assert log.agents() == []
 
 
-def test_files_that_cannot_be_read(log, tmp_path, monkeypatch):
+def test_files_that_cannot_be_read(log: foldmark.Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "folder.jsonl").mkdir()
     os.mkfifo(tmp_path / "pipe.jsonl")
     (tmp_path / "loop.jsonl").symlink_to(tmp_path / "loop.jsonl")
@@ -335,13 +337,13 @@ def test_files_that_cannot_be_read(log, tmp_path, monkeypatch):
     assert log.agents() == []
 
 
-def test_a_file_without_permission(log, tmp_path, monkeypatch):
+def test_a_file_without_permission(log: foldmark.Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "session.jsonl"
     path.write_bytes(HELLO)
     path.chmod(0)
     if os.access(path, os.R_OK):  # the superuser may read everything
 
-        def refuse(*_, **__):
+        def refuse(*_: Any, **__: Any) -> None:
             raise PermissionError(13, "Permission denied")
 
         monkeypatch.setattr(Path, "open", refuse)
@@ -349,7 +351,7 @@ def test_a_file_without_permission(log, tmp_path, monkeypatch):
         import_session(log, path)
 
 
-def test_what_is_appended_while_it_is_read_is_left_for_the_next_time(tmp_path):
+def test_what_is_appended_while_it_is_read_is_left_for_the_next_time(tmp_path: Path) -> None:
     path = tmp_path / "session.jsonl"
     path.write_bytes(HELLO + BYE[:20])
     with SessionFile(path) as file:
@@ -360,7 +362,7 @@ def test_what_is_appended_while_it_is_read_is_left_for_the_next_time(tmp_path):
     assert [type(line) for line in passes[0]] == [SessionRecord, Broken]
 
 
-def test_a_file_that_changes_while_it_is_imported(log, tmp_path):
+def test_a_file_that_changes_while_it_is_imported(log: foldmark.Log, tmp_path: Path) -> None:
     path = tmp_path / "session.jsonl"
     filler = jsonl(user("x" * 2_000_000))  # more than is buffered
     path.write_bytes(HELLO + filler + BYE)
@@ -424,7 +426,7 @@ def mutated(draw: st.DrawFn) -> bytes:
 
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(content=st.one_of(mutated(), mutated().map(lambda each: each.decode("latin-1").encode("utf-16"))))
-def test_mutated_sessions_are_imported_or_refused(content, tmp_path_factory):
+def test_mutated_sessions_are_imported_or_refused(content: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.getbasetemp() / "mutated.jsonl"
     path.write_bytes(content)
     with foldmark.open(":memory:") as log:
@@ -478,7 +480,9 @@ def repeated(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @given(records=st.lists(tangled(), min_size=1, max_size=14))
-def test_however_records_hang_together_each_is_imported_once(records, tmp_path_factory):
+def test_however_records_hang_together_each_is_imported_once(
+    records: Any, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     path = tmp_path_factory.getbasetemp() / "tangled.jsonl"
     path.write_bytes(jsonl(*records))
     with foldmark.open(":memory:") as log:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from session_records import REAL, REAL_FILES, TIME, assistant, call, jsonl, plain_blocks, plain_counts, result, user
@@ -23,7 +24,7 @@ real_files = pytest.mark.skipif(not REAL_FILES, reason="the real sessions are no
 
 @real_files
 @pytest.mark.parametrize("path", REAL_FILES, ids=lambda path: path.stem)
-def test_real_file(path, load):
+def test_real_file(path: Path, load: Any) -> None:
     content = path.read_bytes()
     imported = load(path)
     report = imported.report
@@ -52,13 +53,13 @@ def test_real_file(path, load):
         ("traceforge-demo", 1, 4, 9),
     ],
 )
-def test_real_file_turns_and_usage(name, turns, usages, kept, load):
+def test_real_file_turns_and_usage(name: Any, turns: Any, usages: Any, kept: Any, load: Any) -> None:
     imported = load(REAL / f"{name}.jsonl")
     assert (imported.report.turns, len(imported.of("usage")), imported.report.kept) == (turns, usages, kept)
 
 
 @real_files
-def test_a_result_written_before_its_call_follows_it(load):
+def test_a_result_written_before_its_call_follows_it(load: Any) -> None:
     imported = load(REAL / "traceforge-demo.jsonl")
     places = {(event.kind, event.call_id[-4:]): at for at, event in enumerate(imported.messages) if event.call_id}
     for kind, call_id in places:
@@ -70,14 +71,14 @@ def test_a_result_written_before_its_call_follows_it(load):
 
 
 @real_files
-def test_an_image_result_is_kept_as_a_block(load):
+def test_an_image_result_is_kept_as_a_block(load: Any) -> None:
     (answer,) = load(REAL / "agentcmd-image-result.jsonl").of("tool_result")
     assert answer.content == ""
     assert [block["type"] for block in answer.data["blocks"]] == ["image"]
 
 
 @real_files
-def test_compared_with_the_file_text_by_text(load):
+def test_compared_with_the_file_text_by_text(load: Any) -> None:
     path = REAL / "episodic-memory-large.jsonl"
     texts, calls = [], {}
     for line in path.read_bytes().splitlines():
@@ -103,18 +104,20 @@ def test_compared_with_the_file_text_by_text(load):
 # -- what stands in the file in another way than the model saw it ----------------------------------------------
 
 
-def busy(prompt, uuid, parent, mode="prompt"):
+def busy(prompt: Any, uuid: Any, parent: Any, mode: Any = "prompt") -> Any:
     attached = {"type": "queued_command", "prompt": prompt, "commandMode": mode}
     return {"type": "attachment", "attachment": attached, "uuid": uuid, "parentUuid": parent, "timestamp": TIME}
 
 
-def given(path, content, uuid, parent):
+def given(path: Any, content: Any, uuid: Any, parent: Any) -> Any:
     inner = {"type": "text", "file": {"filePath": f"/app/{path}", "content": content, "numLines": 1, "startLine": 1}}
     attached = {"type": "file", "filename": path, "content": inner}
     return {"type": "attachment", "attachment": attached, "uuid": uuid, "parentUuid": parent, "timestamp": TIME}
 
 
-def test_what_was_typed_while_the_model_was_busy_and_given_files_are_messages(session, load, tmp_path):
+def test_what_was_typed_while_the_model_was_busy_and_given_files_are_messages(
+    session: Any, load: Any, tmp_path: Path
+) -> None:
     image = {"type": "image", "source": {"type": "url", "url": "https://x.test/a.png"}}
     imported = session(
         user("look at @a.py", "u1"),
@@ -156,7 +159,7 @@ def test_what_was_typed_while_the_model_was_busy_and_given_files_are_messages(se
         {"type": "skill_listing", "content": "many"},
     ],
 )
-def test_any_other_attachment_is_kept_as_data(session, attached):
+def test_any_other_attachment_is_kept_as_data(session: Any, attached: Any) -> None:
     imported = session(
         user("hello", "u1"), {"type": "attachment", "attachment": attached, "uuid": "x", "parentUuid": "u1"}
     )
@@ -164,7 +167,7 @@ def test_any_other_attachment_is_kept_as_data(session, attached):
     assert [record["type"] for record in imported.kept] == ["attachment"]
 
 
-def test_an_error_of_the_api_is_no_answer(session):
+def test_an_error_of_the_api_is_no_answer(session: Any) -> None:
     imported = session(
         user("go", "u1"),
         assistant([call("c1")], "a1", "u1", "m1"),
@@ -179,7 +182,7 @@ def test_an_error_of_the_api_is_no_answer(session):
     assert "limit" not in str(imported.agent.request(provider="anthropic").body["messages"])
 
 
-def test_one_response_stays_one_message(session):
+def test_one_response_stays_one_message(session: Any) -> None:
     """Parallel calls are written as they start and results as they come."""
     imported = session(
         user("go", "u1"),
@@ -204,7 +207,7 @@ def test_one_response_stays_one_message(session):
 # -- records to messages --------------------------------------------------------------------------------------
 
 
-def test_blocks_become_messages_in_their_order(session):
+def test_blocks_become_messages_in_their_order(session: Any) -> None:
     imported = session(
         user("hello"),
         assistant(
@@ -240,7 +243,7 @@ def test_blocks_become_messages_in_their_order(session):
     assert (imported.report.turns, imported.report.kept, imported.report.lines) == (1, 0, 4)
 
 
-def test_images_go_along_with_the_text_of_their_record(session):
+def test_images_go_along_with_the_text_of_their_record(session: Any) -> None:
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBO"}}
     imported = session(user([image, {"type": "text", "text": "look"}]), assistant("ok"), user([image]))
     look, _, alone = imported.messages
@@ -248,7 +251,7 @@ def test_images_go_along_with_the_text_of_their_record(session):
     assert (alone.content, alone.data) == ("", {"blocks": [image]})
 
 
-def test_other_blocks_of_a_result_are_kept_beside_its_text(session):
+def test_other_blocks_of_a_result_are_kept_beside_its_text(session: Any) -> None:
     reference = {"type": "tool_reference", "tool_name": "X"}
     imported = session(
         assistant([call("a"), call("b"), call("c")]),
@@ -281,7 +284,7 @@ def test_other_blocks_of_a_result_are_kept_beside_its_text(session):
         {"silly": "this"},
     ],
 )
-def test_what_is_not_a_message_is_kept_whole(record, session):
+def test_what_is_not_a_message_is_kept_whole(record: Any, session: Any) -> None:
     imported = session(user("hello"), record)
     assert imported.said == [("user", "hello")]
     assert imported.kept == [record]
@@ -291,14 +294,14 @@ def test_what_is_not_a_message_is_kept_whole(record, session):
     assert imported.report.kept == 1
 
 
-def test_usable_blocks_beside_a_broken_one_are_imported(session):
+def test_usable_blocks_beside_a_broken_one_are_imported(session: Any) -> None:
     record = assistant([7, {"type": "text", "text": "still here"}, call(None), call("c1")])
     imported = session(user("hello"), record)
     assert imported.said == [("user", "hello"), ("assistant", "still here"), ("tool_call", "{}")]
     assert imported.kept == [record]
 
 
-def test_one_usage_event_for_each_api_message_after_its_last_record(session):
+def test_one_usage_event_for_each_api_message_after_its_last_record(session: Any) -> None:
     first = {"input_tokens": 10, "output_tokens": 1, "cache_read_input_tokens": 3, "cache_creation_input_tokens": 4}
     imported = session(
         user("hello"),
@@ -321,7 +324,7 @@ def test_one_usage_event_for_each_api_message_after_its_last_record(session):
 # -- time -----------------------------------------------------------------------------------------------------
 
 
-def test_times_are_kept_even_backwards_and_the_previous_one_stands_in(session):
+def test_times_are_kept_even_backwards_and_the_previous_one_stands_in(session: Any) -> None:
     times = [
         None,
         "2025-10-01T10:00:05.5Z",
@@ -343,7 +346,7 @@ def test_times_are_kept_even_backwards_and_the_previous_one_stands_in(session):
     ]
 
 
-def test_without_any_time_it_is_now(session):
+def test_without_any_time_it_is_now(session: Any) -> None:
     (event,) = session({"type": "user", "message": {"content": "x"}}).messages
     assert event.created_at > "2025-10-01"
 
@@ -351,31 +354,31 @@ def test_without_any_time_it_is_now(session):
 # -- turns ----------------------------------------------------------------------------------------------------
 
 
-def test_a_prompt_opens_a_turn_when_the_one_before_has_been_answered(session):
+def test_a_prompt_opens_a_turn_when_the_one_before_has_been_answered(session: Any) -> None:
     imported = session(user("a"), user("b"), assistant("c"), user("d"), assistant("e"))
     assert imported.turns == [["a", "b", "c"], ["d", "e"]]
     assert len(imported.of("turn_ended")) == 2
     assert not any(event.interrupted for event in imported.of("turn_ended"))
 
 
-def test_a_prompt_joins_while_a_call_still_gets_its_result(session):
+def test_a_prompt_joins_while_a_call_still_gets_its_result(session: Any) -> None:
     imported = session(user("a"), assistant([call("c1")]), user("hurry"), user([result("c1")]), user("b"))
     assert imported.turns == [["a", "c1", "hurry", "c1"], ["b"]]
 
 
-def test_a_call_that_never_gets_its_result_does_not_hold_the_turn_open(session):
+def test_a_call_that_never_gets_its_result_does_not_hold_the_turn_open(session: Any) -> None:
     imported = session(user("a"), assistant([call("c1")]), user("b"), assistant([call("c2")]))
     assert imported.turns == [["a", "c1"], ["b", "c2"]]
     assert [event.interrupted for event in imported.of("turn_ended")] == [True, True]
 
 
-def test_text_beside_results_joins(session):
+def test_text_beside_results_joins(session: Any) -> None:
     text = {"type": "text", "text": "by the way"}
     imported = session(user("a"), assistant([call("c1")]), user([result("c1"), text]), assistant("b"))
     assert imported.turns == [["a", "c1", "c1", "by the way", "b"]]
 
 
-def test_what_claude_code_writes_itself_in_the_midst_of_the_work_joins(session):
+def test_what_claude_code_writes_itself_in_the_midst_of_the_work_joins(session: Any) -> None:
     imported = session(
         user("a"),
         assistant([call("c1", "Skill")]),
@@ -396,7 +399,7 @@ def test_what_claude_code_writes_itself_in_the_midst_of_the_work_joins(session):
 # -- the active chain -----------------------------------------------------------------------------------------
 
 
-def test_an_edited_prompt_abandons_what_followed_it(session):
+def test_an_edited_prompt_abandons_what_followed_it(session: Any) -> None:
     imported = session(
         user("a", "u1"),
         assistant("b", "a1", "u1"),
@@ -417,7 +420,7 @@ def test_an_edited_prompt_abandons_what_followed_it(session):
     assert imported.shown == ["a", "b", "first try", "wrong", "go on", "worse", "second try", "right"]
 
 
-def test_a_sidechain_is_a_dropped_turn_behind_the_one_it_began_in(session):
+def test_a_sidechain_is_a_dropped_turn_behind_the_one_it_began_in(session: Any) -> None:
     imported = session(
         user("a", "u1"),
         assistant([call("task", "Task")], "a1", "u1"),
@@ -435,7 +438,7 @@ def test_a_sidechain_is_a_dropped_turn_behind_the_one_it_began_in(session):
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_sidechains_side_by_side_are_told_apart(named, session):
+def test_sidechains_side_by_side_are_told_apart(named: Any, session: Any) -> None:
     side = [{**SIDE, "agentId": name} if named else SIDE for name in ("one", "two")]
     imported = session(
         user("a", "u1"),
@@ -451,13 +454,13 @@ def test_sidechains_side_by_side_are_told_apart(named, session):
     assert imported.shown == imported.turns[0]
 
 
-def test_a_file_of_nothing_but_a_sidechain_is_shown(session):
+def test_a_file_of_nothing_but_a_sidechain_is_shown(session: Any) -> None:
     imported = session(user("sub prompt", "s1", None, **SIDE), assistant("sub answer", "s2", "s1", **SIDE))
     assert imported.shown == ["sub prompt", "sub answer"]
     assert imported.report.dropped == 0
 
 
-def test_parallel_calls_fork_the_chain_and_lose_nothing(session):
+def test_parallel_calls_fork_the_chain_and_lose_nothing(session: Any) -> None:
     imported = session(
         user("a", "u1"),
         assistant([call("c1")], "a1", "u1", "m1"),
@@ -471,7 +474,7 @@ def test_parallel_calls_fork_the_chain_and_lose_nothing(session):
     assert imported.report.dropped == 0
 
 
-def test_parallel_calls_beside_the_way(session):
+def test_parallel_calls_beside_the_way(session: Any) -> None:
     imported = session(
         user("a", "u1"),
         assistant([call("c1")], "a1", "u1", "m1"),
@@ -483,7 +486,7 @@ def test_parallel_calls_beside_the_way(session):
     assert imported.shown == ["a", "c1", "c2", "c1", "c2", "b"]
 
 
-def test_the_way_leads_through_records_that_are_not_messages(session):
+def test_the_way_leads_through_records_that_are_not_messages(session: Any) -> None:
     imported = session(
         user("a", "u1"),
         {"type": "attachment", "uuid": "x1", "parentUuid": "u1"},
@@ -496,14 +499,14 @@ def test_the_way_leads_through_records_that_are_not_messages(session):
 
 
 @pytest.mark.parametrize("parent", [None, "nowhere", "later", "u2"])
-def test_a_parent_that_does_not_stand_before_its_child_means_the_previous_record(parent, session):
+def test_a_parent_that_does_not_stand_before_its_child_means_the_previous_record(parent: Any, session: Any) -> None:
     imported = session(
         user("a", "u1"), assistant("b", "a1", "u1"), user("c", "u2", parent), assistant("d", "later", "u2")
     )
     assert imported.shown == ["a", "b", "c", "d"]
 
 
-def test_duplicate_uuids_and_cycles(session):
+def test_duplicate_uuids_and_cycles(session: Any) -> None:
     imported = session(
         user("a", "x", "y"),
         assistant("b", "y", "x"),
@@ -515,14 +518,14 @@ def test_duplicate_uuids_and_cycles(session):
     assert [record["message"]["content"] for record in imported.kept] == ["c", "d"]
 
 
-def test_a_record_written_twice_is_shown_once(session):
+def test_a_record_written_twice_is_shown_once(session: Any) -> None:
     again = assistant("b", "a1", "u1", "m1")
     imported = session(user("a", "u1"), again, again, user("c", "u2", "a1"), again)
     assert imported.shown == ["a", "b", "c"]
     assert len(imported.kept) == 2
 
 
-def test_results_of_calls_in_another_branch_stay_out_of_the_way(session):
+def test_results_of_calls_in_another_branch_stay_out_of_the_way(session: Any) -> None:
     imported = session(
         user("a", "u1"),
         assistant([call("c1")], "a1", "u1"),
@@ -535,7 +538,7 @@ def test_results_of_calls_in_another_branch_stay_out_of_the_way(session):
     assert len(imported.kept) == 1
 
 
-def test_call_ids_used_twice_and_results_without_call(session):
+def test_call_ids_used_twice_and_results_without_call(session: Any) -> None:
     imported = session(
         user("a"),
         assistant([call("c1"), call("c1")]),
@@ -559,11 +562,11 @@ def test_call_ids_used_twice_and_results_without_call(session):
         ("bad\udcff.jsonl", "bad"),
     ],
 )
-def test_default_name(file, name):
+def test_default_name(file: Any, name: Any) -> None:
     assert default_name(Path("folder") / file) == name
 
 
-def test_a_name_that_is_taken_is_refused_and_nothing_is_written(log, tmp_path):
+def test_a_name_that_is_taken_is_refused_and_nothing_is_written(log: foldmark.Log, tmp_path: Path) -> None:
     path = tmp_path / "session.jsonl"
     path.write_bytes(jsonl(user("hello")))
     first = import_session(log, path)
@@ -584,7 +587,7 @@ def test_a_name_that_is_taken_is_refused_and_nothing_is_written(log, tmp_path):
     assert len(log.agents()) == 3
 
 
-def test_an_interrupted_import_leaves_nothing_and_can_be_repeated(tmp_path):
+def test_an_interrupted_import_leaves_nothing_and_can_be_repeated(tmp_path: Path) -> None:
     path = tmp_path / "session.jsonl"
     path.write_bytes(jsonl(*(user("x" * 100_000) for _ in range(30))))
 
@@ -599,7 +602,7 @@ def test_an_interrupted_import_leaves_nothing_and_can_be_repeated(tmp_path):
         assert import_session(log, path).messages == {"user": 30}
 
 
-def test_progress_grows_up_to_the_size_of_the_file(log, tmp_path):
+def test_progress_grows_up_to_the_size_of_the_file(log: foldmark.Log, tmp_path: Path) -> None:
     path = tmp_path / "session.jsonl"
     path.write_bytes(jsonl(*(user("x" * 100_000) for _ in range(30))))
     told = []
@@ -611,6 +614,6 @@ def test_progress_grows_up_to_the_size_of_the_file(log, tmp_path):
     assert {total for _, total in told} == {size}
 
 
-def test_the_time_of_metadata_is_that_of_the_record_before_it(session):
+def test_the_time_of_metadata_is_that_of_the_record_before_it(session: Any) -> None:
     imported = session({"type": "summary", "summary": "S"}, user("a"), {"type": "ai-title"})
     assert {event.created_at for event in imported.events} == {TIME.replace("000Z", "000000Z")}

@@ -103,7 +103,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return numbers
 
 
-def test_an_unchanged_session_brings_nothing(place):
+def test_an_unchanged_session_brings_nothing(place: Place) -> None:
     place.write(*said("a", "b", "c", "d"))
     head = place.agent.context().at
     report = place.bring()
@@ -113,7 +113,7 @@ def test_an_unchanged_session_brings_nothing(place):
     assert len(place.log.agents()) == 1
 
 
-def test_what_a_session_has_grown_by_comes_into_its_conversation(place):
+def test_what_a_session_has_grown_by_comes_into_its_conversation(place: Place) -> None:
     place.write(*said("a", "b"))
     report = place.grow(*after("b", "c", "d", "e"))
     assert place.shown == ["a", "b", "c", "d", "e"]
@@ -123,7 +123,7 @@ def test_what_a_session_has_grown_by_comes_into_its_conversation(place):
     assert place.bring().messages == {}
 
 
-def test_only_new_lines_are_read(place, read):
+def test_only_new_lines_are_read(place: Place, read: Any) -> None:
     place.write(*said(*map(str, range(400))))
     read.clear()
     place.bring()
@@ -134,7 +134,7 @@ def test_only_new_lines_are_read(place, read):
     assert place.shown[-2:] == ["new", "answer"]
 
 
-def test_what_a_person_did_meanwhile_stays(place):
+def test_what_a_person_did_meanwhile_stays(place: Place) -> None:
     place.write(*said("a", "b", "c", "d"))
     agent = place.agent
     agent.do("/mark HERE")
@@ -149,7 +149,7 @@ def test_what_a_person_did_meanwhile_stays(place):
     assert place.shown == ["c", "d"]
 
 
-def test_another_name_makes_a_second_conversation(place):
+def test_another_name_makes_a_second_conversation(place: Place) -> None:
     place.write(*said("a", "b"))
     assert place.bring(name="second").again is False
     place.grow(*after("b", "c"))
@@ -158,7 +158,7 @@ def test_another_name_makes_a_second_conversation(place):
     assert shown(place.log.agent("second")) == ["a", "b", "c"]
 
 
-def test_a_session_goes_on_in_the_conversation_that_was_named(place):
+def test_a_session_goes_on_in_the_conversation_that_was_named(place: Place) -> None:
     place.path.write_bytes(jsonl(*said("a", "b")))
     place.bring(name="mine")
     report = place.grow(*after("b", "c"))
@@ -166,7 +166,7 @@ def test_a_session_goes_on_in_the_conversation_that_was_named(place):
     assert shown(place.log.agent("mine")) == ["a", "b", "c"]
 
 
-def test_who_goes_back_in_the_client_leaves_the_old_way(place):
+def test_who_goes_back_in_the_client_leaves_the_old_way(place: Place) -> None:
     place.write(*said("a", "b", "c", "d"))
     agent = place.agent
     agent.append("user", "my own")
@@ -182,7 +182,7 @@ def test_who_goes_back_in_the_client_leaves_the_old_way(place):
     assert place.shown == ["a", "b", "my own", "anew", "answer", "again"]
 
 
-def test_what_was_forgotten_stays_so_when_the_session_goes_back_behind_it(place):
+def test_what_was_forgotten_stays_so_when_the_session_goes_back_behind_it(place: Place) -> None:
     place.write(*said("a", "b", "c", "d"))
     events = {event.content: event.id for event in place.agent.context().messages}
     place.agent.apply_filter("forget", [events["c"], events["d"]])
@@ -193,7 +193,7 @@ def test_what_was_forgotten_stays_so_when_the_session_goes_back_behind_it(place)
     assert place.shown == ["a", "b", "on"]
 
 
-def test_a_torn_last_line_is_read_when_it_is_whole(place):
+def test_a_torn_last_line_is_read_when_it_is_whole(place: Place) -> None:
     *records, last = said("a", "b", "c")
     whole = jsonl(last)
     report = place.write(*records, whole[:40])
@@ -204,7 +204,7 @@ def test_a_torn_last_line_is_read_when_it_is_whole(place):
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
-def test_a_last_line_without_its_end_is_read_once(end, place):
+def test_a_last_line_without_its_end_is_read_once(end: Any, place: Place) -> None:
     *records, last = said("a", "b", "c")
     place.write(*records, jsonl(last)[:-1])
     report = place.grow(end, *after("c", "d"))
@@ -212,7 +212,7 @@ def test_a_last_line_without_its_end_is_read_once(end, place):
     assert place.shown == ["a", "b", "c", "d"]
 
 
-def test_an_import_in_the_middle_of_the_work(place):
+def test_an_import_in_the_middle_of_the_work(place: Place) -> None:
     """Two calls of one answer, of which the second is still without result."""
     calls = [assistant([call(f"c{n}")], u(f"a{n}"), u(p), "m1") for n, p in ((1, "u"), (2, "a1"))]
     results = [user([result(f"c{n}")], u(f"r{n}"), u(f"a{n}")) for n in (1, 2)]
@@ -225,7 +225,7 @@ def test_an_import_in_the_middle_of_the_work(place):
     ]
 
 
-def test_a_result_whose_call_was_forgotten_stays_out(place):
+def test_a_result_whose_call_was_forgotten_stays_out(place: Place) -> None:
     place.write(user("do", u("u")), assistant([call("c1")], u("a"), u("u"), "m1"))
     turn = next(iter(place.agent.context().messages)).turn_id
     place.agent.do(f"/context drop {turn}")
@@ -234,20 +234,20 @@ def test_a_result_whose_call_was_forgotten_stays_out(place):
     assert report.kept == 1
 
 
-def test_sidechains_stay_out_of_the_context(place):
+def test_sidechains_stay_out_of_the_context(place: Place) -> None:
     place.write(*said("a", "b"), user("side", u("s1"), None, agentId="x", **SIDE))
     report = place.grow(assistant("more", u("s2"), u("s1"), agentId="x", **SIDE), *after("b", "c"))
     assert place.shown == ["a", "b", "c"]
     assert (report.dropped, report.messages) == (1, {"assistant": 1, "user": 1})
 
 
-def test_a_subagents_own_file_grows(place):
+def test_a_subagents_own_file_grows(place: Place) -> None:
     place.write(*({**record, **SIDE} for record in said("a", "b")))
     place.grow(*({**record, **SIDE} for record in after("b", "c", "d")))
     assert place.shown == ["a", "b", "c", "d"]
 
 
-def test_a_uuid_that_was_imported_before_is_not_shown_again(place):
+def test_a_uuid_that_was_imported_before_is_not_shown_again(place: Place) -> None:
     records = said("a", "b", "c", "d")
     place.write(*records)
     report = place.grow(*records, *after("d", "e"))
@@ -255,7 +255,7 @@ def test_a_uuid_that_was_imported_before_is_not_shown_again(place):
     assert (report.messages, report.kept) == ({"user": 1}, 4)
 
 
-def test_a_compaction_stands_for_what_was_imported_only(place):
+def test_a_compaction_stands_for_what_was_imported_only(place: Place) -> None:
     place.write(*said("a", "b"))
     agent = place.agent
     agent.append("user", "my own")
@@ -268,7 +268,7 @@ def test_a_compaction_stands_for_what_was_imported_only(place):
     assert place.shown == ["a", "b", "my own", "c"]
 
 
-def test_going_back_behind_a_compaction_takes_it_back(place):
+def test_going_back_behind_a_compaction_takes_it_back(place: Place) -> None:
     boundary = {"type": "system", "subtype": "compact_boundary", "uuid": u("k"), "parentUuid": None}
     summary = user("summary", u("s"), u("k"), isCompactSummary=True)
     place.write(*said("a", "b", "c"), {**boundary, "logicalParentUuid": u("c")}, summary, *after("s", "d"))
@@ -280,7 +280,7 @@ def test_going_back_behind_a_compaction_takes_it_back(place):
 # -- other files of the same session ---------------------------------------------------------------------------
 
 
-def test_the_file_of_a_resumed_copy_goes_on_in_the_conversation(place, tmp_path):
+def test_the_file_of_a_resumed_copy_goes_on_in_the_conversation(place: Place, tmp_path: Path) -> None:
     place.write(*said("a", "b", "gone", "too"), {"type": "ai-title", "sessionId": SESSION}, *after("b", "c", "d"))
     copy = tmp_path / f"{OTHER}.jsonl"
     records = [*said("a", "b"), {"type": "ai-title", "sessionId": OTHER}, *after("b", "c", "d"), *after("d", "e", "f")]
@@ -292,7 +292,7 @@ def test_the_file_of_a_resumed_copy_goes_on_in_the_conversation(place, tmp_path)
     assert place.bring(copy).messages == {}
 
 
-def test_a_copy_that_went_its_own_way_is_a_conversation_of_its_own(place, tmp_path):
+def test_a_copy_that_went_its_own_way_is_a_conversation_of_its_own(place: Place, tmp_path: Path) -> None:
     place.write(*said("a", "b"))
     copy = tmp_path / f"{OTHER}.jsonl"
     copy.write_bytes(jsonl(*said("a", "b"), *after("b", "other")))
@@ -303,7 +303,7 @@ def test_a_copy_that_went_its_own_way_is_a_conversation_of_its_own(place, tmp_pa
     assert shown(place.log.agent(report.name)) == ["a", "b", "other"]
 
 
-def test_a_session_of_which_something_was_cut_goes_on(place):
+def test_a_session_of_which_something_was_cut_goes_on(place: Place) -> None:
     records = [
         user("do", u("u")),
         assistant([call("c")], u("a"), u("u"), "m"),
@@ -318,7 +318,7 @@ def test_a_session_of_which_something_was_cut_goes_on(place):
     assert place.grow(*after("e", "next")).messages == {"user": 1}
 
 
-def test_a_file_that_lacks_what_was_imported_is_refused(place):
+def test_a_file_that_lacks_what_was_imported_is_refused(place: Place) -> None:
     place.write(*said("a", "b", "c", "d"))
     head = place.agent.context().at
     place.path.write_bytes(jsonl(*said("a", "b", "x")))
@@ -331,7 +331,9 @@ def test_a_file_that_lacks_what_was_imported_is_refused(place):
 # -- when it goes wrong ----------------------------------------------------------------------------------------
 
 
-def test_an_import_that_is_stopped_changes_nothing_and_can_be_repeated(place, monkeypatch):
+def test_an_import_that_is_stopped_changes_nothing_and_can_be_repeated(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place.write(*said("a", "b"))
     head = place.agent.context().at
     place.path.write_bytes(jsonl(*said("a", "b"), *after("b", "c", "d")))
@@ -348,7 +350,7 @@ def test_an_import_that_is_stopped_changes_nothing_and_can_be_repeated(place, mo
     assert place.shown == ["a", "b", "c", "d"]
 
 
-def test_two_imports_at_once_bring_it_once(tmp_path):
+def test_two_imports_at_once_bring_it_once(tmp_path: Path) -> None:
     path = tmp_path / f"{SESSION}.jsonl"
     path.write_bytes(jsonl(*said(*map(str, range(200)))))
     reports: list[ImportReport] = []
@@ -371,7 +373,7 @@ def test_two_imports_at_once_bring_it_once(tmp_path):
     assert sorted(sum(report.messages.values()) for report in reports) == [0, 0, 1, 200]
 
 
-def test_a_planning_conversation_is_not_ended(place):
+def test_a_planning_conversation_is_not_ended(place: Place) -> None:
     place.write(*said("a", "b"))
     place.agent.do("/forget a")
     place.path.write_bytes(jsonl(*said("a", "b"), *after("b", "c")))
@@ -405,20 +407,20 @@ def rollout(place: Place, tmp_path: Path) -> Callable[..., list[str]]:
     return grow
 
 
-def test_a_rollout_grows(rollout, place):
+def test_a_rollout_grows(rollout: Any, place: Place) -> None:
     assert rollout(message("user", "a"), message("assistant", "b")) == ["a", "b"]
     assert rollout(message("user", "a"), message("assistant", "b")) == ["a", "b", "a", "b"]
     assert rollout() == ["a", "b", "a", "b"]
     assert place.reports[-1].again
 
 
-def test_a_rollout_that_was_rolled_back(rollout):
+def test_a_rollout_that_was_rolled_back(rollout: Any) -> None:
     rollout(message("user", "a"), message("assistant", "b"), message("user", "c"), message("assistant", "d"))
     back = codex("event_msg", type="thread_rolled_back", num_turns=1)
     assert rollout(back, message("user", "anew")) == ["a", "b", "anew"]
 
 
-def test_a_rollout_that_was_compacted(rollout):
+def test_a_rollout_that_was_compacted(rollout: Any) -> None:
     rollout(message("user", "a"), message("assistant", "b"))
     kept = message("user", "a")["payload"]
     assert rollout(codex("compacted", message="summary", replacement_history=[kept]), message("user", "c")) == [
@@ -428,7 +430,7 @@ def test_a_rollout_that_was_compacted(rollout):
     ]
 
 
-def test_usage_is_not_counted_twice_across_imports(rollout, place):
+def test_usage_is_not_counted_twice_across_imports(rollout: Any, place: Place) -> None:
     used = codex(
         "event_msg",
         type="token_count",
@@ -445,7 +447,7 @@ def test_usage_is_not_counted_twice_across_imports(rollout, place):
 
 @real_files
 @pytest.mark.parametrize("path", REAL_FILES, ids=lambda path: path.stem)
-def test_a_real_session_imported_in_parts_is_what_it_is_at_once(path, log, tmp_path):
+def test_a_real_session_imported_in_parts_is_what_it_is_at_once(path: Path, log: foldmark.Log, tmp_path: Path) -> None:
     lines = path.read_bytes().splitlines(keepends=True)
     copy = tmp_path / f"{SESSION}.jsonl"
     import_session(log, path, "whole")
@@ -462,7 +464,7 @@ def test_a_real_session_imported_in_parts_is_what_it_is_at_once(path, log, tmp_p
 # -- how much work it is ---------------------------------------------------------------------------------------
 
 
-def test_the_work_of_an_import_grows_with_its_new_lines_only(place):
+def test_the_work_of_an_import_grows_with_its_new_lines_only(place: Place) -> None:
     """Steps of the database: each line costs alike, and what was imported before costs nothing."""
 
     def lines(first: int, last: int) -> list[dict[str, Any]]:
@@ -483,7 +485,7 @@ def test_the_work_of_an_import_grows_with_its_new_lines_only(place):
     assert steps(place.log, place.bring) < 1200
 
 
-def test_a_single_long_line_is_decoded_once(place, monkeypatch):
+def test_a_single_long_line_is_decoded_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     decoded = []
     original = session_file.decode
     monkeypatch.setattr(session_file, "decode", lambda line: decoded.append(len(line)) or original(line))
@@ -492,7 +494,7 @@ def test_a_single_long_line_is_decoded_once(place, monkeypatch):
     assert place.bring().messages == {}
 
 
-def test_parts_of_names_are_made_once_for_each_message(place, monkeypatch):
+def test_parts_of_names_are_made_once_for_each_message(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
     original = parts.parts_of
     monkeypatch.setattr(parts, "parts_of", lambda text: made.append(text) or original(text))

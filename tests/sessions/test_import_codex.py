@@ -44,7 +44,7 @@ META = line("session_meta", id="019982b8-3422-79e0-8b3b-05abaf4f3c3e", cwd="/x")
 
 @real_files
 @pytest.mark.parametrize("path", REAL_FILES, ids=lambda path: path.stem)
-def test_real_file(path, load):
+def test_real_file(path: Path, load: Any) -> None:
     read = [json.loads(each) for each in path.read_bytes().splitlines()]
     items = [each["payload"] for each in read if each["type"] == "response_item"]
     imported = load(path)
@@ -68,7 +68,7 @@ def test_real_file(path, load):
         assert imported.agent.request(provider, model).bytes
 
 
-def test_items_become_messages(session):
+def test_items_become_messages(session: Any) -> None:
     encrypted = {"summary": [{"type": "summary_text", "text": "hm"}], "encrypted_content": "ZW5j"}
     imported = session(
         META,
@@ -112,7 +112,7 @@ def test_items_become_messages(session):
     assert {event.data["source"] for event in imported.of("record")} == {"codex"}
 
 
-def test_images(session):
+def test_images(session: Any) -> None:
     png = {"type": "input_image", "image_url": "data:image/png;base64,iVBO", "detail": "high"}
     block = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBO"}}
     odd = gives("c1", [png, {"type": "input_image", "image_url": "file:///x"}, 7])
@@ -156,13 +156,13 @@ def test_images(session):
         {"type": "user", "message": {"content": "of another program"}},
     ],
 )
-def test_what_is_not_a_message_is_kept_whole(record, session):
+def test_what_is_not_a_message_is_kept_whole(record: Any, session: Any) -> None:
     imported = session(META, says("user", "hello"), record)
     assert imported.said == [("user", "hello")]
     assert imported.kept == [META, record]
 
 
-def test_a_compaction_keeps_what_it_repeats(session):
+def test_a_compaction_keeps_what_it_repeats(session: Any) -> None:
     history = [
         {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Sandbox."}]},
         {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "two"}]},
@@ -182,7 +182,7 @@ def test_a_compaction_keeps_what_it_repeats(session):
     assert session(META, line("compacted", message="S"), says("user", "one")).said == [("user", "S"), ("user", "one")]
 
 
-def test_turns_that_were_rolled_back_are_out_of_the_context(session):
+def test_turns_that_were_rolled_back_are_out_of_the_context(session: Any) -> None:
     imported = session(
         META,
         says("user", "<environment_context>"),
@@ -202,7 +202,7 @@ def test_turns_that_were_rolled_back_are_out_of_the_context(session):
     assert gone.said == [("user", "one")]
 
 
-def test_usage_once_for_each_answer(session):
+def test_usage_once_for_each_answer(session: Any) -> None:
     spent = {"input_tokens": 10, "cached_input_tokens": 4, "output_tokens": 3, "total_tokens": 13}
     told = line("event_msg", type="token_count", info={"total_token_usage": spent, "last_token_usage": spent})
     imported = session(
@@ -213,19 +213,19 @@ def test_usage_once_for_each_answer(session):
     ]
 
 
-def test_whose_session_it_is_tells_the_first_object(session):
+def test_whose_session_it_is_tells_the_first_object(session: Any) -> None:
     codex = session(7, "x", META, says("user", "hello"), user("of another program"))
     assert codex.said == [("user", "hello")]
     claude = session(user("hello"), META, says("user", "of another program"))
     assert claude.said == [("user", "hello")]
 
 
-def test_default_name():
+def test_default_name() -> None:
     name = "rollout-2025-09-25T21-12-14-019982b8-3422-79e0-8b3b-05abaf4f3c3e.jsonl"
     assert default_name(Path("folder") / name) == "codex-019982b8"
 
 
-def test_torn_lines(session):
+def test_torn_lines(session: Any) -> None:
     whole = jsonl(META, says("user", "hello"), says("assistant", "bye"))
     for cut in (1, 20, 100):
         imported = session(whole[:-cut])

@@ -31,7 +31,7 @@ def summary(text: Any = "S", uuid: str = "s1", parent: str | None = "x1", **fiel
 
 @pytest.mark.parametrize("newer", [True, False])
 @pytest.mark.parametrize("parent", ["a2", None, "unknown"])
-def test_a_compaction_is_a_summary_that_can_be_taken_back(newer, parent, session):
+def test_a_compaction_is_a_summary_that_can_be_taken_back(newer: Any, parent: Any, session: Any) -> None:
     first = [boundary(logical=parent), summary()] if newer else [summary(parent=parent)]
     imported = session(*BEFORE, *first, user("e", "u3", "s1"), assistant("f", "a3", "u3"))
     assert imported.shown == ["S", "e", "f"]
@@ -47,7 +47,7 @@ def test_a_compaction_is_a_summary_that_can_be_taken_back(newer, parent, session
     assert imported.shown == [*SHOWN, "e", "f"]
 
 
-def test_compactions_one_after_the_other_are_taken_back_one_by_one(session):
+def test_compactions_one_after_the_other_are_taken_back_one_by_one(session: Any) -> None:
     imported = session(
         *BEFORE,
         boundary(),
@@ -66,14 +66,14 @@ def test_compactions_one_after_the_other_are_taken_back_one_by_one(session):
     assert imported.shown == [*SHOWN, "e", "f", "g"]
 
 
-def test_at_the_beginning_there_is_nothing_to_stand_for(session):
+def test_at_the_beginning_there_is_nothing_to_stand_for(session: Any) -> None:
     for first in ([summary(parent=None)], [boundary(logical="elsewhere"), summary()]):
         imported = session({"type": "mode"}, *first, user("a", "u1", "s1"), assistant("b", "a1", "u1"))
         assert imported.said == [("user", "S"), ("user", "a"), ("assistant", "b")]
         assert imported.turns == [["S", "a", "b"]]
 
 
-def test_a_prompt_written_anew_behind_a_compaction(session):
+def test_a_prompt_written_anew_behind_a_compaction(session: Any) -> None:
     imported = session(
         *BEFORE,
         boundary(),
@@ -91,7 +91,7 @@ def test_a_prompt_written_anew_behind_a_compaction(session):
     assert imported.shown == [*SHOWN, "first try", "wrong", "second try", "right"]
 
 
-def test_who_goes_back_to_before_a_compaction_abandons_it(session):
+def test_who_goes_back_to_before_a_compaction_abandons_it(session: Any) -> None:
     imported = session(
         *BEFORE,
         boundary(),
@@ -106,7 +106,7 @@ def test_who_goes_back_to_before_a_compaction_abandons_it(session):
     assert imported.turns == [["a", "b"], ["c", "d"], ["S", "e", "f"], ["other", "way"]]
 
 
-def test_a_branch_abandoned_before_a_compaction_stays_out_when_that_is_taken_back(session):
+def test_a_branch_abandoned_before_a_compaction_stays_out_when_that_is_taken_back(session: Any) -> None:
     imported = session(
         *BEFORE[:2],
         user("lost", "l1", "a1"),
@@ -123,7 +123,7 @@ def test_a_branch_abandoned_before_a_compaction_stays_out_when_that_is_taken_bac
     assert imported.shown == [*SHOWN, "e"]
 
 
-def test_a_boundary_continues_what_it_names(session):
+def test_a_boundary_continues_what_it_names(session: Any) -> None:
     imported = session(*BEFORE, user("lost", "l1", "a1"), boundary(), summary(), user("e", "u3", "s1"))
     assert imported.shown == ["S", "e"]
     (made,) = imported.of("summary")
@@ -131,7 +131,7 @@ def test_a_boundary_continues_what_it_names(session):
     assert imported.shown == [*SHOWN, "e"]
 
 
-def test_in_the_midst_of_the_work(session):
+def test_in_the_midst_of_the_work(session: Any) -> None:
     """A result that was written behind the compaction goes with its call."""
     imported = session(
         user("a", "u1"),
@@ -165,7 +165,7 @@ def test_in_the_midst_of_the_work(session):
         ({"preservedMessages": [], "preservedSegment": "x"}, ["S", "e"]),
     ],
 )
-def test_what_a_compaction_leaves_as_it_was(kept, shown, session):
+def test_what_a_compaction_leaves_as_it_was(kept: Any, shown: Any, session: Any) -> None:
     imported = session(*BEFORE, boundary(**kept), summary(), user("e", "u3", "s1"))
     assert imported.shown == shown
     (made,) = imported.of("summary")
@@ -174,7 +174,7 @@ def test_what_a_compaction_leaves_as_it_was(kept, shown, session):
 
 
 @pytest.mark.parametrize("listed", [True, False])
-def test_what_follows_continues_what_stays_behind_the_summary(listed, session):
+def test_what_follows_continues_what_stays_behind_the_summary(listed: Any, session: Any) -> None:
     """As Claude Code 2.1 writes it: the parent of the next record stands in front of the boundary."""
     ends = {"anchorUuid": "s1", "headUuid": "a2", "tailUuid": "a2"}
     kept = {"preservedMessages": {"anchorUuid": "s1", "uuids": ["a2"]}} if listed else {"preservedSegment": ends}
@@ -195,14 +195,14 @@ def test_what_follows_continues_what_stays_behind_the_summary(listed, session):
     assert imported.shown == [*SHOWN, "other", "g"]
 
 
-def test_a_compaction_that_leaves_everything_stands_for_nothing(session):
+def test_a_compaction_that_leaves_everything_stands_for_nothing(session: Any) -> None:
     kept = {"anchorUuid": "x1", "uuids": ["u1", "a1", "u2", "a2"]}
     imported = session(*BEFORE, boundary(preservedMessages=kept), summary(), user("e", "u3", "s1"))
     assert imported.shown == [*SHOWN, "S", "e"]
     assert not imported.of("summary")
 
 
-def test_torn_compactions(session):
+def test_torn_compactions(session: Any) -> None:
     """Without a summary nothing can stand for what was before."""
     assert session(*BEFORE, boundary()).shown == SHOWN
     cut = session(*BEFORE, boundary(), b'{"type":"user","isCompactSummary":true,"mess\n', user("e", "u3", "s1"))
@@ -216,7 +216,7 @@ def test_torn_compactions(session):
         assert imported.shown == [*SHOWN, "S", "e"]
 
 
-def test_a_summary_of_several_texts_and_an_image(session):
+def test_a_summary_of_several_texts_and_an_image(session: Any) -> None:
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBO"}}
     record = summary([{"type": "text", "text": "S"}, image, {"type": "text", "text": "T"}])
     imported = session(*BEFORE, boundary(), record)
@@ -224,13 +224,13 @@ def test_a_summary_of_several_texts_and_an_image(session):
     assert imported.kept[-1] == record
 
 
-def test_in_a_sidechain_it_is_a_message(session):
+def test_in_a_sidechain_it_is_a_message(session: Any) -> None:
     imported = session(*BEFORE, summary(isSidechain=True), user("e", "u3", "a2"))
     assert imported.shown == [*SHOWN, "e"]
     assert not imported.of("summary")
 
 
-def test_many_compactions_that_all_keep_everything_end(session):
+def test_many_compactions_that_all_keep_everything_end(session: Any) -> None:
     records: list[Any] = [*BEFORE]
     for number in range(200):
         kept = {"preservedSegment": {"anchorUuid": f"s{number}-", "headUuid": "u1", "tailUuid": "a2"}}

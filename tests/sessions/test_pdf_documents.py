@@ -103,7 +103,7 @@ def written_again(agent: foldmark.Agent, load: Load, folder: Path) -> foldmark.A
 # -- documents ------------------------------------------------------------------------------------------------
 
 
-def test_documents_reach_claude_where_they_stood(load, tmp_path):
+def test_documents_reach_claude_where_they_stood(load: Any, tmp_path: Path) -> None:
     agent = imported(CLAUDE, load, tmp_path)
     first, _, fetched, _, last = sent(agent, "anthropic", "claude-opus-5")
     cached = {"cache_control": {"type": "ephemeral"}}
@@ -117,7 +117,9 @@ def test_documents_reach_claude_where_they_stood(load, tmp_path):
 
 @pytest.mark.parametrize("content", [CLAUDE, CODEX])
 @pytest.mark.parametrize(("provider", "model"), TARGETS)
-def test_documents_reach_every_model_or_a_note_does(provider, model, content, load, tmp_path):
+def test_documents_reach_every_model_or_a_note_does(
+    provider: Any, model: Any, content: Any, load: Any, tmp_path: Path
+) -> None:
     agent = imported(content, load, tmp_path)
     # Calls are of one dialect; here it is asked what the other one would get of them, too.
     agent.do("/config set isolation=off")
@@ -132,7 +134,7 @@ def test_documents_reach_every_model_or_a_note_does(provider, model, content, lo
     assert (text.count(PDF), text.count(note)) == (taken, number - taken)
 
 
-def test_openai_gets_documents_with_their_names(load, tmp_path):
+def test_openai_gets_documents_with_their_names(load: Any, tmp_path: Path) -> None:
     agent = imported(CODEX, load, tmp_path, codex.name())
     named, unnamed = ({"filename": name, "file_data": ADDRESS} for name in ("plan.pdf", "document.pdf"))
     assert found(sent(agent, "openai_responses", "gpt-5"), "input_file") == [
@@ -149,7 +151,7 @@ def test_openai_gets_documents_with_their_names(load, tmp_path):
 
 
 @pytest.mark.parametrize(("model", "inside"), [("gemini-2.5-pro", False), ("gemini-3-pro-preview", True)])
-def test_gemini_gets_documents_inline(model, inside, load, tmp_path):
+def test_gemini_gets_documents_inline(model: Any, inside: Any, load: Any, tmp_path: Path) -> None:
     agent = imported(CODEX, load, tmp_path, codex.name())
     agent.do("/config set isolation=off")
     inline = {"inlineData": {"mimeType": "application/pdf", "data": PDF}}
@@ -160,7 +162,7 @@ def test_gemini_gets_documents_inline(model, inside, load, tmp_path):
 
 
 @pytest.mark.parametrize("content", [CLAUDE, CODEX])
-def test_an_export_writes_documents_as_they_were_and_comes_back_equal(content, load, tmp_path):
+def test_an_export_writes_documents_as_they_were_and_comes_back_equal(content: Any, load: Any, tmp_path: Path) -> None:
     agent = imported(content, load, tmp_path)
     records = records_of(export_of(agent))
     assert export_of(agent).left_out == []
@@ -178,7 +180,7 @@ def test_an_export_writes_documents_as_they_were_and_comes_back_equal(content, l
         )
 
 
-def test_a_document_counts_by_its_pages(load, tmp_path):
+def test_a_document_counts_by_its_pages(load: Any, tmp_path: Path) -> None:
     long = b64encode(b64decode(PDF) + b"x" * 300_000)
     big = CLAUDE.replace(PDF.encode(), long)
     small, large = (
@@ -188,7 +190,7 @@ def test_a_document_counts_by_its_pages(load, tmp_path):
     assert 3 * PAGE < small == large < 5 * PAGE
 
 
-def test_a_document_of_a_result_leaves_when_its_turn_is_over(load, tmp_path):
+def test_a_document_of_a_result_leaves_when_its_turn_is_over(load: Any, tmp_path: Path) -> None:
     agent = imported(CLAUDE, load, tmp_path)
     agent.configure("context_policy", "eager")
     agent.append("assistant", "They agree.")
@@ -213,7 +215,7 @@ def thoughts(agent: foldmark.Agent, model: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("model", FREE)
-def test_imported_thinking_is_sent_while_its_turn_lasts(model, load, tmp_path):
+def test_imported_thinking_is_sent_while_its_turn_lasts(model: Any, load: Any, tmp_path: Path) -> None:
     agent = imported(THINKING, load, tmp_path)
     agent.do("/config set thinking=low")
     agent.do("/config set context_policy=eager")
@@ -229,7 +231,7 @@ def test_imported_thinking_is_sent_while_its_turn_lasts(model, load, tmp_path):
 
 
 @pytest.mark.parametrize("model", BINDING)
-def test_imported_thinking_is_never_sent_to_a_model_that_binds_it(model, load, tmp_path):
+def test_imported_thinking_is_never_sent_to_a_model_that_binds_it(model: Any, load: Any, tmp_path: Path) -> None:
     agent = imported(THINKING, load, tmp_path)
     agent.do("/config set thinking=low")
     assert thoughts(agent, model) == []
@@ -240,7 +242,7 @@ def test_imported_thinking_is_never_sent_to_a_model_that_binds_it(model, load, t
     assert thoughts(agent, model) == [], "nobody knows what it is bound to"
 
 
-def test_thinking_is_exported_byte_for_byte_and_comes_back_equal(load, tmp_path):
+def test_thinking_is_exported_byte_for_byte_and_comes_back_equal(load: Any, tmp_path: Path) -> None:
     agent = imported(THINKING, load, tmp_path)
     found_ = export_of(agent)
     assert found_.left_out == []
@@ -255,7 +257,7 @@ def test_thinking_is_exported_byte_for_byte_and_comes_back_equal(load, tmp_path)
     ]
 
 
-def test_what_stands_behind_a_result_joins_its_turn_again(load, tmp_path):
+def test_what_stands_behind_a_result_joins_its_turn_again(load: Any, tmp_path: Path) -> None:
     more = jsonl(assistant([{"type": "text", "text": "They agree."}], "g", "f", "msg_3"), user("Good.", "h", "g"))
     agent = imported(CLAUDE + more, load, tmp_path)
     marked = [record["message"]["content"] for record in records_of(export_of(agent)) if record.get("isMeta")]

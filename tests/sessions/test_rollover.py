@@ -19,6 +19,7 @@ from session_records import REAL_FILES, jsonl, user
 from test_handover import GOOD
 
 import foldmark
+import forked
 from foldmark.core.lineage import CodingSession
 from foldmark.sessions.claude.folders import project_folder
 from stored import stored
@@ -53,7 +54,7 @@ class Place:
         return self.session
 
     def ran(self, *words: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[bytes]:
-        return subprocess.run(
+        return forked.run(
             [PROGRAM, "rollover", *words],
             input=stdin.encode(),
             capture_output=True,
@@ -512,7 +513,7 @@ def test_killed_at_any_moment(place: Place) -> None:
     before = place.session.read_bytes()
     words = [sys.executable, "-c", KILLED, "rollover", ID, "--summary-file", str(place.summary)]
     pipe = subprocess.PIPE
-    program = subprocess.Popen(words, env=place.environment, cwd=place.work, stdin=pipe, stdout=pipe, text=True)
+    program = forked.Popen(words, env=place.environment, cwd=place.work, stdin=pipe, stdout=pipe, text=True)
     assert program.stdin is not None
     assert program.stdout is not None
     ended, step = 0, 0

@@ -44,7 +44,7 @@ def requests(agent: foldmark.Agent) -> list[bytes]:
 
 
 @pytest.mark.parametrize("path", [*REAL_FILES, SAMPLE], ids=lambda path: path.stem)
-def test_a_session_comes_back_with_its_context_and_its_requests(path, load, again):
+def test_a_session_comes_back_with_its_context_and_its_requests(path: Path, load: Any, again: Any) -> None:
     first = load(path, "first").agent
     second = again(first, "second")
     assert context(second) == context(first)
@@ -53,7 +53,7 @@ def test_a_session_comes_back_with_its_context_and_its_requests(path, load, agai
 
 @pytest.mark.skipif(not rollout_records.REAL_FILES, reason="the real rollouts are not here")
 @pytest.mark.parametrize("path", rollout_records.REAL_FILES, ids=lambda path: path.stem)
-def test_a_rollout_comes_back_as_a_session_of_the_other_program(path, load, again):
+def test_a_rollout_comes_back_as_a_session_of_the_other_program(path: Path, load: Any, again: Any) -> None:
     """Reasoning is left out and the calls are converted; what that makes comes back as it is."""
     first = load(path, "first").agent
     second = again(first, "second")
@@ -68,7 +68,7 @@ def test_a_rollout_comes_back_as_a_session_of_the_other_program(path, load, agai
     assert requests(third) == requests(second)
 
 
-def test_results_written_behind_the_next_answers_call(session, again):
+def test_results_written_behind_the_next_answers_call(session: Any, again: Any) -> None:
     first = session(
         user("a"),
         assistant([call("c1")], response="m1"),
@@ -83,7 +83,7 @@ def test_results_written_behind_the_next_answers_call(session, again):
     assert requests(second) == requests(first.agent)
 
 
-def test_a_response_that_a_prompt_came_into_the_midst_of(session, again):
+def test_a_response_that_a_prompt_came_into_the_midst_of(session: Any, again: Any) -> None:
     first = session(
         user("a"),
         assistant("b", response="m1"),

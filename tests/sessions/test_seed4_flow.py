@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 import uuid
 from itertools import count
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import forked
 from foldmark.sessions.claude.folders import project_folder
 
 PROGRAM = str(Path(sys.executable).with_name("foldmark"))
@@ -139,7 +139,7 @@ class ClaudeCode:
 
     def foldmark(self, *words: str, stdin: str = "") -> str:
         """The program as the model runs it, or a hook; nothing goes wrong."""
-        done = subprocess.run(
+        done = forked.run(
             [PROGRAM, *words],
             input=stdin.encode(),
             capture_output=True,
@@ -147,7 +147,7 @@ class ClaudeCode:
             cwd=self.work,
         )
         assert (done.returncode, done.stderr) == (0, b""), done
-        return done.stdout.decode()
+        return str(done.stdout.decode())
 
     def grow(self, percent: int) -> list[str]:
         """Read file after file until the context is that full; what the model is told meanwhile."""

@@ -16,6 +16,7 @@ from session_records import assistant, call, jsonl, result, user
 from test_handover import GOOD
 from trim_check import at, compare
 
+import forked
 from foldmark.sessions.new_file import PREFIX, SUFFIX
 
 OLD = "99999999-2222-4333-8444-555555555555"
@@ -71,7 +72,7 @@ class Place:
 
     def stopped(self, number: signal.Signals, step: str, *words: str) -> tuple[int, str]:
         """The exit code and what is said on standard error, of a command that gets a signal at a step."""
-        done = subprocess.run(
+        done = forked.run(
             [sys.executable, "-c", PROGRAM, str(int(number)), step, *words],
             cwd=self.folder,
             env=self.environment,

@@ -18,6 +18,7 @@ import pytest
 from archive_place import Home, codex_item
 from session_records import REAL_FILES, assistant, call, jsonl, plain_blocks, result, user
 
+import forked
 from foldmark.core.errors import FoldmarkError
 from foldmark.recall.tokens import stems
 from foldmark.sessions.archive import indexing
@@ -26,6 +27,7 @@ from foldmark.sessions.archive.sources import episodic_archive, excluding
 from foldmark.sessions.archive.syncing import Synced, sync
 from foldmark.sessions.places import NoSessionError
 from foldmark.sessions.session_file import SessionFile
+from sampled import DEEP
 
 MARKER = "<INSTRUCTIONS-TO-EPISODIC-MEMORY>DO NOT INDEX THIS CHAT</INSTRUCTIONS-TO-EPISODIC-MEMORY>"
 needs_samples = pytest.mark.skipif(not REAL_FILES, reason="the real sessions are not here")
@@ -191,10 +193,10 @@ def test_killed_at_any_moment_the_next_run_ends_the_same(home: Home) -> None:
     )
     chance = random.Random(7)
     killed = 0
-    for number in range(15):
+    for number in range(15 if DEEP else 8):
         # The first ones end at a step, however fast the machine is; the others at any moment.
         command = [sys.executable, "-c", run, home.folder, home.archive, str(number if number < 3 else 1 << 30)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as running:
+        with forked.Popen(command, stdout=subprocess.PIPE) as running:
             assert running.stdout is not None
             running.stdout.readline()
             if number >= 3:
@@ -220,7 +222,7 @@ def test_two_at_once(home: Home) -> None:
         "report = syncing.sync({'HOME': sys.argv[1], 'FOLDMARK_ARCHIVE': sys.argv[2]})\n"
         "assert not report.problems, report"
     )
-    running = [subprocess.Popen([sys.executable, "-c", run, home.folder, home.archive]) for _ in range(3)]
+    running = [forked.Popen([sys.executable, "-c", run, home.folder, home.archive]) for _ in range(3)]
     assert [each.wait() for each in running] == [0, 0, 0]
     assert len(home.index()["messages"]) == 4000
     assert home.index() == fresh(home)
@@ -229,14 +231,18 @@ def test_two_at_once(home: Home) -> None:
 def test_many_make_the_index_at_once(tmp_path: Path) -> None:
     run = (
         "import sys, time; from pathlib import Path; from foldmark.sessions.archive.index import open_index\n"
+        "print(flush=True)\n"
         "while not Path(sys.argv[1], 'go').exists(): time.sleep(0)\n"
         "open_index(Path(sys.argv[1]) / 'archive', write=True).close()"
     )
     for _ in range(5):
-        running = [subprocess.Popen([sys.executable, "-c", run, tmp_path]) for _ in range(4)]
-        time.sleep(0.4)
+        command = [sys.executable, "-c", run, tmp_path]
+        running = [forked.Popen(command, stdout=subprocess.PIPE) for _ in range(4)]
+        for each in running:
+            assert each.stdout is not None
+            assert each.stdout.readline() == b"\n"
         (tmp_path / "go").touch()
-        assert [each.wait() for each in running] == [0, 0, 0, 0]
+        assert [(each.communicate()[0], each.returncode) for each in running] == [(b"", 0)] * 4
         (tmp_path / "go").unlink()
         shutil.rmtree(tmp_path / "archive")
 

@@ -16,6 +16,7 @@ from session_records import assistant, call, jsonl, result, user
 from trim_check import at, compare
 from trim_killed import ID
 
+import forked
 from sampled import sampled
 
 PROGRAM = Path(__file__).with_name("trim_killed.py")
@@ -30,7 +31,7 @@ SESSION = b"".join(
 
 
 def started(path: Path, step: int) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+    return forked.Popen(
         [sys.executable, str(PROGRAM), str(path), str(step)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -12,6 +12,7 @@ import pytest
 from settings_place import Place
 
 import foldmark
+import forked
 from foldmark import Agent, CommandError
 from foldmark.core.config import KEYS, Config
 from foldmark.settings import paths
@@ -306,15 +307,15 @@ def test_wrong_settings_of_a_program(tmp_path: Path, keys: Any, message: str) ->
 
 def ran(place: Place, *arguments: str, **environment: str) -> str:
     """What a program prints in the project's folder, with an environment of the test's own."""
-    done = subprocess.run(
-        arguments,
+    done = forked.run(
+        [*arguments],
         cwd=place.deep,
         env={"PATH": os.environ["PATH"], "HOME": str(place.home), "LANG": "C.UTF-8", **environment},
         capture_output=True,
         text=True,
     )
     assert (done.returncode == 0) == (not done.stderr), done.stderr
-    return done.stdout + done.stderr
+    return str(done.stdout + done.stderr)
 
 
 def test_the_library_and_the_command_line_agree(place: Place) -> None:

@@ -81,7 +81,7 @@ class PostgresHarness(Harness):
                 found.append(str(query))
             return execute(cursor, query, *rest, **more)
 
-        psycopg.RawCursor.execute = counted  # type: ignore[method-assign]
+        psycopg.RawCursor.execute = counted  # type: ignore[assignment, method-assign]
         try:
             yield found
         finally:

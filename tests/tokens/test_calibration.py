@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,13 +15,13 @@ from token_texts import KINDS
 CONVERSATIONS = {kind: (kind,) * 40 for kind in KINDS} | accuracy.CHANGING
 
 
-def test_a_ratio_that_is_off_is_corrected_at_once():
+def test_a_ratio_that_is_off_is_corrected_at_once() -> None:
     assert recalibrated(40_000, 13_000, 4.0) == 3.077
     assert recalibrated(40_000, 9_700, 4.0) == 4.124
     assert recalibrated(10_000, 11_500, 1.0) == 0.87
 
 
-def test_a_ratio_that_is_right_stays():
+def test_a_ratio_that_is_right_stays() -> None:
     assert recalibrated(40_000, 10_000, 4.0) is None
     assert recalibrated(40_000, 10_199, 4.0) is None
     assert recalibrated(40_000, 9_810, 4.0) is None
@@ -30,17 +31,17 @@ def test_a_ratio_that_is_right_stays():
     ("size", "reported"),
     [(40_000, 0), (40_000, -5), (0, 10_000), (-1, 10_000), (4_000, 10_000), (40_000, 1_000), (300, 99)],
 )
-def test_absurd_reports_and_tiny_requests_teach_nothing(size, reported):
+def test_absurd_reports_and_tiny_requests_teach_nothing(size: Any, reported: Any) -> None:
     assert recalibrated(size, reported, 4.0) is None
 
 
 @pytest.fixture(scope="module")
-def sent():
+def sent() -> Any:
     return {name: accuracy.conversation(kinds) for name, kinds in CONVERSATIONS.items()}
 
 
 @pytest.mark.parametrize("name", CONVERSATIONS)
-def test_after_five_turns_estimates_are_within_5_percent(name, sent):
+def test_after_five_turns_estimates_are_within_5_percent(name: Any, sent: Any) -> None:
     followed = accuracy.follow(sent[name], 4.0)
     late = followed.after(5)
     assert len(late) >= 30
@@ -48,16 +49,16 @@ def test_after_five_turns_estimates_are_within_5_percent(name, sent):
 
 
 @pytest.mark.parametrize("name", ["JSON", "English", "Chinese"])
-def test_without_calibration_they_are_not(name, sent):
+def test_without_calibration_they_are_not(name: Any, sent: Any) -> None:
     assert max(map(abs, accuracy.follow(sent[name], 4.0, calibrate=False).after(5))) > 0.1
 
 
 @pytest.mark.parametrize("name", CONVERSATIONS)
-def test_the_ratio_does_not_move_at_every_answer(name, sent):
+def test_the_ratio_does_not_move_at_every_answer(name: Any, sent: Any) -> None:
     assert accuracy.follow(sent[name], 4.0).corrections * 2 < len(sent[name])
 
 
-def test_a_tokenizer_that_is_off_by_a_margin_is_calibrated_too(sent):
+def test_a_tokenizer_that_is_off_by_a_margin_is_calibrated_too(sent: Any) -> None:
     reported = [each._replace(size=each.tokens, tokens=round(each.tokens * 1.07)) for each in sent["English"]]
     followed = accuracy.follow(reported, 1.0)
     assert followed.corrections <= 2
@@ -65,7 +66,7 @@ def test_a_tokenizer_that_is_off_by_a_margin_is_calibrated_too(sent):
 
 
 @pytest.mark.skipif(not accuracy.DATA.is_dir(), reason="the recorded sessions are not here")
-def test_what_was_billed_for_recorded_sessions():
+def test_what_was_billed_for_recorded_sessions() -> None:
     growth, _, _ = accuracy.grown(accuracy.claude(accuracy.DATA / "claude" / "episodic-memory-large.jsonl"), 3.0)
     late = accuracy.follow(growth, 3.0).after(6)
     assert len(late) > 100

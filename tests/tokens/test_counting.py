@@ -1,6 +1,7 @@
 """How the tokens of a request are counted, by bytes and with the tokenizer [SPEC 5.4]."""
 
 from math import ceil
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,7 +17,7 @@ from foldmark.tokens.openai_prompt import prompt_tokens
 TOKENIZER = Config(token_counting="tokenizer")
 
 
-def test_one_dispatch_point():
+def test_one_dispatch_point() -> None:
     data = b"x" * 1000
     assert count("openai", "gpt-5", data) == 250
     assert count("gemini", "gemini-2.5-pro", data) == 250
@@ -25,7 +26,7 @@ def test_one_dispatch_point():
     assert count("anthropic", "claude-opus-5", data, tokenizer=True) == 334
 
 
-def test_the_dispatch_point_counts_a_body_with_the_tokenizer_when_asked():
+def test_the_dispatch_point_counts_a_body_with_the_tokenizer_when_asked() -> None:
     body = {"model": "gpt-5", "messages": [{"role": "user", "content": "hello world"}]}
     # 3 for the reply, 3 for the message, 1 for its role, 2 for its content
     assert count("openai", "gpt-5", msgspec.json.encode(body), tokenizer=True) == 9
@@ -33,7 +34,7 @@ def test_the_dispatch_point_counts_a_body_with_the_tokenizer_when_asked():
     assert count("openai", "gpt-5", b"\xff\xfe[1, 2", tokenizer=True) > 0
 
 
-def test_every_message_costs_three_tokens_and_its_texts():
+def test_every_message_costs_three_tokens_and_its_texts() -> None:
     body = {
         "messages": [
             {"role": "system", "content": "Be brief."},
@@ -50,7 +51,7 @@ def test_every_message_costs_three_tokens_and_its_texts():
     assert prompt_tokens(body) == 3 + 4 * 3 + sum(o200k.count(text) for text in texts)
 
 
-def test_responses_items_are_counted_like_messages():
+def test_responses_items_are_counted_like_messages() -> None:
     body = {
         "instructions": "Be brief.",
         "input": [
@@ -65,15 +66,15 @@ def test_responses_items_are_counted_like_messages():
     assert prompt_tokens({"input": "Hello there"}) == 3 + 3 + 1 + 2
 
 
-def test_sealed_thinking_costs_a_fraction_of_its_length():
-    def cost(length):
+def test_sealed_thinking_costs_a_fraction_of_its_length() -> None:
+    def cost(length: Any) -> Any:
         return prompt_tokens({"input": [{"type": "reasoning", "summary": [], "encrypted_content": "x" * length}]})
 
     assert cost(800) == cost(0)
     assert cost(8880) - cost(0) == 1000
 
 
-def test_tools_cost_nine_tokens_and_their_declarations():
+def test_tools_cost_nine_tokens_and_their_declarations() -> None:
     tool = {"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}}
     body = {"messages": [{"role": "user", "content": "Hi"}]}
     added = prompt_tokens({**body, "tools": [tool]}) - prompt_tokens(body)
@@ -89,8 +90,8 @@ def test_tools_cost_nine_tokens_and_their_declarations():
         {"type": "input_image", "image_url": "data:image/png;base64," + "A" * 50_000},
     ],
 )
-def test_an_image_is_counted_as_an_image_whatever_its_bytes(part):
-    def body(*more):
+def test_an_image_is_counted_as_an_image_whatever_its_bytes(part: Any) -> None:
+    def body(*more: Any) -> Any:
         return {"messages": [{"role": "user", "content": [{"type": "text", "text": "Look"}, *more]}]}
 
     assert prompt_tokens(body(part)) - prompt_tokens(body()) == media.TOKENS
@@ -105,17 +106,17 @@ def test_an_image_is_counted_as_an_image_whatever_its_bytes(part):
         {"input": [{"content": [7, {"text": 8}], "summary": 9, "encrypted_content": 10}]},
     ],
 )
-def test_what_is_of_no_known_form_counts_next_to_nothing(body):
+def test_what_is_of_no_known_form_counts_next_to_nothing(body: Any) -> None:
     assert 3 <= prompt_tokens(body) <= 6
 
 
-def test_sizes_add_up():
+def test_sizes_add_up() -> None:
     one, two = {"role": "user", "content": "First of all."}, {"role": "assistant", "content": "And then?"}
     empty, first, second, both = (prompt_tokens({"messages": m}) for m in ([], [one], [two], [one, two]))
     assert both - empty == (first - empty) + (second - empty)
 
 
-def test_which_ruler_measures():
+def test_which_ruler_measures() -> None:
     assert isinstance(ruler("openai", "gpt-5", Config()), BytesRuler)
     assert isinstance(ruler("openai", "gpt-5", TOKENIZER), TokenizerRuler)
     assert isinstance(ruler("openai_responses", "gpt-5", TOKENIZER), TokenizerRuler)
@@ -125,7 +126,7 @@ def test_which_ruler_measures():
     assert ruler("openai", "m", Config()).ratio == 4.0
 
 
-def test_bytes_and_tokenizer_are_calibrated_apart():
+def test_bytes_and_tokenizer_are_calibrated_apart() -> None:
     calibration = {"openai/gpt-5": 3.2, "tokenizer:openai/gpt-5": 0.9, "anthropic/claude": 2.7}
     by_bytes, by_tokens = Config(calibration=calibration), Config(token_counting="tokenizer", calibration=calibration)
     assert ruler("openai", "gpt-5", by_bytes).tokens(3200) == 1000
@@ -137,18 +138,18 @@ def test_bytes_and_tokenizer_are_calibrated_apart():
 
 
 @pytest.mark.parametrize("ratio", [0.0, -3.0, 1e-9, 1e9, float("nan"), float("inf")])
-def test_a_calibration_that_cannot_be_is_passed_over(ratio):
+def test_a_calibration_that_cannot_be_is_passed_over(ratio: Any) -> None:
     assert ruler("openai", "gpt-5", Config(calibration={"openai/gpt-5": ratio})).ratio == 4.0
 
 
-def test_bytes_of_an_image_do_not_count():
+def test_bytes_of_an_image_do_not_count() -> None:
     picture = Image("image/png", "A" * 400_000)
     data = b"{}" + picture.data.encode()
     measured = BytesRuler(4.0)
     assert measured.tokens(measured.size({}, data, [picture])) == ceil(2 / 4 + media.TOKENS)
 
 
-def test_requests_of_an_agent_are_measured_with_what_it_is_set_to():
+def test_requests_of_an_agent_are_measured_with_what_it_is_set_to() -> None:
     log = foldmark.open(":memory:")
     agent = log.agent("a")
     agent.append("user", "学而时习之，不亦说乎？" * 20)
@@ -164,7 +165,7 @@ def test_requests_of_an_agent_are_measured_with_what_it_is_set_to():
     log.close()
 
 
-def test_the_window_is_cut_by_the_tokenizer_s_count():
+def test_the_window_is_cut_by_the_tokenizer_s_count() -> None:
     log = foldmark.open(":memory:")
     agent = log.agent("a")
     agent.do("/config set token_counting=tokenizer")

@@ -1,5 +1,7 @@
 """Tool schemas as OpenAI counts them."""
 
+from typing import Any
+
 import pytest
 
 from foldmark.tokens.declarations import declarations
@@ -42,17 +44,17 @@ type now = () => any;
 } // namespace functions"""
 
 
-def test_functions_become_typescript():
+def test_functions_become_typescript() -> None:
     tools = [{"type": "function", "function": WEATHER}, {"type": "function", "function": {"name": "now"}}]
     assert declarations(tools) == EXPECTED
 
 
-def test_both_apis_make_the_same_declarations():
+def test_both_apis_make_the_same_declarations() -> None:
     responses = [{"type": "function", **WEATHER}, {"type": "function", "name": "now", "parameters": {}}]
     assert declarations(responses) == EXPECTED
 
 
-def test_unions_and_constants():
+def test_unions_and_constants() -> None:
     schema = {"properties": {"x": {"anyOf": [{"type": "string"}, {"const": 3}, {"type": "string"}]}}}
     assert "x?: string | 3," in declarations([{"name": "f", "parameters": schema}])
 
@@ -67,7 +69,7 @@ def test_unions_and_constants():
         [{"name": 3}],
     ],
 )
-def test_what_is_no_function_is_passed_over(tools):
+def test_what_is_no_function_is_passed_over(tools: Any) -> None:
     assert declarations(tools) == ""
 
 
@@ -81,12 +83,12 @@ def test_what_is_no_function_is_passed_over(tools):
         {"properties": {"a": {"description": 3, "enum": [None, {"x": 1}]}}},
     ],
 )
-def test_odd_schemas_still_become_something(parameters):
+def test_odd_schemas_still_become_something(parameters: Any) -> None:
     assert declarations([{"name": "f", "parameters": parameters}]).startswith("namespace functions {\n\ntype f = (")
 
 
-def test_a_schema_without_an_end_has_one():
-    endless = {"type": "array"}
+def test_a_schema_without_an_end_has_one() -> None:
+    endless: dict[str, Any] = {"type": "array"}
     for _ in range(500):
         endless = {"type": "array", "items": endless}
     assert "any[]" in declarations([{"name": "f", "parameters": {"properties": {"x": endless}}}])

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from foldmark.providers.registry import BUILT_IN
 from foldmark.tokens.models import _table, model_of, reads
 
 
-def test_published_figures():
+def test_published_figures() -> None:
     opus = model_of("anthropic", "claude-opus-4-6")
     assert (opus.window, opus.output, opus.input_price, opus.output_price) == (1_000_000, 128_000, 5.0, 25.0)
     assert (opus.cache_read, opus.cache_write, opus.cache_least, opus.caching) == (0.1, 1.25, 4096, "explicit")
@@ -20,7 +21,7 @@ def test_published_figures():
     assert model_of("gemini", "gemini-2.5-pro").cache_least == 2048
 
 
-def test_the_seeds_figures_are_the_defaults():
+def test_the_seeds_figures_are_the_defaults() -> None:
     assert model_of("openai", "gpt-4").window == model_of("openai", "gpt-4-turbo").window == 128_000
     for provider, read in (("anthropic", 0.1), ("openai", 0.5), ("gemini", 0.25)):
         unknown = model_of(provider, "of-tomorrow")
@@ -30,7 +31,7 @@ def test_the_seeds_figures_are_the_defaults():
     assert model_of("nobody", "knows").caching == "none"
 
 
-def test_a_window_that_nobody_published_is_assumed():
+def test_a_window_that_nobody_published_is_assumed() -> None:
     assert not model_of("openai", "gpt-5").assumed
     assert not model_of("openrouter", "openai/gpt-4o").assumed
     assert not model_of("offline", "offline").assumed
@@ -41,7 +42,7 @@ def test_a_window_that_nobody_published_is_assumed():
     assert all("window" in model for about in _table().providers.values() for model in about.models.values())
 
 
-def test_the_longest_name_wins_and_dates_belong_to_it():
+def test_the_longest_name_wins_and_dates_belong_to_it() -> None:
     assert model_of("openai", "gpt-5-mini-2025-08-07") == model_of("openai", "gpt-5-mini")
     assert model_of("openai", "gpt-5-mini").input_price == 0.25
     assert model_of("openai", "gpt-5-2025-08-07").input_price == 1.25
@@ -59,11 +60,11 @@ def test_the_longest_name_wins_and_dates_belong_to_it():
         ("gemini", "gemini-2.51-pro"),
     ],
 )
-def test_a_version_that_is_not_in_the_table_has_no_price(provider, name):
+def test_a_version_that_is_not_in_the_table_has_no_price(provider: Any, name: Any) -> None:
     assert model_of(provider, name).input_price is None
 
 
-def test_providers_that_pass_models_on():
+def test_providers_that_pass_models_on() -> None:
     assert model_of("openai_responses", "gpt-5") == model_of("openai", "gpt-5")
     assert model_of("google", "gemini-2.5-pro") == model_of("gemini", "gemini-2.5-pro")
     assert model_of("gemini_gca", "gemini-2.5-pro").input_price is None
@@ -72,7 +73,7 @@ def test_providers_that_pass_models_on():
     assert model_of("openrouter", "somebody/model").window == 200_000
 
 
-def test_every_provider_is_in_the_table_and_every_entry_is_sound_and_says_where_it_is_from():
+def test_every_provider_is_in_the_table_and_every_entry_is_sound_and_says_where_it_is_from() -> None:
     assert set(BUILT_IN) == set(_table().providers)
     for provider, about in _table().providers.items():
         for name in ("", *about.models):
@@ -82,7 +83,7 @@ def test_every_provider_is_in_the_table_and_every_entry_is_sound_and_says_where_
             assert found.cache_read is None or found.cache_read <= 1 <= (found.cache_write or 1)
 
 
-def test_the_settings_have_the_last_word():
+def test_the_settings_have_the_last_word() -> None:
     overrides = {"anthropic/claude-x": {"window": 500_000, "input_price": 2}, "anthropic": {"cache_read": 0.2}}
     found = model_of("anthropic", "claude-x", overrides)
     assert (found.window, found.input_price, found.cache_read, found.caching) == (500_000, 2.0, 0.2, "explicit")
@@ -106,13 +107,13 @@ def test_the_settings_have_the_last_word():
         ({"anthropic/x": 5}, "models.'anthropic/x' is a table, such as {window = 500000}, not 5"),
     ],
 )
-def test_wrong_settings_are_named(overrides, said):
+def test_wrong_settings_are_named(overrides: Any, said: Any) -> None:
     with pytest.raises(CommandError) as raised:
         model_of("openai", "gpt-5", overrides)
     assert said in str(raised.value)
 
 
-def test_the_table_is_read_only_when_asked_for():
+def test_the_table_is_read_only_when_asked_for() -> None:
     code = "import sys, foldmark; print('foldmark.tokens.models' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 

@@ -24,7 +24,7 @@ CONTEXT.set_forkserver_preload(
     [
         *("foldmark.app", "foldmark.commands", "foldmark.providers.registry", "foldmark.settings.loading"),
         *("foldmark.stores.sqlite.store", "foldmark.stores.postgres.store", "foldmark.core.weight"),
-        *("writers", "history"),
+        *("writers", "history", "foldmark.testing"),
     ]
 )
 

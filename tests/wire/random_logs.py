@@ -16,7 +16,7 @@ from foldmark.providers.registry import dialect_of
 DIALECTS = (None, "anthropic", "openai", "gemini", "gemini_gca")
 
 texts = st.one_of(
-    st.text(st.characters(exclude_categories=("Cs",)), max_size=30),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=30),
     st.sampled_from(
         [
             "",
@@ -95,8 +95,8 @@ NO_IMAGES: list[Any] = [
 ]
 """What looks like an image or a document, and none that can be sent."""
 
-THINKING = {"type": "thinking", "thinking": "Let me see.", "signature": "c2ln"}
-REDACTED = {"type": "redacted_thinking", "data": "b3BhcXVl"}
+THINKING: dict[str, Any] = {"type": "thinking", "thinking": "Let me see.", "signature": "c2ln"}
+REDACTED: dict[str, Any] = {"type": "redacted_thinking", "data": "b3BhcXVl"}
 REASONING = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "ZW5j"}
 SIGNED = {"text": "", "thoughtSignature": "c2ln"}
 SEARCH = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}

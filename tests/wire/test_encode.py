@@ -58,7 +58,12 @@ LAYERS = (
     Layer("scratchpad", "scratchpad", "Scratchpad: notes."),
     Layer("memos", "memos", "Memos: none."),
 )
-SMALL = {"truncate_recent": 50, "truncate_recent_count": 1, "truncate_active": 20, "truncate_inactive": 5}
+SMALL: dict[str, Any] = {
+    "truncate_recent": 50,
+    "truncate_recent_count": 1,
+    "truncate_active": 20,
+    "truncate_inactive": 5,
+}
 configs = st.builds(
     lambda small, **more: Config(**more, **(SMALL if small else {})),
     small=st.booleans(),
@@ -115,7 +120,8 @@ def body(
 
 
 def entries_of(sent: dict[str, Any]) -> list[dict[str, Any]]:
-    return sent.get("messages") or sent.get("input") or sent.get("contents") or sent["request"]["contents"]
+    found: list[dict[str, Any]] = sent.get("messages") or sent.get("input") or sent.get("contents") or []
+    return found or list(sent["request"]["contents"])
 
 
 providers = pytest.mark.parametrize("provider", BUILT_IN)

@@ -70,12 +70,12 @@ def by_the_formula(agent: Agent, provider: str, **more: Any) -> int | None:
         bare = made(log.agent("empty"), provider, **more)
     reserved = ceil(len(bare.bytes) / ratio) + min(8192, BUDGET // 4)
     turns: dict[int, int] = {}
-    messages = [m for m in agent.context().messages if m.turn_id]
-    newest = messages[-1].turn_id
-    for each in messages:
+    messages = [(m, m.turn_id) for m in agent.context().messages if m.turn_id]
+    newest = messages[-1][1]
+    for each, turn in messages:
         if each.id <= newest:
-            turns.setdefault(each.turn_id, 0)
-            turns[each.turn_id] += weight(each.kind, each.content, each.data, each.interrupted, each.id)
+            turns.setdefault(turn, 0)
+            turns[turn] += weight(each.kind, each.content, each.data, each.interrupted, each.id)
     total = ceil(sum(turns.values()) / ratio)
     least = max(0, ceil((total - (BUDGET - reserved)) / STEP) * STEP)
     preceding = 0
@@ -325,10 +325,10 @@ def test_steps_that_the_next_one_undoes_are_not_made(sizes: list[tuple[bool, int
     def lower(shown: Sequence[Event]) -> tuple[Reach, int]:
         return lowered(shown, most * LOW, 100, Sizes(config))
 
-    now, size = Reach(0, 0), 100.0
+    now, weighed = Reach(0, 0), 100.0
     for index, event in enumerate(events):
-        size += entered(event, config)
-        if size > most and event.kind in ("user", "tool_result"):
-            further, size = lower(events[now.cut : index + 1])
+        weighed += entered(event, config)
+        if weighed > most and event.kind in ("user", "tool_result"):
+            further, weighed = lower(events[now.cut : index + 1])
             now = further._replace(cut=now.cut + further.cut)
     assert followed(events, Reach(0, 0), 100, lambda _: most, config, lower) == now

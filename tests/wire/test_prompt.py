@@ -59,7 +59,7 @@ def test_the_layers_stand_in_order_and_each_is_named(agent: Agent) -> None:
         "### STATE\nGoal: greet",
         "### SCRATCHPAD\n1. greet",
     ]
-    assert system_of(request) == "\n\n".join(expected)
+    assert system_of(request) == "\n\n".join(map(str, expected))
     parts = [(part.layer, part.event, part.kind) for part in request.manifest.parts]
     assert parts == [
         ("system", None, "system"),

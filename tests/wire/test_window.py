@@ -189,9 +189,9 @@ def test_what_a_request_may_shrink_by_is_less_than_the_slack() -> None:
     from foldmark.core.view import ViewMessage
 
     for encode in (dialect_of(provider).encode for provider in BUILT_IN):
-        bare = len(str(encode("m", Prompt("", ()), ())))
+        bare = len(str(encode("m", Prompt("", ()), ())))  # type: ignore[call-arg]
         for text in (OMITTED, EMPTY, GO_ON):
-            assert len(str(encode("m", Prompt("", (ViewMessage("user", text),)), ()))) - bare < SLACK
+            assert len(str(encode("m", Prompt("", (Said("user", text),)), ()))) - bare < SLACK  # type: ignore[call-arg]
 
 
 # Turns

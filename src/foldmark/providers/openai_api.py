@@ -21,10 +21,10 @@ from foldmark.providers.openai_counting import countable
 
 def connect(model: str, access: Access) -> Provider:
     """The provider of a model. Raises ProviderError where it cannot be asked: no SDK, no key, no address."""
-    return _Chat(Server(access))
+    return _ChatCompletions(Server(access))
 
 
-class _Chat:
+class _ChatCompletions:
     """Asks for chat completions."""
 
     def __init__(self, server: Server) -> None:

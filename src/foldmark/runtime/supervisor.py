@@ -48,7 +48,6 @@ Begin = Callable[[Agent], bool]
 
 SILENT = Shown(lambda _: None, lambda _: None)
 
-
 LEARN_SECONDS = 1.0
 """Maximum seconds to wait for the name of another process's command that ended the turn."""
 
@@ -97,9 +96,9 @@ class Supervisor:
     """Runs agents of `log`; `models` makes the provider of a model's name. An asynchronous context manager: at its end
     every turn is interrupted, recorded and closed.
 
-    `attended` is the agent that a person talks to, if there is one: mail does not wake it, the person is told. Waiting
-    forks, made while no runtime was running, are taken up: those of the present conversations if a person talks to one,
-    else of the whole log; none if `takes_up` is false.
+    `attended` is the agent that a person talks to, if any: mail does not wake it. Forks that wait, because no runtime was
+    running when they were made, are started: those of the present conversations if a person talks to one, otherwise of
+    the whole log; none if `takes_up` is False.
     """
 
     def __init__(self, log: Log, models: Callable[[str], Provider], audience: Audience | None = None) -> None:

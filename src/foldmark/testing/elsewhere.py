@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
@@ -14,6 +14,9 @@ from foldmark.testing.suite import NOW, add_fork, append, draft
 LIMIT = 60.0
 """Seconds after which a process that says nothing is taken for stuck."""
 
+# A process that is forked from this one would share its connections.
+_CONTEXT = get_context("forkserver") if "forkserver" in get_all_start_methods() else get_context("spawn")
+
 Work = Callable[..., None]
 """Called in the process with the store, the connection to who started it, and what else was given."""
 
@@ -22,9 +25,8 @@ class Elsewhere:
     """A process with a connection of its own to a database. It waits for `begin`."""
 
     def __init__(self, open: Callable[[str], Store], address: str, work: Work, *given: Any) -> None:
-        context = get_context("spawn")  # a forked process would share the connection
-        self._here, there = context.Pipe()
-        self._process = context.Process(target=_run, args=(open, address, there, work, given), daemon=True)
+        self._here, there = _CONTEXT.Pipe()
+        self._process = _CONTEXT.Process(target=_run, args=(open, address, there, work, given), daemon=True)
         self._process.start()
         there.close()
 

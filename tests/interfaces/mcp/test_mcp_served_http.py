@@ -20,6 +20,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 import foldmark
+import forked
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.interfaces.mcp.http import is_loopback
 from foldmark.interfaces.mcp.token import token
@@ -40,7 +41,7 @@ class Served:
     """A server on a port of its own; `url` is where, `said` what it has told."""
 
     def __init__(self, *arguments: str) -> None:
-        self.process = subprocess.Popen(
+        self.process = forked.Popen(
             [PROGRAM, "mcp", "default", "--http", "0", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -184,15 +185,11 @@ def test_what_other_machines_reach_is_said(serve: Callable[..., Served]) -> None
 
 def test_a_port_that_is_taken(serve: Callable[..., Served]) -> None:
     port = serve().url.split(":")[2].split("/")[0]
-    done = subprocess.run([PROGRAM, "mcp", "--http", port], capture_output=True, text=True, timeout=LIMIT, check=False)
+    done = forked.run([PROGRAM, "mcp", "--http", port], capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 1
     assert done.stderr.startswith(f"foldmark: cannot listen on 127.0.0.1 port {port}: ")
-    done = subprocess.run(
-        [PROGRAM, "mcp", "--http", "0", "--host", "192.0.2.1"],
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
+    done = forked.run(
+        [PROGRAM, "mcp", "--http", "0", "--host", "192.0.2.1"], capture_output=True, text=True, timeout=LIMIT
     )
     assert done.returncode == 1
     assert "cannot listen on 192.0.2.1 port 0: " in done.stderr

@@ -15,6 +15,7 @@ from command_line import PROGRAM, Cli
 from guest import ERAS, outside, visit
 
 import foldmark
+import forked
 from patience import LIMIT
 from stored import stored
 
@@ -46,7 +47,7 @@ def call(id: int, tool: str, **arguments: Any) -> dict[str, Any]:
 
 def answers(data: bytes) -> dict[Any, Any]:
     """What is answered to input that ends, by id; every line of the output is a message."""
-    done = subprocess.run([*PATIENT, "mcp", "default"], input=data, capture_output=True, timeout=LIMIT, check=False)
+    done = forked.run([*PATIENT, "mcp", "default"], input=data, capture_output=True, timeout=LIMIT)
     assert done.returncode == 0
     assert b"Traceback" not in done.stderr
     found: dict[Any, Any] = {}
@@ -147,7 +148,7 @@ class Raw:
     """A server that is spoken to line by line."""
 
     def __init__(self, *arguments: str, start: tuple[str, ...] = PATIENT) -> None:
-        self.process = subprocess.Popen(
+        self.process = forked.Popen(
             [*start, "mcp", *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         self.send(*OPENING)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from install_trees import tree
 
+import forked
 from foldmark.sessions.install.texts import template
 
 SCRIPT = Path(sys.executable).with_name("foldmark")
@@ -19,13 +20,12 @@ pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason="Foldmark is not ins
 
 
 def foldmark(home: Path, *arguments: str, cwd: Path | None = None, script: Path = SCRIPT) -> tuple[int, str, str]:
-    done = subprocess.run(
-        [script, *arguments],
+    done = forked.run(
+        [str(script), *arguments],
         cwd=cwd or home,
         env={"HOME": str(home), "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
         capture_output=True,
         text=True,
-        check=False,
     )
     assert "Traceback" not in done.stderr
     return done.returncode, done.stdout, done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -175,8 +176,10 @@ def test_a_file_that_somebody_replaced_has_a_backup_of_its_own(home: Path) -> No
 def test_older_entries_are_replaced_not_doubled(tmp_path: Path) -> None:
     (tmp_path / ".claude").mkdir()
     file = tmp_path / ".claude/settings.json"
-    old = {"hooks": {"Stop": [{"matcher": "", "hooks": [{"type": "command", "command": "/old/foldmark hook"}]}]}}
-    old["statusLine"] = {"type": "command", "command": "/old/foldmark.exe statusline"}  # type: ignore[assignment]
+    old: dict[str, Any] = {
+        "hooks": {"Stop": [{"matcher": "", "hooks": [{"type": "command", "command": "/old/foldmark hook"}]}]}
+    }
+    old["statusLine"] = {"type": "command", "command": "/old/foldmark.exe statusline"}
     file.write_text(json.dumps(old))
     put_in(tmp_path)
     settings = json.loads(file.read_text())

@@ -140,7 +140,7 @@ class _Passed(Struct):
     nulls: int
 
 
-class _Pass:
+class _TrimPass:
     """One pass over files; the first record gets `metadata`."""
 
     def __init__(self, files: Sequence[Opened], out: Out, lines: LineTrimmer, metadata: dict[str, Any]) -> None:
@@ -295,11 +295,11 @@ def write(
     job = replace(job, plan=kind.plan(pieces, job.options))
     with ExitStack() as stack:
         opened = [_opened(each, stack) for each in pieces]
-        done = _Pass(opened, out, kind.lines(job), metadata).run()
+        done = _TrimPass(opened, out, kind.lines(job), metadata).run()
         if done.late:  # some result stood in front of its call: now all calls are known
             out.seek(0)
             out.truncate()
-            done = _Pass(opened, out, kind.lines(replace(job, names=done.names)), metadata).run()
+            done = _TrimPass(opened, out, kind.lines(replace(job, names=done.names)), metadata).run()
     if done.place is None:
         raise _NoSessionError(pieces[-1].path)
     ratio = kind.bytes_per_token

@@ -1,0 +1,79 @@
+"""New SQLite databases that are copies of one: all migrations in each would take longer than most tests.
+
+`tests/stores` makes each of its own anew, as everybody else does, and so does a deep run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import get_ident
+from typing import Any
+
+import apsw
+import pytest
+
+from foldmark.stores.sqlite import file
+
+_connect, _create = file._connect, file._create
+
+
+@contextmanager
+def copied() -> Iterator[None]:
+    """New databases are copies, while the block runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(file, "_connect", _copied_in_memory)
+        patch.setattr(file, "_create", _copied_file)
+        yield
+
+
+@contextmanager
+def made() -> Iterator[None]:
+    """Each new database is made by all migrations, while the block runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(file, "_connect", _connect)
+        patch.setattr(file, "_create", _create)
+        yield
+
+
+def _copied_in_memory(path: str, create: bool, place: str, **how: Any) -> apsw.Connection:
+    db = _connect(path, create, place, **how)
+    if path == file.MEMORY:
+        with db.backup("main", _in_memory(), "main") as backup:
+            backup.step()
+    return db
+
+
+def _copied_file(path: Path) -> None:
+    """The name is there once the file is whole, as others may open it at any moment."""
+    if path.exists():
+        return
+    whole = path.with_name(f".{os.getpid()}-{get_ident()}.new")
+    _create(whole)
+    try:
+        whole.write_bytes(_whole_file())
+        os.link(whole, path)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise apsw.CantOpenError(str(error)) from None
+    finally:
+        whole.unlink()
+
+
+@cache
+def _in_memory() -> apsw.Connection:
+    with made():
+        return file.open_file(file.MEMORY, True, file.place_of(file.MEMORY))
+
+
+@cache
+def _whole_file() -> bytes:
+    with made(), TemporaryDirectory() as folder:
+        path = Path(folder) / "log.db"
+        file.open_file(str(path), True, str(path)).close()
+        return path.read_bytes()

@@ -1,0 +1,13 @@
+"""Here each new database is made by all migrations."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from new_databases import made
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _made_databases() -> Iterator[None]:
+    with made():
+        yield
