@@ -111,8 +111,11 @@ def test_documents_are_inline_where_the_model_takes_them(model: str, pages: int,
 
 
 def test_images_of_results_stand_inside_them_from_gemini_3_on_and_behind_them_before() -> None:
-    first = Used("c1", "look", "{}", "a picture", False, None, (PNG, LINK))
-    steps: list[Step] = [Said("user", "Look."), Calls("", (first, Used("c2", "look", "{}", "nothing", True, None)))]
+    first = AnsweredCall("c1", "look", "{}", "a picture", False, None, (PNG, LINK))
+    steps: list[Step] = [
+        ViewMessage("user", "Look."),
+        Calls("", (first, AnsweredCall("c2", "look", "{}", "nothing", True, None))),
+    ]
     inline = {"inlineData": {"mimeType": "image/png", "data": "aGk="}}
     behind = {"fileData": {"mimeType": "image/png", "fileUri": LINK.url}}
     told = {"name": "look", "response": {"output": "a picture"}}
@@ -531,8 +534,12 @@ def test_what_is_no_address_is_told_at_once(url: str) -> None:
 
 def test_what_is_sent_is_what_was_encoded() -> None:
     tail = {"text": "", "thoughtSignature": SIGNATURE}
-    call = Used("c1", "look", '{"at":{"deep":[null,1.5,"\\u00e9"]}}', "A", False, SIGNATURE, (PNG, LINK))
-    steps: list[Step] = [Said("user", "Look.", (PNG,)), Calls("I do.", (call,), (tail,)), Said("user", "And?")]
+    call = AnsweredCall("c1", "look", '{"at":{"deep":[null,1.5,"\\u00e9"]}}', "A", False, SIGNATURE, (PNG, LINK))
+    steps: list[Step] = [
+        ViewMessage("user", "Look.", (PNG,)),
+        Calls("I do.", (call,), (tail,)),
+        ViewMessage("user", "And?"),
+    ]
     body = body_of(steps, "gemini-3.8-flash", Options(500, "low"), [ODD])
     found, server = asked(GeminiWire(), [Reply((Say(("So.",)),))], request_of(body))
     assert found.text == "So."
