@@ -22,7 +22,7 @@ from foldmark.core.media import PAGE
 from foldmark.core.prompt import EMPTY, Prompt
 from foldmark.core.request import Options, Part, Request, ToolCall, ToolSpec
 from foldmark.core.segments import Segment, until
-from foldmark.core.view import Said
+from foldmark.core.view import ViewMessage
 from foldmark.core.weight import DOCUMENT
 from foldmark.dialects.registry import dialect_named
 from foldmark.family.mail import deliver
@@ -313,7 +313,7 @@ class History:
         low = agent.standing().config.sliding_context_low_water
         step = max(1, round((1 - low) * self.budget))
         fixed = [part.text for part in now.request.manifest.parts if part.layer in ("system", "guidelines")]
-        prompt = Prompt("\n\n".join(fixed), (Said("user", EMPTY),))
+        prompt = Prompt("\n\n".join(fixed), (ViewMessage("user", EMPTY),))
         options = Options(self.log.model_named(f"{provider}/{model}").answer, agent.standing().config.thinking)
         empty = len(msgspec.json.encode(dialect_of(provider).encode(model, prompt, agent.tools(), options)))
         room = self.budget - ceil(empty / ratio) - min(RESERVE, self.budget // 4)

@@ -24,7 +24,7 @@ from foldmark.core.errors import ContextOverflowError, ProviderError
 from foldmark.core.media import Document, Image, Medium
 from foldmark.core.prompt import Layer, Prompt, assemble
 from foldmark.core.request import Edge, Manifest, Options, Part, Request, ToolCall, ToolSpec
-from foldmark.core.view import Calls, Said, Step, Used, View
+from foldmark.core.view import AnsweredCall, Calls, Step, View, ViewMessage
 from foldmark.dialects.anthropic.binding import bind, mark
 from foldmark.dialects.anthropic.messages import encode, parse
 from foldmark.providers.access import Access
@@ -41,16 +41,18 @@ HIDDEN = {"type": "redacted_thinking", "data": "ZGF0YQ=="}
 DROP = {"prefix_mismatch_behavior": "drop_block"}
 
 
-def used(call_id: str = "c1", result: str = "seen", failed: bool = False, media: tuple[Medium, ...] = ()) -> Used:
-    return Used(call_id, "look", '{"at":"a"}', result, failed, None, media)
+def used(
+    call_id: str = "c1", result: str = "seen", failed: bool = False, media: tuple[Medium, ...] = ()
+) -> AnsweredCall:
+    return AnsweredCall(call_id, "look", '{"at":"a"}', result, failed, None, media)
 
 
-def user(text: str) -> Said:
-    return Said("user", text)
+def user(text: str) -> ViewMessage:
+    return ViewMessage("user", text)
 
 
-def model(text: str, *kept: dict[str, Any]) -> Said:
-    return Said("assistant", text, (), kept)
+def model(text: str, *kept: dict[str, Any]) -> ViewMessage:
+    return ViewMessage("assistant", text, (), kept)
 
 
 def prompt(*steps: Step, stable: str = "Be brief.", anchors: str = "", settled: int = 0) -> Prompt:
@@ -138,13 +140,13 @@ def test_a_cache_point_of_a_step_that_adds_nothing_stands_on_the_one_before() ->
 
 def test_the_last_point_may_be_a_result_or_an_image() -> None:
     assert points(encode(MODEL, prompt(user("A"), Calls("", (used("c1"), used("c2"))))))[-1] == "c2"
-    (message,) = encode(MODEL, prompt(Said("user", "", (PIXEL,))))["messages"]
+    (message,) = encode(MODEL, prompt(ViewMessage("user", "", (PIXEL,))))["messages"]
     assert message["content"][0]["cache_control"] == POINT
 
 
 def test_images_come_before_the_text_and_inside_of_results() -> None:
     link = Image(url="https://example.org/cat.png")
-    steps = Said("user", "See?", (PIXEL, link)), Calls("", (used("c1", media=(PIXEL,)), used("c2", "bad", True)))
+    steps = ViewMessage("user", "See?", (PIXEL, link)), Calls("", (used("c1", media=(PIXEL,)), used("c2", "bad", True)))
     asked, _, answered = messages(*steps)
     data = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
     assert asked["content"] == [
@@ -160,7 +162,7 @@ def test_images_come_before_the_text_and_inside_of_results() -> None:
 
 def test_documents_come_before_the_text_and_inside_of_results() -> None:
     plan, book = Document("JVBERi0=", "plan.pdf", 600), Document("JVBERi0=", "book.pdf", 601)
-    steps = Said("user", "See?", (plan, PIXEL, book)), Calls("", (used("c1", media=(Document("JVBERi0="),)),))
+    steps = ViewMessage("user", "See?", (plan, PIXEL, book)), Calls("", (used("c1", media=(Document("JVBERi0="),)),))
     asked, _, answered = messages(*steps)
     data = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}}
     assert asked["content"] == [
@@ -177,7 +179,7 @@ def test_thinking_of_another_conversation_goes_to_models_that_do_not_bind_it() -
 
     def thinking(model: str) -> list[Any]:
         thought = fitting(user("See?"), Calls("", (used(),), (THOUGHT,)), name=model, tools=TOOLS)[1].kept[0]
-        steps = user("See?"), Calls("", (used(),), (other, thought)), Said("assistant", "And", (), (other,))
+        steps = user("See?"), Calls("", (used(),), (other, thought)), ViewMessage("assistant", "And", (), (other,))
         body = encode(model, prompt(*steps, user("Go on.")), TOOLS, Options(thinking="low"))
         blocks = [block for message in body["messages"] for block in message["content"]]
         return [block for block in blocks if block["type"] == "thinking"]
@@ -368,8 +370,8 @@ def test_what_a_block_is_bound_to_begins_at_a_compaction() -> None:
         for piece in bind(lambda: asked, ("Now.", Compacted((made,), "They asked.", 0, 0), Kept(ONE)))
         if isinstance(piece, Kept)
     )
-    summary = Said("assistant", "", (), (made,), native=True)
-    assert sent_of(summary, Said("assistant", "Now.", (), (kept.block,)), user("D")) == ["one"]
+    summary = ViewMessage("assistant", "", (), (made,), native=True)
+    assert sent_of(summary, ViewMessage("assistant", "Now.", (), (kept.block,)), user("D")) == ["one"]
 
 
 def test_a_model_that_is_newer_than_the_table_binds_by_its_version() -> None:
@@ -393,10 +395,10 @@ def views(draw: st.DrawFn) -> View:
         images = draw(st.sampled_from([(), (PIXEL,)]))
         match draw(st.sampled_from(["user", "assistant", "calls"])):
             case "user":
-                steps.append(Said("user", draw(TEXT).strip() or ("" if images else "Q"), images))
+                steps.append(ViewMessage("user", draw(TEXT).strip() or ("" if images else "Q"), images))
             case "assistant":
                 kept = draw(KEPT)
-                steps.append(Said("assistant", draw(TEXT) if kept else "R", (), kept))
+                steps.append(ViewMessage("assistant", draw(TEXT) if kept else "R", (), kept))
             case _:
                 calls = (used(f"c{number}a", "x", draw(st.booleans()), images), used(f"c{number}b"))
                 steps.append(Calls(draw(TEXT), calls[: draw(st.integers(1, 2))], draw(KEPT)))

@@ -29,7 +29,7 @@ from foldmark.core.errors import ContextOverflowError, ProviderError
 from foldmark.core.media import Document, Image
 from foldmark.core.prompt import Prompt
 from foldmark.core.request import Edge, Manifest, Options, Request, ToolCall, ToolSpec
-from foldmark.core.view import Calls, Said, Step, Used
+from foldmark.core.view import AnsweredCall, Calls, Step, ViewMessage
 from foldmark.dialects.gemini.contents import UNSIGNED, encode, encode_gca, parse, parse_gca
 from foldmark.dialects.gemini.errors import refusal
 from foldmark.dialects.gemini.stream import pieces_of
@@ -59,7 +59,7 @@ def parts_of(steps: Sequence[Step], model: str = "gemini-3.8-flash") -> list[lis
 
 
 def request_of(body: dict[str, Any] | None = None, names: dict[str, str] | None = None, model: str = "") -> Request:
-    body = body or body_of([Said("user", "Hi")], "gemini-3.8-flash")
+    body = body or body_of([ViewMessage("user", "Hi")], "gemini-3.8-flash")
     manifest = Manifest((), (), Edge(None, None, 0, ""))
     data = msgspec.json.encode(body)
     return Request("gemini", model, "gemini", body, data, 1, manifest, names=names or {})
@@ -76,19 +76,19 @@ def request_of(body: dict[str, Any] | None = None, names: dict[str, str] | None 
     ],
 )
 def test_an_image_is_sent_inline(model: str, sent: list[Any]) -> None:
-    assert parts_of([Said("user", "What?", (PNG,))], model) == [[*sent, {"text": "What?"}]]
+    assert parts_of([ViewMessage("user", "What?", (PNG,))], model) == [[*sent, {"text": "What?"}]]
 
 
 def test_an_address_is_sent_where_the_model_fetches_it_and_named_elsewhere() -> None:
     fetched = {"fileData": {"mimeType": "image/png", "fileUri": LINK.url}}
     named = {"text": f"[Image: {LINK.url}]"}
     for model, sent in (("gemini-2.5-pro", fetched), ("gemini-2.0-flash", named), ("gemma-3-27b-it", named)):
-        assert parts_of([Said("user", "", (LINK,))], model) == [[sent]]
-    assert parts_of([Said("user", "", (PAGE,))]) == [[{"text": f"[Image: {PAGE.url}]"}]]
+        assert parts_of([ViewMessage("user", "", (LINK,))], model) == [[sent]]
+    assert parts_of([ViewMessage("user", "", (PAGE,))]) == [[{"text": f"[Image: {PAGE.url}]"}]]
 
 
 def test_a_gif_would_be_refused_and_is_named_instead() -> None:
-    assert parts_of([Said("user", "", (GIF,))]) == [
+    assert parts_of([ViewMessage("user", "", (GIF,))]) == [
         [{"text": "[An image of type image/gif is not shown: Gemini does not take it.]"}]
     ]
 
@@ -105,14 +105,17 @@ def test_a_gif_would_be_refused_and_is_named_instead() -> None:
 def test_documents_are_inline_where_the_model_takes_them(model: str, pages: int, taken: bool) -> None:
     document = Document("JVBERi0=", "plan.pdf", pages)
     inline = {"inlineData": {"mimeType": "application/pdf", "data": "JVBERi0="}}
-    assert parts_of([Said("user", "Read.", (document,))], model) == [
+    assert parts_of([ViewMessage("user", "Read.", (document,))], model) == [
         [inline if taken else {"text": document.note}, {"text": "Read."}]
     ]
 
 
 def test_images_of_results_stand_inside_them_from_gemini_3_on_and_behind_them_before() -> None:
-    first = Used("c1", "look", "{}", "a picture", False, None, (PNG, LINK))
-    steps: list[Step] = [Said("user", "Look."), Calls("", (first, Used("c2", "look", "{}", "nothing", True, None)))]
+    first = AnsweredCall("c1", "look", "{}", "a picture", False, None, (PNG, LINK))
+    steps: list[Step] = [
+        ViewMessage("user", "Look."),
+        Calls("", (first, AnsweredCall("c2", "look", "{}", "nothing", True, None))),
+    ]
     inline = {"inlineData": {"mimeType": "image/png", "data": "aGk="}}
     behind = {"fileData": {"mimeType": "image/png", "fileUri": LINK.url}}
     told = {"name": "look", "response": {"output": "a picture"}}
@@ -135,8 +138,8 @@ def test_images_of_results_stand_inside_them_from_gemini_3_on_and_behind_them_be
     [("gemini-3-pro-preview", True), ("gemini-flash-latest", True), ("gemini-2.5-flash", False), ("gemma-3", False)],
 )
 def test_calls_have_ids_and_signatures_where_the_model_checks_them(model: str, has: bool) -> None:
-    both = (Used("c1", "look", "{}", "A", False, None), Used("c2", "look", "{}", "B", False, SIGNATURE))
-    calls = parts_of([Said("user", "Look."), Calls("", both)], model)[1]
+    both = (AnsweredCall("c1", "look", "{}", "A", False, None), AnsweredCall("c2", "look", "{}", "B", False, SIGNATURE))
+    calls = parts_of([ViewMessage("user", "Look."), Calls("", both)], model)[1]
     assert [part["functionCall"].get("id") for part in calls] == (["c1", "c2"] if has else [None, None])
     assert [part.get("thoughtSignature") for part in calls] == [UNSIGNED if has else None, SIGNATURE]
 
@@ -144,9 +147,11 @@ def test_calls_have_ids_and_signatures_where_the_model_checks_them(model: str, h
 def test_signed_parts_go_back_as_they_came_and_where_they_stood() -> None:
     thought = {"text": "Hm.", "thought": True, "thoughtSignature": SIGNATURE}
     tail = {"text": "", "thoughtSignature": "dGFpbA=="}
-    step = Calls("I look.", (Used("c1", "look", "{}", "A", False, SIGNATURE),), (tail, thought))
-    assert parts_of([Said("user", "Look."), step])[1][:3] == [thought, {"text": "I look."}, tail]
-    assert parts_of([Said("user", "Hi"), Said("assistant", "", (), (tail,)), Said("user", "?")])[1] == [tail]
+    step = Calls("I look.", (AnsweredCall("c1", "look", "{}", "A", False, SIGNATURE),), (tail, thought))
+    assert parts_of([ViewMessage("user", "Look."), step])[1][:3] == [thought, {"text": "I look."}, tail]
+    assert parts_of([ViewMessage("user", "Hi"), ViewMessage("assistant", "", (), (tail,)), ViewMessage("user", "?")])[
+        1
+    ] == [tail]
 
 
 @pytest.mark.parametrize(
@@ -161,7 +166,7 @@ def test_signed_parts_go_back_as_they_came_and_where_they_stood() -> None:
     ],
 )
 def test_other_blocks_are_not_sent(block: dict[str, Any]) -> None:
-    steps = [Said("user", "Hi"), Said("assistant", "", (), (block,)), Said("user", "?")]
+    steps = [ViewMessage("user", "Hi"), ViewMessage("assistant", "", (), (block,)), ViewMessage("user", "?")]
     assert parts_of(steps) == [[{"text": "Hi"}, {"text": "?"}]]
 
 
@@ -188,7 +193,7 @@ _OWN: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("model", _OWN)
 @pytest.mark.parametrize("level", ["off", "low", "medium", "high"])
 def test_thinking_is_asked_for_as_the_model_takes_it(model: str, level: str) -> None:
-    body = body_of([Said("user", "Hi")], model, Options(thinking=level))
+    body = body_of([ViewMessage("user", "Hi")], model, Options(thinking=level))
     asked = body.get("generationConfig", {}).get("thinkingConfig", {})
     assert bool(asked) == bool(_OWN[model])
     assert asked == _OWN[model].get(level, asked)
@@ -196,11 +201,11 @@ def test_thinking_is_asked_for_as_the_model_takes_it(model: str, level: str) -> 
 
 
 def test_nothing_is_asked_for_by_default() -> None:
-    assert list(body_of([Said("user", "Hi")], "gemini-3.8-flash")) == ["contents"]
-    assert body_of([Said("user", "Hi")], "gemini-3.8-flash", Options(output=100))["generationConfig"] == {
+    assert list(body_of([ViewMessage("user", "Hi")], "gemini-3.8-flash")) == ["contents"]
+    assert body_of([ViewMessage("user", "Hi")], "gemini-3.8-flash", Options(output=100))["generationConfig"] == {
         "maxOutputTokens": 100
     }
-    wrapped = encode_gca("gemini-2.5-pro", Prompt("", (Said("user", "Hi"),)), (), Options(thinking="off"))
+    wrapped = encode_gca("gemini-2.5-pro", Prompt("", (ViewMessage("user", "Hi"),)), (), Options(thinking="off"))
     assert wrapped["request"]["generationConfig"] == {"thinkingConfig": {"thinkingBudget": 128}}
     assert encode("gemini-3.8-flash", Prompt("", ())) == {"contents": []}
 
@@ -248,11 +253,11 @@ def test_a_whole_message_is_understood() -> None:
 def test_what_was_understood_goes_back_as_it_came() -> None:
     blocks = tuple(piece.block for piece in UNDERSTOOD if isinstance(piece, Kept))
     calls = tuple(
-        Used(piece.call_id or "c2", piece.name, json.dumps(piece.args), "A", False, piece.signature)
+        AnsweredCall(piece.call_id or "c2", piece.name, json.dumps(piece.args), "A", False, piece.signature)
         for piece in UNDERSTOOD
         if isinstance(piece, ToolCall)
     )
-    sent = parts_of([Said("user", "Look."), Calls("I look.", calls, blocks)])[1]
+    sent = parts_of([ViewMessage("user", "Look."), Calls("I look.", calls, blocks)])[1]
     came = WHOLE["candidates"][0]["content"]["parts"]
     assert sent[0] == came[1]
     assert [part.get("thoughtSignature") for part in sent] == [SIGNATURE, None, "dGFpbA==", "Y2FsbA==", None]
@@ -322,7 +327,7 @@ def test_no_message_is_too_odd(message: dict[str, Any]) -> None:
     except ProviderError:
         return
     kept = tuple(piece.block for piece in found if isinstance(piece, Kept))
-    parts_of([Said("user", "Hi"), Said("assistant", "x", (), kept), Said("user", "?")])
+    parts_of([ViewMessage("user", "Hi"), ViewMessage("assistant", "x", (), kept), ViewMessage("user", "?")])
     assert all(isinstance(piece.name, str) and piece.name for piece in found if isinstance(piece, ToolCall))
 
 
@@ -355,7 +360,7 @@ def test_a_stream_says_what_its_whole_says() -> None:
 
 def test_calls_get_ids_from_the_request_and_their_tools_own_names() -> None:
     def calls(text: str) -> list[ToolCall]:
-        request = request_of(body_of([Said("user", text)], "gemini-3.8-flash"), {"wait": "mcp.clock/wait"})
+        request = request_of(body_of([ViewMessage("user", text)], "gemini-3.8-flash"), {"wait": "mcp.clock/wait"})
         more = response({"functionCall": {"name": "wait"}}, {"functionCall": {"name": "look", "id": "f1"}})
         found = asyncio.run(_streamed([*chunks_of(WHOLE)[:-1], more], request))
         return [piece for piece in found if isinstance(piece, ToolCall)]
@@ -529,8 +534,12 @@ def test_what_is_no_address_is_told_at_once(url: str) -> None:
 
 def test_what_is_sent_is_what_was_encoded() -> None:
     tail = {"text": "", "thoughtSignature": SIGNATURE}
-    call = Used("c1", "look", '{"at":{"deep":[null,1.5,"\\u00e9"]}}', "A", False, SIGNATURE, (PNG, LINK))
-    steps: list[Step] = [Said("user", "Look.", (PNG,)), Calls("I do.", (call,), (tail,)), Said("user", "And?")]
+    call = AnsweredCall("c1", "look", '{"at":{"deep":[null,1.5,"\\u00e9"]}}', "A", False, SIGNATURE, (PNG, LINK))
+    steps: list[Step] = [
+        ViewMessage("user", "Look.", (PNG,)),
+        Calls("I do.", (call,), (tail,)),
+        ViewMessage("user", "And?"),
+    ]
     body = body_of(steps, "gemini-3.8-flash", Options(500, "low"), [ODD])
     found, server = asked(GeminiWire(), [Reply((Say(("So.",)),))], request_of(body))
     assert found.text == "So."
@@ -550,8 +559,11 @@ def test_a_model_stays_inside_its_address(model: str) -> None:
 def test_counting_leaves_out_what_it_stumbles_over() -> None:
     thought = {"text": "Hm.", "thought": True, "thoughtSignature": SIGNATURE}
     tail = {"text": "", "thoughtSignature": SIGNATURE}
-    steps = [Said("user", "Hi"), Said("assistant", "", (), (tail,)), Said("user", "?")]
-    for more in (steps, [Said("user", "Hi"), Said("assistant", "Yes.", (), (thought, tail)), Said("user", "?")]):
+    steps = [ViewMessage("user", "Hi"), ViewMessage("assistant", "", (), (tail,)), ViewMessage("user", "?")]
+    for more in (
+        steps,
+        [ViewMessage("user", "Hi"), ViewMessage("assistant", "Yes.", (), (thought, tail)), ViewMessage("user", "?")],
+    ):
         body = body_of(more, "gemini-3.8-flash", Options(thinking="low"), [ODD])
         with Loopback(GeminiWire(), tokens=77) as server:
             provider = gemini_api.connect("gemini-3.8-flash", Access(KEY, server.url))
@@ -580,7 +592,7 @@ def test_an_error_in_a_list_in_the_middle_of_an_answer() -> None:
 
 
 def gca_request() -> Request:
-    return request_of(encode_gca("gemini-2.5-pro", Prompt("", (Said("user", "Hi"),))))
+    return request_of(encode_gca("gemini-2.5-pro", Prompt("", (ViewMessage("user", "Hi"),))))
 
 
 async def _two(server: Loopback, access: Access) -> list[Heard]:

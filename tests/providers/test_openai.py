@@ -28,7 +28,7 @@ from foldmark.core.media import Document, Image, Medium
 from foldmark.core.ports import Provider
 from foldmark.core.prompt import Layer, Prompt, assemble
 from foldmark.core.request import Edge, Manifest, Options, Request, ToolCall, ToolSpec
-from foldmark.core.view import Calls, Said, Step, Used, view
+from foldmark.core.view import AnsweredCall, Calls, Step, ViewMessage, view
 from foldmark.dialects.openai import chat as openai
 from foldmark.dialects.openai import responses as openai_responses
 from foldmark.dialects.openai.dialect import CHAT
@@ -41,14 +41,14 @@ KEY = "test-key-7f3a91c2"
 LOOK = ToolSpec("look", "Looks.", {"type": "object", "properties": {"at": {"type": "string"}}})
 PNG = Image("image/png", "aGk=")
 CAT = Image(url="https://example.org/cat.png")
-ASKED = Said("user", "See a.")
+ASKED = ViewMessage("user", "See a.")
 RS = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "c2VjcmV0", "status": "completed"}
 CONTENT = {"type": "reasoning_content", "text": "Hm."}
 DETAILS = {"type": "reasoning_details", "details": [{"type": "reasoning.encrypted", "data": "x"}]}
 
 
-def used(call_id: str = "c1", result: str = "seen", media: tuple[Medium, ...] = ()) -> Used:
-    return Used(call_id, "look", '{"at":"a"}', result, False, None, media)
+def used(call_id: str = "c1", result: str = "seen", media: tuple[Medium, ...] = ()) -> AnsweredCall:
+    return AnsweredCall(call_id, "look", '{"at":"a"}', result, False, None, media)
 
 
 def chat(*steps: Step, model: str = "gpt-5", tools: Sequence[ToolSpec] = (LOOK,), thinking: str = "default") -> Any:
@@ -69,7 +69,7 @@ def responses(
 
 
 def test_images_of_a_user() -> None:
-    said = Said("user", "What is it?", (PNG, CAT))
+    said = ViewMessage("user", "What is it?", (PNG, CAT))
     assert chat(said)["messages"] == [
         {
             "role": "user",
@@ -90,7 +90,7 @@ def test_images_of_a_user() -> None:
             ],
         }
     ]
-    alone = Said("user", " ", (PNG,))
+    alone = ViewMessage("user", " ", (PNG,))
     assert len(chat(alone)["messages"][0]["content"]) == len(responses(alone)["input"][0]["content"]) == 1
 
 
@@ -100,14 +100,14 @@ PLAN = Document("JVBERi0=", "plan.pdf", 2)
 @pytest.mark.parametrize("model", ["gpt-4o", "gpt-4.1-mini", "gpt-5", "ft:gpt-4o:x", "o3", "chatgpt-4o-latest"])
 def test_documents_of_a_user_are_files(model: str) -> None:
     file = {"filename": "plan.pdf", "file_data": "data:application/pdf;base64,JVBERi0="}
-    said = Said("user", "Read.", (PLAN,))
+    said = ViewMessage("user", "Read.", (PLAN,))
     assert chat(said, model=model)["messages"][0]["content"][1] == {"type": "file", "file": file}
     assert responses(said, model=model)["input"][0]["content"][1] == {"type": "input_file", **file}
 
 
 @pytest.mark.parametrize("model", ["gpt-4", "gpt-3.5-turbo", "o3-mini", "qwen3", "openai/gpt-oss-120b", "offline"])
 def test_a_model_that_reads_no_documents_gets_a_note(model: str) -> None:
-    steps = Said("user", "Read.", (PLAN,)), Calls("", (used(media=(PLAN,)),))
+    steps = ViewMessage("user", "Read.", (PLAN,)), Calls("", (used(media=(PLAN,)),))
     asked, *_, shown = chat(*steps, model=model)["messages"]
     assert [part["text"] for part in asked["content"]] == ["Read.", PLAN.note]
     assert shown["content"][1] == {"type": "text", "text": PLAN.note}
@@ -117,7 +117,7 @@ def test_a_model_that_reads_no_documents_gets_a_note(model: str) -> None:
 
 def test_openrouter_reads_documents_for_the_models_that_do() -> None:
     for model in ("openai/gpt-5", "anthropic/claude-sonnet-4.5", "google/gemini-3-pro"):
-        assert chat(Said("user", "Read.", (PLAN,)), model=model)["messages"][0]["content"][1]["type"] == "file"
+        assert chat(ViewMessage("user", "Read.", (PLAN,)), model=model)["messages"][0]["content"][1]["type"] == "file"
 
 
 def test_images_of_results_follow_all_results_in_chat_completions() -> None:
@@ -161,7 +161,7 @@ def test_openais_own_models_are_sent_no_thinking_in_chat_completions() -> None:
 def test_encrypted_thinking_stands_in_front_of_what_followed_it() -> None:
     phase = {"type": "phase", "phase": "commentary"}
     step = Calls("I look.", (used(),), (RS, phase, CONTENT))
-    assert responses(ASKED, step, Said("user", "Well?"))["input"][1:4] == [
+    assert responses(ASKED, step, ViewMessage("user", "Well?"))["input"][1:4] == [
         {"type": "reasoning", "summary": [], "encrypted_content": "c2VjcmV0"},
         {
             "type": "message",
@@ -177,7 +177,7 @@ def test_encrypted_thinking_stands_in_front_of_what_followed_it() -> None:
 
 @pytest.mark.parametrize("kept", [RS, CONTENT, DETAILS])
 def test_thinking_alone_is_no_message(kept: dict[str, Any]) -> None:
-    steps = (ASKED, Said("assistant", "", kept=(kept,)), Said("user", "Go on."))
+    steps = (ASKED, ViewMessage("assistant", "", kept=(kept,)), ViewMessage("user", "Go on."))
     assert [m["role"] for m in chat(*steps, model="qwen3")["messages"]] == ["user", "user"]
     assert [i["role"] for i in responses(*steps)["input"]] == ["user", "user"]
 
@@ -195,16 +195,22 @@ def test_thinking_alone_is_no_message(kept: dict[str, Any]) -> None:
     ],
 )
 def test_blocks_of_any_shape_give_a_valid_body(block: dict[str, Any]) -> None:
-    steps = (ASKED, Calls("I look.", (used(),), (block,)), Said("assistant", "Yes.", kept=(block,)), ASKED)
+    steps = (ASKED, Calls("I look.", (used(),), (block,)), ViewMessage("assistant", "Yes.", kept=(block,)), ASKED)
     chat(*steps, model="qwen3")
     responses(*steps)
 
 
 def test_deepseek_is_given_the_thinking_that_it_demands() -> None:
-    steps = (ASKED, Calls("", (used(),)), Said("assistant", "There."), ASKED, Calls("", (used("c2"),), (CONTENT,)))
+    steps = (
+        ASKED,
+        Calls("", (used(),)),
+        ViewMessage("assistant", "There."),
+        ASKED,
+        Calls("", (used("c2"),), (CONTENT,)),
+    )
     messages = chat(*steps, model="deepseek/deepseek-v4-pro")["messages"]
     assert [m["reasoning_content"] for m in messages if m["role"] == "assistant"] == [" ", " ", "Hm."]
-    plain = chat(ASKED, Said("assistant", "There."), ASKED, model="deepseek-v4-pro", tools=())["messages"]
+    plain = chat(ASKED, ViewMessage("assistant", "There."), ASKED, model="deepseek-v4-pro", tools=())["messages"]
     assert "reasoning_content" not in plain[1]
 
 
@@ -262,8 +268,15 @@ def test_a_prompt_without_steps() -> None:
 
 # Breakpoints of the prompt cache
 
-ANSWERED = Said("assistant", "There.")
-TALK = (ASKED, ANSWERED, Said("user", "And b?"), Calls("", (used("c1"), used("c2"))), ANSWERED, Said("user", "Now c."))
+ANSWERED = ViewMessage("assistant", "There.")
+TALK = (
+    ASKED,
+    ANSWERED,
+    ViewMessage("user", "And b?"),
+    Calls("", (used("c1"), used("c2"))),
+    ANSWERED,
+    ViewMessage("user", "Now c."),
+)
 """Two turns that are over, the older of two steps and the newer of three, and an active one."""
 MARK = {"prompt_cache_breakpoint": {"mode": "explicit"}}
 
@@ -316,7 +329,7 @@ def test_breakpoints_stand_behind_what_stays_the_same() -> None:
 
 def test_what_one_turn_marks_the_next_one_marks_again() -> None:
     """Only so the cache finds in the second request what the first has written."""
-    more = (*TALK, ANSWERED, Said("user", "And d?"))
+    more = (*TALK, ANSWERED, ViewMessage("user", "And d?"))
     for form in (0, 1):
         first = cached(Prompt("Be brief.", TALK, settled=5, earlier=2))[form]
         second = cached(Prompt("Be brief.", more, settled=7, earlier=5))[form]
@@ -352,7 +365,7 @@ def test_what_one_turn_marks_the_next_one_marks_again() -> None:
         ),
         # the last part carries it, an image too
         (
-            Prompt("", (Said("user", "What?", (PNG, CAT)), ANSWERED, ASKED), settled=2),
+            Prompt("", (ViewMessage("user", "What?", (PNG, CAT)), ANSWERED, ASKED), settled=2),
             [("user", 0, 2)],
             [("user", 0, 2)],
         ),
@@ -1159,7 +1172,7 @@ def test_chat_completions_are_counted_as_responses(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(openai_client, "OWN_HOSTS", ("127.0.0.1",))
     step = Calls("I look.", (used(media=(PNG, PLAN)), used("c2", "B")))
     body = openai.encode(
-        "gpt-5", Prompt("Be brief.", (ASKED, step, Said("user", "?", (CAT,)))), (LOOK,), Options(thinking="low")
+        "gpt-5", Prompt("Be brief.", (ASKED, step, ViewMessage("user", "?", (CAT,)))), (LOOK,), Options(thinking="low")
     )
     with Loopback(ResponsesWire(), tokens=4321) as server:
         provider = openai_api.connect("gpt-5", Access(KEY, server.url))
@@ -1220,7 +1233,9 @@ def test_the_wires_say_what_the_real_ones_say() -> None:
 
 
 def test_a_marked_body_is_counted_like_an_unmarked_one() -> None:
-    made = Prompt("Be brief.", (Said("user", "Hi."), Calls("", (used("c1"),)), Said("user", "And?")), settled=2)
+    made = Prompt(
+        "Be brief.", (ViewMessage("user", "Hi."), Calls("", (used("c1"),)), ViewMessage("user", "And?")), settled=2
+    )
     new, old = (countable(openai.encode(name, made)) for name in ("gpt-5.6", "gpt-5.5"))
     assert VALIDATORS["openai_responses"](new) == []
     assert new["instructions"] == old["instructions"]

@@ -15,7 +15,7 @@ from foldmark.core.events import Event
 from foldmark.core.prompt import EMPTY, GO_ON, GUIDELINES, OMITTED, Layer, Prompt, assemble, guidelines, layers
 from foldmark.core.request import Request, ToolSpec
 from foldmark.core.segments import Segment
-from foldmark.core.view import Calls, Said, view
+from foldmark.core.view import Calls, ViewMessage, view
 from foldmark.dialects.openai.dialect import CHAT
 from foldmark.log import Agent
 from foldmark.providers.registry import BUILT_IN
@@ -179,7 +179,7 @@ def test_the_first_message_is_a_users_and_so_is_the_last(kinds: str, steps: list
 
 def test_an_instruction_is_the_last_message_and_nothing_else_is_added() -> None:
     prompt = assemble([], view([message(1, "user"), message(2, "assistant")], CHAT, Config()), "Sum up.")
-    assert prompt.steps[-1] == Said("user", "Sum up.")
+    assert prompt.steps[-1] == ViewMessage("user", "Sum up.")
     assert [step.text for step in prompt.steps] == ["text", "text", "Sum up."]
     assert (prompt.parts[-1].kind, prompt.parts[-1].how) == ("instruction", "synthetic")
     assert [step.text for step in assemble([], view([], CHAT, Config()), "Sum up.").steps] == ["Sum up."]

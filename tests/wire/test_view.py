@@ -24,8 +24,8 @@ from foldmark.core.view import (
     NO_RESULT,
     TOOL_MESSAGE,
     Calls,
-    Said,
     View,
+    ViewMessage,
     active_from,
     isolate,
     pair,
@@ -91,7 +91,7 @@ def test_a_result_of_a_hidden_call_is_left_out() -> None:
 
 def test_a_tool_message_is_sent_as_a_users_text() -> None:
     made = shown(message(1, "tool", "note"))
-    assert made.steps == (Said("user", TOOL_MESSAGE + "note"),)
+    assert made.steps == (ViewMessage("user", TOOL_MESSAGE + "note"),)
     assert (made.parts[0].kind, made.parts[0].event) == ("tool", 1)
     assert "user" in made.parts[0].detail
 
@@ -100,7 +100,7 @@ def test_a_tool_message_is_sent_as_a_users_text() -> None:
 @pytest.mark.parametrize("kind", ["user", "assistant", "summary", "tool"])
 def test_messages_without_text_are_left_out(kind: str, blank: str) -> None:
     made = shown(message(1, "user", "a"), message(2, kind, blank))
-    assert (made.steps, left(made)) == ((Said("user", "a"),), {2: "empty"})
+    assert (made.steps, left(made)) == ((ViewMessage("user", "a"),), {2: "empty"})
 
 
 # Pairing
@@ -123,7 +123,7 @@ def test_text_of_another_turn_or_a_summary_is_not_joined_to_calls() -> None:
     made = shown(
         message(1, "assistant", "Done."), call(2, turn=2), message(3, "summary", "All.", 3), call(4, "c2", turn=2)
     )
-    assert [type(step) for step in made.steps] == [Said, Calls, Said, Calls]
+    assert [type(step) for step in made.steps] == [ViewMessage, Calls, ViewMessage, Calls]
 
 
 def test_calls_of_two_turns_are_not_joined() -> None:
@@ -133,7 +133,7 @@ def test_calls_of_two_turns_are_not_joined() -> None:
 def test_a_late_result_is_moved_to_its_call() -> None:
     made = shown(call(1), message(2, "user", "Well?", 2), result(3, 1, "late", 2))
     assert calls_of(made) == [[("c1", "late")]]
-    assert made.steps[1:] == (Said("user", "Well?"),)
+    assert made.steps[1:] == (ViewMessage("user", "Well?"),)
     assert made.left_out == ()
 
 
@@ -161,7 +161,7 @@ def test_what_is_left_out_does_not_part_an_exchange() -> None:
 
 def test_interrupted_answers_are_marked() -> None:
     made = shown(message(1, "assistant", "I was", interrupted=True), message(2, "user", "x", interrupted=True))
-    assert made.steps == (Said("assistant", "I was" + INTERRUPTED), Said("user", "x"))
+    assert made.steps == (ViewMessage("assistant", "I was" + INTERRUPTED), ViewMessage("user", "x"))
     assert [part.how for part in made.parts] == ["interrupted", "whole"]
 
 
@@ -401,8 +401,8 @@ def test_a_response_that_was_recorded_in_pieces_is_sent_in_pieces() -> None:
     events = [message(2, "assistant", "", blocks=[THINKING], dialect="openai"), message(3, "assistant", "I look.")]
     made = shown(message(1, "user"), *events, call(4), result(5, 4))
     assert [(type(step), step.text, len(step.kept)) for step in made.steps] == [
-        (Said, "text", 0),
-        (Said, "", 1),
+        (ViewMessage, "text", 0),
+        (ViewMessage, "", 1),
         (Calls, "I look.", 0),
     ]
 
@@ -410,12 +410,12 @@ def test_a_response_that_was_recorded_in_pieces_is_sent_in_pieces() -> None:
 def test_calls_of_another_dialect_leave_and_the_blocks_in_front_of_them_too() -> None:
     events = [message(1, "user"), message(2, "assistant", "", blocks=[THINKING], dialect="anthropic")]
     made = shown(*events, call(3, dialect="anthropic"), result(4, 3, dialect="anthropic"), dialect="openai")
-    assert (made.steps, left(made)) == ((Said("user", "text"),), {2: "empty", 3: "isolation", 4: "isolation"})
+    assert (made.steps, left(made)) == ((ViewMessage("user", "text"),), {2: "empty", 3: "isolation", 4: "isolation"})
 
 
 def test_interrupted_answers_keep_what_they_have() -> None:
     made = shown(message(1, "assistant", "", blocks=[THINKING], dialect="openai", interrupted=True))
-    assert made.steps == (Said("assistant", INTERRUPTED, (), (THINKING,)),)
+    assert made.steps == (ViewMessage("assistant", INTERRUPTED, (), (THINKING,)),)
     assert made.parts[0].how == "interrupted"
 
 
@@ -559,7 +559,7 @@ def test_limits_are_settings() -> None:
 
 def test_only_results_are_cut() -> None:
     events = [message(1, "user", "u" * 9000), message(2, "assistant", "a" * 9000), message(3, "tool", "t" * 9000)]
-    assert [len(step.text) for step in shown(*events, config=Config()).steps if isinstance(step, Said)][:2] == [
+    assert [len(step.text) for step in shown(*events, config=Config()).steps if isinstance(step, ViewMessage)][:2] == [
         9000
     ] * 2
 

@@ -186,12 +186,12 @@ def test_turns_of_which_nothing_is_sent_are_not_measured() -> None:
 
 def test_what_a_request_may_shrink_by_is_less_than_the_slack() -> None:
     from foldmark.core.prompt import EMPTY, GO_ON, OMITTED, Prompt
-    from foldmark.core.view import Said
+    from foldmark.core.view import ViewMessage
 
     for encode in (dialect_of(provider).encode for provider in BUILT_IN):
         bare = len(str(encode("m", Prompt("", ()), ())))  # type: ignore[call-arg]
         for text in (OMITTED, EMPTY, GO_ON):
-            assert len(str(encode("m", Prompt("", (Said("user", text),)), ()))) - bare < SLACK  # type: ignore[call-arg]
+            assert len(str(encode("m", Prompt("", (ViewMessage("user", text),)), ()))) - bare < SLACK  # type: ignore[call-arg]
 
 
 # Turns

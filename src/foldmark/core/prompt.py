@@ -17,7 +17,7 @@ from foldmark.core.config import Config
 from foldmark.core.events import Event
 from foldmark.core.media import Medium
 from foldmark.core.request import LeftOut, Part
-from foldmark.core.view import Calls, Said, Step, View
+from foldmark.core.view import Calls, Step, View, ViewMessage
 
 OMITTED = "[Earlier conversation omitted.]"
 GO_ON = "[Go on.]"
@@ -165,13 +165,13 @@ def assemble(
     stable = [layer for layer in shown if layer.layer not in ANCHORS]
     steps, parts = list(view.steps), list(view.parts)
     if instruction is not None:
-        steps.append(Said("user", instruction))
+        steps.append(ViewMessage("user", instruction))
         parts.append(_synthetic("instruction", instruction, "what the request is for"))
     elif not steps:
-        steps.append(Said("user", EMPTY))
+        steps.append(ViewMessage("user", EMPTY))
         parts.append(_synthetic("empty", EMPTY, "a request needs a message"))
-    elif isinstance(steps[-1], Said) and steps[-1].role == "assistant":
-        steps.append(Said("user", GO_ON))
+    elif isinstance(steps[-1], ViewMessage) and steps[-1].role == "assistant":
+        steps.append(ViewMessage("user", GO_ON))
         parts.append(_synthetic("go_on", GO_ON, "the last message must be a user's"))
     places = {0: view.active, **view.openers}
     injected: dict[int, list[str]] = defaultdict(list)
@@ -182,7 +182,7 @@ def assemble(
         if event in places:
             injected[places[event]] += _texts(later[event])
     for place in sorted(injected, reverse=True):
-        steps[place:place] = [Said("user", text) for text in injected[place]]
+        steps[place:place] = [ViewMessage("user", text) for text in injected[place]]
     moved = {
         end: sum(len(injected[place]) for place in injected if place < end) for end in (view.settled, view.earlier)
     }
@@ -194,7 +194,7 @@ def assemble(
         settled, earlier = settled + 1, earlier + 1
         turns = {event: begin + 1 for event, begin in turns.items()}
         anchored += 1
-        steps.insert(0, Said("user", OMITTED))
+        steps.insert(0, ViewMessage("user", OMITTED))
         parts.insert(0, _synthetic("omitted", OMITTED, "the first message must be a user's", parts[0].layer))
     news = [structs.replace(_part(layer), before=event) for event in sorted(later) for layer in later[event]]
     return Prompt(
@@ -272,7 +272,7 @@ def _among(part: Part, prompt: Prompt, begin: int, end: int) -> bool:
     if part.before:
         return begin <= prompt.turns.get(part.before, -1) < end
     if part.layer == CHILDREN and part.before is None:
-        return any(isinstance(step, Said) and part.text in step.text for step in prompt.steps[begin:end])
+        return any(isinstance(step, ViewMessage) and part.text in step.text for step in prompt.steps[begin:end])
     return prompt.anchored < 0 or begin <= prompt.anchored < end
 
 

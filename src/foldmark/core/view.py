@@ -40,7 +40,7 @@ TOOL_MESSAGE = "[Message of a tool:]\n"
 _TOOLS = ("tool_call", "tool_result", "tool")
 
 
-class Said(NamedTuple):
+class ViewMessage(NamedTuple):
     """A message on its way to a provider; `role` is `user` or `assistant`, `media` a user's, `kept` the blocks of an
     answer in the dialect's form. At least one of text, media and blocks is not empty. `native` marks blocks that are a
     whole summary in the provider's own form, which may stand at the beginning."""
@@ -52,7 +52,7 @@ class Said(NamedTuple):
     native: bool = False
 
 
-class Used(NamedTuple):
+class AnsweredCall(NamedTuple):
     """A tool call and its result; `arguments` is the JSON text of an object, `signature` Gemini's, as received."""
 
     call_id: str
@@ -68,11 +68,11 @@ class Calls(NamedTuple):
     """The calls of one answer, the text in front of them, empty for none, and the blocks in front of that."""
 
     text: str
-    calls: tuple[Used, ...]
+    calls: tuple[AnsweredCall, ...]
     kept: tuple[dict[str, Any], ...] = ()
 
 
-Step: TypeAlias = Said | Calls
+Step: TypeAlias = ViewMessage | Calls
 
 
 class CallGroup(NamedTuple):
@@ -318,7 +318,7 @@ class _Builder:
         detail = "; ".join(filter(None, (detail, DAMAGED * event.damaged)))
         self._parts.append(Part(layer, event.id, event.turn_id, event.kind, how, detail, text, **more))
 
-    def _said(self, event: Event) -> Said:
+    def _said(self, event: Event) -> ViewMessage:
         text, how, detail = event.content, "whole", ""
         if event.kind == "assistant" and event.interrupted:
             text, how = text + INTERRUPTED, "interrupted"
@@ -329,16 +329,18 @@ class _Builder:
         text = text if text.strip() else ""  # a provider refuses a text of white space only
         self._part(event, text, how, "; ".join(each for each in (detail, more.detail) if each))
         text = "" if native else text
-        return Said("user" if event.kind in ("user", "tool") else "assistant", text, more.media, more.kept, native)
+        return ViewMessage(
+            "user" if event.kind in ("user", "tool") else "assistant", text, more.media, more.kept, native
+        )
 
     def _calls(self, exchange: CallGroup) -> Calls:
-        said = self._said(exchange.text) if exchange.text else Said("assistant", "")
+        said = self._said(exchange.text) if exchange.text else ViewMessage("assistant", "")
         sent = [self._call(call) for call, _ in exchange.calls]
         answered = [self._result(call, result) for call, result in exchange.calls]
         calls = (u._replace(result=r, failed=f, media=i) for u, (r, f, i) in zip(sent, answered, strict=True))
         return Calls(said.text, tuple(calls), said.kept)
 
-    def _call(self, call: Event) -> Used:
+    def _call(self, call: Event) -> AnsweredCall:
         data = call.data or {}
         own_id, own_name, signature = call.call_id or "", str(data.get("name", "")), data.get("thought_signature")
         call_id, name, args = self._ids[call.id], wire.tool_name(own_name), wire.arguments(call.content)
@@ -346,7 +348,7 @@ class _Builder:
         changes += [f"name sent as {name}"] if name != own_name else []
         changes += ["arguments wrapped in an object"] if args != call.content else []
         self._part(call, f"{name}({args})", detail="; ".join(changes))
-        return Used(call_id, name, args, "", False, signature if isinstance(signature, str) else None)
+        return AnsweredCall(call_id, name, args, "", False, signature if isinstance(signature, str) else None)
 
     def _result(self, call: Event, result: Event | None) -> tuple[str, bool, tuple[Medium, ...]]:
         if result is None:

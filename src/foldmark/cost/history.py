@@ -18,7 +18,7 @@ from foldmark.core.ports import Snapshot
 from foldmark.core.prompt import Layer, Prompt
 from foldmark.core.replay import recorded
 from foldmark.core.segments import END, Segment, Segments, subtract, until
-from foldmark.core.view import CallGroup, Calls, Said, Step, Used, pair, view
+from foldmark.core.view import AnsweredCall, CallGroup, Calls, Step, ViewMessage, pair, view
 from foldmark.core.weight import weigh
 from foldmark.core.window import Unit, Units
 from foldmark.log.log import Agent
@@ -227,7 +227,7 @@ class Pieces:
     @once
     def mark(self) -> int:
         """Return the bytes of a breakpoint among the messages."""
-        prompt = Prompt("", (Said("user", "."), *_ANSWERED))
+        prompt = Prompt("", (ViewMessage("user", "."), *_ANSWERED))
         return self._encoded(prompt._replace(settled=1))[1] - self._encoded(prompt)[1]
 
     def seam(self, before: Item, after: Item) -> int:
@@ -239,14 +239,14 @@ class Pieces:
     def _seams(self) -> dict[str, int]:
         found = {}
         for role, front in (("user", _ANSWERED), ("assistant", _ASKED)):
-            none, one, two = (self._encoded(Prompt("", (*front, *[Said(role, ".")] * n)))[1] for n in range(3))
+            none, one, two = (self._encoded(Prompt("", (*front, *[ViewMessage(role, ".")] * n)))[1] for n in range(3))
             found[role] = two - one - (one - none)
         return found
 
     def note(self, text: str) -> Item:
         """Return a text among the messages."""
         if text not in self._known:
-            self._known[text] = self._item((Said("user", text),), None)
+            self._known[text] = self._item((ViewMessage("user", text),), None)
         return self._known[text]
 
     def over(self, group: Group, evicted: Mapping[int, int]) -> Item:
@@ -315,8 +315,8 @@ class Pieces:
         return body, self.ruler.size(body, msgspec.json.encode(body), prompt.media)
 
 
-_ASKED = (Calls("", (Used("c", "n", "{}", "", False, None),)),)
-_ANSWERED = (*_ASKED, Said("assistant", "."))
+_ASKED = (Calls("", (AnsweredCall("c", "n", "{}", "", False, None),)),)
+_ANSWERED = (*_ASKED, ViewMessage("assistant", "."))
 """Stands in front of a piece that is measured, so that the piece adds as much as in a whole request."""
 
 

@@ -61,7 +61,7 @@ def chat(agent: Agent, models: Models, lines: Iterable[str], ask: Callable[[str]
     turn as interrupted and keeps what had been said. Agents that still work at the end are waited for.
     """
     keyboard = lines if isinstance(lines, Typed | ScriptedLines) else ScriptedLines(lines)
-    talk = _Chat(agent, keyboard, ask)
+    talk = _ChatSession(agent, keyboard, ask)
     approving = Asking(approve=decides) if ask else Asking()
     with mcp_servers(agent, approving), Background(agent.log, models, talk.notices) as talk.agents:
         talk.carry_out(talk.greet)
@@ -102,7 +102,7 @@ def answer(agent: Agent, models: Models, asking: Asking, *, shown: bool) -> None
         screen.end_line()
 
 
-class _Chat:
+class _ChatSession:
     """Where a chat stands: the agent that is talked to, what waits to be said, and whether it is over."""
 
     agents: Background

@@ -13,7 +13,7 @@ from foldmark.core.native import begins
 from foldmark.core.prompt import Layer, Prompt
 from foldmark.core.request import Edge, LeftOut, Options, ToolSpec
 from foldmark.core.segments import Segments
-from foldmark.core.view import Calls, Said, Used, active_from, view
+from foldmark.core.view import AnsweredCall, Calls, ViewMessage, active_from, view
 from foldmark.core.weight import weigh
 from foldmark.core.window import Cut, Steps, Unit
 from foldmark.dialects.dialect import Dialect
@@ -300,5 +300,5 @@ def _in_front(pins: Iterable[Pinned], here: set[int | None]) -> list[Event]:
     return [event for pin in pins if pin.turn not in here for event in pin.events]
 
 
-_IN_FRONT = (Calls("", (Used("c", "n", "{}", "", False, None),)), Said("assistant", "."))
+_IN_FRONT = (Calls("", (AnsweredCall("c", "n", "{}", "", False, None),)), ViewMessage("assistant", "."))
 """Stands in front of a unit that is measured by itself, so that the unit adds as much as in a whole request."""

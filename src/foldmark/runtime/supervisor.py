@@ -96,9 +96,9 @@ class Supervisor:
     """Runs agents of `log`; `models` makes the provider of a model's name. An asynchronous context manager: at its end
     every turn is interrupted, recorded and closed.
 
-    `attended` is the agent that a person talks to, if any: mail does not wake it. Forks that wait because no runtime
-    was running are started: those of the present conversations if a person talks to one, otherwise of
-    the whole log; none if `takes_up` is False.
+    `attended` is the agent that a person talks to, if any: mail does not wake it. Forks that wait, because no runtime
+    was running when they were made, are started: those of the present conversations if a person talks to one, otherwise
+    of the whole log; none if `takes_up` is False.
     """
 
     def __init__(self, log: Log, models: Callable[[str], Provider], audience: Audience | None = None) -> None:

@@ -11,7 +11,7 @@ from foldmark.core.errors import ProviderError
 from foldmark.core.media import PDF, Document, Image, Medium
 from foldmark.core.prompt import Prompt
 from foldmark.core.request import PLAIN, Options, ToolCall, ToolSpec
-from foldmark.core.view import Calls, Used
+from foldmark.core.view import AnsweredCall, Calls
 from foldmark.core.wire import tool_name
 from foldmark.dialects.anthropic import blocks as blocks_of
 from foldmark.dialects.anthropic.binding import keep_valid
@@ -150,11 +150,11 @@ def _image(image: Image) -> Block:
     return {"type": "image", "source": {"type": "base64", "media_type": image.media, "data": image.data}}
 
 
-def _use(call: Used) -> Block:
+def _use(call: AnsweredCall) -> Block:
     return {"type": "tool_use", "id": call.call_id, "name": call.name, "input": msgspec.json.decode(call.arguments)}
 
 
-def _result(call: Used) -> Block:
+def _result(call: AnsweredCall) -> Block:
     content: Any = [*_texts(call.result), *map(_shown, call.media)] if call.media else call.result
     # The API takes nothing but text in a result that is marked as an error.
     failed = {"is_error": True} if call.failed and not call.media else {}

@@ -19,7 +19,7 @@ from foldmark.core.errors import ProviderError
 from foldmark.core.media import PDF, Document, Image, Medium
 from foldmark.core.prompt import Prompt
 from foldmark.core.request import PLAIN, Options, ToolCall, ToolSpec
-from foldmark.core.view import Calls, Said, Used
+from foldmark.core.view import AnsweredCall, Calls, ViewMessage
 from foldmark.core.wire import tool_name
 
 UNSIGNED = "skip_thought_signature_validator"
@@ -163,7 +163,7 @@ def _text(text: str) -> list[dict[str, Any]]:
     return [{"text": text}] if text else []
 
 
-def _spoken(step: Said | Calls) -> list[dict[str, Any]]:
+def _spoken(step: ViewMessage | Calls) -> list[dict[str, Any]]:
     signed = [part for block in step.kept if (part := _signed(block))]
     thoughts = [part for part in signed if "thought" in part]
     said: list[dict[str, Any]] = []
@@ -188,7 +188,7 @@ def _tail(signature: str) -> dict[str, Any]:
     return {"text": "", "thoughtSignature": signature}
 
 
-def _call(call: Used, *, third: bool, first: bool) -> dict[str, Any]:
+def _call(call: AnsweredCall, *, third: bool, first: bool) -> dict[str, Any]:
     own = {"id": call.call_id} if third else {}
     part: dict[str, Any] = {"functionCall": {**own, "name": call.name, "args": msgspec.json.decode(call.arguments)}}
     if call.signature is not None and _BASE64.fullmatch(call.signature):
@@ -198,7 +198,7 @@ def _call(call: Used, *, third: bool, first: bool) -> dict[str, Any]:
     return part
 
 
-def _results(calls: Iterable[Used], model: str) -> list[dict[str, Any]]:
+def _results(calls: Iterable[AnsweredCall], model: str) -> list[dict[str, Any]]:
     """The results of calls; Gemini 3 takes images and documents inside them, others behind all of them."""
     third = _version(model) >= (3, 0)
     results, behind = [], []

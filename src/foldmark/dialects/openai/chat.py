@@ -16,7 +16,7 @@ from foldmark.core.errors import ProviderError
 from foldmark.core.media import Document, Medium
 from foldmark.core.prompt import Prompt
 from foldmark.core.request import PLAIN, Options, ToolCall, ToolSpec
-from foldmark.core.view import Calls, Said, Used
+from foldmark.core.view import AnsweredCall, Calls, ViewMessage
 from foldmark.core.wire import tool_name
 from foldmark.dialects.openai.models import (
     breakpoints,
@@ -90,7 +90,7 @@ def _mark(messages: list[dict[str, Any]]) -> None:
                 return
 
 
-def _said(model: str, step: Said) -> list[dict[str, Any]]:
+def _said(model: str, step: ViewMessage) -> list[dict[str, Any]]:
     if step.role == "assistant":
         # Thinking alone, without a word or a call, is no message.
         return [{"role": "assistant", "content": step.text, **_kept(model, step.kept)}] if step.text else []
@@ -113,7 +113,7 @@ def _calls(model: str, step: Calls) -> list[dict[str, Any]]:
     return [asked, *results, *([{"role": "user", "content": shown}] if shown else [])]
 
 
-def _heading(call: Used) -> str:
+def _heading(call: AnsweredCall) -> str:
     documents = any(isinstance(each, Document) for each in call.media)
     return f"{RESULT_MEDIA[documents]} in the result of call {call.call_id} ({call.name}):]"
 

@@ -28,7 +28,7 @@ from foldmark.core.media import Document, Medium
 from foldmark.core.native import OPAQUE, RESPONSES
 from foldmark.core.prompt import Prompt
 from foldmark.core.request import PLAIN, Options, ToolCall, ToolSpec
-from foldmark.core.view import Calls, Said, Used
+from foldmark.core.view import AnsweredCall, Calls, ViewMessage
 from foldmark.core.wire import tool_name
 from foldmark.dialects.openai.models import breakpoints, effort, marked, own, reasons, takes_documents
 from foldmark.dialects.openai.reading import arguments, spent, tokens
@@ -98,7 +98,7 @@ def _mark(items: list[dict[str, Any]]) -> None:
                 return
 
 
-def _said(model: str, step: Said) -> list[dict[str, Any]]:
+def _said(model: str, step: ViewMessage) -> list[dict[str, Any]]:
     if step.native:
         return [dict(item) for item in step.kept]
     if step.role == "assistant":
@@ -182,7 +182,7 @@ def _reasoning(block: dict[str, Any]) -> dict[str, Any] | None:
     return {"type": "reasoning", "summary": parts, "encrypted_content": encrypted}
 
 
-def _output(model: str, call: Used) -> str | list[dict[str, Any]]:
+def _output(model: str, call: AnsweredCall) -> str | list[dict[str, Any]]:
     return [*_text(call.result), *_media(call.media, model)] if call.media else call.result
 
 
