@@ -1,13 +1,12 @@
-"""What is found by name: built in, or brought by an installed package through an entry point.
+"""Look up by name what is built in or comes from an installed package through an entry point.
 
-Both come through the same door: a built-in is a row of a table, "module:attribute", and a package of somebody else's
-says the same in its `[project.entry-points]`. Entry points are read only for a name that is not built in.
+A built-in is a row of a table, "module:attribute"; another package says the same in its `[project.entry-points]`. Entry
+points are read only for a name that is not built in.
 """
 
 from collections.abc import Mapping
 from functools import cache
-from importlib import import_module
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from foldmark.core.errors import CommandError
 
@@ -21,13 +20,12 @@ T = TypeVar("T")
 
 
 def find(group: str, name: str, kind: type[T], built_in: Mapping[str, str] = {}) -> T | None:
-    """Return what `name` stands for in a group of entry points; None if nothing has this name.
+    """Return the object with this name in a group of entry points; None if there is none.
 
     Raises CommandError if the package that has the name fails to load, or has no `kind` there.
     """
     if where := built_in.get(name):
-        module, _, attribute = where.partition(":")
-        found = getattr(import_module(module), attribute)
+        found = loaded(where)
     elif name in names(group):
         point = _entry_points(group)[name]
         try:
@@ -46,8 +44,17 @@ def names(group: str) -> list[str]:
     return sorted(_entry_points(group).names)
 
 
-@cache
-def _entry_points(group: str) -> "EntryPoints":
-    from importlib.metadata import entry_points  # 30 ms, for whoever has a package of such a group
+def loaded(target: str) -> Any:
+    """Import "module:attribute" and return the attribute."""
+    module, _, attribute = target.partition(":")
+    return getattr(__import__(module, fromlist=[attribute]), attribute)  # importlib costs a hook half a millisecond
 
-    return entry_points(group=group)
+
+def entry_points(group: str) -> "EntryPoints":
+    """Return the entry points of a group, as they are installed now."""
+    from importlib import metadata  # 30 ms
+
+    return metadata.entry_points(group=group)
+
+
+_entry_points = cache(entry_points)

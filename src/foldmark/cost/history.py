@@ -17,7 +17,7 @@ from foldmark.core.native import begins, in_place
 from foldmark.core.ports import Snapshot
 from foldmark.core.prompt import Layer, Prompt
 from foldmark.core.replay import recorded
-from foldmark.core.segments import END, Segment, Segments, subtract, until
+from foldmark.core.segments import END, Segment, Segments, since, subtract, until
 from foldmark.core.view import AnsweredCall, CallGroup, Calls, Step, ViewMessage, pair, view
 from foldmark.core.weight import weigh
 from foldmark.core.window import Unit, Units
@@ -152,7 +152,7 @@ def visible(
     for each in found:
         at = read_by(moment, each.at, read_as(reader))
         goes_on = bool(newest) and at.fold.segments == now.at.fold.segments
-        shown = subtract(at.visible, until(at.visible, newest)) if goes_on else at.visible
+        shown = since(at.visible, newest + 1) if goes_on else at.visible
         now.plain = (
             goes_on and at.fold == now.at.fold and bisect_right(others, newest) == bisect_right(others, at.newest)
         )

@@ -16,7 +16,7 @@ from foldmark.core.growth import Reach, Sizes, entered, followed, lowered, put_i
 from foldmark.core.native import begins
 from foldmark.core.ports import Snapshot
 from foldmark.core.prompt import Layer
-from foldmark.core.segments import END, Segment, subtract, until
+from foldmark.core.segments import END, Segment, since, until
 from foldmark.core.view import active_from
 from foldmark.core.weight import weigh
 from foldmark.core.window import Steps, Unit, Units, in_steps
@@ -290,8 +290,8 @@ class SteadySender(Sender):
         state = scratchpad = None
         if not self._quiet:
             own = (Segment(now.at.record.id, told.upto + 1, opener.id),)
-            since = subtract(until(now.at.visible, opener.id), until(now.at.visible, told.upto))
-            state, scratchpad = self.moment.newest("state", since), self.moment.newest("scratchpad", own)
+            new = since(until(now.at.visible, opener.id), told.upto + 1)
+            state, scratchpad = self.moment.newest("state", new), self.moment.newest("scratchpad", own)
         (picked,) = self._then.picked([opener])
         layers = self._then.news(picked, state, scratchpad, told.memos)
         told.memos |= {layer.memo for layer in layers if layer.memo is not None}

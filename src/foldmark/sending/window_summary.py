@@ -8,7 +8,7 @@ import msgspec
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Pin
 from foldmark.core.ports import Snapshot
-from foldmark.core.segments import Segments, subtract, until
+from foldmark.core.segments import Segments, since, until
 from foldmark.core.window import Units
 from foldmark.log.log import Agent
 from foldmark.request.standing import Standing
@@ -53,7 +53,7 @@ def _due(moment: Snapshot, at: Standing, agent: Agent) -> Due | None:
     earlier = in_force(moment, at, edge.first, 0, at.newest)
     new = until(at.visible, edge.first - 1)
     if earlier is not None:
-        new = subtract(new, until(at.visible, earlier.covered.until))
+        new = since(new, earlier.covered.until + 1)
     size, budget = moment.size(new), at.config.sliding_context_tokens or agent.window
     if size.messages < MESSAGES and size.tokens < SHARE * budget:
         return None
@@ -66,7 +66,7 @@ def _due(moment: Snapshot, at: Standing, agent: Agent) -> Due | None:
     if earlier is not None and not units.reach(count + 1):
         first, turn = earlier.covered.first, earlier.covered.turns[0]
     covered = Covered(first, last, (turn, max(turns)), hash_of(moment, at, last))
-    return Due(covered, subtract(until(new, last), until(new, events[0].id - 1)), earlier)
+    return Due(covered, since(until(new, last), events[0].id), earlier)
 
 
 def make(agent: Agent, due: Due) -> int | None:

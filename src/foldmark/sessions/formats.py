@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from foldmark.core.wording import listing
+from foldmark.plugins import loaded
 from foldmark.sessions.plugins import FormatError, keeper, plugins
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class _Late:
         self._name = name
 
     def __get__(self, instance: object, owner: type) -> Any:
-        found = _loaded(self._target)
+        found = loaded(self._target)
         setattr(owner, self._name, staticmethod(found) if callable(found) else found)
         return found
 
@@ -193,7 +194,7 @@ class SessionFormat:
 
     @property
     def trim_kind(self) -> Any:
-        """The `trim.kind.Kind` that trims sessions."""
+        """The `trim.kind.TrimKind` that trims sessions."""
         raise self.cannot("trimmed")
 
     def diagnose(self, session: "SessionPath") -> Any:
@@ -263,10 +264,5 @@ def other_program(value: Any) -> str | None:
 
 @cache
 def _built_in(name: str) -> SessionFormat:
-    found: SessionFormat = _loaded(_BUILT_IN[name])()
+    found: SessionFormat = loaded(_BUILT_IN[name])()
     return found
-
-
-def _loaded(target: str) -> Any:
-    module, _, name = target.partition(":")
-    return getattr(__import__(module, fromlist=[name]), name)  # importlib would take a hook half a millisecond

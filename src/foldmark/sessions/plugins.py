@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from foldmark.core.errors import FoldmarkError
+from foldmark.plugins import entry_points
 
 GROUP = "foldmark.session_formats"
 """The group of entry points, each of which names a class derived from `formats.SessionFormat`."""
@@ -26,9 +27,7 @@ class FormatError(FoldmarkError):
 @lru_cache(maxsize=1)
 def plugins() -> tuple[Any, ...]:
     """Return a `formats.SessionFormat` for each entry point. Raises FormatError if one cannot be loaded."""
-    from importlib.metadata import entry_points  # 30 ms
-
-    return tuple(_loaded(point) for point in sorted(entry_points(group=GROUP), key=lambda each: each.name))
+    return tuple(_loaded(point) for point in sorted(entry_points(GROUP), key=lambda each: each.name))
 
 
 def keeper(path: Path) -> Any | None:

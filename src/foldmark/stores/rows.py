@@ -55,11 +55,6 @@ def unknown_agent(agent_id: str) -> DamagedError:
     return DamagedError(f"an event names agent {agent_id[:8]}, which the database does not have; run `foldmark doctor`")
 
 
-def is_damaged(head: bytes | None, content: bytes | None, data: bytes | None, stored: int | None) -> bool:
-    """Return True if bytes of an event have changed since it was recorded, as far as that can be detected."""
-    return fault(head, content, data, stored) is not None
-
-
 def fault(head: bytes | None, content: bytes | None, data: bytes | None, stored: int | None) -> str | None:
     """Describe what is wrong with an event; one without a checksum is only checked for valid UTF-8."""
     if head is None or content is None:

