@@ -31,7 +31,7 @@ MOST_REASON = 500
 
 
 def encode_data(kind: str, data: Mapping[str, Any] | None) -> str | None:
-    """Return canonical JSON of an event's data; None where there is none. Raises ValueError if it is not JSON."""
+    """Encode an event's data as canonical JSON, or return None if there is none. Raises ValueError for other data."""
     if not data:
         return None
     if "$v" in data:

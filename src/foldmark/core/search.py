@@ -143,7 +143,7 @@ Mode = Literal["auto", "text", "vector", "both"]
 
 
 class Index(Protocol):
-    """An index of messages by words: a log's, or that of archived sessions."""
+    """A word index of messages, either of a log or of archived sessions."""
 
     def counted(self, terms: Sequence[Term]) -> tuple[int, list[int]]:
         """Return the number of messages, and how many hold each of the terms by its stems; estimated, if they are
@@ -174,7 +174,7 @@ class MessageVectors(Protocol):
 
     @property
     def until(self) -> int | None:
-        """The message up to which vectors exist; None if there are none yet."""
+        """The id of the newest message that has a vector; None if no message has one."""
 
     def asked(self, query: str) -> Similarity:
         """Return the similarity of messages to a query."""

@@ -35,8 +35,10 @@ SAME = 0.95
 
 
 class Cached(Struct, frozen=True):
-    """The cost of a request by its provider's count, and what the cache missed; None where the cache's rules, or the
-    request before it, are not known."""
+    """The usage that the provider reported for a request, and its cache misses.
+
+    `missed` is None if the cache's rules or the previous request are unknown.
+    """
 
     usage: Usage
     missed: Missed | None

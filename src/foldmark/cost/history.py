@@ -231,7 +231,7 @@ class Pieces:
         return self._encoded(prompt._replace(settled=1))[1] - self._encoded(prompt)[1]
 
     def seam(self, before: Item, after: Item) -> int:
-        """Return the extra bytes of two adjacent pieces: messages of one role may be merged."""
+        """Return the bytes that joining two adjacent pieces adds: consecutive messages of one role may be merged."""
         role = after.roles[0]
         return self._seams.get(role, 0) if before.roles[1] == role else 0
 

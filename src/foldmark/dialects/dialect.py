@@ -1,4 +1,4 @@
-"""`Dialect`: all that is particular to one wire, as values and pure functions."""
+"""`Dialect`: everything specific to one wire format, as values and pure functions."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any

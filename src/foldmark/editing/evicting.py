@@ -78,8 +78,8 @@ ABOUT = 60
 
 
 class SentResult(Struct, frozen=True):
-    """A tool result of the next request: its event and its call, the tokens that its eviction would save, and what made
-    it stale, if anything."""
+    """A tool result of the next request: its event, its call, the tokens that eviction would save, and why it is stale,
+    if it is."""
 
     result: Event
     call: Event

@@ -1,4 +1,4 @@
-"""What is told about a trim: on the terminal and as JSON [SPEC 8]."""
+"""Print the report of a trim as text or JSON [SPEC 8]."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -54,7 +54,7 @@ class LogVectors:
 
     @property
     def until(self) -> int | None:
-        """The message up to which vectors exist; None if there are none yet. Raises StoreError."""
+        """The id of the newest message that has a vector; None if no message has one. Raises StoreError."""
         return self.store.embedders().get(self.embedder.fingerprint)
 
     def bring_up(self, progress: Progress | None = None, stop: Callable[[], bool] = lambda: False) -> int:

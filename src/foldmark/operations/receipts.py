@@ -1,4 +1,4 @@
-"""Receipts: what an operation did to the context, the same in every interface [SPEC 4]."""
+"""Receipts: the effect of an operation on the context, worded alike in every interface [SPEC 4]."""
 
 from collections.abc import Callable, Iterable
 from typing import Any

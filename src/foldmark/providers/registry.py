@@ -1,4 +1,4 @@
-"""Providers by name: what each speaks, what connects to it, and which variables say where it is.
+"""Providers by name: their dialect, their module, and the environment variables with key and address.
 
 A provider is built in, configured in the settings, or an entry point of the group `foldmark.providers`. This module
 imports no dialect before one is asked for.
@@ -98,7 +98,7 @@ def installed() -> list[ProviderSpec]:
 
 
 def dialect_of(provider: str, configured: Mapping[str, str] = {}) -> "Dialect":
-    """Return what a provider speaks; `configured` as for `provider_spec`. Raises CommandError for an unknown one."""
+    """Return a provider's dialect; `configured` as for `provider_spec`. Raises CommandError for an unknown one."""
     from foldmark.dialects.registry import dialect_named
 
     return dialect_named(provider_spec(provider, configured).dialect)

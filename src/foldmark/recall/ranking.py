@@ -231,7 +231,7 @@ def _promising(text: str, beginnings: frozenset[str]) -> bool:
 def _read(
     said: IndexedMessage, terms: Sequence[QueryTerm], dated: frozenset[str], beginnings: frozenset[str]
 ) -> _TermCounts:
-    """Return the counts of a message; `dated` are the words of the query, if they may name a day."""
+    """Count the query's terms in a message. `dated` holds the query's words if they may name a day."""
     text = said.text
     promising = _promising(text, beginnings)
     begin = text if promising else text[:_SPLIT]

@@ -1,4 +1,4 @@
-"""What is known of each record of a session without its texts, so that memory follows the number of records [SPEC 8].
+"""Index entries of session records, without their texts: memory grows with the number of records [SPEC 8].
 
 Every format lists its records as entries, from which `claude.chain` plans turns and branches.
 """
@@ -18,7 +18,7 @@ from foldmark.sessions.session_file import SessionRecord
 
 
 class AnswerUsage(NamedTuple):
-    """What the provider reported for one API message, in tokens; `input` is what no cache was used for."""
+    """The usage that the provider reported for one API message, in tokens; `input` excludes cached tokens."""
 
     model: str | None
     response: str | None
@@ -41,7 +41,7 @@ class PreservedRecords(Struct, frozen=True, gc=False):
 
 
 class RecordEntry(Struct, frozen=True, kw_only=True, gc=False):
-    """What is known of a record without its texts.
+    """An index entry: the properties of a record without its texts.
 
     `moment` is its time, or that of the record before it (before the first that has one: that one's; None if none
     has). `side` is None on the main chain, otherwise the agent's id, or "" where the record names none. `role` is user
@@ -115,7 +115,7 @@ def entry_of(record: SessionRecord, moment: datetime | None, found: RecordMessag
 
 
 def with_moments(entries: list[RecordEntry]) -> list[RecordEntry]:
-    """Return the entries with the first time there is in those before it."""
+    """Return the entries; those before the first known time take that time."""
     first = next((entry.moment for entry in entries if entry.moment), None)
     return [replace(entry, moment=first) if entry.moment is None else entry for entry in entries]
 
@@ -126,7 +126,7 @@ def record_key(identity: bytes) -> bytes:
 
 
 def moment_of(value: dict[str, Any]) -> datetime | None:
-    """A record's time in UTC, where its timestamp is ISO 8601; one without a zone is taken as UTC."""
+    """Return a record's time in UTC, or None if its timestamp is not ISO 8601. A time without a zone counts as UTC."""
     text = value.get("timestamp")
     if not isinstance(text, str):
         return None

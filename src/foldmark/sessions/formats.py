@@ -1,8 +1,8 @@
-"""What Foldmark knows of a coding agent's sessions: one `SessionFormat` for each agent [SPEC 8].
+"""Session formats: one `SessionFormat` describes the sessions of one coding agent [SPEC 8].
 
-Import, archive, trim, rollover and doctor ask a session's format and never for its name. Claude Code's and Codex's are
-loaded by name, as are those that packages bring as entry points (`plugins.GROUP`), so that a module of Foldmark's does
-not load what it does not use. A format needs a `name`, a `title`, `sessions`, `session_id`, `is_record` and
+Import, archive, trim, rollover and doctor use a session's format and never test its name. Formats are loaded by name,
+both the built-in ones and those that packages add as entry points (`plugins.GROUP`), so that no module loads a format
+that it does not use. A format needs a `name`, a `title`, `sessions`, `session_id`, `is_record` and
 `messages`; one that does not keep JSON lines also needs `transcript`. The rest has a default, which refuses what only
 the format can know.
 """
@@ -71,10 +71,10 @@ class SessionFormat:
     """The environment variable with the id of the session that a program runs in."""
 
     linked: bool = False
-    """Whether records name their parents, so that there are branches."""
+    """True if records name their parents, so that a session can branch."""
 
     null_stops: bool = False
-    """Whether a line of `null` keeps the agent from resuming a session."""
+    """True if a `null` line keeps the agent from resuming a session."""
 
     why_not_repaired: str | None = "its format offers no repair"
     """Why damaged sessions are not repaired; None if they are."""
@@ -116,7 +116,7 @@ class SessionFormat:
         raise NotImplementedError
 
     def resembles(self, value: Any) -> bool:
-        """Return True for a record that is this agent's if nothing else in the file tells whose it is."""
+        """Return True if the record may be this agent's, provided that no other record in the file decides it."""
         return False
 
     def transcript(self, path: Path) -> Iterable[bytes]:
@@ -137,7 +137,7 @@ class SessionFormat:
         return searched_parts(self.messages(record).parts)
 
     def is_injected(self, text: str) -> bool:
-        """Return True for a text that the agent itself writes in a user's name."""
+        """Return True for a text that the agent itself inserts as a user message."""
         return False
 
     def index(
@@ -153,13 +153,13 @@ class SessionFormat:
         return index_in_order(records, carried, self.messages)
 
     def identity(self, record: dict[str, Any]) -> Any:
-        """Return the uuid in a record that all copies of a session have in common; None in any other record."""
+        """Return the uuid of a record that all copies of a session share; None for any other record."""
         return None
 
     # -- Continuing a session
 
     def is_subagents(self, session: "SessionPath") -> bool:
-        """Return True for the session of a subagent, which nobody resumes. Raises SessionFileError."""
+        """Return True if the session belongs to a subagent and cannot be resumed. Raises SessionFileError."""
         return False
 
     def resume_command(self, session: "SessionPath", environment: Mapping[str, str], *prompt: str) -> "ResumeCommand":
@@ -183,7 +183,10 @@ class SessionFormat:
         mark: dict[str, object],
         moment: str,
     ) -> bytes:
-        """Return a new session with one message of the user's, marked by `continue_metadata`; `moment` is in UTC."""
+        """Return a new session that holds one user message and is marked with `continue_metadata`.
+
+        `moment` is in UTC.
+        """
         raise self.cannot("continued")
 
     def search_servers(self, cwd: Path | None, environment: Mapping[str, str]) -> set[str]:

@@ -68,7 +68,7 @@ class SearchedMessage(Struct, frozen=True):
 
 
 def searched_parts(parts: Iterable[Part]) -> Iterator[SearchedMessage]:
-    """Yield what is searched of messages: their texts, thinking, calls and results."""
+    """Yield the searchable parts of messages: texts, thinking, tool calls and results."""
     for part in parts:
         match part:
             case TextMessage():

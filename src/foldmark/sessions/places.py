@@ -1,4 +1,4 @@
-"""Which session is meant [SPEC 8]."""
+"""Find the session that a user names [SPEC 8]."""
 
 import os
 from collections.abc import Mapping
@@ -15,22 +15,22 @@ __all__ = ["NoSessionError", "SessionPath", "find", "names_file", "session_path"
 
 
 class NoSessionError(FoldmarkError):
-    """There is no such session, or more than one that fits."""
+    """No session matches, or several do."""
 
     exit_code = 2
 
 
 def session_path(path: Path, kind: str | None = None) -> SessionPath:
-    """Return a session by its path; whose it is follows from its name and place, unless `kind` says so."""
+    """Return the session at a path. Its format is `kind`, or follows from the file's name and folder."""
     found = format_named(kind) if kind else format_of(path)
     return _path(found, path)
 
 
 def find(named: str | None, cwd: str | os.PathLike[str], environment: Mapping[str, str]) -> SessionPath:
-    """Return the session that is meant: a file, a session's id or the beginning of one.
+    """Find a session by its file, its id or the beginning of its id.
 
-    None is the session that the program runs in (`SessionFormat.running`), otherwise the one of Claude Code's of the
-    working folder `cwd` that was written to last. Raises NoSessionError.
+    None selects the session that the program runs in (`SessionFormat.running`), otherwise the most recently written
+    Claude Code session of the working folder `cwd`. Raises NoSessionError.
     """
     if named is None:
         return _current(cwd, environment)
@@ -40,7 +40,7 @@ def find(named: str | None, cwd: str | os.PathLike[str], environment: Mapping[st
 
 
 def names_file(named: str) -> bool:
-    """Return True if a file is meant and not a session's id."""
+    """Return True if the argument names a file and not a session id."""
     return named.endswith(".jsonl") or os.sep in named or os.path.lexists(named)
 
 

@@ -1,7 +1,7 @@
-"""Session formats that installed packages bring, looked up only when no format of Foldmark's own fits [SPEC 8].
+"""Session formats from installed packages, looked up only if no built-in format matches [SPEC 8].
 
-A format that keeps something else than JSON lines gives its sessions as such lines. They are read from a temporary
-file, so that everything above reads lines.
+A format that does not keep JSON lines converts its sessions to such lines. They are read from a temporary file, so
+that all other code reads lines.
 """
 
 import os
@@ -21,7 +21,7 @@ _OWN = (".jsonl", ".zst")
 
 
 class FormatError(FoldmarkError):
-    """A session format is not installed, fails, or does not offer what was asked for."""
+    """A session format is not installed, fails, or does not support the request."""
 
 
 @lru_cache(maxsize=1)
@@ -31,7 +31,7 @@ def plugins() -> tuple[Any, ...]:
 
 
 def keeper(path: Path) -> Any | None:
-    """Return the installed format that keeps a session at `path` as something else than JSON lines, if there is one."""
+    """Return the installed format that keeps a session at `path` in another form than JSON lines, or None."""
     if path.suffix in _OWN:
         return None
     return next((each for each in plugins() if each.session_id(path) is not None), None)
@@ -60,9 +60,9 @@ def transcript(path: Path) -> tuple[str, IO[bytes]] | None:
 
 
 def state(path: Path) -> tuple[int, int]:
-    """Return the size and the time of the last change of what holds a session, in bytes and nanoseconds.
+    """Return a session's size in bytes and its modification time in nanoseconds.
 
-    Those of a folder are of all files in it, those of a session in a database the database's. Raises OSError.
+    For a folder, count all files in it; for a session in a database, the database file. Raises OSError.
     """
     if path.suffix not in _OWN:
         while not path.exists() and path.parent != path:

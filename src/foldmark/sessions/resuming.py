@@ -9,5 +9,5 @@ __all__ = ["ResumeCommand", "resume_command"]
 
 
 def resume_command(session: SessionPath, environment: Mapping[str, str], *prompt: str) -> ResumeCommand:
-    """Return what resumes a session whose file is there; `prompt` is what it is told then."""
+    """Return the command that resumes an existing session and sends it `prompt`."""
     return format_named(session.kind).resume_command(session, environment, *prompt)

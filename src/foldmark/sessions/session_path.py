@@ -19,7 +19,7 @@ class SessionPath(Struct, frozen=True):
 
 
 class ResumeCommand(Struct, frozen=True):
-    """The program with its arguments, and the folder to start it in; None if that does not matter, or is not there."""
+    """A command to run: the program with its arguments, and its working folder (None: any, or the folder is gone)."""
 
     words: tuple[str, ...]
     cwd: Path | None

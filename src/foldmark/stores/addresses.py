@@ -15,7 +15,7 @@ def scheme(address: str) -> str:
 
 
 def may_exist(address: str) -> bool:
-    """Whether the file exists. With a scheme this is always true: only opening the database can tell."""
+    """Return True if the file exists, or if the address has a scheme: only opening a database server can tell."""
     return bool(scheme(address)) or Path(address).exists()
 
 

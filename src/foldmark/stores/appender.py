@@ -53,7 +53,7 @@ class Appender:
         return id
 
     def take(self, event: CopiedEvent) -> None:
-        """Append an event recorded in another store. Raises ConflictError if it is not newer than the newest."""
+        """Append an event copied from another store. Raises ConflictError unless its id is above the agent's head."""
         if event.id <= self.head:
             raise ConflictError(event.agent, event.id - 1, self.head)
         draft = Draft(

@@ -1,4 +1,4 @@
-"""What servers that speak OpenAI's dialect say when they do not answer, as a ProviderError.
+"""Convert the errors of servers that speak OpenAI's dialect to ProviderError.
 
 How a request that is too long is refused differs from server to server; the words below are OpenAI's, OpenRouter's,
 vLLM's, SGLang's, llama.cpp's, Ollama's, LM Studio's, Mistral's and xAI's, as users report them.

@@ -1,4 +1,4 @@
-"""Continue a session of Claude Code's: the command, and the file of a new one with one message of the user's [SPEC 8].
+"""Continue a Claude Code session: build the resume command, or a new session with one user message [SPEC 8].
 
 Claude Code resumes such a file; docs/decisions/0014 says what it makes of it.
 """
@@ -39,7 +39,7 @@ def is_subagents(session: SessionPath) -> bool:
 
 
 def resume_command(session: SessionPath, environment: Mapping[str, str], *prompt: str) -> ResumeCommand:
-    """Claude Code finds an id only among the sessions of the folder that it is started in, a file by its path."""
+    """Return the command. Claude Code finds an id only in the folder that it is started in, and a file by its path."""
     cwd, path = None, os.path.abspath(session.path)  # noqa: PTH100 - a link stays what it is
     with suppress(FoldmarkError, OSError):
         cwd = existing(working_folder(Path(path)))

@@ -15,17 +15,17 @@ _BASE_36 = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 def claude_folder(environment: Mapping[str, str]) -> Path:
-    """Claude Code's folder of this user."""
+    """Return this user's Claude Code folder."""
     return Path(environment.get("CLAUDE_CONFIG_DIR") or Path(home(environment)) / ".claude")
 
 
 def projects(environment: Mapping[str, str]) -> Path:
-    """The folder in which Claude Code keeps a folder of sessions for each working folder."""
+    """Return the folder in which Claude Code keeps one folder of sessions per working folder."""
     return claude_folder(environment) / "projects"
 
 
 def project_folder(cwd: str | os.PathLike[str]) -> str:
-    """The name of the folder in which Claude Code keeps the sessions of the working folder `cwd`.
+    """Return the name of the folder in which Claude Code keeps the sessions of the working folder `cwd`.
 
     Everything but ASCII letters and digits becomes `-`, a character beyond U+FFFF two of them; a long name is cut and
     given a hash. Different working folders may share one.
@@ -45,12 +45,12 @@ def folder_of_project(cwd: str | os.PathLike[str], environment: Mapping[str, str
 
 
 def claude_sessions(environment: Mapping[str, str]) -> Iterator[Path]:
-    """All session files of Claude Code's, those of subagents left out."""
+    """Yield all session files of Claude Code except those of subagents."""
     yield from files(projects(environment), "*/*.jsonl")
 
 
 def claude_subagents(environment: Mapping[str, str]) -> Iterator[Path]:
-    """All session files of subagents of Claude Code's, where they lie apart from their sessions."""
+    """Yield the session files of Claude Code's subagents that are stored apart from their sessions."""
     yield from files(projects(environment), "*/*/subagents/*.jsonl")
 
 

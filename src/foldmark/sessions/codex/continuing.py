@@ -1,4 +1,4 @@
-"""Continue a rollout: the command, and the file of a new one with one message of the user's [SPEC 8].
+"""Continue a Codex rollout: build the resume command, or a new rollout with one user message [SPEC 8].
 
 Codex resumes such a rollout; docs/decisions/0014 says what it makes of it.
 """
@@ -19,7 +19,7 @@ _NOT_CARRIED = ("history_base", "forked_from_id", "forked_from_ordinal_exclusive
 
 
 def resume_command(session: SessionPath, environment: Mapping[str, str], *prompt: str) -> ResumeCommand:
-    """Codex finds an id anywhere."""
+    """Return the command. Codex finds a session by its id from any folder."""
     first: dict[str, object] = {}
     with suppress(FoldmarkError):
         first = head(session.path).payload

@@ -15,7 +15,7 @@ _NAME = re.compile(rf"rollout-.*?({_UUID})\Z", re.DOTALL)
 
 
 def codex_folder(environment: Mapping[str, str]) -> Path:
-    """Codex's folder of this user."""
+    """Return this user's Codex folder."""
     return Path(environment.get("CODEX_HOME") or Path(home(environment)) / ".codex")
 
 
@@ -25,7 +25,7 @@ def sessions_folder(environment: Mapping[str, str]) -> Path:
 
 
 def codex_sessions(environment: Mapping[str, str]) -> Iterator[Path]:
-    """All session files of Codex's."""
+    """Yield all session files of Codex."""
     yield from files(sessions_folder(environment), "**/rollout-*.jsonl")
 
 

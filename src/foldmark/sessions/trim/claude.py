@@ -1,4 +1,4 @@
-"""Trimming a session of Claude Code's: where the new one belongs, and what its calls asked and got [SPEC 8, S4].
+"""Trim a Claude Code session: the path of the new session, and its tool calls with their results [SPEC 8, S4].
 
 Of the calls only those count that are sent when the session is resumed: a branch that was left makes nothing stale.
 """

@@ -309,7 +309,10 @@ def _arguments_cut(raw: bytes, kept: int, place: Origin) -> Replacement | None:
 
 
 def _todos_cut(raw: bytes, place: Origin) -> Replacement | None:
-    """Return the arguments of a call with one todo that says where the list is; None if they stay as they are."""
+    """Return the arguments with the todo list replaced by one entry that names the original file.
+
+    Return None if nothing is replaced.
+    """
     try:
         at = spans.last(raw, "todos")
         items = spans.items(raw[slice(*at)]) if at else []

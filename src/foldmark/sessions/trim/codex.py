@@ -1,4 +1,4 @@
-"""Trimming a rollout of Codex's: what it is made of, where the new one belongs, which outputs come again [SPEC 8].
+"""Trim a Codex rollout: its parts, the path of the new rollout, and its repeated outputs [SPEC 8].
 
 Codex changes files by patches and commands, so that nothing tells which file an output shows: no output is stale, and
 arguments stay.
@@ -18,7 +18,7 @@ from foldmark.sessions.trim.stale import CallRecord, TrimPlan, digest, plan
 
 
 class CodexKind:
-    """Rollouts of Codex's; see `kind.TrimKind`."""
+    """Codex rollouts (see `kind.TrimKind`)."""
 
     bytes_per_token = 3.2
 

@@ -1,4 +1,4 @@
-"""The tools of Codex, and which of Claude Code's they stand for: people ask for `Read, Bash, Grep, Glob` [S4].
+"""Map Codex's tools to the Claude Code names that people ask for: `Read, Bash, Grep, Glob` [S4].
 
 What an `event_msg` record repeats of a tool's output is for the display only. Since Codex 0.169 it is an item, in an
 `item_completed`; before, an event of its own, such as `exec_command_end`.

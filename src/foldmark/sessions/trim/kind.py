@@ -80,7 +80,7 @@ class Targets:
 
     @property
     def everything(self) -> bool:
-        """Whether also a result is meant of which nobody knows the tool."""
+        """Return True if results of unknown tools are included."""
         return "*" in self._patterns
 
     def __contains__(self, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Trimming a session as a person asks for it: the new file, the archive, the lineage, and what to say [SPEC 8]."""
+"""Trim a session on request: write the new file, archive the old one, record the lineage and report [SPEC 8]."""
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -48,12 +48,12 @@ class TrimReport(NamedTuple):
 
     @property
     def written(self) -> bool:
-        """Whether there is a new session."""
+        """Return True if a new session was written."""
         return not self.preview and self.trimmed.trimmed_count > 0
 
     @property
     def after(self) -> int | None:
-        """The share of the context that is left, in percent."""
+        """The share of the window that remains in use after the trim, in percent; None if unknown."""
         if self.share is None:
             return None
         left = max(self.share.tokens - self.trimmed.in_context, 0)
@@ -61,7 +61,7 @@ class TrimReport(NamedTuple):
 
     @property
     def little(self) -> bool:
-        """Whether so little was saved that a rollover is the better way."""
+        """Return True if the trim saved too little: a rollover helps more."""
         saved, share = self.trimmed.in_context, self.share
         if share is None:
             return not saved
@@ -105,7 +105,7 @@ def trim_session(
 
 
 def _archive(session: SessionPath, environment: Mapping[str, str], exclude: Sequence[str]) -> Path | None:
-    """Where the session was archived; None if it is kept out."""
+    """Archive the session and return its path there; None if it is excluded."""
     if passes_over(session.path, exclude, environment):
         return None
     done = put(session.path, archive_folder(environment), session.kind)

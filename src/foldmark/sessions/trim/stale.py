@@ -59,7 +59,7 @@ class TrimPlan(Struct, frozen=True):
 
 
 def digest(content: Any) -> bytes:
-    """Return what is equal for equal results."""
+    """Return a key that equal results share."""
     return blake2b(msgspec.json.encode(content), digest_size=16).digest()
 
 

@@ -107,7 +107,7 @@ class _Nowhere:
 
 
 class Opened:
-    """A stretch of a file: what is appended to it from now on does not belong to it."""
+    """A fixed range of a file: later appends are not part of it."""
 
     def __init__(self, piece: Piece, file: IO[bytes]) -> None:
         self.piece, self.file = piece, file
