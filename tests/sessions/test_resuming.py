@@ -12,8 +12,8 @@ import rollout_records as codex
 from session_records import jsonl, user
 
 from foldmark.sessions.claude.folders import project_folder
+from foldmark.sessions.formats import resume_command
 from foldmark.sessions.places import session_path
-from foldmark.sessions.resuming import resume_command
 
 ID = "99999999-2222-4333-8444-555555555555"
 

@@ -86,7 +86,7 @@ class Compacted(Struct, frozen=True):
 
 
 class Usage(Struct, frozen=True):
-    """What a request cost in tokens, as the provider reports it. Input is the sum of `fresh`, `cache_read` and
+    """The token usage of a request, as the provider reports it. Input is the sum of `fresh`, `cache_read` and
     `cache_write`; no token is counted twice. `output` includes the model's thinking. `altered` lists what the provider
     removed from the request before its model saw it, in the provider's own form."""
 

@@ -31,7 +31,7 @@ _THOUGHTS = (None, "thinking", "redacted_thinking", "reasoning", "reasoning_cont
 
 
 class Accepts(Struct, frozen=True, kw_only=True):
-    """What of recorded messages a dialect can send.
+    """The parts of recorded messages that a dialect can send.
 
     `recorded` is the name with which its own are recorded; blocks and tool messages recorded with one of `also` are its
     own as well. `reads` is the reader whose form of a summary it takes (`core.native`), empty for none. Images of a
@@ -49,7 +49,7 @@ class Accepts(Struct, frozen=True, kw_only=True):
 
 
 class Attached(NamedTuple):
-    """What is sent of an event besides its text, and a note about it for a person."""
+    """Content that is sent with an event's text: media and kept blocks, and a note about them for a person."""
 
     media: tuple[Medium, ...] = ()
     kept: tuple[dict[str, Any], ...] = ()

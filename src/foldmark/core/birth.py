@@ -37,8 +37,11 @@ class Child(Struct, frozen=True, omit_defaults=True):
 
 
 class Family(Struct, frozen=True, omit_defaults=True):
-    """What a request says about other agents: the newest living children, how many `more` there are, the uuids of those
-    `killed` last, and the senders of unread mail."""
+    """The report on other agents in a request.
+
+    It names the newest living children, the number of `more` of them, the uuids of the children `killed` last, and the
+    senders of unread mail.
+    """
 
     children: tuple[Child, ...] = ()
     more: int = 0

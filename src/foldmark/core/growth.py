@@ -27,7 +27,7 @@ request."""
 
 
 class Reach(NamedTuple):
-    """How far back a request reaches: the first `cut` of the messages that it could hold are left out. Everything at
+    """The reach of a request: the first `cut` of the messages that it could hold are left out. Everything at
     event `settled` stays as it was then, with the `oldest` first results of the active turn cut as if the turn were
     over."""
 

@@ -1,4 +1,4 @@
-"""Which messages does a criterion mean? The request to a model, and ranges for display [SPEC 4.2].
+"""Match messages to a criterion: the request to a model, and ranges for display [SPEC 4.2].
 
 A model judges where there is one: `request_text` and `shown` make the request, `parse_ids` reads the answer.
 `foldmark.recall.matching` is the local replacement.

@@ -55,7 +55,7 @@ class Reason(Struct, frozen=True):
 
 
 class Missed(Struct, frozen=True):
-    """How many of the `held` tokens the cache lacked, and why; no reasons if it lacked none."""
+    """The number of `held` tokens missing from the cache, with reasons; no reasons if none is missing."""
 
     held: int
     tokens: int

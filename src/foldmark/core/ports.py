@@ -84,7 +84,7 @@ ANCHORS = ("config", "command", "state", "scratchpad", "summary", "system")
 
 
 BESIDE = ("memos", "mail", "children")
-"""What a request may include from outside the agent's own events: anybody's memos and mail, and its own forks."""
+"""Content of a request from outside the agent's own events: memos and mail of all agents, and its own forks."""
 
 
 class Head(NamedTuple):
@@ -160,7 +160,7 @@ class Surroundings(NamedTuple):
 
 
 class Outline(NamedTuple):
-    """What a search needs to know of an agent: its stored segment cache, None if none can be read; if it ever had a
+    """An agent's data for a search: its stored segment cache, None if none can be read; if it ever had a
     planning conversation, also its operations and the `command` events that open one, in order."""
 
     fold: Fold | None

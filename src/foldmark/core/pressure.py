@@ -1,4 +1,4 @@
-"""How full a model's window is [SPEC 5.5], and how a full context is split into chunks [SPEC 4.2]."""
+"""Measure the fill level of a model's window [SPEC 5.5] and split a full context into chunks [SPEC 4.2]."""
 
 from collections.abc import Sequence
 from itertools import accumulate

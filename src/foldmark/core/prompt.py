@@ -38,7 +38,7 @@ _END = (
     "Resolved: what is finished\nTechnical Anchors: names, addresses, numbers that must not be lost"
 )
 GUIDELINES = f"{_HISTORY}{_QUERY}{_MEMOS}{_END}"
-"""How the model reads its history, and its duties towards it [S2]; sent when the model has tools."""
+"""How to read the history, and the model's duties towards it [S2]; sent when the model has tools."""
 
 
 def guidelines(tools: Collection[str], identity: str | None = None, commands: str = "") -> str | None:

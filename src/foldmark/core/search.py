@@ -139,7 +139,7 @@ class TermQuery(NamedTuple):
 
 
 Mode = Literal["auto", "text", "vector", "both"]
-"""How a search matches: words, meanings (a model's vectors), or both; auto is both where there are vectors."""
+"""The mode of a search: words, meanings (a model's vectors), or both; auto is both where there are vectors."""
 
 
 class Index(Protocol):

@@ -24,7 +24,7 @@ class MessageSet(Struct, frozen=True, omit_defaults=True):
 
 
 class RequestRecord(Struct, frozen=True, omit_defaults=True):
-    """What a request was made of, besides the columns of its row.
+    """The inputs of a recorded request, beside the columns of its row.
 
     `purpose` is `Request.purpose`; `speaks` the built-in provider whose format it has; `output` the maximum tokens of
     the answer. `window` and `pinned` name the messages, sent or left out; `layers` the events in front of them by

@@ -15,7 +15,7 @@ Body = Mapping[str, Any]
 
 
 class ThinkingRule(Struct, frozen=True, kw_only=True):
-    """What holds of thinking that is bound to what stood in front of it; the default is for wires that bind none.
+    """The rules for thinking blocks that are bound to the content before them. By default none is bound.
 
     `binds` says whether a model does so that the table of models does not know. `bind` adds to an answer's pieces what
     they are bound to in the body that was asked; it is called for the body only if there is something to bind. `sent`

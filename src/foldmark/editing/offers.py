@@ -178,7 +178,7 @@ def described(moment: Snapshot, at: Standing, preview: RecordedPreview, ids: Col
 
 
 class FilterMatches(Struct, frozen=True):
-    """What a preview searched and found, in ranges; `offer` is the id of its event."""
+    """The ranges that a preview searched and found; `offer` is the id of its event."""
 
     offer: int
     candidates: Candidates

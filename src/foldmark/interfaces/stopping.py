@@ -48,8 +48,8 @@ def outcome_told(outcome: Callable[[], str]) -> Iterator[None]:
 
 def session_written(parent: "SessionPath", new_id: str) -> str:
     """Say whether the session `new_id`, made from `parent`, was written; it is there whole or not at all."""
+    from foldmark.sessions.formats import resume_command
     from foldmark.sessions.places import session_path
-    from foldmark.sessions.resuming import resume_command
 
     new = next(parent.path.parent.glob(f"*{new_id}.jsonl"), None)
     if new is None:

@@ -31,7 +31,7 @@ BEFORE = 400
 
 
 class EmbeddingProgress(NamedTuple):
-    """How many messages got vectors, the message up to which vectors exist now, the newest message; `overtaken` is True
+    """The number of messages embedded, the newest message with a vector, and the newest message; `overtaken` is True
     if another process stored the same vectors meanwhile."""
 
     messages: int

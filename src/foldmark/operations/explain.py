@@ -32,9 +32,12 @@ from foldmark.request.standing import Standing, latest
 
 
 class Explanation(Struct, frozen=True):
-    """Whether an event is in the context; the operations that keep it out, each sufficient, oldest first; and why in
-    words. `reason` is `visible`, `evicted`, `operation`, `in force` (a state, a scratchpad), `metadata`, `erased`,
-    `elsewhere` or `not inherited`. `did` is what the event did, if it is an operation."""
+    """The explanation of an event: its place in or out of the context, and why.
+
+    `reason` is `visible`, `evicted`, `operation`, `in force` (a state, a scratchpad), `metadata`, `erased`, `elsewhere`
+    or `not inherited`; `text` says it in words. The operations that keep the event out are listed oldest first; each of
+    them is sufficient. `did` is the effect of the event, if it is an operation.
+    """
 
     event: Event
     in_context: bool

@@ -100,7 +100,7 @@ def without_thinking(request: Request, configured: Mapping[str, str]) -> Request
 
 
 def kept_for(moment: Snapshot, at: Standing, config: Config, name: str, to: Dialect, opener: Event | None) -> str:
-    """How long a request is to be kept; `opener` is the first message of its newest turn, if there is one. Where the
+    """The cache lifetime of a request; `opener` is the first message of its newest turn, if there is one. Where the
     dialect has a word for it, servers that a person configured may still refuse it: they get only what was set."""
     if not to.lifetimes or config.cache_ttl != "auto":
         return "1h" if to.lifetimes and config.cache_ttl == "1h" else "5m"

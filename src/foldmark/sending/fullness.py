@@ -1,4 +1,4 @@
-"""How full a context is, and where its window begins: one line each, the same in every interface [SPEC 5.5]."""
+"""Report the fill level of a context and the start of its window, worded alike in every interface [SPEC 5.5]."""
 
 from typing import TYPE_CHECKING
 

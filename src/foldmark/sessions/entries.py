@@ -29,7 +29,7 @@ class AnswerUsage(NamedTuple):
 
 
 class PreservedRecords(Struct, frozen=True, gc=False):
-    """What a compaction leaves as it was: records by their `uuids`, or the way from `tail` up to `head`.
+    """The records that a compaction preserves: records by their `uuids`, or the way from `tail` up to `head`.
 
     `anchor` is the record that they are to stand behind: the summary, or the boundary in front of it.
     """

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from foldmark.core.wording import listing
+from foldmark.core.wording import listing, one_line
 from foldmark.plugins import loaded
 from foldmark.sessions.plugins import FormatError, keeper, plugins
 
@@ -59,7 +59,7 @@ class SessionFormat:
     """One coding agent's sessions. Derive from it for another agent's."""
 
     name: str
-    """What the archive and the database call the agent; its folder in the archive has this name."""
+    """The agent's name in the archive and the database; its folder in the archive has this name."""
 
     title: str
     """The agent's name as people know it."""
@@ -243,6 +243,21 @@ def format_of(path: Path) -> SessionFormat:
     kept: SessionFormat | None = keeper(path)
     # Claude Code's files have no name of their own, so that every path may be one of them.
     return kept or next(each for each in reversed(built_in()) if each.session_id(path) is not None)
+
+
+def resume_command(session: "SessionPath", environment: Mapping[str, str], *prompt: str) -> "ResumeCommand":
+    """Return the command that resumes an existing session and sends it `prompt`."""
+    return format_named(session.kind).resume_command(session, environment, *prompt)
+
+
+def refusal(session: "SessionPath") -> str | None:
+    """Return why a session cannot be continued, if it is a subagent's; otherwise None. Raises SessionFileError."""
+    if not format_named(session.kind).is_subagents(session):
+        return None
+    return (
+        f"{one_line(session.path.name)} is the session of a subagent, which nobody resumes; "
+        "name the session that it belongs to"
+    )
 
 
 def other_program(value: Any) -> str | None:

@@ -1,4 +1,4 @@
-"""What each setting means, for the documentation, and the requirement it comes from, or `+` [SPEC 10]."""
+"""The meaning of each setting, for the documentation, and the requirement it comes from, or `+` [SPEC 10]."""
 
 from typing import Any, NamedTuple
 

@@ -19,7 +19,7 @@ Fetch = Callable[[list[int]], Sequence[bytes]]
 """Returns the packed vectors of each of these messages [vectors.pack]; no bytes for one that is gone."""
 
 WIDER = 8
-"""How many times more vectors pass the first filter than the second."""
+"""The ratio of the vectors that pass the first filter to those that pass the second."""
 
 CANDIDATES = 1000
 """Number of vectors that pass the second filter and are fetched."""

@@ -1,4 +1,4 @@
-"""What is searched of a record of a session: texts, tool calls and results [SPEC 7, 8].
+"""The searchable parts of a session record: texts, tool calls and results [SPEC 7, 8].
 
 Sidechains, abandoned branches and what lies before a compaction are among it. What stands in a record a second time
 (`toolUseResult`, Codex's `event_msg`) is not, and neither are instructions of the program (Codex's developer messages).

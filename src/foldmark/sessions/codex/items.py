@@ -31,7 +31,7 @@ TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacte
 """Types of records that only a rollout has."""
 
 INJECTED = ("<environment_context>", "<user_instructions>", "<turn_aborted>", "# AGENTS.md instructions")
-"""How texts begin that Codex itself writes in a user's name."""
+"""Prefixes of user messages that Codex itself inserts."""
 
 CALLS = {"function_call": "arguments", "custom_tool_call": "input", "local_shell_call": "action"}
 """The types of items that call a tool, and the member that holds what it is given."""

@@ -19,7 +19,7 @@ from foldmark.sessions.trim.kind import Job, TrimOptions
 from foldmark.sessions.trim.stale import CallRecord, TrimPlan, digest, plan
 
 _REJECTED = ("The user doesn't want to", "[Request interrupted by user")
-"""How results begin that say what a person decided; the person's reason may stand behind it."""
+"""Prefixes of results that report a person's decision; the reason may follow."""
 
 _UNCHANGED = "File unchanged since last read"
 _PART = ("offset", "limit", "pages", "view_range")

@@ -70,7 +70,7 @@ class Copy(Struct, frozen=True):
 
 
 def copies(payload: Mapping[str, Any]) -> Copy | None:
-    """What an event repeats; None if nothing."""
+    """Return the tool output that an event repeats, or None."""
     if payload.get("type") == "item_completed":
         return _of_item(payload.get("item"))
     call_id = payload.get("call_id")

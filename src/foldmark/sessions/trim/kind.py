@@ -43,7 +43,7 @@ class TrimOptions(Struct, frozen=True):
 
 
 class Job(Struct, frozen=True):
-    """What `LineTrimmer` work by: `source` is the original, which pointers name; `new_id` the session id
+    """The settings of a `LineTrimmer`: `source` is the original, which pointers name; `new_id` the session id
     that lines get; `names` is call id -> tool as an earlier pass
     over the same file has found it, empty in the first; `plan` is what is cut otherwise than by length."""
 
@@ -96,7 +96,7 @@ class Targets:
 
 
 class CallNames:
-    """Which calls were met, as far as the file has been read.
+    """The calls found so far in the file.
 
     `found` is call id -> tool; `missed` are the ids of results that might have been cut, had their calls stood before
     them; `late` is whether the call of one of these came then. `earlier` is what an earlier pass has found.

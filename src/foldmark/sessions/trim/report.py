@@ -13,10 +13,10 @@ from foldmark.log import Log
 from foldmark.sessions import lineage
 from foldmark.sessions.archive.sources import passes_over
 from foldmark.sessions.archive.storing import archive_folder, put
-from foldmark.sessions.formats import format_named
+from foldmark.sessions.formats import format_named, resume_command
 from foldmark.sessions.hook.tail import Share, share
 from foldmark.sessions.places import SessionPath
-from foldmark.sessions.resuming import ResumeCommand, resume_command
+from foldmark.sessions.session_path import ResumeCommand
 from foldmark.sessions.trim import trimming
 from foldmark.sessions.trim.kind import TrimOptions
 from foldmark.sessions.trim.trimming import TrimResult
@@ -32,10 +32,12 @@ NAMED = 20
 
 
 class TrimReport(NamedTuple):
-    """What a trim has done, or with `preview` would do. `share` is how full the context was, None where that is
-    unknown; `archived` where the session was archived, None if it was not; `resume` goes on with what was made;
-    `further` are the tokens that each step of the profile `deep` would save beyond this; `warnings` say what does not
-    go as one might think."""
+    """The result of a trim, or with `preview` the expected one.
+
+    `share` is the fill level of the context before the trim (None: unknown), `archived` the path of the session in the
+    archive (None: not archived), `resume` the command that resumes the new session. `further` maps each step of the
+    profile `deep` to the tokens that it would save in addition. `warnings` explain unexpected outcomes.
+    """
 
     parent: SessionPath
     trimmed: TrimResult

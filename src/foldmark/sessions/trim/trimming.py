@@ -19,11 +19,10 @@ from msgspec.structs import replace
 from foldmark.core import codec
 from foldmark.core.wording import one_line
 from foldmark.sessions import spans
-from foldmark.sessions.formats import format_named
+from foldmark.sessions.formats import format_named, refusal
 from foldmark.sessions.new_file import mode_beside, new_file
 from foldmark.sessions.places import SessionPath, session_path
 from foldmark.sessions.session_file import MAX_LINE, Piece, SessionFile, as_utf8
-from foldmark.sessions.subagents import refusal
 from foldmark.sessions.trim.kind import Job, LineTrimmer, Tally, ToolTally, TrimError, TrimKind, TrimOptions
 from foldmark.sessions.trim.stale import LONG, SPARED, STEPS
 
@@ -55,11 +54,14 @@ class _NothingCutError(Exception):
 
 
 class TrimResult(Struct, frozen=True):
-    """What became of a session. `session` is the new one, or the same one if nothing was cut. `tally` is tool -> its
-    results, `steps` why something was cut -> tokens; `in_context` the tokens saved of what the model reads now,
-    `tokens_saved` those of the whole file; `reminders` were taken out of it, `sizes` are the file's bytes before and
-    after. `tools` are all that were called; `long` counts the lines that are longer than `LONGEST` and so were left as
-    they are, `nulls` those that hold `null` and nothing else."""
+    """The result of trimming a session.
+
+    `session` is the new session, or the original if nothing was cut. `tally` maps each tool to its results, `steps`
+    each reason for a cut to the tokens saved. `in_context` are the tokens saved in the current context, `tokens_saved`
+    those in the whole file; `reminders` is the number of reminders removed, `sizes` the file's bytes before and after.
+    `tools` are all tools that were called. `long` counts the lines above `LONGEST`, which stay unchanged, `nulls` the
+    lines that hold only `null`.
+    """
 
     session: SessionPath
     tally: dict[str, ToolTally]
@@ -126,7 +128,7 @@ class Opened:
 
 
 class _Passed(Struct):
-    """What one pass has found; see `LineTrimmer`. `size` is how many bytes were written; `place` is where in these the
+    """The result of one pass; see `LineTrimmer`. `size` is how many bytes were written; `place` is where in these the
     counts belong, None if there was no record; `count` is how many lines there were, `long` how many of them were too
     long to be held, and `nulls` how many hold `null`."""
 
@@ -241,7 +243,7 @@ def _with_metadata(line: bytes, metadata: dict[str, Any]) -> tuple[bytes, int] |
 
 
 def kind_of(session: SessionPath) -> TrimKind:
-    """What is known of this kind of session."""
+    """Return the `TrimKind` of a session's format."""
     kind: TrimKind = format_named(session.kind).trim_kind
     return kind
 

@@ -101,7 +101,7 @@ REQUESTS = (
     *(("eager", "nothing", 2), ("eager", "memos", 3), ("eager", "mail", 5)),
     *(("eager", "children", 8), ("eager", "waiting children", 8)),
 )
-"""How many statements a request takes by its policy, with what stands beside the agent's own events."""
+"""Maximum number of statements of a request, by policy and by the kind of data beside the agent's own events."""
 
 SEARCHES = (
     (Filters(), 5),

@@ -29,11 +29,11 @@ GRACE = 0.3
 _PROC = Path("/proc")
 
 Why = Literal["done", "background", "late", "interrupted"]
-"""How a run ended: by itself; by itself, with background processes ended; by its time limit; with the turn."""
+"""The end of a run: by itself; by itself, with background processes ended; by its time limit; with the turn."""
 
 
 class CommandResult(NamedTuple):
-    """How a command ended; `code` as in `subprocess`, negative for a signal."""
+    """The result of a command; `code` as in `subprocess`, negative for a signal."""
 
     output: str
     why: Why
