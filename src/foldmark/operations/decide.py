@@ -62,7 +62,7 @@ def mark(at: Standing, name: str | None) -> Mark:
 
 def rewind(moment: Snapshot, at: Standing, name: str | None) -> Rewind:
     """Return a rewind to a mark, by default the newest."""
-    name, mark_id, position = _marked(moment, at, name)
+    name, mark_id, position = marked(moment, at, name)
     return Rewind(name, mark_id, position, summaries_before(moment, at, position))
 
 
@@ -74,7 +74,7 @@ def fork(moment: Snapshot, at: Standing, name: str | None, child: str) -> Fork:
     if name is None:
         scratchpad = at.scratchpad
     else:
-        name, _, position = _marked(moment, at, name)
+        name, _, position = marked(moment, at, name)
         start = behind(moment, at, position)
     for exchange in still_open(moment, at):
         start = subtract(start, ranges_of(moment, at, moment.lookup((exchange.first, *exchange.members))))
@@ -150,7 +150,7 @@ def summary(moment: Snapshot, at: Standing, name: str | None) -> Summary:
         return _spanned(moment, at, name)
     ranges = at.visible
     if name is not None:
-        name, _, position = _marked(moment, at, name)
+        name, _, position = marked(moment, at, name)
         ranges = behind(moment, at, position)
     ranges = _without_open(moment, at, ranges)
     if not moment.size(ranges).messages:
@@ -213,7 +213,7 @@ def _place(moment: Snapshot, at: Standing, name: str, *, last: bool) -> int:
     """Return the id at which a span begins or ends: behind a mark or before it; at a message, or at the end of the turn
     that it opened."""
     if name in at.fold.marks or not (name.isascii() and name.isdecimal()):
-        return _marked(moment, at, name)[2] + (0 if last else 1)
+        return marked(moment, at, name)[2] + (0 if last else 1)
     event_id = int(name)
     event = moment.event(event_id) if event_id < END else None
     known = event is not None and event.kind in ROLES and contains(at.lineage, event.agent_id, event_id)
@@ -262,7 +262,7 @@ def ended_before(moment: Snapshot, at: Standing, first: int, message_id: int) ->
     return filter(moment, at, "forget", (), (first, last.id if last is not None else first), None)
 
 
-def _marked(moment: Snapshot, at: Standing, name: str | None) -> tuple[str, int, int]:
+def marked(moment: Snapshot, at: Standing, name: str | None) -> tuple[str, int, int]:
     """Return a mark's name, its event and the position of a cut there."""
     marks = at.fold.marks
     if name is None:

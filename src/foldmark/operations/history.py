@@ -131,14 +131,12 @@ def _restores(events: list[Event]) -> dict[int, int]:
 
 def marks(moment: Snapshot, at: Standing) -> list[MarkEntry]:
     """Return the marks in force, oldest first."""
-    found = []
-    for name, event_id in sorted(at.fold.marks.items(), key=lambda mark: mark[1]):
-        event = moment.event(event_id)
-        assert event is not None
-        position = decide.rewind(moment, at, name).position
+    found, names = [], {event_id: name for name, event_id in at.fold.marks.items()}
+    for event in moment.events(list(names)):
+        _, _, position = decide.marked(moment, at, names[event.id])
         there = behind(moment, at, position)
         first = next(moment.messages(there), None)
-        found.append(MarkEntry(name, event, moment.size(there), first))
+        found.append(MarkEntry(names[event.id], event, moment.size(there), first))
     return found
 
 
