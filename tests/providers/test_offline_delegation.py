@@ -9,9 +9,8 @@ import foldmark
 from foldmark.core.birth import birth_message, identity, mail_told
 from foldmark.core.request import Request, ToolCall
 from foldmark.log import Agent
-from foldmark.providers.offline_child import report
-from foldmark.providers.offline_tasks import asks_for_mail, asks_for_report, own_task, tasks_in
-from foldmark.providers.offline_voice import WHO
+from foldmark.providers.offline_delegation import asks_for_mail, asks_for_report, own_task, report, tasks_in
+from foldmark.providers.offline_lines import WHO
 from foldmark.runtime.birth import born
 
 SLASH = [{"type": "function", "function": {"name": "slash", "parameters": {"type": "object"}}}]

@@ -1,73 +1,172 @@
 """How the offline model hands tasks to children, does what it was forked for, and reads mail [S0, SPEC 6, 9].
 
-Mark, say the task, fork, one task an answer; a child reports by mail, and answers mail of its parent. What is done is
-told by the calls of the turn, worked or not: nothing is tried twice, and every turn ends.
+A text delegates by a few clear wordings: `Delegate: research OAuth2; research sessions`, or a sentence that tells to do
+a list in parallel or by children. The list has bullets or numbers, below the sentence or behind it, or stands behind it
+with semicolons. One answer delegates one task: mark, say the task, fork. A child reports by mail, and answers mail of
+its parent. Each step follows from the calls of the turn, whether they worked or not: nothing is tried twice, and every
+turn ends.
 """
 
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Sequence
 
 from msgspec import Struct
 
+from foldmark.core.birth import MAIL_TOLD
+from foldmark.core.inbox import MAIL
 from foldmark.core.wording import count, listing
-from foldmark.providers.chat_lines import Line
-from foldmark.providers.offline_child import Child, child_of, report, typed
-from foldmark.providers.offline_planning import Calling
-from foldmark.providers.offline_tasks import asks_for_mail, asks_for_report, own_task, tasks_in
-from foldmark.providers.offline_turn import TOOL, Mail, Turn, begin_of, turn_of
-from foldmark.providers.offline_voice import WHO, cut
+from foldmark.providers.offline_lines import WHO, Line, Reply, Scene, cut
+
+TOOL = "slash"
 
 MOST = 8
-"""Tasks of one text that are handed on."""
+"""Maximum number of tasks of one text that are delegated."""
 
 QUOTED = 80
-"""Characters of a mail that are told."""
+"""Maximum number of characters of a mail that an answer quotes."""
+
+LONGEST = 10_000
+"""Maximum number of characters of a text that are read."""
+
+TASK = 500
+"""Maximum number of characters of a task."""
+
+_FENCED = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_BEGIN = r"(?:^\s*|[.!?]\s+)(?:(?:please|now|then|and)[\s,]+)*"
+_DELEGATE = re.compile(
+    _BEGIN + r"(?P<word>delegate)(?:\s+(?:this|these|those|the|following|all|of|them|it|in|parallel|to|each|two|three"
+    r"|four|your|separate|tasks?|jobs?|steps?|work|research|sub-?agents?|agents?|child|children|\d{1,2}))*\s*:",
+    re.IGNORECASE,
+)
+_VERBS = (
+    r"research|investigate|explore|study|review|analy[sz]e|compare|examine|check|test|look\s+into|look\s+at|work\s+on"
+    r"|write|summari[sz]e|read|run|try|find"
+)
+_TELL = re.compile(
+    _BEGIN + rf"(?:(?P<verb>{_VERBS})|do(?!\s+\w+\s+(?:run|work|go|fail|happen))|use|let|start|spawn|fork|give|hand"
+    r"|assign|split|distribute|handle|carry\s+out)\b(?P<how>[^:.!?]{0,120}):",
+    re.IGNORECASE,
+)
+_HANDED_ON = re.compile(
+    r"\bin\s+parallel\b|\bsub-?agents?\b|\bchild\s+agents?\b"
+    r"|\b(?:to|by|with|as|use|let|start|spawn|fork)\s+(?:(?:your|the|new|separate|two|three|four|\d{1,2})\s+)*children\b",
+    re.IGNORECASE,
+)
+_NOT = re.compile(r"\b(?:not|never|no|without)\b|n['’]t\b", re.IGNORECASE)
+_ITEM = re.compile(r"(\s*)([-*•–]|\(?\d{1,2}[.)])\s+(\S.*)")
+_VERB = re.compile(rf"(?:{_VERBS})\b", re.IGNORECASE)
+_REPORT = re.compile(
+    r"(?:^|[.!;,]\s*)(?:and\s+)?report\b(?:[^.!]*\b(?:send|mail)\b|\s+back\b)[^.!]*[.!]?\s*$", re.IGNORECASE
+)
+_NUMBERED = re.compile(r"\bTask\s+(\d{1,3}):\s*")
+
+_ASKS_REPORT = re.compile(
+    r"(?:(?<![\w/])/|\bslash\s+)send\b|\breport\b[^.!?\n]{0,60}\b(?:by|via|with|through|per)\s+mail\b", re.IGNORECASE
+)
+_ASKS_MAIL = re.compile(
+    r"(?:please[\s,]+)?(?:(?:check|read|fetch|get|show|look\s+(?:at|for))\s+(?:(?:me|for|the|your|my|our|any|new)\s+)*"
+    r"(?:e-?mails?|mails?|inbox|mailbox|news)|(?:(?:is|are)\s+there\s+|have\s+you\s+(?:got\s+)?|do\s+you\s+have\s+)?"
+    r"(?:any\s+)?(?:new\s+)?(?:mails?|news|reports)(?:\s+(?:yet|now|come|in|for\s+(?:me|you|us)))*\s*\?|any\s+news"
+    r"|check-mail)(?:[\s,]+(?:please|now|again))*[\s.!?]*",
+    re.IGNORECASE,
+)
+
+# The words of `foldmark.core.birth`: the identity in the system field, and the birth message.
+_IDENTITY = re.compile(r"You are agent ([0-9a-f]{8}), a child of agent ([0-9a-f]{8})\. What you find out reaches it")
+_BIRTH = re.compile(
+    r"\[Foldmark: You are agent ([0-9a-f]{8}), a child of agent ([0-9a-f]{8}), forked(?: from its mark '(.*?)')?\. "
+    r"Carry out "
+)
+_MAIL = re.compile(rf"^{re.escape(MAIL)}([0-9a-f]{{8}}) at [^\]\n]*\]\n", re.MULTILINE)
+_COMMANDS = ("mark", "fork", "send", "check-mail")
 
 
-class Acting(Struct, frozen=True):
-    """An answer that calls: what is said first, empty for nothing, and the calls."""
+class _Child(Struct, frozen=True):
+    """The child that a request is for: its parent as mail names it, the line of the birth message (None if it is not in
+    sight), and its task."""
 
-    calls: tuple[Calling, ...]
-    text: str = ""
+    parent: str
+    born: int | None
+    task: str = ""
 
 
-def delegated(lines: Sequence[Line], system: str, tools: Collection[str]) -> Acting | str | None:
-    """The next step in delegation or with mail: calls, or what to say; None where there is none to take."""
-    if TOOL not in tools:
+class _Call(Struct, frozen=True):
+    """A call of a command in line `at` of a turn, and its result, None if there is none."""
+
+    at: int
+    command: str
+    args: str
+    result: Line | None
+
+    @property
+    def worked(self) -> bool:
+        return self.result is not None and bool(self.result.text) and not self.result.failed
+
+
+class _Mail(Struct, frozen=True):
+    """One mail in line `at` of a turn; 8 hex digits name the sender."""
+
+    at: int
+    sender: str
+    text: str
+
+
+class _Turn(Struct, frozen=True):
+    """What a turn began with, its calls, the mail that it brought, and the last line with a notice of mail, -1 for
+    none."""
+
+    opener: Line
+    calls: tuple[_Call, ...]
+    mail: tuple[_Mail, ...]
+    notified: int
+
+    def of(self, command: str) -> list[_Call]:
+        return [each for each in self.calls if each.command == command]
+
+
+def delegated(scene: Scene) -> Reply | None:
+    """Return the next step in delegation or with mail, calls or what to say; None where there is none to take."""
+    lines = scene.lines
+    child = _child_of(scene)
+    begin = _begin_of(lines, child)
+    if TOOL not in scene.tools or begin == len(lines):
         return None
-    child = child_of(lines, system)
-    begin = begin_of(lines, child)
-    if begin == len(lines):
-        return None
-    turn = turn_of(lines[begin:])
-    text = turn.opener.text if typed(turn.opener) else ""
+    turn = _turn_of(lines[begin:])
+    text = turn.opener.text if turn.opener.typed else ""
     tasks = tasks_in(text)
-    may_hand_on = child is None or _speaks_for_itself(lines[:begin], child)
+    # Without a birth message what comes next was said to the child, and not to its parent, once it has reported.
+    sent = _turn_of(lines[:begin]).of("send") if begin else ()
+    own = child is None or child.born is not None or any(each.args.startswith(child.parent) for each in sent)
     task: str | None = None
     if child is not None and begin == child.born:
         task = child.task
-    elif child is not None and asks_for_report(text) and not (tasks and may_hand_on):
+    elif child is not None and asks_for_report(text) and not (tasks and own):
         task = own_task(text, None)
-    if all(used.worked for used in turn.used):
-        step = _step(turn, child, tasks[:MOST] if may_hand_on else (), task, asks_for_mail(text))
+    if all(each.worked for each in turn.calls):
+        step = _step(turn, child, tasks[:MOST] if own else (), task, asks_for_mail(text))
         if step is not None:
             return step
     if said := _said(turn, child, len(tasks), task):
-        return f"{WHO}. {said}"
-    if child is not None and tasks:
-        return (
-            f"{WHO}. I may have that text from agent {child.parent}, whose child I am, so I do not delegate it again."
-        )
-    return None
+        return Reply(f"{WHO}. {said}")
+    if child is None or not tasks:
+        return None
+    return Reply(
+        f"{WHO}. I may have that text from agent {child.parent}, whose child I am, so I do not delegate it again."
+    )
 
 
-def _step(turn: Turn, child: Child | None, tasks: Sequence[str], task: str | None, asked: bool) -> Acting | None:
-    """The next call: each for something in the turn that no call before it was for."""
+def _step(turn: _Turn, child: _Child | None, tasks: Sequence[str], task: str | None, asked: bool) -> Reply | None:
+    """The next call, for something in the turn that no call before it was for."""
     forked, sent, checked = turn.of("fork"), turn.of("send"), turn.of("check-mail")
     if len(forked) < len(tasks):
-        return _hand_on(len(forked) + 1, tasks[len(forked)])
+        # The child gets the words of the answer that forks it: [S0]'s sub-agent pattern in one answer.
+        number, words = len(forked) + 1, tasks[len(forked)]
+        end = "" if words.endswith(("!", "?", "…")) else "."
+        calls = _slash("mark", f"TASK_{number}").calls + _slash("fork", f"TASK_{number}").calls
+        return Reply(f"Task {number}: {words}{end} Report by slash send when it is done.", calls)
     if child is not None and task is not None and not sent:
         return _slash("send", f"{child.parent} {report(task)}")
-    if (asked and not checked) or turn.told > max((each.at for each in checked), default=-1):
+    if (asked and not checked) or turn.notified > max((each.at for each in checked), default=-1):
         return _slash("check-mail")
     since = max((each.at for each in sent), default=-1)
     if child is not None and (new := [each for each in turn.mail if each.at > since and each.sender == child.parent]):
@@ -77,24 +176,14 @@ def _step(turn: Turn, child: Child | None, tasks: Sequence[str], task: str | Non
     return None
 
 
-def _hand_on(number: int, task: str) -> Acting:
-    """The child gets the words of the answer that forks it [S0's sub-agent pattern in one answer]."""
-    mark = f"TASK_{number}"
-    end = "" if task.endswith(("!", "?", "…")) else "."
-    return Acting(
-        (*_slash("mark", mark).calls, *_slash("fork", mark).calls),
-        f"Task {number}: {task}{end} Report by slash send when it is done.",
-    )
+def _slash(command: str, args: str = "") -> Reply:
+    return Reply(calls=((TOOL, {"command": command, "args": args} if args else {"command": command}),))
 
 
-def _slash(command: str, args: str = "") -> Acting:
-    return Acting((Calling(TOOL, {"command": command, "args": args} if args else {"command": command}),))
-
-
-def _said(turn: Turn, child: Child | None, tasks: int, task: str | None) -> str:
+def _said(turn: _Turn, child: _Child | None, tasks: int, task: str | None) -> str:
     """What there is to say at the end of a turn of calls and mail; empty for nothing."""
     said = []
-    if failed := next((each for each in turn.used if not each.worked), None):
+    if failed := next((each for each in turn.calls if not each.worked), None):
         error = (failed.result and failed.result.error) or "the call has no result"
         said.append(f"That did not work: {cut(error, 300)}.")
     if forked := [each.args for each in turn.of("fork") if each.worked]:
@@ -106,19 +195,132 @@ def _said(turn: Turn, child: Child | None, tasks: int, task: str | None) -> str:
         said += [f"I reported to agent {child.parent}."] if task is not None else []
         said += [f"I answered agent {child.parent}."] if len(sent) > (task is not None) else []
     if turn.mail:
-        said.append(_told(turn.mail))
+        senders = listing(dict.fromkeys(each.sender for each in turn.mail))
+        begins = "".join(f"\n- {each.sender}: “{cut(each.text, QUOTED)}”" for each in turn.mail)
+        said.append(f"{count(len(turn.mail), 'message')} came from {senders}:{begins}")
     elif any(each.worked for each in turn.of("check-mail")):
         said.append("There is no mail.")
     return " ".join(said)
 
 
-def _told(mail: Sequence[Mail]) -> str:
-    senders = listing(dict.fromkeys(each.sender for each in mail))
-    each_begins = "".join(f"\n- {each.sender}: “{cut(each.text, QUOTED)}”" for each in mail)
-    return f"{count(len(mail), 'message')} came from {senders}:{each_begins}"
+def _child_of(scene: Scene) -> _Child | None:
+    """The child that the request is for, if it is one. A birth message that it inherited is its parent's."""
+    identity = _IDENTITY.search(scene.system)
+    for index, line in reversed(list(enumerate(scene.lines))):
+        birth = _BIRTH.match(line.text) if line.role == "user" else None
+        if birth and (identity is None or identity.groups() == birth.groups()[:2]):
+            if words := [each[2:] for each in line.text.splitlines() if each.startswith("> ")]:
+                return _Child(birth[2], index, own_task("\n".join(words), birth[3]))
+            above = next((each.text for each in reversed(scene.lines[:index]) if each.typed), "")
+            return _Child(birth[2], index, own_task(above, None))
+    return _Child(identity[2], None) if identity else None
 
 
-def _speaks_for_itself(before: Sequence[Line], child: Child) -> bool:
-    """Whether what comes next was said to this child: it was born before, or has reported already."""
-    sent = turn_of(before).of("send") if before else ()
-    return child.born is not None or any(each.args.startswith(child.parent) for each in sent)
+def _begin_of(lines: Sequence[Line], child: _Child | None) -> int:
+    """Where the turn begins: with what a person wrote, with the birth, or behind the newest answer that ended one."""
+    begin = 0 if child is None or child.born is None else child.born
+    for index in range(len(lines) - 1, begin, -1):
+        if lines[index].typed:
+            return index
+        if lines[index].role == "assistant" and not lines[index].calls:
+            return index + 1
+    return begin
+
+
+def _turn_of(lines: Sequence[Line]) -> _Turn:
+    """What happened in these lines, which are not empty."""
+    results = {line.answers: line for line in lines if line.role == "tool"}
+    calls, mail, notified = [], [], -1
+    for at, line in enumerate(lines):
+        for call in line.calls:
+            args = call.args if call.name == TOOL and isinstance(call.args, dict) else {}
+            if (command := args.get("command")) in _COMMANDS:
+                calls.append(_Call(at, command, str(args.get("args", "")), results.get(call.call_id)))
+        if line.role == "user" and line.text.startswith(MAIL):
+            parts = _MAIL.split(line.text)
+            mail += [_Mail(at, sender, text) for sender, text in zip(parts[1::2], parts[2::2], strict=True)]
+        if line.role == "user" and line.text.startswith(MAIL_TOLD):
+            notified = at
+    return _Turn(lines[0], tuple(calls), tuple(mail), notified)
+
+
+# What a text asks for
+
+
+def tasks_in(text: str) -> tuple[str, ...]:
+    """Return the tasks that a text delegates, in order, without repetitions; none where it does not clearly say so."""
+    lines = _FENCED.sub("", text[:LONGEST]).splitlines()
+    found: list[str] = []
+    for number, line in enumerate(lines):
+        if lead := _DELEGATE.search(line):
+            rest = line[lead.end() :].strip()
+            items = _listed(rest, lines[number + 1 :])
+            # `delegate: self` is code.
+            plain = lead["word"].islower() and len(rest.split()) < 2
+            found += items or ([] if plain else [rest])
+        elif (lead := _TELL.search(line)) and _HANDED_ON.search(lead[0]) and not _NOT.search(lead[0]):
+            verb = lead["verb"]
+            items = _listed(line[lead.end() :].strip(), lines[number + 1 :])
+            found += [each if verb is None or _VERB.match(each) else f"{verb.lower()} {each}" for each in items]
+    return tuple(dict.fromkeys(task for each in found if (task := _bare(each))))
+
+
+def own_task(words: str, mark: str | None) -> str:
+    """Return the task that a parent's words give to a child forked from `mark`: of several numbered ones that of the
+    mark's number, else the only one, else all the words."""
+    parts = _NUMBERED.split(words)
+    numbered = dict(zip(parts[1::2], parts[2::2], strict=True))
+    number = re.search(r"([0-9]{1,3})$", mark or "")
+    if number and number[1] in numbered:
+        return _bare(numbered[number[1]])
+    return _bare(next(iter(numbered.values())) if len(numbered) == 1 else words)
+
+
+def asks_for_report(text: str) -> bool:
+    """Return True if a text tells an agent to report by mail."""
+    return _ASKS_REPORT.search(text[:LONGEST]) is not None
+
+
+def asks_for_mail(text: str) -> bool:
+    """Return True if a text asks only whether mail has come."""
+    return len(text) <= 100 and _ASKS_MAIL.fullmatch(text.strip()) is not None
+
+
+def _listed(rest: str, below: Sequence[str]) -> list[str]:
+    """The items of a list behind a colon: in the same line, below it, or both. A single item needs a mark."""
+    if first := _ITEM.match(rest):
+        mark = r"\(?\d{1,2}[.)]" if first[2].strip("(.)").isdigit() else re.escape(first[2])
+        return [*(each for each in re.split(rf"(?:^|\s+){mark}\s+", rest) if each), *_below(below)]
+    if rest and not rest.endswith(":"):
+        parts = [part for part in rest.split(";") if part.strip()]
+        return parts if len(parts) > 1 else []
+    return _below(below)
+
+
+def _below(lines: Sequence[str]) -> list[str]:
+    """The items that stand in the lines below; what is indented deeper belongs to the item above it."""
+    found: list[str] = []
+    margin = 0
+    for line in lines:
+        item = _ITEM.match(line)
+        if item and (not found or len(item[1]) <= margin):
+            margin = len(item[1])
+            found.append(item[3])
+        elif line.strip() and found and len(line) - len(line.lstrip()) > margin:
+            found[-1] += f" {line.strip()}"
+        elif line.strip():
+            break
+    return found
+
+
+def _bare(text: str) -> str:
+    """A task without what surrounds it in its sentence, on one line."""
+    task = _REPORT.sub("", " ".join(text[: 2 * TASK].split())).strip(" .;,")
+    return task.removeprefix("and ")[:TASK].strip()
+
+
+def report(task: str) -> str:
+    """Return what there is to report of a task."""
+    if not task:
+        return f"{WHO}: I see no task that would be mine."
+    return f"{WHO}: I cannot carry out “{cut(task, 200)}”; the task has {count(len(task.split()), 'word')}."

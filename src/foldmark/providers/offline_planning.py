@@ -1,25 +1,23 @@
-"""How the offline model plays the talk around /forget and /remember, by [S1]'s examples.
+"""The offline model in the talk around /forget and /remember, by [S1]'s examples.
 
 It understands no language: it knows a yes, "show me what you will forget", and what reads as criteria: additions ("also
 …"), exceptions ("except …") and corrections ("no, I mean …"). To anything else it answers as if nothing were planned.
-Each step follows from the request alone.
+Each step follows from the request alone. Of a result of `filter_context` it reads the members that are whole: results
+are cut when their turn is over [SPEC 5.2].
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from msgspec import Struct
-from msgspec.structs import replace
-
 from foldmark.core.consent import is_yes
-from foldmark.providers.chat_lines import Line
-from foldmark.providers.offline_results import Found, done, previewed, read
+from foldmark.core.wording import count
+from foldmark.providers.offline_lines import WHO, Line, Reply, Scene
 
 TOOL = "filter_context"
 
 LONGEST = 500
-"""Characters of a person's text that can become criteria."""
+"""Maximum number of characters of a person's text that can become criteria."""
 
 _TYPED = re.compile(r"/(forget|remember)\s+(\S.*)", re.DOTALL)
 _SHOW = re.compile(
@@ -48,104 +46,96 @@ _MEANT = re.compile(
 _TAIL = re.compile(r"(?:[\s,.!]|\b(?:instead|please|too|as\s+well)(?=[\s,.!]*$))*$", re.IGNORECASE)
 _NOTICE = re.compile(r"\[Foldmark: .*?\(/(forget|remember)\).*?\]\n> (\{.*)", re.DOTALL)
 
+_CRITERIA = (
+    (_SHOW, "{old}"),
+    (_EXCEPT, "{old} except {new}"),
+    (_ALSO, "{old}, {new}"),
+    (_MEANT, "{new}"),
+)
+"""What a person may say to a preview, and the criteria that follow from it."""
 
-class Calling(Struct, frozen=True):
-    """A tool to call, before its call has an id."""
-
-    name: str
-    args: dict[str, Any]
-
-
-class _Talk(Struct, frozen=True):
-    """A planning conversation that is open: what is looked for now, and what was found."""
-
-    mode: str
-    criteria: str
-    found: Found | None = None
+_PREAMBLE = re.compile(
+    r"(?:only|just|the|all|any|every|messages?|everything|anything|about|on|of|regarding)\s+", re.IGNORECASE
+)
+# In JSON a quotation mark inside a text is escaped, so these match members alone. A number that was cut reads like one
+# that was not, unless what follows it is there.
+_FOUND_ID = re.compile(r'\{"id": ?([0-9]{1,15})[,}]')
+_PLANNING_IDS = re.compile(r'"planning_conversation_ids": ?\[([0-9, ]*)\]')
 
 
-def planned(lines: Sequence[Line], tools: Collection[str]) -> Calling | str | None:
-    """The next step in a planning conversation: a call, or what to say; None where there is none to take."""
-    if not lines or TOOL not in tools:
+def planned(scene: Scene) -> Reply | None:
+    """Return the next step in a planning conversation, a call or what to say; None where there is none to take."""
+    lines = scene.lines
+    if not lines or TOOL not in scene.tools:
         return None
     newest = lines[-1]
     if newest.role == "tool":
-        return _after(lines)
+        return _tell(lines)
     # The conversation may be gone from sight once its filter was applied; Foldmark quotes the result then.
     if newest.role == "user" and (gone := _NOTICE.match(newest.text)):
-        return done(gone[1], read(gone[2]), None)
-    talk = _open(lines)
-    if talk is None or not newest.by_person:
+        return Reply(_done(gone[1], gone[2], ""))
+    return _reply(lines) if newest.by_person else None
+
+
+def _reply(lines: Sequence[Line]) -> Reply | None:
+    """The call that a person's words lead to in the newest planning conversation, if it is not over."""
+    begun = _begun(lines)
+    if begun is None:
         return None
-    return _look(talk, talk.criteria) if _TYPED.match(newest.text) else _reply(talk, newest.text)
-
-
-def _reply(talk: _Talk, text: str) -> Calling | None:
-    """What a person's words in an open planning conversation lead to; None if they are about something else."""
-    if is_yes(text):
-        found = talk.found
-        return _apply(talk, found) if found is not None and found.message_count != 0 else None
-    criteria = _criteria(talk, text)
-    return None if criteria is None else _look(talk, criteria)
-
-
-def _look(talk: _Talk, criteria: str) -> Calling:
-    return Calling(TOOL, {"action": "preview", "criteria": criteria, "mode": talk.mode})
-
-
-def _apply(talk: _Talk, found: Found) -> Calling:
-    """Ids are named if all of them can be read; without them Foldmark takes those that it previewed."""
-    args: dict[str, Any] = {"action": "apply", "mode": talk.mode}
-    if len(found.matching_messages) == found.message_count:
-        args["message_ids"] = [message.id for message in found.matching_messages]
-    if found.planning_conversation_ids:
-        args["planning_conversation_ids"] = list(found.planning_conversation_ids)
-    return Calling(TOOL, args)
-
-
-def _criteria(talk: _Talk, text: str) -> str | None:
-    """What to look for now; None for what does not read as criteria."""
-    text = text.strip()
-    if len(text) > LONGEST or "\n" in text:
-        return None
-    text = " ".join(text.split())
-    if _SHOW.fullmatch(text):
-        return talk.criteria
-    if text.endswith("?"):
-        return None
-    kept = _KEEP.fullmatch(text)
-    if kept and talk.mode == "remember":
-        return f"{talk.criteria}, {_TAIL.sub('', kept[1])}"
-    if left_out := kept or _EXCEPT.fullmatch(text):
-        return f"{talk.criteria} except {_TAIL.sub('', left_out[1])}"
-    if more := _ALSO.fullmatch(text):
-        return f"{talk.criteria}, {_TAIL.sub('', more[1])}"
-    if meant := _MEANT.fullmatch(text):
-        return _TAIL.sub("", next(filter(None, meant.groups()))) or None
-    return None
-
-
-def _open(lines: Sequence[Line]) -> _Talk | None:
-    """The planning conversation that the newest /forget or /remember began, if it is not over."""
-    begins = [
-        (index, typed) for index, line in enumerate(lines) if line.by_person and (typed := _TYPED.match(line.text))
-    ]
-    if not begins:
-        return None
-    begin, typed = begins[-1]
-    talk = _Talk(typed[1], _asked(typed))
+    begin, mode, criteria = begun
+    found: str | None = None
     calls = _calls(lines[begin:])
     for line in lines[begin + 1 : -1]:
         args = calls.get(line.answers)
-        if args is not None and read(line.text).filter_event_id is not None:
+        if args is not None and _number(line.text, "filter_event_id") is not None:
             return None
         if args is not None and args.get("action") == "preview" and not line.failed:
-            talk = replace(talk, criteria=str(args.get("criteria", "")), found=read(line.text))
-    return talk
+            criteria, found = str(args.get("criteria", "")), line.text
+    text = lines[-1].text.strip()
+    wanted: str | None = criteria
+    if begin < len(lines) - 1 and is_yes(text):
+        return _apply(mode, found) if found is not None and _number(found, "message_count") != 0 else None
+    if begin < len(lines) - 1:
+        wanted = _criteria(mode, criteria, text)
+    return None if wanted is None else _call({"action": "preview", "criteria": wanted, "mode": mode})
 
 
-def _asked(typed: re.Match[str]) -> str:
-    return " ".join(typed[2].split())
+def _apply(mode: str, found: str) -> Reply:
+    """Ids are named if all of them can be read; without them Foldmark takes those that it previewed."""
+    args: dict[str, Any] = {"action": "apply", "mode": mode}
+    ids = [int(each) for each in _FOUND_ID.findall(found)]
+    if len(ids) == _number(found, "message_count"):
+        args["message_ids"] = ids
+    if (listed := _PLANNING_IDS.search(found)) and (planning := re.findall(r"[0-9]{1,15}", listed[1])):
+        args["planning_conversation_ids"] = [int(each) for each in planning]
+    return _call(args)
+
+
+def _call(args: dict[str, Any]) -> Reply:
+    return Reply(calls=((TOOL, args),))
+
+
+def _criteria(mode: str, old: str, text: str) -> str | None:
+    """What to look for now; None for what does not read as criteria."""
+    if len(text) > LONGEST or "\n" in text:
+        return None
+    text = " ".join(text.split())
+    kept = "{old}, {new}" if mode == "remember" else "{old} except {new}"
+    for pattern, form in (_CRITERIA[0], (_KEEP, kept), *_CRITERIA[1:]):
+        if found := pattern.fullmatch(text):
+            new = next(filter(None, found.groups()), "")
+            return form.format(old=old, new=_TAIL.sub("", new)) or None
+        if text.endswith("?"):
+            return None  # a question, unless it asks for the list
+    return None
+
+
+def _begun(lines: Sequence[Line]) -> tuple[int, str, str] | None:
+    """The newest /forget or /remember that a person typed: its place, its mode and its criteria."""
+    for index in reversed(range(len(lines))):
+        if lines[index].by_person and (typed := _TYPED.match(lines[index].text)):
+            return index, typed[1], " ".join(typed[2].split())
+    return None
 
 
 def _calls(lines: Sequence[Line]) -> dict[str | None, dict[str, Any]]:
@@ -154,19 +144,63 @@ def _calls(lines: Sequence[Line]) -> dict[str | None, dict[str, Any]]:
     return {call.call_id: call.args if isinstance(call.args, dict) else {} for call in calls}
 
 
-def _after(lines: Sequence[Line]) -> str | None:
-    """What to say of the result of a call, the newest message; None if it was a call of something else."""
-    calls, line = _calls(lines), lines[-1]
+def _tell(lines: Sequence[Line]) -> Reply | None:
+    """What to say of the newest message, the result of a call; None if the call was one of something else."""
+    calls, line, begun = _calls(lines), lines[-1], _begun(lines)
     args = calls.get(line.answers)
     if args is None:
         return None
-    mode, found = str(args.get("mode", "forget")), read(line.text)
-    if found.filter_event_id is not None:
+    mode, criteria = str(args.get("mode", "forget")), str(args.get("criteria", ""))
+    if _number(line.text, "filter_event_id") is not None:
         looked_for = [str(each["criteria"]) for each in calls.values() if each.get("criteria")]
-        return done(mode, found, looked_for[-1] if looked_for else None)
+        return Reply(_done(mode, line.text, looked_for[-1] if looked_for else ""))
     if line.failed:
-        return f"That did not work: {line.error}. Nothing was changed; tell me in other words, or use /cancel."
-    typed = [begin for line in lines if line.by_person and (begin := _TYPED.match(line.text))]
-    criteria = str(args.get("criteria", ""))
-    new = bool(typed) and criteria != _asked(typed[-1])
-    return (f"I took that as what to {mode}: “{criteria}”.\n\n" if new else "") + previewed(mode, criteria, line.text)
+        return Reply(f"That did not work: {line.error}. Nothing was changed; tell me in other words, or use /cancel.")
+    is_new = begun is not None and criteria != begun[2]
+    taken = f"I took that as what to {mode}: “{criteria}”.\n\n" if is_new else ""
+    return Reply(taken + _previewed(mode, criteria, line.text))
+
+
+def _previewed(mode: str, criteria: str, result: str) -> str:
+    """How much was found, and the question whether to proceed; Foldmark itself shows what."""
+    number, rest = _number(result, "message_count"), _number(result, "everything_else")
+    if number == 0:
+        return (
+            f"I found no messages about {_topic(criteria)}. {WHO}: I go by words, not by meaning. Try other words, or "
+            "/cancel."
+        )
+    topic = f"{'about' if mode == 'forget' else 'containing'} {_topic(criteria)}"
+    if number is None:
+        seen = len(_FOUND_ID.findall(result))
+        least = f"at least {count(seen, 'message')}" if seen else "messages"
+        return (
+            f"I found {least} {topic}; the preview is too long for me to see all of it.\n\n"
+            f"Should I proceed to {mode} all that it found?"
+        )
+    found = f"I found {count(number, 'message')} {topic}."
+    if mode != "remember":
+        return f"{found} Should I proceed to forget these?"
+    others = "" if rest is None else f" ({count(rest, 'message')})"
+    return f"{found} Everything else{others} will be forgotten. Should I proceed?"
+
+
+def _done(mode: str, result: str, criteria: str) -> str:
+    """That the filter was applied; without `criteria` it is not known any more what the messages were about."""
+    if mode == "remember":
+        return f"Done. Context reduced to {count(_number(result, 'context_after') or 0, 'message')}."
+    number = _number(result, "messages_filtered") or 0
+    those = "that message" if number == 1 else f"those {number} messages"
+    return f"Done. I've forgotten {those}{f' about {_topic(criteria)}' if criteria else ''}."
+
+
+def _topic(criteria: str) -> str:
+    """The criteria as they read behind "about": without what says that they are criteria."""
+    topic = criteria
+    while found := _PREAMBLE.match(topic):
+        topic = topic[found.end() :]
+    return topic or criteria
+
+
+def _number(result: str, name: str) -> int | None:
+    found = re.search(rf'"{name}": ?([0-9]{{1,15}})[,}}]', result)
+    return int(found[1]) if found else None
