@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import foldmark
+from foldmark.cli.cost import KINDS, policies
+from foldmark.cli.cost_plot import plot
+from foldmark.cli.cost_table import share
 from foldmark.core.errors import FoldmarkError
 from foldmark.cost.cost import Policy, Replayed, Tariff, replay, rules_of, tariff_of
-from foldmark.interfaces.cost import KINDS, policies
-from foldmark.interfaces.cost_plot import plot
-from foldmark.interfaces.cost_table import share
 from foldmark.sessions.conversion.importing import import_session
 from foldmark.tokens.models import model_of
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from foldmark.interfaces.cli import run
+from foldmark.cli.program import run
 
 DROPPED = 130
 """The turn of the sample session that led nowhere."""

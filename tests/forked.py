@@ -32,8 +32,8 @@ DEEP = os.environ.get("FOLDMARK_DEEP") == "1"
 PROGRAM = str(Path(sys.executable).with_name("foldmark"))
 
 _IMPORTED = (
-    *("foldmark.interfaces.cli", "foldmark.interfaces.chat", "foldmark.runtime.supervisor"),
-    *("foldmark.interfaces.mcp.stdio", "foldmark.interfaces.mcp.http", "openai"),
+    *("foldmark.cli.program", "foldmark.chat.controller", "foldmark.runtime.supervisor"),
+    *("foldmark.mcp.stdio", "foldmark.mcp.http", "openai"),
 )
 """What the programs of most tests import; openai alone takes longer than all of Foldmark."""
 
@@ -281,7 +281,7 @@ def _play(words: list[str]) -> None:
     """Run the command."""
     if words[0] == PROGRAM:
         sys.argv = words
-        from foldmark.interfaces.entry import main
+        from foldmark.cli import main
 
         sys.exit(main())
     sys.path[0] = "" if words[1] == "-c" else str(Path(words[1]).parent)

@@ -2,7 +2,7 @@
 
 import sys
 
-from foldmark.interfaces.entry import main
+from foldmark.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

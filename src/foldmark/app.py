@@ -1,10 +1,11 @@
 """The composition root: what is wired to what."""
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from os import PathLike, fspath
 from pathlib import Path
 from time import time_ns
@@ -20,8 +21,9 @@ from foldmark.core.request import Request, ToolSpec
 from foldmark.core.secrets import Secrets
 from foldmark.log import Agent, Log, Result
 from foldmark.log.asking import Asking
+from foldmark.settings import paths
 from foldmark.settings.given import Settings, Value
-from foldmark.stores.addresses import passwords, scheme
+from foldmark.stores.addresses import may_exist, passwords, scheme
 from foldmark.stores.opening import open_store
 
 if TYPE_CHECKING:
@@ -75,13 +77,12 @@ def read_settings(options: Mapping[str, Any] = {}) -> Settings:
     `options` are those of the command line, key -> value; they go before all others. Raises CommandError.
     """
     from foldmark.settings.loading import load
-    from foldmark.settings.paths import user_folder
 
     try:
         working = Path.cwd()
     except OSError:  # it was removed
         working = None
-    return load(os.environ, working, user_folder(), options)
+    return load(os.environ, working, paths.user_folder(), options)
 
 
 def known_keys() -> Secrets:
@@ -295,3 +296,58 @@ def _new_id() -> str:
     from uuid import uuid4
 
     return str(uuid4())
+
+
+class Setup:
+    """What a command of the command line works with: its settings and its database, each read when first needed.
+
+    `db` is the database that was named on the command line, if one was.
+    """
+
+    def __init__(self, db: str | None) -> None:
+        self._named = db
+
+    @cached_property
+    def given(self) -> Settings:
+        """The settings of this process. Raises CommandError."""
+        return read_settings()
+
+    @cached_property
+    def db(self) -> str:
+        """The address of the database: a path, or a URL."""
+        return self._named or paths.database(os.environ, self.given.database)
+
+    @property
+    def has_database(self) -> bool:
+        """True if there is a database. One on a server counts as there: only opening it can tell."""
+        return may_exist(self.db)
+
+    @property
+    def delay(self) -> float:
+        """Seconds between the offline model's words."""
+        return paths.offline_delay(os.environ, sys.stdout.isatty(), self.given.offline_delay)
+
+    @contextmanager
+    def log(self, *, create: bool, given: Settings | None = None) -> Iterator[Log]:
+        """Open the log with these settings, by default the process's own. Creates Foldmark's own folder if needed."""
+        if create and not self._named and paths.is_default(self.db, os.environ, self.given.database):
+            from foldmark.stores.sqlite.file import make_folder
+
+            make_folder(Path(self.db).parent)
+        with open(self.db, create=create, settings=given or self.given) as log:
+            if log.store.narrowed:
+                from foldmark.rendering import harmless
+
+                print(
+                    harmless(f"{self.db} could be read by other users of this machine; now only you can."),
+                    file=sys.stderr,
+                )
+            yield log
+
+
+def nothing_to(do: str) -> str:
+    """Return the message for a program that would `do` something with an archive or a database, and has neither."""
+    return (
+        f"there is nothing to {do} yet: `foldmark sync` archives coding agents' sessions, `foldmark chat` starts a "
+        "conversation"
+    )

@@ -12,8 +12,8 @@ import foldmark
 import forked
 from foldmark import Agent, CommandError, Log
 from foldmark.core.errors import ConflictError
-from foldmark.interfaces.render import result_text
 from foldmark.log.doctor import examine
+from foldmark.rendering import result_text
 from stored import stored
 
 READER = Path(__file__).parent / "mail_reader.py"

@@ -12,8 +12,8 @@ from foldmark import Agent, CommandError, Log
 from foldmark.commands import REGISTRY
 from foldmark.core.events import Clear, Drop
 from foldmark.editing.preview import Next, preview, priced
-from foldmark.interfaces.render import result_text
 from foldmark.operations import decide
+from foldmark.rendering import result_text
 from steps import work
 from stored import stored
 

@@ -7,8 +7,8 @@ import pytest
 
 import foldmark
 from foldmark import Agent, CommandError, Log, StoreError
-from foldmark.interfaces.render import result_text
 from foldmark.log.doctor import StoreFinding, examine, repair
+from foldmark.rendering import result_text
 from stored import stored
 
 

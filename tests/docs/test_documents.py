@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import pytest
 
-from foldmark.interfaces.cli import run
+from foldmark.cli.program import run
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

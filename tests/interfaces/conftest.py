@@ -16,7 +16,7 @@ from terminal import Terminal
 
 import foldmark
 import forked
-from foldmark.interfaces.cli import run
+from foldmark.cli.program import run
 from patience import LIMIT
 
 

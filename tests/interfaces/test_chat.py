@@ -13,9 +13,9 @@ from command_line import Cli, events
 from terminal import CTRL_C, CTRL_D, Terminal
 
 import foldmark
+from foldmark.chat.controller import chat
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.request import Request
-from foldmark.interfaces.chat import chat
 from foldmark.log.doctor import examine
 from foldmark.providers.offline import OfflineModel
 from patience import LIMIT

@@ -11,8 +11,8 @@ from click.shell_completion import get_completion_class
 from command_line import files
 
 import foldmark
+from foldmark.cli.program import cli as program
 from foldmark.commands import REGISTRY
-from foldmark.interfaces.cli import cli as program
 
 
 class Shell:

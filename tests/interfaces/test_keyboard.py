@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from foldmark.interfaces import keyboard
-from foldmark.interfaces.keyboard import GOES_ON, PROMPT, Typed
+from foldmark.chat import keyboard
+from foldmark.chat.keyboard import GOES_ON, PROMPT, Typed
 
 
 class Terminal:

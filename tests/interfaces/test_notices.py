@@ -3,9 +3,9 @@
 import pytest
 
 import foldmark
-from foldmark.interfaces.foreground import Foreground
-from foldmark.interfaces.keyboard import ScriptedLines
-from foldmark.interfaces.notices import Notices
+from foldmark.chat.foreground import Foreground
+from foldmark.chat.keyboard import ScriptedLines
+from foldmark.chat.notices import Notices
 from foldmark.runtime.supervisor import ContextChangedError
 from stored import stored
 

@@ -7,9 +7,9 @@ from collections.abc import AsyncGenerator
 import pytest
 
 import foldmark
+from foldmark.chat.controller import chat
 from foldmark.core.answer import Piece
 from foldmark.core.request import Request
-from foldmark.interfaces.chat import chat
 
 
 class Says:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldmark.interfaces.wrapping import Wrapping
+from foldmark.rendering import Wrapping
 
 
 def wrapped(pieces: list[str], columns: int) -> str:

@@ -20,8 +20,8 @@ import foldmark
 from foldmark import Agent, Event
 from foldmark.core.answer import Waiting
 from foldmark.core.request import Request
-from foldmark.interfaces.render import result_text
 from foldmark.log.asking import Asking
+from foldmark.rendering import result_text
 from foldmark.runtime.loop import turn
 from foldmark.sending.rebuilding import rebuilt
 from sampled import DEEP

@@ -417,7 +417,7 @@ def test_what_is_no_json_is_refused_as_without_keys(log: Log) -> None:
 def test_no_error_on_the_command_line_repeats_a_key(
     place: Path, line: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from foldmark.interfaces.cli import run
+    from foldmark.cli.program import run
 
     monkeypatch.setenv("FOLDMARK_DB", str(place / "log.db"))
     with foldmark.open(place / "log.db") as log:
@@ -520,7 +520,7 @@ def test_a_provider_that_repeats_the_keys_in_its_error(
 _LOUD = """
 import logging, sys
 logging.basicConfig(level=1, stream=sys.stderr)
-from foldmark.interfaces.cli import main
+from foldmark.cli.program import main
 main(sys.argv[1:])
 """
 

@@ -198,7 +198,7 @@ def test_a_chat_and_a_server_do_it(path: str, settings: Settings, tmp_path: Path
         agent.end_turn()
     script = (
         "from foldmark.searching import embedding\nembedding.EVERY = 0.02\n"
-        f"from foldmark.interfaces.cli import main\nmain({command!r})\n"
+        f"from foldmark.cli.program import main\nmain({command!r})\n"
     )
     environment = {
         **os.environ,

@@ -18,8 +18,8 @@ from tiny_models import write_model
 
 import foldmark
 import forked
+from foldmark.cli.program import run
 from foldmark.core.errors import CommandError
-from foldmark.interfaces.cli import run
 from foldmark.recall.embeddings import model as models
 from foldmark.recall.embeddings.embedder import EmbeddingError
 from foldmark.recall.embeddings.model import DEFAULT
@@ -245,7 +245,7 @@ def test_the_extra_is_not_installed(place: dict[str, str], filled: str, tmp_path
 
 def test_where_there_are_no_vectors_nothing_is_imported(place: dict[str, str], filled: str) -> None:
     script = (
-        "import sys\nfrom foldmark.interfaces.cli import run\n"
+        "import sys\nfrom foldmark.cli.program import run\n"
         "run(['search', 'aword'])\nrun(['do', 'default', '/recall aword'])\n"
         "print(sorted(set(sys.modules) & {'numpy', 'numpy.ma', 'tokenizers', 'importlib.metadata'}))"
     )

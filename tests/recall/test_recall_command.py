@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 import foldmark
+from foldmark.cli.program import run
 from foldmark.core.errors import CommandError
-from foldmark.interfaces.cli import run
 
 Say = Callable[..., list[int]]
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import foldmark
+from foldmark import rendering
+from foldmark.cli.program import run
 from foldmark.core.errors import CommandError
-from foldmark.interfaces import render
-from foldmark.interfaces.cli import run
 
 Say = Callable[..., list[int]]
 
@@ -131,9 +131,9 @@ def test_marks_are_the_words_that_were_found(log: foldmark.Log, say: Say) -> Non
 
 def test_bold_in_a_terminal_only(agent: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     result = agent.do("/recall schema --limit 1")
-    assert "\x1b" not in render.result_text(result)
-    monkeypatch.setattr(render, "is_bold", lambda: True)
-    shown = render.result_text(result)
+    assert "\x1b" not in rendering.result_text(result)
+    monkeypatch.setattr(rendering, "is_bold", lambda: True)
+    shown = rendering.result_text(result)
     assert "\x1b[1mschema\x1b[0m" in shown
     assert shown.replace("\x1b[1m", "").replace("\x1b[0m", "") == result.text
 
@@ -144,12 +144,12 @@ def test_when_it_is_bold(monkeypatch: pytest.MonkeyPatch) -> None:
             return True
 
     monkeypatch.setattr(sys, "stdout", StringIO())
-    assert not render.is_bold()
+    assert not rendering.is_bold()
     monkeypatch.setattr(sys, "stdout", Terminal())
     monkeypatch.delenv("NO_COLOR", raising=False)
-    assert render.is_bold()
+    assert rendering.is_bold()
     monkeypatch.setenv("NO_COLOR", "1")
-    assert not render.is_bold()
+    assert not rendering.is_bold()
 
 
 def test_json_has_no_marks_but_highlights(

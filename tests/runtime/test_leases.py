@@ -19,6 +19,7 @@ import pytest
 import foldmark
 import forked
 from foldmark import Agent, CommandError, Log
+from foldmark.cli.program import run
 from foldmark.core.answer import Piece
 from foldmark.core.changes import Watch
 from foldmark.core.codec import timestamp
@@ -27,7 +28,6 @@ from foldmark.core.leases import MODEL, TOOLS, Lease
 from foldmark.core.ports import Clock
 from foldmark.core.request import Request
 from foldmark.family.presence import here, running
-from foldmark.interfaces.cli import run
 from foldmark.log import listening
 from foldmark.log.doctor import examine
 from foldmark.runtime.lease import SECONDS, LeaseError, interrupt, renew, settled, take

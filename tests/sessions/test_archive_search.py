@@ -15,11 +15,11 @@ from archive_place import Home
 from session_records import REAL_FILES, assistant, call, jsonl, result, user
 
 import foldmark
+from foldmark.cli.program import run
+from foldmark.cli.search_render import hits_text
 from foldmark.core.codec import utc
 from foldmark.core.errors import CommandError
 from foldmark.core.search import ANY, Filters, RankedMessage, SearchResult, TermQuery
-from foldmark.interfaces.cli import run
-from foldmark.interfaces.search_render import hits_text
 from foldmark.recall.query import read as read_query
 from foldmark.searching.everything import search_everything
 from foldmark.sessions.archive.index import IndexFileError, open_index, remove_messages

@@ -72,7 +72,7 @@ class Shoebox:
             connection.execute(sql, values)
 
     def run(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        program = "from foldmark.interfaces.entry import main; main()"
+        program = "from foldmark.cli import main; main()"
         words = [sys.executable, "-c", program, *map(str, arguments)]
         return subprocess.run(words, env=self.environment, capture_output=True, text=True)
 

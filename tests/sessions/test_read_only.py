@@ -17,8 +17,8 @@ from session_records import user
 from unprivileged import bound, obey_modes
 
 import foldmark
+from foldmark.cli.program import run
 from foldmark.core.lineage import CodingSession
-from foldmark.interfaces.cli import run
 from foldmark.sessions.archive.storing import put
 
 pytestmark = [pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked"), bound]

@@ -10,7 +10,7 @@ import pytest
 import rollout_records as codex
 from session_records import jsonl, user
 
-from foldmark.interfaces.cli import run
+from foldmark.cli.program import run
 from foldmark.sessions.recognition import is_record, kind_in
 from foldmark.sessions.session_file import SessionFile
 

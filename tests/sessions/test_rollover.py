@@ -486,8 +486,8 @@ def test_a_name_that_is_no_text(place: Place) -> None:
 
 KILLED = """
 import os, signal, sys
-from foldmark.interfaces.cli import run
-import foldmark.sessions.rollover.rolling, foldmark.interfaces.launching, foldmark.stores.sqlite
+from foldmark.cli.program import run
+import foldmark.sessions.rollover.rolling, foldmark.cli.launching, foldmark.stores.sqlite
 def audit(event, args):
     global left
     if event in ("open", "os.link", "os.rename", "os.remove", "os.mkdir", "os.truncate"):

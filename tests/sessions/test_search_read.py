@@ -11,7 +11,7 @@ from archive_place import Home
 from session_records import assistant, jsonl, user
 
 import foldmark
-from foldmark.interfaces.cli import run
+from foldmark.cli.program import run
 
 Program = Callable[..., tuple[int, str, str]]
 

@@ -20,7 +20,7 @@ from rollout_records import said as codex_said
 from session_records import REAL_FILES, assistant, call, jsonl, result, user
 
 import foldmark
-from foldmark.interfaces.cli import run
+from foldmark.cli.program import run
 from foldmark.sessions.claude.folders import project_folder
 from foldmark.sessions.codex import rollouts
 from foldmark.sessions.conversion.importing import import_session

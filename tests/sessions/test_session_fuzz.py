@@ -22,7 +22,7 @@ from hook_place import HookPlace, fed
 from session_mutations import DEEP, LINES, PARTS, Damaged, damaged
 
 import foldmark
-from foldmark.interfaces import entry
+from foldmark import cli as entry
 from foldmark.sessions.archive.marker import record_is_marked
 from foldmark.sessions.archive.records import said
 from foldmark.sessions.claude import index as claude_index

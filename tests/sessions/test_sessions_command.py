@@ -12,9 +12,9 @@ from archive_place import Home
 from session_records import user
 
 import foldmark
+from foldmark.cli.archive_render import forest_data, forest_text
+from foldmark.cli.program import run
 from foldmark.core.lineage import CodingSession
-from foldmark.interfaces.archive_render import forest_data, forest_text
-from foldmark.interfaces.cli import run
 from foldmark.sessions.archive.forest import Archived, Node, archived_sessions, forest, walk
 
 

@@ -50,7 +50,7 @@ def watched(call):
 
 import foldmark.sessions.new_file
 os.link = watched(os.link)
-from foldmark.interfaces.cli import main
+from foldmark.cli.program import main
 main(sys.argv[3:])
 """
 STOPS = [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "ended by SIGTERM"), (signal.SIGHUP, "ended by SIGHUP")]

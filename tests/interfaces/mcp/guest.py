@@ -27,9 +27,9 @@ from mcp.types import (
 )
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
-from foldmark.interfaces.mcp.conversations import Conversations
-from foldmark.interfaces.mcp.server import server
-from foldmark.interfaces.setup import Setup
+from foldmark.app import Setup
+from foldmark.mcp.conversations import Conversations
+from foldmark.mcp.server import server
 from patience import LIMIT
 
 ERAS = ("legacy", "auto")

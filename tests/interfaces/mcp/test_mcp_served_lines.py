@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp.types import INVALID_REQUEST, PARSE_ERROR, JSONRPCError, JSONRPCRequest, jsonrpc_message_adapter
 
-from foldmark.interfaces.mcp import lines
-from foldmark.interfaces.mcp.lines import MessageLines, Pending
+from foldmark.mcp import lines
+from foldmark.mcp.lines import MessageLines, Pending
 from patience import LIMIT
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'

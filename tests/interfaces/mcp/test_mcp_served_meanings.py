@@ -8,7 +8,7 @@ import pytest
 from guest import inside, visit
 
 import foldmark
-from foldmark.interfaces.cli import run
+from foldmark.cli.program import run
 
 KITTEN = "A small kitten sleeps on the sofa."
 ASKED = "a young cat that rests"

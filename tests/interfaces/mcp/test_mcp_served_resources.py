@@ -13,7 +13,7 @@ from mcp import MCPError
 from mcp.types import INVALID_PARAMS, PromptReference, ResourceTemplateReference
 
 import foldmark
-from foldmark.interfaces.mcp import resources
+from foldmark.mcp import resources
 from foldmark.sessions.install.texts import template
 
 ROOT = "foldmark://conversations"

@@ -11,7 +11,7 @@ import pytest
 from guest import Guest, inside, visit
 
 import foldmark
-from foldmark.interfaces.mcp import archive, read
+from foldmark.mcp import archive, read
 from foldmark.sessions.archive.storing import archive_folder, put
 from foldmark.sessions.archive.syncing import sync
 

@@ -10,8 +10,8 @@ from jsonschema import Draft202012Validator, ValidationError
 from mcp.types import CallToolResult, Tool
 
 import foldmark
-from foldmark.interfaces.mcp.answers import FILTERED, ROWS
-from foldmark.interfaces.mcp.tools import TOOLS
+from foldmark.mcp.answers import FILTERED, ROWS
+from foldmark.mcp.tools import TOOLS
 
 READING = {"search", "read", "context_meter", "query_db", "describe_db", "retrieve_memos", "recall"}
 NOT_RESTORABLE = {"slash", "manage_scratchpad"}

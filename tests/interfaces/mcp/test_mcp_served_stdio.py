@@ -30,7 +30,7 @@ OPENING = [{"id": 0, "method": "initialize", "params": INITIALIZE}, {"method": "
 PATIENT = (
     sys.executable,
     "-c",
-    "from foldmark.interfaces.mcp import lines; lines.LINGER = 600; from foldmark.interfaces.cli import main; main()",
+    "from foldmark.mcp import lines; lines.LINGER = 600; from foldmark.cli.program import main; main()",
 )
 """The program, but that it waits for its last answers longer than any test does."""
 
@@ -207,7 +207,7 @@ def test_what_libraries_print_is_no_protocol(agent: foldmark.Agent, tmp_path: Pa
     (tmp_path / "chatty.py").write_text(
         """
 import os, subprocess, sys
-from foldmark.interfaces.mcp import prompts
+from foldmark.mcp import prompts
 
 own = prompts.prompt
 
@@ -219,7 +219,7 @@ def prompt(*arguments):
     return own(*arguments)
 
 prompts.prompt = prompt
-from foldmark.interfaces.cli import main
+from foldmark.cli.program import main
 main()
 """
     )

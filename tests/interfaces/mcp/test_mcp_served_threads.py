@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from foldmark.core.ports import Progress
-from foldmark.interfaces.mcp import threads
-from foldmark.interfaces.mcp.threads import in_thread
+from foldmark.mcp import threads
+from foldmark.mcp.threads import in_thread
 from foldmark.sending.interruption import watched
 from patience import LIMIT
 

@@ -15,8 +15,8 @@ from mcp.types import INVALID_PARAMS, ElicitResult
 
 import foldmark
 from foldmark.core.segments import END, Segment
-from foldmark.interfaces.mcp import conversations
-from foldmark.interfaces.mcp.tools import TOOLS
+from foldmark.mcp import conversations
+from foldmark.mcp.tools import TOOLS
 from foldmark.request.planning import planning
 from foldmark.runtime.lease import HeldLease, LeaseError, take
 from foldmark.tools import TOOLS as MODELS

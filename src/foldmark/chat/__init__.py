@@ -1,0 +1,1 @@
+"""The chat: conversations on a terminal, line by line, or through a pipe."""

@@ -1,0 +1,266 @@
+"""Where a chat's lines come from: a person at a terminal, or a pipe."""
+
+import os
+import re
+import select
+import signal
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+
+from foldmark.chat.history import InputHistory
+from foldmark.rendering import harmless
+
+PROMPT = "> "
+GOES_ON = ". "
+"""The prompt of a pasted text's last line."""
+
+_AT_ONCE = 0.02
+"""Seconds within which a terminal sends the next part of a paste."""
+
+
+class TakenError(Exception):
+    """What was being read from the terminal is not wanted any more: a question takes the prompt, or is withdrawn."""
+
+
+class Prompting:
+    """What stands in front of a line that is typed: `agent` is whom it goes to, where that is not the root agent, and
+    `asked` a question that waits for an answer."""
+
+    agent = asked = ""
+
+    @property
+    def prompt(self) -> str:
+        """The prompt as it is shown."""
+        return " ".join(filter(None, (self.agent, self.asked, PROMPT)))
+
+
+class Typed(Prompting):
+    """Lines that a person types, with line editing and a `history`; Ctrl-C clears the line, Ctrl-D ends.
+
+    A question of another thread takes the prompt: `take` ends the reading of a line, and what was begun of it stands
+    there again behind the question.
+    """
+
+    def __init__(self, history: InputHistory | None = None) -> None:
+        self._history = history
+        self._reads = ""
+        self._taken = self._wakes = self._edits = self._ended = False
+        self._rest = b""
+
+    def __iter__(self) -> Iterator[str]:
+        self._prepare()
+        while not self._ended:
+            try:
+                line = self._read(self.prompt, "line")
+            except TakenError:
+                yield ""  # whoever reads the lines puts the question now
+                continue
+            except KeyboardInterrupt:
+                print("\n(Ctrl-D or /exit leaves)")
+                continue
+            except EOFError:
+                print()
+                return
+            if _libedit():
+                line = self._pasted(line)
+            self._remember(line)
+            yield line
+
+    def _pasted(self, line: str) -> str:
+        """A line with those that came with it: libedit, which macOS has, cannot tell a paste from typing, so lines that
+        are there at once are taken for one. A last line without an end is edited first."""
+        lines = [line]
+        while not self._ended and select.select([sys.stdin], [], [], _AT_ONCE)[0]:
+            lines += self.ahead()
+            if self._rest:
+                with suppress(EOFError, KeyboardInterrupt, TakenError):
+                    lines.append(self._read(GOES_ON, "line"))
+        return "\n".join(lines)
+
+    def answer(self, question: str) -> str:
+        """Read the answer to a question; nothing of a line that was begun gets into it. Raises EOFError, TakenError if
+        the question is withdrawn meanwhile."""
+        return self._read(question, "answer")
+
+    def take(self) -> None:
+        """Have the prompt taken by what was handed over, at once or before the next line is read; from any thread."""
+        self._taken = True
+        self._wake("line")
+
+    def withdraw(self) -> None:
+        """End the reading of an answer; from any thread."""
+        self._wake("answer")
+
+    def notice(self, text: str) -> bool:
+        """Print a line above the prompt, if that is where the person is; from any thread."""
+        if self._reads != "line":
+            return False
+        begun = ""
+        with suppress(ImportError):
+            import readline
+
+            begun = readline.get_line_buffer()
+        print(f"\r\x1b[K{text}\n{self.prompt}{begun}", end="", flush=True)
+        return True
+
+    def ahead(self, *, begun: bool = False) -> list[str]:
+        """The whole lines that were typed while nobody was at the prompt.
+
+        With `begun` also what was typed of another line is taken up: it stands behind the next prompt.
+        """
+        if os.name == "nt":
+            return []
+        with _unbuffered() if begun else nullcontext():
+            return self._ahead()
+
+    def _ahead(self) -> list[str]:
+        if not select.select([sys.stdin], [], [], 0)[0]:
+            return []
+        try:
+            read = os.read(sys.stdin.fileno(), 65536)
+        except OSError:  # the terminal went away
+            read = b""
+        self._ended = not read or read.endswith(b"\x04")
+        # What was typed before line editing let go of the terminal ends in CR.
+        *lines, self._rest = re.split(rb"[\r\n]", (self._rest + read).replace(b"\r\n", b"\n"))
+        return [line.decode(errors="replace") for line in lines]
+
+    def _read(self, prompt: str, what: str) -> str:
+        self._reads, self._edits = what, False
+        try:
+            if what == "line" and self._taken:
+                self._taken = False
+                raise TakenError
+            return input(prompt)
+        finally:
+            self._reads = ""
+
+    def _prepare(self) -> None:
+        with suppress(ImportError):  # Windows has no readline
+            import readline
+
+            readline.parse_and_bind("set enable-bracketed-paste on")
+            readline.set_startup_hook(self._insert)
+            readline.set_auto_history(False)
+            for line in self._history.load() if self._history is not None else ():
+                readline.add_history(line)
+        with suppress(AttributeError, ValueError):  # Windows has no such signal, and it is the main thread's alone
+            signal.signal(signal.SIGUSR1, self._woken)
+            self._wakes = True
+
+    def _remember(self, line: str) -> None:
+        if not line.strip():
+            return
+        with suppress(ImportError):
+            import readline
+
+            if readline.get_current_history_length() == 0 or line != readline.get_history_item(
+                readline.get_current_history_length()
+            ):
+                readline.add_history(line)
+                if self._history is not None:
+                    self._history.add(line)
+
+    def _wake(self, reads: str) -> None:
+        main = threading.main_thread().ident
+        if self._wakes and self._reads == reads and main is not None:
+            signal.pthread_kill(main, signal.SIGUSR1)
+
+    def _woken(self, *_: object) -> None:
+        """The main thread is called away from reading."""
+        if not self._reads:
+            return
+        if self._reads == "line":
+            self._taken = False
+            if self._edits:
+                import readline
+
+                self._rest = readline.get_line_buffer().encode()
+            print("\r\x1b[K", end="", flush=True)
+        raise TakenError
+
+    def _insert(self) -> None:
+        """Put the line that was begun while an answer streamed behind the prompt."""
+        import readline
+
+        if self._reads != "line":
+            return
+        self._edits = True
+        begun, self._rest = self._rest.decode(errors="replace").rstrip("\x04"), b""
+        if begun:
+            readline.insert_text(begun)
+
+
+def _libedit() -> bool:
+    """Return True if lines are edited by libedit, which has no bracketed paste."""
+    try:
+        import readline
+    except ImportError:
+        return False
+    return "libedit" in (readline.__doc__ or "")
+
+
+@contextmanager
+def _unbuffered() -> Iterator[None]:
+    """While the block runs, a line of the terminal can be read before its end."""
+    import termios
+    import tty
+
+    try:
+        before = termios.tcgetattr(sys.stdin)
+    except termios.error:  # no terminal
+        yield
+        return
+    tty.setcbreak(sys.stdin, termios.TCSANOW)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSANOW, before)
+
+
+class ScriptedLines(Prompting):
+    """Lines that are there already: a script is carried out line by line, and nobody is at a prompt.
+
+    With `shown` each is printed behind the prompt as it is read.
+    """
+
+    def __init__(self, lines: Iterable[str], *, shown: bool = False) -> None:
+        self._lines, self._shown = lines, shown
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._lines:
+            if self._shown:
+                print(f"{self.prompt}{harmless(line)}", flush=True)
+            yield line
+
+    def notice(self, text: str) -> bool:
+        """Nobody is at a prompt."""
+        return False
+
+    def answer(self, question: str) -> str:
+        """Read the answer to a question from whoever is there. Raises EOFError."""
+        return input(question)
+
+    def take(self) -> None:
+        """No prompt can be taken."""
+
+    def withdraw(self) -> None:
+        """No question can be withdrawn."""
+
+    def ahead(self, *, begun: bool = False) -> list[str]:
+        """Each line waits until the one before is done with."""
+        return []
+
+
+def piped(raw: Iterable[bytes]) -> ScriptedLines:
+    """Lines of a pipe, shown as they are read. They end at LF; what is not UTF-8 becomes U+FFFD."""
+    return ScriptedLines(_piped(raw), shown=True)
+
+
+def _piped(raw: Iterable[bytes]) -> Iterator[str]:
+    for each in raw:
+        line = each.decode(errors="replace").rstrip("\r\n").removeprefix("\ufeff")
+        if line.strip():
+            yield line

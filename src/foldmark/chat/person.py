@@ -1,0 +1,116 @@
+"""What only a person at a terminal can do: answer a question, read something long, edit a text, watch progress."""
+
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from foldmark.core.errors import FoldmarkError
+from foldmark.core.ports import Progress
+from foldmark.log.asking import Decision
+from foldmark.operations.effects import EditText
+from foldmark.rendering import fitted, harmless
+
+
+def asks(question: str) -> bool:
+    """Put a question; anything but a yes is a no."""
+    try:
+        return input(f"{harmless(question)} [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        print()
+        return False
+
+
+ANSWERS: dict[str, Decision] = {
+    **dict.fromkeys(("y", "yes"), "yes"),
+    **dict.fromkeys(("a", "always"), "always"),
+    **dict.fromkeys(("n", "no", ""), "no"),
+    **dict.fromkeys(("v", "never"), "never"),
+}
+
+
+def decides(
+    tool: str,
+    question: str,
+    answer: Callable[[str], str] = input,
+    other: Callable[[str], object] = lambda _: None,
+) -> Decision:
+    """Whether a tool may do what is asked: once, always in this conversation, not now, never.
+
+    `answer` reads a line. One that is no answer goes to `other`, and the question is put again.
+    """
+    print(fitted(harmless(f"{tool}: {question}")), flush=True)
+    while True:
+        try:
+            said = answer("[y]es, [a]lways, [N]o, ne[v]er: ")
+        except EOFError:
+            print()
+            return "no"
+        if (decision := ANSWERS.get(said.strip().lower())) is not None:
+            return decision
+        other(said)
+
+
+def reading() -> Progress | None:
+    """Tells how far reading has come, on a line of its own that is overwritten; None where nobody watches."""
+    if not sys.stderr.isatty():
+        return None
+
+    def told(done: int, total: int) -> None:
+        print(f"\rreading: {done} of {total}", end="\n" if done >= total else "", file=sys.stderr, flush=True)
+
+    return told
+
+
+def show_text(text: str) -> None:
+    """Print text; what is taller than the terminal goes to `$EDITOR`, or else to `$PAGER` [SPEC 4, S2]."""
+    shown = fitted(text)
+    if not sys.stdout.isatty() or shown.count("\n") < os.get_terminal_size().lines:
+        print(shown, flush=True)
+    elif os.environ.get("EDITOR"):
+        try:
+            _edit(click.unstyle(text))
+        except FoldmarkError:
+            print(shown, flush=True)
+    else:
+        click.echo_via_pager(f"{text}\n")
+
+
+def edit_command(edit: EditText) -> str | None:
+    """The command that records what the person makes of `edit.text` in `$EDITOR`; None if nothing was changed.
+
+    Raises FoldmarkError where there is no terminal to edit at.
+    """
+    changed = edited(edit.text)
+    if changed == edit.text:
+        print("Nothing was changed.")
+        return None
+    return f"{edit.command} {changed}" if changed.strip() else edit.clear
+
+
+def edited(text: str) -> str:
+    """The text as the person leaves it in `$EDITOR`. Raises FoldmarkError where there is no terminal to edit at."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise FoldmarkError("an editor needs a terminal; give the text with the command instead")
+    return _edit(text)
+
+
+def _edit(text: str) -> str:
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    with tempfile.TemporaryDirectory(prefix="foldmark-") as folder:
+        file = Path(folder) / "foldmark.md"
+        file.write_text(text, encoding="utf-8")
+        try:
+            code = subprocess.run([*shlex.split(editor), str(file)], check=False).returncode
+        except (OSError, ValueError) as error:
+            raise FoldmarkError(
+                f"the editor '{editor}' cannot be started ({error}); set EDITOR to one that can"
+            ) from None
+        if code:
+            raise FoldmarkError(f"the editor '{editor}' ended with {code}; nothing was changed")
+        return file.read_text(encoding="utf-8", errors="replace").rstrip("\n")

@@ -1,0 +1,59 @@
+"""The program `foldmark`: what a coding agent runs after each of its steps goes without the command line's imports.
+
+Those take five times as long as all the rest of a hook [SPEC 8]. Where help is asked for, or anything stands before the
+command's name, the command line has it as any other (`hook_commands`).
+"""
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from foldmark.log import Log
+
+
+def main() -> int:
+    """Run the program with the arguments of the process; the exit code."""
+    words = sys.argv[1:]
+    if words and words[0] in ("hook", "statusline") and not {"-h", "--help"}.intersection(words):
+        return hook() if words[0] == "hook" else statusline()
+    import gc
+
+    # What is imported stays: to look through it for garbage, again and again and at the end, takes a tenth of a start.
+    gc.disable()
+    from foldmark.cli.program import main
+
+    gc.freeze()
+    gc.enable()
+    main()
+    return 0  # not reached: the command line ends the process
+
+
+def hook(log: "Callable[[], AbstractContextManager[Log]] | None" = None) -> int:
+    """`foldmark hook`: always 0, whatever happens. `log` opens the database that counts, by default this user's."""
+    try:
+        from foldmark.sessions.hook.answering import run
+
+        run(log or _log)
+    except BaseException:  # interrupted while it was imported
+        return 0
+    return 0
+
+
+def statusline() -> int:
+    """`foldmark statusline`: always 0, whatever happens."""
+    try:
+        from foldmark.sessions.hook.statusline import run
+
+        run()
+    except BaseException:  # interrupted while it was imported
+        return 0
+    return 0
+
+
+def _log() -> "AbstractContextManager[Log]":
+    from foldmark.app import Setup
+
+    return Setup(None).log(create=True)

@@ -1,0 +1,62 @@
+"""What the shell completes beside click's own names and options: conversations, and the chat commands of `foldmark do`.
+
+Whatever goes wrong, nothing is completed: there is nobody to read a message.
+"""
+
+import os
+import re
+from contextlib import suppress
+
+from click import Context, Parameter
+from click.shell_completion import BashComplete, CompletionItem, add_completion_class
+
+from foldmark.app import Setup
+from foldmark.core.errors import FoldmarkError
+
+
+def conversations(context: Context, _: Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """Return the conversations whose names begin with what was typed, the one with the newest event first."""
+    setup = Setup(context.find_root().params.get("db"))
+    with suppress(FoldmarkError, OSError):
+        if setup.has_database:
+            with setup.log(create=False) as log, log.store.read() as moment:
+                there = [each for each in moment.agents() if each.name and not each.deleted]
+            newest = sorted(there, key=lambda record: -record.newest)
+            return [CompletionItem(each.name) for each in newest if each.name and each.name.startswith(incomplete)]
+    return []
+
+
+def conversations_and_files(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """Return the conversations, and leave files to the shell."""
+    found = conversations(context, parameter, incomplete)
+    return found or [CompletionItem(incomplete, type="file")]
+
+
+def chat_commands(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """Return the next words of the registry's commands: `/session` then `list`, or both in a quoted line."""
+    from foldmark.commands import REGISTRY
+
+    before = "".join(f"{word} " for word in context.params.get(parameter.name or "") or ())
+    whole = " " in incomplete  # a quoted line stays one word
+    found: dict[str, CompletionItem[str]] = {}
+    for command in REGISTRY.commands.values():
+        line = f"/{command.name}"
+        if line.startswith(before + incomplete):
+            rest = line.removeprefix(before)
+            word = rest if whole else rest.split()[0]
+            found.setdefault(word, CompletionItem(word, help=command.help))
+    return list(found.values())
+
+
+class _Bash(BashComplete):
+    """Bash takes a completion as it is typed: blanks and signs of the shell need a backslash outside of quotes."""
+
+    source_template = BashComplete.source_template.replace("read type", "read -r type")
+
+    def format_completion(self, item: CompletionItem[str]) -> str:
+        quoted = re.search(r"""(?:^|\s)['"][^'"]*$""", os.environ.get("COMP_WORDS", ""))
+        value = item.value if quoted else re.sub(r"([^\w@%+=:,./~-])", r"\\\1", item.value)
+        return f"{item.type},{value}"
+
+
+add_completion_class(_Bash)

@@ -1,0 +1,191 @@
+"""`foldmark index`: vectors of what was said, so that a search also goes by meaning [SPEC 7]."""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from foldmark.app import Setup, nothing_to, read_settings
+from foldmark.cli.archive import caught_up
+from foldmark.core.errors import FoldmarkError
+from foldmark.core.vectors import Coverage, Vectors
+from foldmark.core.wording import count, one_line
+from foldmark.rendering import harmless, json_text
+
+if TYPE_CHECKING:
+    from foldmark.recall.embeddings.embedder import Embedder
+
+_LONG = 30.0
+"""Seconds of work that are told of beforehand."""
+
+
+@click.command()
+@click.option("--status", is_flag=True, help="Only say how many messages have vectors.")
+@click.option("--remove", is_flag=True, help="Take vectors away: those of --model, otherwise of all models.")
+@click.option("--model", metavar="NAME", help="A model's name or folder, in place of the setting recall_model.")
+@click.option("--limit", metavar="N", type=click.IntRange(1), help="Make those of so many messages, at most.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_obj
+def index(setup: Setup, status: bool, remove: bool, model: str | None, limit: int | None, as_json: bool) -> int:
+    """Make what a search by meaning needs.
+
+    Vectors of what was said in conversations and archived sessions, made by a model on this machine, as far as they are
+    missing. May be interrupted at any time and goes on where it was; a chat or a server that runs makes those of what
+    is said from then on. Takes the extra `embeddings`.
+    """
+    if status + remove + (limit is not None) > 1:
+        raise click.UsageError("--status, --remove and --limit do not go together")
+    given = setup.given if model is None else read_settings({"recall_model": model})
+    if not status and not remove:
+        from foldmark.recall.embeddings.processors import one_thread_each
+
+        one_thread_each()
+    with _stores(setup) as stores:
+        if remove:
+            fingerprint = None if model is None else _loaded(given.recall_model).fingerprint
+            removed = {name: _removed(store, fingerprint) for name, store in stores.items()}
+            told = "vectors were taken away" if any(removed.values()) else "there were no vectors"
+            print(json_text({"removed": removed}) if as_json else told)
+            return 0
+        embedder = _loaded(given.recall_model, offering=not (status or as_json))
+        interrupted = False
+        if not status:
+            try:
+                _make(stores, embedder, limit)
+            except KeyboardInterrupt:
+                interrupted = True
+        covered = {name: store.coverage(embedder.fingerprint) for name, store in stores.items()}
+        print(json_text(_data(embedder, stores, covered)) if as_json else _text(embedder, stores, covered))
+    if interrupted:
+        print("foldmark: interrupted; `foldmark index` goes on from there", file=sys.stderr)
+        return 130
+    if model is not None and model != setup.given.recall_model and not status:
+        print(f"foldmark: a search uses {one_line(embedder.name)} once it is the setting recall_model", file=sys.stderr)
+    return 0
+
+
+@contextmanager
+def _stores(setup: Setup) -> Iterator[dict[str, Vectors]]:
+    """What there is to make vectors of, by name. Raises FoldmarkError if there is nothing."""
+    from foldmark.sessions.archive.index import NAME
+    from foldmark.sessions.archive.storing import archive_folder
+    from foldmark.sessions.archive.vectors import opened
+
+    caught_up(setup)
+    archive, stores = archive_folder(os.environ), dict[str, Vectors]()
+    with ExitStack() as stack:
+        if setup.has_database and (vectors := stack.enter_context(setup.log(create=False)).vectors) is not None:
+            stores["conversations"] = vectors
+        if (archive / NAME).is_file():
+            stores["sessions"] = stack.enter_context(opened(archive))
+        if not stores:
+            raise FoldmarkError(nothing_to("index"))
+        yield stores
+
+
+def _loaded(name: str, *, offering: bool = False) -> "Embedder":
+    """The model. Where packages are missing, a person at a terminal is offered to install them, if `offering`. Raises
+    EmbeddingError."""
+    from foldmark.recall.embeddings.embedder import NotInstalledError
+    from foldmark.recall.embeddings.model import kept
+
+    try:
+        return kept(name)
+    except NotInstalledError as error:
+        if not (offering and sys.stdin.isatty() and sys.stdout.isatty()):
+            raise
+        from foldmark.cli.extra_install import agreed_and_installed
+        from foldmark.recall.embeddings.processors import one_thread_each
+
+        print(harmless(f"foldmark: {error}"), file=sys.stderr)
+        if not agreed_and_installed(error.steps):
+            raise click.exceptions.Exit(error.exit_code) from None  # all is said
+        one_thread_each()
+    return kept(name)
+
+
+def _make(stores: Mapping[str, Vectors], embedder: "Embedder", limit: int | None) -> None:
+    """Make vectors, store by store, of `limit` messages at most."""
+    from foldmark.log.embedding import BATCH, LogVectors
+    from foldmark.recall.embeddings.processors import together
+
+    covered = [store.coverage(embedder.fingerprint) for store in stores.values()]
+    missing = sum(each.of - each.messages for each in covered)
+    left = missing if limit is None else limit
+    with _bar(min(left, missing)) as made, together(embedder) as several:
+        for store in stores.values():
+            meanings = LogVectors(store, several)
+            while limit is None or left > 0:
+                step = meanings.step(BATCH if limit is None else min(BATCH, left))
+                left -= step.messages
+                made(step.messages)
+                if step.until == step.newest:
+                    break
+
+
+@contextmanager
+def _bar(total: int) -> Iterator[Callable[[int], None]]:
+    """A bar with the rate and the time that is left on a terminal's standard error. Before it, how long it will take is
+    told to everybody, if that is long; so it begins when the first messages are done."""
+    began, done = time.monotonic(), 0
+    bar: Any = None
+
+    def made(messages: int) -> None:
+        nonlocal done, bar
+        done += messages
+        seconds = time.monotonic() - began
+        if not messages or not done:
+            return
+        if bar is None:
+            if (left := (total - done) * seconds / done) > _LONG:
+                told = f"{count(total, 'message')}, about {_duration(left)}; Ctrl-C stops it, the next time it goes on"
+                print(f"foldmark: {told}", file=sys.stderr)
+            bar = click.progressbar(
+                length=total,
+                label="Embedding",
+                file=sys.stderr,
+                hidden=not sys.stderr.isatty(),
+                item_show_func=lambda rate: rate,
+            )
+            stack.enter_context(bar)
+        bar.update(messages, f"{done / seconds:.0f} messages/s")
+
+    with ExitStack() as stack:
+        yield made
+
+
+def _duration(seconds: float) -> str:
+    return count(round(seconds), "second") if seconds < 90 else count(round(seconds / 60), "minute")
+
+
+def _removed(store: Vectors, fingerprint: str | None) -> int:
+    """Take away the vectors of one model, or of all; how many models that were."""
+    gone = [each for each in store.embedders() if fingerprint in (None, each)]
+    for each in gone:
+        store.remove_vectors(each)
+    return len(gone)
+
+
+def _text(embedder: "Embedder", stores: Mapping[str, Vectors], covered: Mapping[str, Coverage]) -> str:
+    """How far the vectors of a model reach, line by line."""
+    lines = [f"model {embedder.name}"]
+    for name, store in stores.items():
+        messages, of, size = covered[name]
+        lines.append(f"{name}: {messages:,} of {count(of, 'message')}, {size / 1e6:.1f} MB")
+        if others := len(set(store.embedders()) - {embedder.fingerprint}):
+            lines.append(f"  and vectors of {count(others, 'other model')}; `foldmark index --remove` takes all away")
+    return harmless("\n".join(lines))
+
+
+def _data(embedder: "Embedder", stores: Mapping[str, Vectors], covered: Mapping[str, Coverage]) -> dict[str, Any]:
+    """The same as JSON."""
+    told = {"model": embedder.name, "fingerprint": embedder.fingerprint, "dimensions": embedder.dimensions}
+    found = {
+        name: {**covered[name]._asdict(), "other_models": len(set(store.embedders()) - {embedder.fingerprint})}
+        for name, store in stores.items()
+    }
+    return told | found

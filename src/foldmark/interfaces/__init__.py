@@ -1,1 +1,0 @@
-"""What a person or a program sees: parse, call a command, render."""

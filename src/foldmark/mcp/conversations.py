@@ -1,0 +1,91 @@
+"""Which conversation a client means: the one it names, or the one that the server was started with."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from typing import Any
+
+from foldmark.app import Setup
+from foldmark.core.errors import CommandError
+from foldmark.core.ports import AgentRecord
+from foldmark.core.wording import listing
+from foldmark.log import Agent, Log
+from foldmark.log.listening import wait_for
+from foldmark.runtime.lease import HeldLease, LeaseError, take
+
+ARGUMENT = "conversation"
+"""What every tool about a conversation takes beside its own arguments."""
+
+PATIENCE = 1.0
+"""Seconds that a call waits for a conversation in which somebody else is at work."""
+
+
+class Conversations:
+    """The conversations of one database, which is opened anew for every request: a server lives for days.
+
+    `default` is the name of the conversation that is meant where none is named.
+    """
+
+    def __init__(self, setup: Setup, default: str | None) -> None:
+        self.setup, self.default = setup, default
+
+    @property
+    def exist(self) -> bool:
+        """Whether there is a database."""
+        return self.setup.has_database
+
+    @contextmanager
+    def log(self) -> Iterator[Log]:
+        """The log. Raises StoreError, also where there is no database yet."""
+        with self.setup.log(create=False) as log:
+            yield log
+
+    @contextmanager
+    def agent(self, named: Any, *, any_will_do: bool = False, writes: bool = False) -> Iterator[Agent]:
+        """The agent with this name, uuid or beginning of one; by default the server's, or if `any_will_do` the one
+        that was written to last.
+
+        With `writes` it is held meanwhile, so that nobody else runs it. Raises CommandError, LeaseError, StoreError.
+        """
+        if not isinstance(named, str | None):
+            raise CommandError(f"{ARGUMENT} is a conversation's name, not {named!r:.60}")
+        with self.log() as log:
+            wanted = named or self.default
+            agent = log.find(wanted) if wanted else _unnamed(log, any_will_do)
+            with _held(agent) if writes else nullcontext():
+                yield agent
+
+
+def there_are(log: Log) -> list[AgentRecord]:
+    """Return all conversations, oldest first: one statement, however many there are."""
+    with log.store.read() as moment:
+        return [record for record in moment.agents() if record.name is not None and not record.deleted]
+
+
+def _unnamed(log: Log, any_will_do: bool) -> Agent:
+    there = there_are(log)
+    if not there:
+        raise CommandError("there is no conversation yet; `foldmark chat` starts one")
+    if any_will_do:
+        return log.agent(max(there, key=lambda record: record.newest).id)
+    names = listing((record.name for record in there), 40)
+    raise CommandError(f"say which conversation is meant, as `{ARGUMENT}`; there is: {names}")
+
+
+@contextmanager
+def _held(agent: Agent) -> Iterator[None]:
+    """A turn that somebody else runs is not disturbed: what it had recorded would not be what its model was told. A
+    call of another client is over in a moment, and is waited for."""
+    held = _taken(agent)
+    try:
+        yield
+    finally:
+        held.give_back()
+
+
+def _taken(agent: Agent) -> HeldLease:
+    def free() -> HeldLease | None:
+        with suppress(LeaseError):
+            return take(agent, agent.log.new_id())
+        return None
+
+    return wait_for(agent.log.store, free, PATIENCE) or take(agent, agent.log.new_id())

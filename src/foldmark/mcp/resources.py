@@ -1,0 +1,201 @@
+"""Conversations and requests as resources: the context of now or of any moment, the request that would go out, and each
+one that went out [SPEC 5.6, 9]. Each as a person reads it, and as JSON.
+"""
+
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
+
+from mcp.types import (
+    CompleteRequestParams,
+    CompleteResult,
+    Completion,
+    ListResourcesResult,
+    ReadResourceResult,
+    Resource,
+    ResourceTemplate,
+    ResourceTemplateReference,
+    TextResourceContents,
+)
+
+from foldmark.commands.show import context_json, context_text
+from foldmark.core.codec import well_formed
+from foldmark.core.errors import CommandError
+from foldmark.core.ports import AgentRecord
+from foldmark.core.turns import newest_turns
+from foldmark.core.wording import count, one_line
+from foldmark.log import Agent, Log, Result
+from foldmark.mcp.conversations import Conversations, there_are
+from foldmark.mcp.search import CONVERSATION
+from foldmark.rendering import json_text
+
+ALL = CONVERSATION.rstrip("/")
+"""The list of conversations, page by page."""
+
+PAGE = 50
+"""Conversations of a page, and in the answer to a client that lists resources."""
+
+MOST = 100
+"""Completions, as the protocol has it."""
+
+_URI = re.compile(
+    rf"{re.escape(CONVERSATION)}(?P<name>[^/?#]+)/(?P<what>context|request|requests)"
+    r"(?:/(?P<id>[0-9]{1,18}))?(?P<json>\.json)?"
+)
+_PAGE = re.compile(rf"{re.escape(ALL)}/?(?:\?page=(?P<page>[1-9][0-9]{{0,8}}))?")
+_TEXT, _JSON = "text/plain", "application/json"
+
+
+def _context(agent: Agent, event_id: int | None) -> Result:
+    context = agent.context() if event_id is None else agent.at(event_id)
+    turns = newest_turns(reversed(context.messages), len(context.messages) + 1)
+    name = agent.name or agent.id
+    return Result(context_text(name, context, turns), None, context_json(agent.id, context, turns))
+
+
+def _request(agent: Agent, request_id: int | None) -> Result:
+    if request_id is not None:
+        raise CommandError("what went out stands at requests/ID; request is the one that would go out now")
+    return agent.do("/context show")
+
+
+def _requests(agent: Agent, request_id: int | None) -> Result:
+    return agent.do("/context sent" if request_id is None else f"/context sent {request_id}")
+
+
+_KINDS: dict[str, Callable[[Agent, int | None], Result]] = {
+    "context": _context,
+    "request": _request,
+    "requests": _requests,
+}
+
+_TOLD = {
+    "{name}/context": "The context of a conversation: what is visible, message by message, each with its beginning",
+    "{name}/context/{event}": "The context as it was after an event, by its id",
+    "{name}/request": "The exact request that would go to the model now, each part with its origin",
+    "{name}/requests": "The requests that went to models, the newest first",
+    "{name}/requests/{id}": "A request that went to a model, made again from the log, and whether byte for byte",
+}
+
+TEMPLATES = [
+    ResourceTemplate(
+        name=f"{path.replace('{name}/', '')}{form}",
+        uri_template=f"{CONVERSATION}{path}{form}",
+        description=f"{told}{' (all of it, as JSON)' if form else ''}",
+        mime_type=_JSON if form else _TEXT,
+    )
+    for path, told in _TOLD.items()
+    for form in ("", ".json")
+]
+
+
+def listed(conversations: Conversations, cursor: str | None) -> ListResourcesResult:
+    """The list, and context and request of each of the newest conversations, the one with the newest event first.
+
+    One page and no cursor: clients follow cursors to the end before they do anything else, and a person picks from a
+    list of this length at most. Older ones are read by their names, which the list gives page by page. Raises
+    CommandError for a cursor, StoreError.
+    """
+    if cursor is not None:
+        raise CommandError(f"'{one_line(cursor)[:40]}' is no cursor of this server's: resources are one page")
+    rows, total = _rows(conversations, 1)
+    told = f"The {len(rows)} newest of {count(total, 'conversation')}, as JSON; older ones: {ALL}?page=2 and so on"
+    if len(rows) == total:
+        told = "All conversations, as JSON"
+    found = [Resource(name="conversations", uri=ALL, description=told, mime_type=_JSON)]
+    for row in rows:
+        name, amount = row["name"], count(row["messages"], "message")
+        for what in ("context", "request"):
+            uri = f"{CONVERSATION}{quote(name, safe='')}/{what}"
+            told = f"{_TOLD[f'{{name}}/{what}']}; {amount}"
+            found.append(Resource(name=f"{name}/{what}", uri=uri, description=told, mime_type=_TEXT))
+    return ListResourcesResult(resources=found)
+
+
+class ResourceTopic(NamedTuple):
+    """What a resource is about: the conversation with this name, or all of them (None). Only erasing changes one of the
+    `past`."""
+
+    name: str | None
+    past: bool = False
+
+
+def about(uri: str) -> ResourceTopic:
+    """Return what a resource is about. Raises CommandError for an address that is none."""
+    if _PAGE.fullmatch(uri):
+        return ResourceTopic(None)
+    match = _of_one(uri)
+    return ResourceTopic(unquote(match["name"]), match["id"] is not None)
+
+
+def _of_one(uri: str) -> re.Match[str]:
+    match = _URI.fullmatch(uri)
+    if match is None:
+        raise CommandError(f"there is no resource '{one_line(uri)[:200]}'; there is {ALL}, and what its templates say")
+    return match
+
+
+def read(conversations: Conversations, uri: str) -> ReadResourceResult:
+    """A resource's text. Raises CommandError for an address that is none, StoreError."""
+    if page := _PAGE.fullmatch(uri):
+        return _contents(uri, json_text(_rows(conversations, int(page["page"] or 1))[0]), _JSON)
+    match = _of_one(uri)
+    with conversations.agent(unquote(match["name"])) as agent:
+        result = _KINDS[match["what"]](agent, int(match["id"]) if match["id"] else None)
+    return _contents(uri, json_text(result.data), _JSON) if match["json"] else _contents(uri, result.text, _TEXT)
+
+
+def completed(conversations: Conversations, params: CompleteRequestParams) -> CompleteResult:
+    """Names of conversations and ids of requests that begin with what was typed; nothing for anything else."""
+    argument = params.argument
+    values: list[str] = []
+    if isinstance(params.ref, ResourceTemplateReference):
+        if argument.name == "name":
+            values = _names(conversations)
+        elif argument.name == "id" and params.context and (name := (params.context.arguments or {}).get("name")):
+            with suppress(CommandError), conversations.agent(name) as agent, agent.log.store.read() as moment:
+                values = [str(each.id) for each in moment.newest_sent(agent.id, MOST)]
+    fitting = [value for value in values if value.startswith(argument.value)]
+    return CompleteResult(
+        completion=Completion(values=fitting[:MOST], total=len(fitting), has_more=len(fitting) > MOST)
+    )
+
+
+def _newest_first(log: Log) -> list[AgentRecord]:
+    return sorted(there_are(log), key=lambda record: -record.newest)
+
+
+def _names(conversations: Conversations) -> list[str]:
+    if not conversations.exist:
+        return []
+    with conversations.log() as log:
+        return [record.name or "" for record in _newest_first(log)]
+
+
+def _rows(conversations: Conversations, page: int) -> tuple[list[dict[str, Any]], int]:
+    """A page of the conversations, the one with the newest event first, and how many there are; none where there is
+    no database yet. What is read of the others is their names."""
+    if not conversations.exist:
+        return [], 0
+    with conversations.log() as log, log.store.read() as moment:
+        records = _newest_first(log)
+        standings = [log.agent(each.id).standing_in(moment) for each in records[(page - 1) * PAGE : page * PAGE]]
+    rows = [
+        {
+            "name": at.record.name,
+            "agent": at.record.id,
+            "created_at": at.record.created_at,
+            "newest_event": at.newest,
+            "messages": at.size.messages,
+            "tokens": at.size.tokens,
+            "in_a_turn": at.record.open_turn is not None,
+        }
+        for at in standings
+    ]
+    return rows, len(records)
+
+
+def _contents(uri: str, text: str, mime_type: str) -> ReadResourceResult:
+    return ReadResourceResult(contents=[TextResourceContents(uri=uri, mime_type=mime_type, text=well_formed(text))])

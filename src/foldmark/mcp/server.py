@@ -1,0 +1,232 @@
+"""What the server answers: tools, resources, prompts, completions, each request's work in a thread."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import anyio
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.models import InitializationOptions
+from mcp.shared.exceptions import MCPError
+from mcp.types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    CallToolRequestParams,
+    CallToolResult,
+    CompleteRequestParams,
+    CompleteResult,
+    EmptyResult,
+    GetPromptRequestParams,
+    GetPromptResult,
+    InputRequiredResult,
+    ListPromptsResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    SubscribeRequestParams,
+    SubscriptionsListenRequestParams,
+    SubscriptionsListenResult,
+    TextContent,
+    Tool,
+    ToolAnnotations,
+    UnsubscribeRequestParams,
+)
+from mcp.types.version import MODERN_PROTOCOL_VERSIONS
+
+import foldmark
+from foldmark.core.codec import well_formed
+from foldmark.core.errors import CommandError, FoldmarkError
+from foldmark.core.ports import Progress
+from foldmark.core.request import ERROR
+from foldmark.core.wording import listing, one_line
+from foldmark.mcp import agreement, prompts, resources, tools
+from foldmark.mcp.agreement import ConsentQuestion
+from foldmark.mcp.conversations import Conversations
+from foldmark.mcp.listening import LIST, Context, Subscriptions, listening
+from foldmark.mcp.threads import in_thread
+from foldmark.mcp.tools import ToolUse
+
+NAME = "foldmark"
+
+ABOUT = """Foldmark keeps conversations with language models for ever, and archives the sessions of coding agents.
+`search` and `read` find what was said and decided in earlier sessions: look there before you assume. `context_meter`
+says how full a context is. The other tools work on conversations that Foldmark keeps."""
+
+T = TypeVar("T")
+
+
+class Handlers:
+    """What the server does, request by request. `here`: the client was started in this process's folder."""
+
+    def __init__(self, conversations: Conversations, *, here: bool) -> None:
+        self._conversations, self._here = conversations, here
+        self._writing = anyio.Lock()
+
+    async def list_tools(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
+        """Every tool."""
+        specs = await self._work(context, lambda _: tools.specs(self._conversations))
+        return ListToolsResult(
+            tools=[
+                Tool(
+                    name=spec.name,
+                    title=offered.title,
+                    description=spec.description,
+                    input_schema=spec.parameters,
+                    output_schema=offered.output,
+                    annotations=ToolAnnotations(
+                        title=offered.title,
+                        read_only_hint=offered.reads,
+                        destructive_hint=offered.destroys,
+                        idempotent_hint=offered.reads,  # whatever records, records once more
+                        open_world_hint=False,
+                    ),
+                )
+                for spec in specs
+                for offered in (tools.TOOLS[spec.name],)
+            ]
+        )
+
+    async def call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
+        """What a tool answers; what it is given wrongly is told to the model, as a result that is an error."""
+        if params.name not in tools.TOOLS:
+            told = f"there is no tool '{one_line(params.name)[:60]}'; there is: {listing(tools.TOOLS, 40)}"
+            raise MCPError(INVALID_PARAMS, told)
+        try:
+            answer = await self._called(context, params, agreement.agreed(params))
+            if isinstance(answer, ConsentQuestion):
+                if asking := agreement.later(context, answer, params):
+                    return asking
+                answer = await self._asked(context, params, answer)
+        except FoldmarkError as error:
+            return _failed(str(error))
+        except OSError as error:
+            return _failed(_said(error))
+        text = well_formed(answer)
+        structured = tools.TOOLS[params.name].structured(params.arguments or {}, text)
+        return CallToolResult(content=[TextContent(text=text)], structured_content=structured)
+
+    async def _asked(self, context: Context, params: CallToolRequestParams, question: ConsentQuestion) -> str:
+        yes = None if params.input_responses else await agreement.ask(context, question)
+        if yes is None and not params.input_responses:
+            raise CommandError(question.unasked)
+        answer = await self._called(context, params, question.key) if yes else question
+        if isinstance(answer, ConsentQuestion):
+            raise CommandError("the person did not agree; nothing was changed")
+        return answer
+
+    async def _called(
+        self, context: Context, params: CallToolRequestParams, agreed: str | None
+    ) -> str | ConsentQuestion:
+        offered = tools.TOOLS[params.name]
+
+        def run(progress: Progress) -> str | ConsentQuestion:
+            return offered.run(ToolUse(self._conversations, params.arguments or {}, progress, agreed, self._here))
+
+        if offered.reads:
+            return await self._work(context, run)
+        async with self._writing:  # one after the other: the calls of one answer come together
+            return await self._work(context, run)
+
+    async def list_resources(self, context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
+        """The conversations, page by page."""
+        cursor = params.cursor if params else None
+        if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            await context.lifespan_context.follow(context, {LIST})
+        return await self._read(context, lambda: resources.listed(self._conversations, cursor))
+
+    async def list_templates(
+        self, context: Context, params: PaginatedRequestParams | None
+    ) -> ListResourceTemplatesResult:
+        """What can be read of each conversation."""
+        return ListResourceTemplatesResult(resource_templates=resources.TEMPLATES)
+
+    async def read_resource(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+        """A resource's text."""
+        return await self._read(context, lambda: resources.read(self._conversations, params.uri))
+
+    async def subscribe(self, context: Context, params: SubscribeRequestParams) -> EmptyResult:
+        """Tell an older client when a resource changes, of a conversation that may be still to come."""
+        try:
+            resources.about(params.uri)
+        except CommandError as error:
+            raise MCPError(INVALID_PARAMS, well_formed(str(error))) from None
+        await context.lifespan_context.follow(context, {params.uri})
+        return EmptyResult()
+
+    async def unsubscribe(self, context: Context, params: UnsubscribeRequestParams) -> EmptyResult:
+        """Tell it no more."""
+        context.lifespan_context.unfollow(context, params.uri)
+        return EmptyResult()
+
+    async def listen(self, context: Context, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
+        """Tell a client what changes, as long as it listens."""
+        return await context.lifespan_context.listen(context, params)
+
+    async def complete(self, context: Context, params: CompleteRequestParams) -> CompleteResult:
+        """Names of conversations, and ids of requests, that begin with what was typed."""
+        return await self._read(context, lambda: resources.completed(self._conversations, params))
+
+    async def list_prompts(self, context: Context, params: PaginatedRequestParams | None) -> ListPromptsResult:
+        """Every prompt."""
+        return ListPromptsResult(prompts=prompts.listed())
+
+    async def get_prompt(self, context: Context, params: GetPromptRequestParams) -> GetPromptResult:
+        """A prompt's text."""
+        return await self._read(context, lambda: prompts.prompt(params.name, params.arguments or {}))
+
+    async def _read(self, context: Context, read: Callable[[], T]) -> T:
+        """What is asked for wrongly is an error of the protocol."""
+        try:
+            return await self._work(context, lambda _: read())
+        except CommandError as error:
+            raise MCPError(INVALID_PARAMS, well_formed(str(error))) from None
+        except FoldmarkError as error:
+            raise MCPError(INTERNAL_ERROR, well_formed(str(error))) from None
+        except OSError as error:
+            raise MCPError(INTERNAL_ERROR, well_formed(_said(error))) from None
+
+    async def _work(self, context: Context, work: Callable[[Progress], T]) -> T:
+        return await in_thread(work, context.session.report_progress)
+
+
+def _said(error: OSError) -> str:
+    return one_line(f"{error.strerror or error}: {error.filename or 'input or output'}")
+
+
+def _failed(told: str) -> CallToolResult:
+    return CallToolResult(content=[TextContent(text=well_formed(f"{ERROR}{told}"))], is_error=True)
+
+
+class _Server(Server[Subscriptions]):
+    """Says to older clients as well that the list of resources may change."""
+
+    def create_initialization_options(
+        self, notification_options: NotificationOptions | None = None, *others: Any, **more: Any
+    ) -> InitializationOptions:
+        options = notification_options or NotificationOptions(resources_changed=True)
+        return super().create_initialization_options(options, *others, **more)
+
+
+def server(conversations: Conversations, *, here: bool) -> Server[Subscriptions]:
+    """The server, for any way in."""
+    handlers = Handlers(conversations, here=here)
+    return _Server(
+        NAME,
+        lifespan=lambda _: listening(conversations),
+        version=foldmark.__version__,
+        title="Foldmark",
+        instructions=ABOUT,
+        on_list_tools=handlers.list_tools,
+        on_call_tool=handlers.call_tool,
+        on_list_resources=handlers.list_resources,
+        on_list_resource_templates=handlers.list_templates,
+        on_read_resource=handlers.read_resource,
+        on_subscribe_resource=handlers.subscribe,
+        on_unsubscribe_resource=handlers.unsubscribe,
+        on_subscriptions_listen=handlers.listen,
+        on_completion=handlers.complete,
+        on_list_prompts=handlers.list_prompts,
+        on_get_prompt=handlers.get_prompt,
+    )

@@ -1,0 +1,169 @@
+"""Text for a terminal or a pipe: results as text and JSON, without control characters, broken between words."""
+
+import os
+import re
+import sys
+import unicodedata
+from collections.abc import Iterable
+from typing import Any, TextIO
+
+import msgspec
+
+from foldmark.core.wording import count, one_line
+from foldmark.log import Result
+from foldmark.operations.history import sized
+from foldmark.operations.receipts import DeliveredMail, Receipt
+
+# Control characters but tab and line feed, and the marks that turn the direction of writing: text from a model, a file
+# or a web page must not steer the terminal.
+_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+_BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
+_STYLE = re.compile("\x1b\\[[0-9;]*m")
+
+
+def harmless(text: str) -> str:
+    """Text with what would steer a terminal made visible; CR LF becomes LF."""
+    return _STEERING.sub(lambda match: ascii(match[0])[1:-1], text.replace("\r\n", "\n"))
+
+
+def is_bold() -> bool:
+    """Whether standard output shows what stands out: a terminal, unless `NO_COLOR` says otherwise."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def marked(text: str, places: Iterable[tuple[int, int]], *, bold: bool) -> str:
+    """Harmless text, in bold from and up to each of these places, which are in order."""
+    shown, at = "", 0
+    for start, end in places if bold else ():
+        shown += f"{harmless(text[at:start])}{_BOLD}{harmless(text[start:end])}{_PLAIN}"
+        at = end
+    return shown + harmless(text[at:])
+
+
+def result_text(result: Result) -> str:
+    """A result as a person reads it: its text, and for an operation what changed and how to take it back."""
+    lines = [marked(result.text, result.marks, bold=is_bold())] if result.text else []
+    if result.event_id is not None:
+        lines.append(f"  {receipt(result)}")
+    return "\n".join(lines)
+
+
+def receipt(result: Result) -> str:
+    """`event 8 · 3 messages (~12 tokens) left · context 5 → 2 messages (~9 tokens) · /restore 8`."""
+    done = result.effect
+    assert isinstance(done, Receipt | DeliveredMail)
+    change, parts = done.change, [f"event {result.event_id}"]
+    moved = ((change.left, "left"), (change.returned, "came back"))
+    parts += [f"{sized(size)} {word}" for size, word in moved if size.messages]
+    if isinstance(done, Receipt):
+        outcome = done.outcome
+        results = ((outcome.evicted, "evicted"), (outcome.whole_again, "sent as before"))
+        parts += [
+            f"{count(size.messages, 'result')} (~{count(size.tokens, 'token')}) {word}"
+            for size, word in results
+            if size.messages
+        ]
+        if widened := getattr(outcome.operation, "widened", ()):
+            parts.append(f"{len(widened)} of them for whole exchanges")
+        parts += outcome.thoughts.told()
+        if outcome.cached_prefix is not None:
+            parts.append(f"{outcome.cached_prefix.percent}% of the cached prompt holds")
+    before = "" if change.before == change.after else f"{change.before.messages:,} → "
+    parts.append(f"context {before}{sized(change.after)}")
+    if isinstance(done, Receipt):
+        parts += [f"reason: {one_line(done.reason)}"] if done.reason else []
+        parts += [done.back] if done.back else []
+    return " · ".join(parts)
+
+
+def result_json(result: Result) -> str:
+    """A result as JSON: text, event_id, data."""
+    return json_text({"text": result.text, "event_id": result.event_id, "data": result.data})
+
+
+def json_text(value: Any) -> str:
+    """Indented JSON; what would steer a terminal is escaped, which means the same in JSON."""
+    return _escaped(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def json_line(value: Any) -> str:
+    """JSON on one line; what would steer a terminal is escaped."""
+    return _escaped(msgspec.json.format(msgspec.json.encode(value), indent=0).decode())
+
+
+def _escaped(text: str) -> str:
+    return _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def columns(stream: TextIO) -> int:
+    """The width of a terminal; 0 for what is none."""
+    if not stream.isatty():
+        return 0
+    try:
+        return os.get_terminal_size(stream.fileno()).columns
+    except OSError:
+        return 0
+
+
+def fitted(text: str, stream: TextIO | None = None) -> str:
+    """Text as it is printed to `stream`, by default standard output: broken between words if that is a terminal."""
+    wrapping = Wrapping(columns(stream or sys.stdout))
+    return wrapping.feed(text) + wrapping.flush()
+
+
+class Wrapping:
+    """Breaks text that comes piece by piece; 0 columns break nothing. A word is held back until it ends.
+
+    A line that goes on in the next one keeps its indentation. A word that is wider than the terminal begins a line, and
+    the terminal breaks it.
+    """
+
+    def __init__(self, columns: int) -> None:
+        self.columns = columns
+        self._at: int | None = None  # the column; none on a line where nothing stands yet, not even a lone accent
+        self._gap = self._word = self._indent = ""
+
+    def feed(self, text: str) -> str:
+        """What may be printed now."""
+        return "".join(map(self._char, text)) if self.columns else text
+
+    def flush(self) -> str:
+        """What was held back."""
+        if not self._word:
+            return ""
+        gap, word, self._gap, self._word = self._gap, self._word, "", ""
+        wide = _width(word)
+        if self._at is None:
+            self._indent = gap if len(gap) < self.columns // 2 else ""
+        elif self._at + len(gap) + wide > self.columns:
+            self._at = len(self._indent) + wide
+            return f"\n{self._indent}{word}"
+        self._at = (self._at or 0) + len(gap) + wide
+        return gap + word
+
+    def _char(self, char: str) -> str:
+        if char == "\n":
+            shown = self.flush() + char
+            self._at, self._gap = None, ""
+            return shown
+        if char in " \t":
+            shown = self.flush()
+            self._gap += char if char == " " else "    "
+            return shown
+        if _is_wide(char):  # such scripts have no spaces, and are broken anywhere
+            shown = self.flush()
+            self._word = char
+            return shown + self.flush()
+        self._word += char
+        return ""
+
+
+def _width(text: str) -> int:
+    """The columns that text takes."""
+    plain = _STYLE.sub("", text)
+    return sum(2 if _is_wide(char) else 0 if unicodedata.combining(char) else 1 for char in plain)
+
+
+def _is_wide(char: str) -> bool:
+    return char > "\u1100" and unicodedata.east_asian_width(char) in "WF"
