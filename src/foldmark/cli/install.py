@@ -14,8 +14,8 @@ from foldmark.core.wording import one_line
 from foldmark.rendering import harmless, json_text
 
 if TYPE_CHECKING:
+    from foldmark.sessions.install.locations import Places
     from foldmark.sessions.install.plan import FileOutcome, InstallPlan
-    from foldmark.sessions.install.where import Places
 
 _WHERE = (
     click.option("--user", "user", is_flag=True, help="For you, in every project; this is the default."),
@@ -51,22 +51,21 @@ def install(program: str | None, preview: bool, as_json: bool, **given: Any) -> 
     paragraph in CLAUDE.md, and the MCP server. What is in your files stays as it is; `foldmark uninstall claude`
     restores them.
     """
-    from foldmark.sessions.install.installing import install as carry_out
-    from foldmark.sessions.install.kinds import PLAIN
-    from foldmark.sessions.install.parts import Wanted
-    from foldmark.sessions.install.plan import FileOutcome, plan_install
-    from foldmark.sessions.install.program import installed_program, passing
+    from foldmark.sessions.install.edits import PLAIN
+    from foldmark.sessions.install.locations import installed_program, is_temporary
+    from foldmark.sessions.install.plan import FileOutcome, InstallOptions, plan_install
+    from foldmark.sessions.install.plan import install as carry_out
 
     _check(program, "install", needed=not preview)
     places = _places(**_scope(given))
     mcp = given["mcp"] or find_spec("mcp") is not None
-    wanted = Wanted(
+    options = InstallOptions(
         PLAIN if places.root else installed_program(),
         mcp=mcp,
         prompt=not given["no_prompt"],
         replace_status_line=given["replace_statusline"],
     )
-    plan = (plan_install if preview else carry_out)(places, wanted, os.environ)
+    plan = (plan_install if preview else carry_out)(places, options, os.environ)
     if not mcp:
         plan.done.append(FileOutcome(places.mcp, "left out", (_NO_MCP,)))
     if as_json:
@@ -80,8 +79,8 @@ def install(program: str | None, preview: bool, as_json: bool, **given: Any) -> 
     lines = [_line(done, preview) for done in plan.done]
     if places.root and not shutil.which("foldmark"):
         lines.append("foldmark is not on your PATH: here these hooks do nothing until it is")
-    if not places.root and passing(wanted.program):
-        lines.append(f"{wanted.program} may be gone tomorrow: install Foldmark for good, then repeat")
+    if not places.root and is_temporary(options.program):
+        lines.append(f"{options.program} may be gone tomorrow: install Foldmark for good, then repeat")
     print(harmless("\n".join(lines)))
     print(harmless(_next_steps(plan, places, preview)))
 
@@ -94,7 +93,7 @@ def uninstall(program: str | None, as_json: bool, **given: Any) -> None:
 
     Every file is as it was before, byte for byte. In one that was changed since, only Foldmark's entries go.
     """
-    from foldmark.sessions.install.installing import uninstall as carry_out
+    from foldmark.sessions.install.plan import uninstall as carry_out
 
     _check(program, "uninstall", needed=True)
     places = _places(**_scope(given))
@@ -121,7 +120,7 @@ def _scope(given: dict[str, Any]) -> dict[str, bool]:
 
 
 def _places(user: bool, project: bool) -> "Places":
-    from foldmark.sessions.install.where import project_places, user_places
+    from foldmark.sessions.install.locations import project_places, user_places
 
     if user and project:
         raise CommandError("--user and --project exclude each other; run it once for each")

@@ -12,9 +12,8 @@ from mcp.types import GetPromptResult, Prompt, PromptArgument, PromptMessage, Te
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import listing, one_line
-from foldmark.sessions.install.parts import SKILLS
-from foldmark.sessions.install.program import typed_program
-from foldmark.sessions.install.texts import template
+from foldmark.sessions.install.edits import SKILLS, template
+from foldmark.sessions.install.locations import typed_program
 
 ARGUMENT = "arguments"
 _SESSION = " ${CLAUDE_SESSION_ID}"

@@ -14,7 +14,7 @@ from mcp.types import INVALID_PARAMS, PromptReference, ResourceTemplateReference
 
 import foldmark
 from foldmark.mcp import resources
-from foldmark.sessions.install.texts import template
+from foldmark.sessions.install.edits import template
 
 ROOT = "foldmark://conversations"
 

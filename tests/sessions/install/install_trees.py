@@ -5,11 +5,11 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
-from foldmark.sessions.install.parts import Wanted
-from foldmark.sessions.install.where import Places, user_places
+from foldmark.sessions.install.locations import Places, user_places
+from foldmark.sessions.install.plan import InstallOptions
 
 PROGRAM = "/opt/fold mark/bin/foldmark"
-WANTED = Wanted(PROGRAM, mcp=True)
+WANTED = InstallOptions(PROGRAM, mcp=True)
 
 
 def tree(folder: Path) -> dict[str, tuple[int, object]]:

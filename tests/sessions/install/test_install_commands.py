@@ -13,7 +13,7 @@ import pytest
 from install_trees import tree
 
 import forked
-from foldmark.sessions.install.texts import template
+from foldmark.sessions.install.edits import template
 
 SCRIPT = Path(sys.executable).with_name("foldmark")
 pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason="Foldmark is not installed beside this Python")

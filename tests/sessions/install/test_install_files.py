@@ -15,14 +15,12 @@ from test_install_json_text import texts
 
 from foldmark.core.errors import CommandError
 from foldmark.sessions.install.changes import InstallError
-from foldmark.sessions.install.installing import install, uninstall
-from foldmark.sessions.install.parts import Wanted
-from foldmark.sessions.install.plan import InstallPlan
-from foldmark.sessions.install.settings_json import EVENTS
-from foldmark.sessions.install.where import project_places, user_places
+from foldmark.sessions.install.edits import EVENTS
+from foldmark.sessions.install.locations import project_places, user_places
+from foldmark.sessions.install.plan import InstallOptions, InstallPlan, install, uninstall
 
 
-def put_in(home: Path, wanted: Wanted = WANTED) -> InstallPlan:
+def put_in(home: Path, wanted: InstallOptions = WANTED) -> InstallPlan:
     return install(places(home), wanted, environment(home))
 
 
@@ -271,7 +269,7 @@ def test_what_the_paragraph_tells_the_model(tmp_path: Path) -> None:
 
 
 def test_parts_that_are_not_wanted(tmp_path: Path) -> None:
-    put_in(tmp_path, Wanted(PROGRAM, prompt=False))
+    put_in(tmp_path, InstallOptions(PROGRAM, prompt=False))
     assert not (tmp_path / ".claude/CLAUDE.md").exists()
     assert not (tmp_path / ".claude.json").exists()
     put_in(tmp_path)

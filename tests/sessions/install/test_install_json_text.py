@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foldmark.sessions.install.edits import EVENTS, SettingsFile, runs
 from foldmark.sessions.install.json_text import NotMergeableError, add, check, put, raw, remove
-from foldmark.sessions.install.kinds import runs
-from foldmark.sessions.install.settings_json import EVENTS, SettingsFile
 
 PROGRAM = "/opt/fold mark/bin/foldmark"
 BLANKS = st.sampled_from(["", " ", "\n", "\r\n", "\n  ", "\r\n\t", "  \n \t", "\n\n    "])

@@ -17,7 +17,7 @@ from unprivileged import bound, obey_modes
 
 from foldmark.core.errors import FoldmarkError
 from foldmark.sessions.install.changes import InstallError, alone
-from foldmark.sessions.install.installing import install, uninstall
+from foldmark.sessions.install.plan import install, uninstall
 from sampled import DEEP
 
 resource = pytest.importorskip("resource", reason="limits of a process are set")

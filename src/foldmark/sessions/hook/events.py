@@ -126,7 +126,7 @@ def _first_record(transcript: str) -> dict[str, Any]:
 
 
 def _search(environment: Mapping[str, str]) -> str:
-    from foldmark.sessions.install.program import typed_program
+    from foldmark.sessions.install.locations import typed_program
 
     return f"{typed_program(environment)} search 'what you need'"
 

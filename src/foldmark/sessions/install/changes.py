@@ -1,4 +1,4 @@
-"""Several files changed together: all of them, or after an error none [SPEC 8: settings are other people's work]."""
+"""Change several files together: all of them, or after an error none [SPEC 8: settings are other people's work]."""
 
 import os
 import stat
@@ -7,32 +7,24 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import one_line
-from foldmark.sessions.install.where import exists
+from foldmark.sessions.file_lock import locked
+from foldmark.sessions.install.locations import exists
 from foldmark.sessions.new_file import new_file, replaced_file
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 
 class InstallError(FoldmarkError):
-    """Something is in the way of an installation or its removal; no file was changed, unless it says so."""
-
-
-class FoundFile(Struct, frozen=True):
-    """A file as it was found: where it really is, behind links; its content (None: there is none); its mode."""
-
-    real: Path
-    content: bytes | None
-    mode: int
+    """An installation or its removal is not possible; no file was changed, unless the text says so."""
 
 
 class FileChange(Struct, frozen=True):
-    """The file `real` becomes `after` (None: it is deleted); it is called `file` when a person is told of it."""
+    """A file with its content `before` and `after` a change (None: there is no file), and its `mode`.
+
+    `file` is its name for the person, `real` its path behind links. It is unchanged as `look` returns it.
+    """
 
     file: Path
     real: Path
@@ -40,9 +32,17 @@ class FileChange(Struct, frozen=True):
     after: bytes | None
     mode: int
 
+    def to(self, after: bytes | None) -> "FileChange":
+        """Return the change of this file to another content."""
+        return replace(self, after=after)
+
     def make(self) -> None:
-        """Raises OSError, FoldmarkError; also if the file is not as it was found."""
-        if _content(self.real) != self.before:
+        """Change the file. Raises OSError, FoldmarkError; also if its content is not `before`."""
+        try:
+            content = self.real.read_bytes()
+        except FileNotFoundError:
+            content = None
+        if content != self.before:
             raise InstallError(f"{_name(self.file)} was changed by somebody else just now")
         if self.after is None:
             self.real.unlink()
@@ -53,46 +53,42 @@ class FileChange(Struct, frozen=True):
             os.fsync(file.fileno())
 
     def take_back(self) -> None:
-        """Raises as `make` does."""
-        FileChange(self.file, self.real, self.after, self.before, self.mode).make()
+        """Undo `make`. Raises as that does."""
+        replace(self, before=self.after, after=self.before).make()
 
 
-class NewFolder(Struct, frozen=True):
-    """A folder that is made."""
+class FolderChange(Struct, frozen=True):
+    """A folder that is made, or with `removed` is removed if it is empty."""
 
     file: Path
+    removed: bool = False
 
     def make(self) -> None:
-        """Raises OSError."""
-        self.file.mkdir()
+        """Raises OSError if the folder cannot be made."""
+        if not self.removed:
+            self.file.mkdir()
+            return
+        with suppress(OSError):  # somebody put something in
+            self.file.rmdir()
 
     def take_back(self) -> None:
-        """Unless somebody has put something in."""
+        """Undo `make`. Raises OSError if the folder cannot be made again."""
+        if self.removed:
+            self.file.mkdir(exist_ok=True)
+            return
         with suppress(OSError):
             self.file.rmdir()
 
 
-class OldFolder(Struct, frozen=True):
-    """A folder that is removed if it is empty."""
-
-    file: Path
-
-    def make(self) -> None:
-        """Never raises: what somebody has put in stays."""
-        with suppress(OSError):
-            self.file.rmdir()
-
-    def take_back(self) -> None:
-        """Raises OSError."""
-        self.file.mkdir(exist_ok=True)
+InstallStep = FileChange | FolderChange
 
 
-InstallStep = FileChange | NewFolder | OldFolder
+def look(file: Path, mode: int, inside: Path | None = None) -> FileChange:
+    """Return a file as it is; `mode` is for a new one.
 
-
-def look(file: Path, mode: int, inside: Path | None = None) -> FoundFile:
-    """A file that is to be changed; `mode` is what a new one gets. Raises InstallError for all but a regular file that
-    this user may change, and for a link that leads out of the folder `inside`."""
+    Raises InstallError unless it is a regular file that this user may change, and for a link out of the folder
+    `inside`.
+    """
     real = Path(os.path.realpath(file))
     if inside is not None and not real.is_relative_to(os.path.realpath(inside)):
         raise InstallError(f"{_name(file)} leads out of the project, to {_name(real)}; nothing was changed")
@@ -103,16 +99,16 @@ def look(file: Path, mode: int, inside: Path | None = None) -> FoundFile:
             raise InstallError(f"{_name(file)} is {kind}; nothing was changed")
         content = real.read_bytes()
     except FileNotFoundError:
-        return FoundFile(real, None, mode)
+        return FileChange(file, real, None, None, mode)
     except OSError as error:
         raise InstallError(f"cannot read {_name(file)}: {error.strerror or error}; nothing was changed") from None
     if not os.access(real, os.W_OK):
         raise InstallError(f"{_name(file)} is write-protected; nothing was changed")
-    return FoundFile(real, content, stat.S_IMODE(status.st_mode))
+    return FileChange(file, real, content, content, stat.S_IMODE(status.st_mode))
 
 
 def carry_out(steps: Sequence[InstallStep]) -> None:
-    """Make all of the steps, in order. Raises InstallError, and then all is as it was before."""
+    """Make all of the steps, in order. Raises InstallError after undoing them."""
     lost: list[Path] = []
     try:
         with ExitStack() as undo:
@@ -121,26 +117,22 @@ def carry_out(steps: Sequence[InstallStep]) -> None:
                 undo.callback(_take_back, step, lost)
             undo.pop_all()
     except (OSError, FoldmarkError) as error:
-        told = f"{error.strerror}: {_name(error.filename)}" if isinstance(error, OSError) else str(error)
+        why = f"{error.strerror}: {_name(error.filename)}" if isinstance(error, OSError) else str(error)
         after = f"{', '.join(map(_name, lost))} could not be put back" if lost else "nothing was changed"
-        raise InstallError(f"{told}; {after}") from None
+        raise InstallError(f"{why}; {after}") from None
 
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """While the block runs no other installation runs that shares this folder. Raises InstallError if one does."""
+    """Keep other installations out of a folder during the block. Raises InstallError if one is running."""
     while not exists(folder) and folder != folder.parent:
         folder = folder.parent
-    with ExitStack() as held:
-        if fcntl is not None:
-            try:
-                descriptor = os.open(folder, os.O_RDONLY)
-                held.callback(os.close, descriptor)
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise InstallError("another installation is at work; try again when it is done") from None
-            except OSError:  # a file system that has no locks, a folder that may not be read
-                pass
+    with ExitStack() as stack:
+        with suppress(OSError):  # a folder that may not be read, or on Windows any
+            descriptor = os.open(folder, os.O_RDONLY)
+            stack.callback(os.close, descriptor)
+            if not locked(descriptor):
+                raise InstallError("another installation is at work; try again when it is done")
         yield
 
 
@@ -149,13 +141,6 @@ def _take_back(step: InstallStep, lost: list[Path]) -> None:
         step.take_back()
     except (OSError, FoldmarkError):
         lost.append(step.file)
-
-
-def _content(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return None
 
 
 def _name(path: object) -> str:

@@ -1,7 +1,8 @@
-"""Changing one place of a JSON text that somebody else wrote, and leaving every other character as it is.
+"""Change one value of a JSON text that somebody else wrote, and keep every other character.
 
-A place is a path of keys and indexes from the root. What is put in looks like what stands around it: its indentation,
-its line ends, on one line or on several. All functions take a text that `check` has accepted.
+A value is named by its path of keys and indexes from the root. What is added takes the layout of its surroundings:
+indentation, line ends, on one line or on several. Every function but `check` and `blank`
+takes a text that `check` accepts.
 """
 
 import json
@@ -18,11 +19,11 @@ _INDENT = re.compile(r"[ \t]*")
 
 
 class NotMergeableError(FoldmarkError):
-    """A text into which nothing can be put safely; it says why, without the file's name."""
+    """A text cannot be edited safely; the message gives the reason without the file's name."""
 
 
 class JsonMember(NamedTuple):
-    """A member of an object or an item of an array: where it begins (the key, if any), its value begins, both end."""
+    """A member of an object or an item of an array: the offsets of its begin, of its value, and of its end."""
 
     key: str | int
     begin: int
@@ -31,7 +32,7 @@ class JsonMember(NamedTuple):
 
 
 def check(text: str) -> dict[str, Any]:
-    """The object that a whole text holds. Raises NotMergeableError."""
+    """Return the object that the whole text holds. Raises NotMergeableError."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -56,24 +57,24 @@ def check(text: str) -> dict[str, Any]:
 
 
 def blank(text: str) -> bool:
-    """Whether there is nothing in a file, which programs take for an empty object."""
+    """Return True for an empty file, which programs take for an empty object."""
     return not text.strip("\ufeff \t\r\n")
 
 
 def raw(text: str, path: Path) -> str:
-    """The value at `path` as it is written. Raises KeyError."""
+    """Return the value at `path` as it is written. Raises KeyError."""
     begin, end = _span(text, path)
     return text[begin:end]
 
 
 def put(text: str, path: Path, written: str) -> str:
-    """`text` with the value at `path` written like this instead. Raises KeyError."""
+    """Return the text with the value at `path` replaced by the JSON `written`. Raises KeyError."""
     begin, end = _span(text, path)
     return text[:begin] + written + text[end:]
 
 
 def add(text: str, path: Path, value: Any, key: str | None = None) -> str:
-    """`text` with one more member `key`, or one more item, at the end of the object or array at `path`."""
+    """Return the text with a member `key`, or an item, added at the end of the object or array at `path`."""
     at, _ = _span(text, path)
     slots = _slots(text, at)
     style = _style(text)
@@ -86,7 +87,7 @@ def add(text: str, path: Path, value: Any, key: str | None = None) -> str:
         body = _written(value, key, style, inner)
         return f"{text[: at + 1]}{style.newline}{inner}{body}{style.newline}{outer}{text[close:]}"
     last = slots[-1]
-    gap = text[_blank_before(text, last.begin) : last.begin]
+    gap = text[len(text[: last.begin].rstrip(" \t\r\n")) : last.begin]
     lone = "," + (gap or ("" if style.colon == ":" else " "))
     between = text[slots[-2].end : last.begin] if len(slots) > 1 else lone
     indent = gap.rpartition("\n")[2] if "\n" in gap else None
@@ -94,7 +95,7 @@ def add(text: str, path: Path, value: Any, key: str | None = None) -> str:
 
 
 def remove(text: str, path: Path) -> str:
-    """`text` without the member or item at `path`; undoes `add` exactly where the container was not empty."""
+    """Return the text without the member or item at `path`; undoes `add` exactly if the container was not empty."""
     at, end = _span(text, path[:-1])
     slots = _slots(text, at)
     number = next(number for number, slot in enumerate(slots) if slot.key == path[-1])
@@ -113,7 +114,7 @@ class _Style(NamedTuple):
 
 
 def _style(text: str) -> _Style:
-    """How this text is laid out; `flat`: all on one line."""
+    """Return the layout of a text; `flat`: all on one line."""
     newline = "\r\n" if "\r\n" in text else "\n"
     root = _begin(text)
     slots = _slots(text, root)
@@ -129,7 +130,7 @@ def _style(text: str) -> _Style:
 
 
 def _written(value: Any, key: str | None, style: _Style, indent: str | None) -> str:
-    """A new member or item; each further line of it begins with `indent`, None: all on one line."""
+    """Return a new member or item; its further lines begin with `indent`, None: all on one line."""
     if indent is None:
         written = json.dumps(value, ensure_ascii=False, separators=("," if style.colon == ":" else ", ", style.colon))
         colon = style.colon
@@ -149,7 +150,7 @@ def _span(text: str, path: Path) -> tuple[int, int]:
 
 
 def _slots(text: str, at: int) -> list[JsonMember]:
-    """What is in the object or array that begins at `at`, in order."""
+    """Return the members of the object, or the items of the array, that begins at `at`."""
     slots: list[JsonMember] = []
     named, position = text[at] == "{", _skip(text, at + 1)
     while text[position] not in "}]":
@@ -166,7 +167,7 @@ def _slots(text: str, at: int) -> list[JsonMember]:
 
 
 def _begin(text: str) -> int:
-    """Where the root begins, behind a byte order mark."""
+    """Return the offset of the root, behind a byte order mark."""
     return _skip(text, 1 if text.startswith("\ufeff") else 0)
 
 
@@ -175,14 +176,8 @@ def _skip(text: str, at: int) -> int:
     return found.end() if found else at
 
 
-def _blank_before(text: str, at: int) -> int:
-    while at and text[at - 1] in " \t\r\n":
-        at -= 1
-    return at
-
-
 def _line_indent(text: str, at: int) -> str:
-    """The blanks with which the line begins that holds the character at `at`."""
+    """Return the indentation of the line that holds the character at `at`."""
     begin = text.rfind("\n", 0, at) + 1
     found = _INDENT.match(text, begin + text.startswith("\ufeff", begin))
     return found[0] if found else ""
@@ -201,5 +196,5 @@ def _refuse(name: str) -> Any:
     raise NotMergeableError(f"it is not JSON ({name} is no value)")
 
 
-# Numbers stay texts: none is too long, and none is changed.
+# Numbers stay texts, so that none is too long and none changes.
 _DECODER = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=_refuse, object_pairs_hook=_members)

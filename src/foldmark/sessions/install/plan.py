@@ -1,37 +1,73 @@
-"""What an installation or its removal would do, worked out before anything is done [SPEC 8]."""
+"""Install into Claude Code and uninstall: every step is planned, then all of them are done, or none [SPEC 8].
 
+What an installation wrote is recorded in a small file in Claude Code's folder, so that it can be taken back byte for
+byte. The record is written before anything else, so that a killed installation can be taken back, too. Nothing in it is
+ever used as a path or run: it may come with somebody else's project.
+"""
+
+import hashlib
+import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
+from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import one_line
-from foldmark.sessions.install import record as records
 from foldmark.sessions.install.changes import (
     FileChange,
-    FoundFile,
+    FolderChange,
     InstallError,
     InstallStep,
-    NewFolder,
-    OldFolder,
+    alone,
+    carry_out,
     look,
 )
-from foldmark.sessions.install.json_text import NotMergeableError
-from foldmark.sessions.install.kinds import Edited, InstallPart
-from foldmark.sessions.install.parts import ANY, FOLDERS, Wanted, all_parts, wanted_parts
-from foldmark.sessions.install.record import NO_FILE, InstalledFile, InstallRecord, hashed
-from foldmark.sessions.install.where import Places, exists
+from foldmark.sessions.install.edits import (
+    BEGIN,
+    PLAIN,
+    SKILLS,
+    Edited,
+    FileKind,
+    McpFile,
+    PromptFile,
+    SettingsFile,
+    SkillFile,
+    runs,
+    shell,
+)
+from foldmark.sessions.install.json_text import NotMergeableError, check
+from foldmark.sessions.install.locations import Places, exists, user_places
+from foldmark.sessions.new_file import PREFIX, SUFFIX
 
-BACKUP = ".foldmark-backup"
-_MOST_BACKUPS = 100
+_FOLDERS = (".", "skills", *(f"skills/{name}" for name in SKILLS))
+"""Folders that an installation may have to make, below Claude Code's folder, outer ones first."""
+
+_RECORD = "foldmark-install.json"
+_NO_FILE = "none"
+"""Stands for a hash where there was no file."""
+
+_BACKUP = ".foldmark-backup"
+_MAX_BACKUPS = 100
+
+
+class InstallOptions(Struct, frozen=True):
+    """What to install. `program` is the path of the `foldmark` script; a project gets its bare name, since each of its
+    people may have it elsewhere. `mcp` and `prompt` select the MCP server and the paragraph in CLAUDE.md."""
+
+    program: str = PLAIN
+    mcp: bool = False
+    prompt: bool = True
+    replace_status_line: bool = False
 
 
 class FileOutcome(Struct, frozen=True):
     """What becomes of one file; `action` is one of created, changed, restored, deleted, unchanged, kept, left out.
 
-    `notes` say what a person should know; `before` and `after` are its contents (None: no file). `ours` is what an
-    installation keeps for its removal: the record, and backups.
+    `notes` are for the person; `before` and `after` are its contents (None: no file). `ours` is True for the record
+    and for backups.
     """
 
     file: Path
@@ -43,105 +79,197 @@ class FileOutcome(Struct, frozen=True):
 
 
 class InstallPlan(Struct, frozen=True):
-    """What becomes of each file, and the steps that do it, in order; none if there is nothing to do."""
+    """The outcome for each file, and the steps in order; none if there is nothing to do."""
 
     done: list[FileOutcome]
     steps: list[InstallStep]
 
 
-def plan_install(places: Places, wanted: Wanted, environment: Mapping[str, str]) -> InstallPlan:
-    """The record first, then folders, backups, and the files themselves: so it can be taken back wherever it stops.
+class _Part(Struct, frozen=True):
+    """One file of an installation: its name in the record, its path, how it is edited, and the mode of a new one."""
+
+    name: str
+    path: Path
+    kind: FileKind
+    mode: int = 0o644
+
+
+class _InstalledFile(Struct, frozen=True):
+    """The entry of a file in the record.
+
+    `original` is the SHA-256 of the file before Foldmark, `_NO_FILE`, or None if Foldmark's version was changed since;
+    `written` are those of Foldmark's versions, `backups` those of its backups; `replaced` is the JSON of a status line
+    that was replaced.
+    """
+
+    original: str | None
+    written: tuple[str, ...]
+    replaced: str | None = None
+    backups: tuple[str, ...] = ()
+
+
+class _Record(Struct, frozen=True):
+    """Part's name -> its entry, and the folders that were made, relative to the folder of the record."""
+
+    files: dict[str, _InstalledFile] = {}
+    folders: tuple[str, ...] = ()
+    version: int = 1
+
+
+def install(places: Places, options: InstallOptions, environment: Mapping[str, str]) -> InstallPlan:
+    """Install; write nothing where all of it is there already. Raises InstallError."""
+    with alone(places.root or places.folder):
+        plan = plan_install(places, options, environment)
+        carry_out(plan.steps)
+    return plan
+
+
+def uninstall(places: Places, environment: Mapping[str, str]) -> InstallPlan:
+    """Take everything out again, also what a killed installation left. Raises InstallError."""
+    with alone(places.root or places.folder):
+        plan = _plan_removal(places, environment)
+        for folder in {part.path.parent for part in _all_parts(places, InstallOptions(), environment)}:
+            for unfinished in folder.glob(f"{PREFIX}*{SUFFIX}"):
+                with suppress(OSError):
+                    os.unlink(unfinished)  # noqa: PTH108 - a link is not followed
+        carry_out(plan.steps)
+    return plan
+
+
+def plan_install(places: Places, options: InstallOptions, environment: Mapping[str, str]) -> InstallPlan:
+    """Plan an installation: the record first, then folders, backups and the files, so that it can always be undone.
 
     Raises InstallError.
     """
-    file, found, record = _record(places)
+    found, record = _read_record(places)
     done: list[FileOutcome] = []
     backups: list[FileChange] = []
     changes: list[FileChange] = []
     entries = dict(record.files)
-    for part in wanted_parts(places, wanted, environment):
-        there = look(part.path, part.mode, places.root)
+    for part in _wanted_parts(places, options, environment):
+        file = look(part.path, part.mode, places.root)
         entry = record.files.get(part.name)
-        ours = entry is not None and hashed(there.content) in entry.written
-        with _named(part.path):
-            edited = part.kind.put_in(_text(there.content), ours)
-            after = _content(edited.text)
-            text = _text(there.content)
-            fresh = text is None or part.kind.take_out(text, None).text == text
-        if after == there.content:
-            kept = "left out" if after is None else "kept"
+        is_own = entry is not None and _hash(file.before) in entry.written
+        with _naming(part.path):
+            text = _text(file.before)
+            edited = part.kind.put_in(text, is_own)
+            change = file.to(_content(edited.text))
+            is_fresh = text is None or part.kind.take_out(text, None).text == text
+        if change.after == change.before:
+            kept = "left out" if change.after is None else "kept"
             done.append(FileOutcome(part.path, kept if edited.kept else "unchanged", edited.notes))
             continue
-        change = FileChange(part.path, there.real, there.content, after, there.mode)
         changes.append(change)
-        done.append(_done(change, "created" if there.content is None else "changed", edited.notes))
-        entries[part.name] = _entry(change, entry, ours, fresh, edited.replaced)
-        if fresh and there.content is not None and (backup := _new_backup(change)):
+        done.append(_outcome(change, "created" if change.before is None else "changed", edited.notes))
+        entries[part.name] = _entry(change, entry, is_own, is_fresh, edited.replaced)
+        if is_fresh and change.before is not None and (backup := _new_backup(change)):
             backups.append(backup)
     if not changes:
         return InstallPlan(done, [])
     needed = {change.file.parent for change in changes} | {places.folder}
-    missing = [name for name in FOLDERS if not exists(places.folder / name)]
+    missing = [name for name in _FOLDERS if not exists(places.folder / name)]
     made = [name for name in missing if any(folder.is_relative_to(places.folder / name) for folder in needed)]
-    names = tuple(name for name in FOLDERS if name in made or name in record.folders)
-    told = FileChange(file, found.real, found.content, records.encode(InstallRecord(entries, names)), found.mode)
-    done += [_done(change, "created", ours=True) for change in backups]
-    done.append(_done(told, "created" if found.content is None else "changed", ours=True))
-    folders = [NewFolder(places.folder / name) for name in made]
-    outer = 1 if "." in made else 0  # the record lies in it
-    return InstallPlan(done, [*folders[:outer], told, *folders[outer:], *backups, *changes])
+    names = tuple(name for name in _FOLDERS if name in made or name in record.folders)
+    content = msgspec.json.format(msgspec.json.encode(_Record(entries, names)), indent=2) + b"\n"
+    written = found.to(content)
+    done += [_outcome(change, "created", ours=True) for change in backups]
+    done.append(_outcome(written, "created" if found.before is None else "changed", ours=True))
+    folders = [FolderChange(places.folder / name) for name in made]
+    outer = 1 if "." in made else 0  # the folder of the record
+    return InstallPlan(done, [*folders[:outer], written, *folders[outer:], *backups, *changes])
 
 
-def plan_removal(places: Places, environment: Mapping[str, str]) -> InstallPlan:
-    """Files first, then backups, folders, and the record: where it stops, it can be done again. Raises InstallError."""
-    file, found, record = _record(places)
+def _plan_removal(places: Places, environment: Mapping[str, str]) -> InstallPlan:
+    """Plan a removal: files first, then backups, folders and the record, so that it can be repeated where it stops."""
+    found, record = _read_record(places)
     done: list[FileOutcome] = []
     changes: list[FileChange] = []
     backups: list[FileChange] = []
     seen: set[Path] = set()
-    for part in sorted(all_parts(places, ANY, environment), key=lambda part: part.name not in record.files):
-        there = look(part.path, part.mode, places.root)
+    parts = _all_parts(places, InstallOptions(), environment)
+    for part in sorted(parts, key=lambda part: part.name not in record.files):
+        file = look(part.path, part.mode, places.root)
         entry = record.files.get(part.name)
         copies = _backups_of(part.path, entry) if entry else []
         backups += copies
-        if there.content is None or there.real in seen:  # one CLAUDE.md may be a link to the other
+        if file.before is None or file.real in seen:  # one CLAUDE.md may be a link to the other
             continue
-        seen.add(there.real)
-        with _named(part.path):
-            action, edited = _without(part, there.content, entry, copies)
-        after = _content(edited.text)
-        if after == there.content:
-            if edited.kept and entry:
-                done.append(FileOutcome(part.path, "kept", edited.notes))
-            continue
-        change = FileChange(part.path, there.real, there.content, after, there.mode)
-        changes.append(change)
-        done.append(_done(change, action, edited.notes))
-    done += [_done(change, "deleted", ours=True) for change in backups]
-    skills = {
-        name for name in FOLDERS if "/" in name and places.folder / name in {each.file.parent for each in changes}
-    }
-    names = [name for name in reversed(FOLDERS) if name in record.folders or name in skills]
-    steps: list[InstallStep] = [*changes, *backups, *(OldFolder(places.folder / name) for name in names)]
-    if found.content is not None:
-        kept = FileChange(file, found.real, found.content, None, found.mode)
-        done.append(_done(kept, "deleted", ours=True))
-        steps.insert(len(steps) - (1 if "." in names else 0), kept)
+        seen.add(file.real)
+        with _naming(part.path):
+            action, edited = _without(part, file.before, entry, copies)
+        change = file.to(_content(edited.text))
+        if change.after != change.before:
+            changes.append(change)
+            done.append(_outcome(change, action, edited.notes))
+        elif edited.kept and entry:
+            done.append(FileOutcome(part.path, "kept", edited.notes))
+    done += [_outcome(change, "deleted", ours=True) for change in backups]
+    emptied = {change.file.parent for change in changes}
+    skills = {name for name in _FOLDERS if "/" in name and places.folder / name in emptied}
+    names = [name for name in reversed(_FOLDERS) if name in record.folders or name in skills]
+    steps: list[InstallStep] = [*changes, *backups, *(FolderChange(places.folder / name, True) for name in names)]
+    if found.before is not None:
+        deleted = found.to(None)
+        done.append(_outcome(deleted, "deleted", ours=True))
+        steps.insert(len(steps) - (1 if "." in names else 0), deleted)
     return InstallPlan(done, steps)
 
 
+def _all_parts(places: Places, options: InstallOptions, environment: Mapping[str, str]) -> list[_Part]:
+    """Return every part that there may be, wanted or not: a removal looks at all of them."""
+    program = PLAIN if places.root else options.program
+    settings = SettingsFile(program, _shadowed_status_line(places, environment), options.replace_status_line)
+    parts = [_Part("settings.json", places.settings, settings)]
+    for name in SKILLS:
+        command = places.command(name)
+        skill = SkillFile(name, shell(program), str(command) if exists(command) else None)
+        parts.append(_Part(f"skills/{name}/SKILL.md", places.skill(name), skill))
+    names = ("CLAUDE.md", ".claude/CLAUDE.md")
+    parts += [_Part(name, path, PromptFile(shell(program))) for name, path in zip(names, places.prompts, strict=False)]
+    private = 0o644 if places.root else 0o600  # the user's file also holds what Claude Code knows of the person
+    return [*parts, _Part(places.mcp.name, places.mcp, McpFile(program), private)]
+
+
+def _wanted_parts(places: Places, options: InstallOptions, environment: Mapping[str, str]) -> Iterator[_Part]:
+    # The CLAUDE.md that has the paragraph already, or else is there, or else the usual one.
+    prompts = [path for path in places.prompts if exists(path)]
+    own = [path for path in prompts if BEGIN.encode() in (look(path, 0).before or b"")]
+    prompt = (*own, *prompts, *places.prompts)[0]
+    for part in _all_parts(places, options, environment):
+        if isinstance(part.kind, McpFile):
+            wanted = options.mcp
+        elif isinstance(part.kind, PromptFile):
+            wanted = options.prompt and part.path == prompt
+        else:
+            wanted = True
+        if wanted:
+            yield part
+
+
+def _shadowed_status_line(places: Places, environment: Mapping[str, str]) -> str | None:
+    """Return the user's settings file if a project's status line would hide the person's own there."""
+    if places.root is None:
+        return None
+    settings = user_places(places.root, environment).settings
+    try:
+        line = check((look(settings, 0).before or b"{}").decode()).get("statusLine")
+    except (FoldmarkError, UnicodeDecodeError):
+        return None
+    return str(settings) if isinstance(line, dict) and not runs(line.get("command"), "statusline") else None
+
+
 def _without(
-    part: InstallPart, content: bytes, entry: InstalledFile | None, backups: list[FileChange]
+    part: _Part, content: bytes, entry: _InstalledFile | None, backups: list[FileChange]
 ) -> tuple[str, Edited]:
-    """The action, and what becomes of one file: as it was, if only we have changed it; otherwise ours is taken out."""
+    """Return the action and the edit of one file: as it was if only Foldmark changed it, else without its entries."""
     text = _text(content) or ""
-    if entry and hashed(content) == entry.original:
+    if entry and _hash(content) == entry.original:
         return "unchanged", Edited(text)
-    if entry and hashed(content) in entry.written:
-        if entry.original == NO_FILE:
+    if entry and _hash(content) in entry.written:
+        if entry.original == _NO_FILE:
             return "deleted", Edited(None)
         for backup in backups:
-            if hashed(backup.before) == entry.original:
+            if _hash(backup.before) == entry.original:
                 return "restored", Edited(_text(backup.before))
     edited = part.kind.take_out(text, entry.replaced if entry else None)
     if edited.text is None:
@@ -153,64 +281,70 @@ def _without(
 
 
 def _entry(
-    change: FileChange, known: InstalledFile | None, ours: bool, fresh: bool, replaced: str | None
-) -> InstalledFile:
-    """The entry of a file that is changed; `ours`: it is as Foldmark left it; `fresh`: nothing of ours is in it."""
-    before, after = hashed(change.before), hashed(change.after)
-    known = known or InstalledFile(None, ())
-    if fresh:
+    change: FileChange, known: _InstalledFile | None, is_own: bool, is_fresh: bool, replaced: str | None
+) -> _InstalledFile:
+    """Return the new entry of a file: `is_own` if it was as Foldmark left it, `is_fresh` if nothing of Foldmark's was
+    in it."""
+    before, after = _hash(change.before), _hash(change.after)
+    known = known or _InstalledFile(None, ())
+    if is_fresh:
         backups = known.backups if change.before is None else tuple(dict.fromkeys((*known.backups, before)))
-        return InstalledFile(before, (after,), replaced, backups)
-    written = tuple(dict.fromkeys((*known.written, after))) if ours else (after,)
-    return InstalledFile(known.original if ours else None, written, replaced or known.replaced, known.backups)
+        return _InstalledFile(before, (after,), replaced, backups)
+    written = tuple(dict.fromkeys((*known.written, after))) if is_own else (after,)
+    return _InstalledFile(known.original if is_own else None, written, replaced or known.replaced, known.backups)
 
 
 def _new_backup(change: FileChange) -> FileChange | None:
-    """The backup to make of a file beside it, under a name that is free; None if there is one like it."""
-    for path in _backups(change.file):
+    """Return the backup to make beside a file, under a free name; None if there is an equal one."""
+    for path in _backup_paths(change.file):
         if path.is_symlink() or path.is_dir():
             continue
         found = look(path, change.mode)
-        if found.content == change.before:
+        if found.before == change.before:
             return None
-        if found.content is None:
+        if found.before is None:
             return FileChange(path, path, None, change.before, change.mode)
-    raise InstallError(f"there are {_MOST_BACKUPS} backups of {one_line(str(change.file))}; nothing was changed")
+    raise InstallError(f"there are {_MAX_BACKUPS} backups of {one_line(str(change.file))}; nothing was changed")
 
 
-def _backups_of(file: Path, entry: InstalledFile) -> list[FileChange]:
-    """The removal of the backups that an entry tells of, as far as they are there and whole."""
-    removals = []
-    for path in _backups(file) if entry.backups else ():
-        if not path.is_symlink() and path.is_file() and hashed((found := look(path, 0)).content) in entry.backups:
-            removals.append(FileChange(path, path, found.content, None, found.mode))
-    return removals
+def _backups_of(file: Path, entry: _InstalledFile) -> list[FileChange]:
+    """Return the removals of the backups that an entry names and that are there unchanged."""
+    paths = [path for path in _backup_paths(file) if not path.is_symlink() and path.is_file()] if entry.backups else []
+    return [found.to(None) for path in paths if _hash((found := look(path, 0)).before) in entry.backups]
 
 
-def _backups(file: Path) -> Iterator[Path]:
-    yield file.with_name(file.name + BACKUP)
-    for number in range(2, _MOST_BACKUPS + 1):
-        yield file.with_name(f"{file.name}{BACKUP}-{number}")
+def _backup_paths(file: Path) -> Iterator[Path]:
+    yield file.with_name(file.name + _BACKUP)
+    for number in range(2, _MAX_BACKUPS + 1):
+        yield file.with_name(f"{file.name}{_BACKUP}-{number}")
 
 
-def _record(places: Places) -> tuple[Path, FoundFile, InstallRecord]:
-    file = places.folder / records.NAME
-    found = look(file, 0o600, places.root)
-    return file, found, records.decode(found.content)
+def _read_record(places: Places) -> tuple[FileChange, _Record]:
+    """Return the record's file and its content, empty if it cannot be read."""
+    found = look(places.folder / _RECORD, 0o600, places.root)
+    try:
+        return found, msgspec.json.decode(found.before or b"{}", type=_Record)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return found, _Record()
 
 
-def _done(change: FileChange, action: str, notes: tuple[str, ...] = (), ours: bool = False) -> FileOutcome:
+def _outcome(change: FileChange, action: str, notes: tuple[str, ...] = (), ours: bool = False) -> FileOutcome:
     return FileOutcome(change.file, action, notes, change.before, change.after, ours)
 
 
 @contextmanager
-def _named(path: Path) -> Iterator[None]:
+def _naming(path: Path) -> Iterator[None]:
+    """Name the file in errors of its content."""
     try:
         yield
     except NotMergeableError as error:
         raise InstallError(f"{one_line(str(path))}: {error}; nothing was changed") from None
     except RecursionError:
         raise InstallError(f"{one_line(str(path))}: it is nested too deeply; nothing was changed") from None
+
+
+def _hash(content: bytes | None) -> str:
+    return _NO_FILE if content is None else hashlib.sha256(content).hexdigest()
 
 
 def _text(content: bytes | None) -> str | None:

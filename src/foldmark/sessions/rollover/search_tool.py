@@ -17,8 +17,7 @@ import msgspec
 from foldmark.sessions.claude.folders import claude_folder
 from foldmark.sessions.codex.folders import codex_folder
 from foldmark.sessions.formats import format_named
-from foldmark.sessions.install.program import typed_program
-from foldmark.sessions.install.where import user_places
+from foldmark.sessions.install.locations import typed_program, user_places
 from foldmark.sessions.rollover.continuation import QUERY, SearchHint
 
 FOLDMARK, EPISODIC = "foldmark", "episodic-memory"
