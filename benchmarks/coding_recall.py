@@ -18,7 +18,7 @@ from time import perf_counter
 from question_sets import Answer, Question, table
 
 import foldmark
-from foldmark.searching.everything import search_everything
+from foldmark.log.search import search_everything
 from foldmark.sessions.archive.records import searched
 from foldmark.sessions.archive.searching import opened
 from foldmark.sessions.archive.storing import archive_folder

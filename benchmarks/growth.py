@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 
 import foldmark
-from foldmark.log.asking import Asking
+from foldmark.operations.effects import Asking
 
 LIMIT = 2.0
 REMOVED = 50

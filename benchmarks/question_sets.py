@@ -24,8 +24,8 @@ from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.search import ANY, Filters, Mode
 from foldmark.core.wording import count, one_line
 from foldmark.log import Log
+from foldmark.log.search import message_named
 from foldmark.recall.query import read
-from foldmark.searching.excerpts import message_named
 
 SHOWN = 160
 """Characters that are shown of a message that was not found."""

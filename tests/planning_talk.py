@@ -7,8 +7,8 @@ from typing import Any, Self
 
 import foldmark
 from foldmark import Agent, CommandError, Log
-from foldmark.log.asking import Asking
 from foldmark.log.doctor import examine
+from foldmark.operations.effects import Asking
 from foldmark.request.planning import Planning, planning
 
 NOBODY = Asking()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from foldmark.core.request import ToolSpec
     from foldmark.core.segments import Segment
     from foldmark.log import Agent, Context, Log, Result
-    from foldmark.log.asking import Asking
+    from foldmark.operations.effects import Asking
     from foldmark.runtime.loop import Shown
 
 __version__ = "0.1.0"
@@ -46,8 +46,8 @@ __all__ = [
 if not TYPE_CHECKING:
     _HOMES = {
         "app": ("open", "supervise"),
+        "operations.effects": ("Asking",),
         "log": ("Agent", "Context", "Log", "Result"),
-        "log.asking": ("Asking",),
         "core.errors": ("CommandError", "ConflictError", "DamagedError", "FoldmarkError", "StoreError"),
         "core.events": ("Event",),
         "core.request": ("ToolSpec",),

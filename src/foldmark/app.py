@@ -20,7 +20,7 @@ from foldmark.core.ports import Provider, Store
 from foldmark.core.request import Request, ToolSpec
 from foldmark.core.secrets import Secrets
 from foldmark.log import Agent, Log, Result
-from foldmark.log.asking import Asking
+from foldmark.operations.effects import Asking
 from foldmark.settings import paths
 from foldmark.settings.given import Settings, Value
 from foldmark.stores.addresses import may_exist, passwords, scheme
@@ -258,7 +258,7 @@ def supervise(
 def embedding(path: str, settings: Settings) -> "AbstractContextManager[None]":
     """While this context manager is open, vectors of what is said in the database at `path` and in archived sessions
     are made in the background; where there are none yet, nothing is done (`foldmark index` makes the first)."""
-    from foldmark.searching.embedding import VectorDatabase, kept_up
+    from foldmark.log.embedding import VectorDatabase, kept_up
     from foldmark.sessions.archive.index import NAME
     from foldmark.sessions.archive.storing import archive_folder
     from foldmark.sessions.archive.vectors import opened

@@ -10,7 +10,7 @@ import pytest
 
 import foldmark
 from foldmark import Agent, CommandError, Log
-from foldmark.log.asking import Asking
+from foldmark.operations.effects import Asking
 from stored import stored
 
 

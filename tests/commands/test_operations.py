@@ -11,7 +11,7 @@ import foldmark
 from foldmark import Agent, CommandError, Log
 from foldmark.commands import REGISTRY
 from foldmark.core.events import Clear, Drop
-from foldmark.editing.preview import Next, preview, priced
+from foldmark.cost.requests import Next, preview, priced
 from foldmark.operations import decide
 from foldmark.rendering import result_text
 from steps import work

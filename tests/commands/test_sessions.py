@@ -7,8 +7,8 @@ from two_trees import NOW, Open, agent, contents, fork, refused, rows, said, uui
 
 import foldmark
 from foldmark import Agent, CommandError, Log
-from foldmark.log.asking import Asking
 from foldmark.log.doctor import examine
+from foldmark.operations.effects import Asking
 
 AT = "2026-03-01 12:00"
 THERE_ARE = "; conversations: default, other"
@@ -418,14 +418,14 @@ def test_archived_already(talk: Log) -> None:
 
 def test_deleted_by_somebody_else_meanwhile(talk: Log, open_log: Open, erased: list[str]) -> None:
     """A conversation that one has found already may be deleted before one writes to it."""
-    from foldmark.family import tree
+    from foldmark.log import family
 
     other = open_log().agent("other")
     talk.agent("default").do("/session delete other --yes")
     for late in (
-        lambda: tree.rename(other, "again"),
-        lambda: tree.archive(other),
-        lambda: tree.delete(other, "human"),
+        lambda: family.rename(other, "again"),
+        lambda: family.archive(other),
+        lambda: family.delete(other, "human"),
     ):
         with pytest.raises(CommandError, match=f"^agent 40000000 was deleted on {AT} by a person$"):
             late()

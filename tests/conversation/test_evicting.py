@@ -8,8 +8,8 @@ import pytest
 from refusals import refused
 
 from foldmark import Agent, CommandError
-from foldmark.log.asking import Asking
 from foldmark.log.doctor import examine
+from foldmark.operations.effects import Asking
 from foldmark.rendering import result_text
 from foldmark.sending.rebuilding import rebuilt
 from foldmark.sending.sent import record_sent

@@ -17,8 +17,8 @@ from foldmark.core import history
 from foldmark.core.ports import Snapshot
 from foldmark.core.prompt import Prompt
 from foldmark.core.replay import Recorded, counting
-from foldmark.log.asking import Asking
 from foldmark.log.doctor import examine
+from foldmark.operations.effects import Asking
 from foldmark.request.windowing import Encoded, Windowing
 from steps import steps
 from stored import stored

@@ -19,7 +19,7 @@ from deeds import OPERATING, SAYING, do, family
 from foldmark import Agent, CommandError, Log
 from foldmark.core.request import Part, Request
 from foldmark.log.doctor import examine
-from foldmark.log.memos import save
+from foldmark.log.recording import save_memo
 from foldmark.runtime.asking import StreamedAnswer, ask
 from foldmark.sending.rebuilding import REDACTED, Rebuilt, rebuilt
 from foldmark.sending.sent import record_sent
@@ -60,7 +60,7 @@ def agent(log: Log) -> Agent:
 
 
 def add(agent: Agent, content: str, *tags: str) -> int:
-    return save(agent, content, tags, "human").id
+    return save_memo(agent, content, tags, "human").id
 
 
 def shown(agent: Agent, **how: Any) -> list[int | None]:
@@ -287,10 +287,10 @@ def test_context_show_names_them(agent: Agent) -> None:
 def test_keys_of_providers_do_not_get_into_memos(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-1234567890abcdef")
     with foldmark.open(path, settings={}) as log:
-        memo = save(log.agent("root"), "It is sk-1234567890abcdef here", [], "model")
+        memo = save_memo(log.agent("root"), "It is sk-1234567890abcdef here", [], "model")
         assert memo.content == "It is [OPENAI_API_KEY] here"
         with pytest.raises(CommandError, match="a tag is up to"):
-            save(log.agent("root"), "x", ["sk-1234567890abcdef"], "model")
+            save_memo(log.agent("root"), "x", ["sk-1234567890abcdef"], "model")
     assert b"sk-1234567890abcdef" not in everything(path.parent)
 
 

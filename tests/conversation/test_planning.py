@@ -11,8 +11,8 @@ from foldmark import CommandError
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.pressure import WINDOW
 from foldmark.core.request import Request
-from foldmark.log.asking import Asking
 from foldmark.log.doctor import examine
+from foldmark.operations.effects import Asking
 from planning_talk import Talk
 from stored import stored
 

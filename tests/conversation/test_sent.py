@@ -25,8 +25,8 @@ from foldmark.core import prompt, view
 from foldmark.core.errors import ContextOverflowError
 from foldmark.core.request import Manifest, Request, ToolCall
 from foldmark.dialects.openai import dialect as openai
-from foldmark.log.asking import Asking
 from foldmark.log.doctor import examine
+from foldmark.operations.effects import Asking
 from foldmark.runtime.asking import StreamedAnswer, ask
 from foldmark.runtime.loop import Shown, turn
 from foldmark.sending.rebuilding import REDACTED, Rebuilt, rebuilt

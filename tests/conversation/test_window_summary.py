@@ -19,9 +19,9 @@ from foldmark import Agent, Log
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.request import Request
 from foldmark.log.doctor import examine
+from foldmark.sending.questions import BEFORE, MESSAGES, SUM_UP, Due, due, make
 from foldmark.sending.rebuilding import rebuilt
 from foldmark.sending.sent import record_sent
-from foldmark.sending.window_summary import BEFORE, MESSAGES, SUM_UP, Due, due, make
 from foldmark.settings.given import Settings
 from patience import LIMIT
 from stored import stored

@@ -25,15 +25,15 @@ from foldmark.core.segments import Segment, until
 from foldmark.core.view import ViewMessage
 from foldmark.core.weight import DOCUMENT
 from foldmark.dialects.registry import dialect_named
-from foldmark.family.mail import deliver
-from foldmark.log import memos
-from foldmark.log.answers import append_answer
+from foldmark.log import recording
+from foldmark.log.family import deliver
+from foldmark.log.recording import append_answer
 from foldmark.providers.registry import dialect_of
 from foldmark.request.standing import as_of
 from foldmark.request.windowing import RESERVE
 from foldmark.sending.rebuilding import rebuilt
 from foldmark.sending.sent import record_sent, truncated
-from foldmark.sending.usage import calibrate
+from foldmark.sending.status import calibrate
 from foldmark.tokens.counting import ruler, uncalibrated
 from stored import stored
 
@@ -165,7 +165,9 @@ class History:
                 text = f"[Foldmark: your context is {number}% full.]"
                 agent.append("user", text, data={"reminder": True}, actor="system")
             case "memo":
-                memos.save(agent, f"The parser keeps names in table {number}. " + TEXT * (number // 20), (), "human")
+                recording.save_memo(
+                    agent, f"The parser keeps names in table {number}. " + TEXT * (number // 20), (), "human"
+                )
             case "unmemo":
                 for memo in stored(self.log).memos(3)[-1:]:
                     with self.log.store.write() as transaction:

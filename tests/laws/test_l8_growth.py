@@ -25,7 +25,7 @@ import foldmark
 from deeds import ids
 from foldmark import Agent
 from foldmark.core.request import Request
-from foldmark.log import memos
+from foldmark.log import recording
 from foldmark.sending.rebuilding import rebuilt
 from foldmark.sending.sent import record_sent
 from sampled import DEEP, sampled
@@ -239,11 +239,11 @@ def test_a_turn_that_outgrows_the_budget_goes_to_low_water_in_few_steps(log: fol
 def test_memos_that_come_later_have_their_heading(log: foldmark.Log) -> None:
     """Also where the best of those that were picked stands there already."""
     agent = prepared(log)
-    memos.save(agent, "The parser, the lexer and the Unicode tables are generated.", (), "human")
+    recording.save_memo(agent, "The parser, the lexer and the Unicode tables are generated.", (), "human")
     agent.append("user", "Where are the Unicode tables of the parser?")
     agent.append("assistant", "They are generated.")
     agent.end_turn()
-    memos.save(agent, "The parser is written by hand.", (), "human")
+    recording.save_memo(agent, "The parser is written by hand.", (), "human")
     agent.append("user", "Has the parser a lexer for Unicode tables?")
     request = agent.request("openai", "gpt-5")
     texts = [message["content"] for message in request.body["messages"]]

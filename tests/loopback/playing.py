@@ -16,8 +16,8 @@ from talking import connect, use
 import foldmark
 from foldmark import Agent, Log
 from foldmark.core.ports import Provider
-from foldmark.log.asking import NOBODY, Asking
 from foldmark.log.doctor import examine
+from foldmark.operations.effects import NOBODY, Asking
 from patience import LIMIT
 from stored import stored
 

@@ -20,7 +20,7 @@ from foldmark.core.answer import Kept, Piece, Stopped, Thought, Usage
 from foldmark.core.errors import ProviderError
 from foldmark.core.ports import Provider
 from foldmark.core.request import Request, ToolCall, ToolSpec
-from foldmark.log.asking import Asking
+from foldmark.operations.effects import Asking
 from foldmark.providers.access import Access
 from foldmark.providers.registry import BUILT_IN
 from foldmark.runtime.loop import Shown

@@ -20,7 +20,7 @@ import foldmark
 from foldmark import Agent, Event
 from foldmark.core.answer import Waiting
 from foldmark.core.request import Request
-from foldmark.log.asking import Asking
+from foldmark.operations.effects import Asking
 from foldmark.rendering import result_text
 from foldmark.runtime.loop import turn
 from foldmark.sending.rebuilding import rebuilt

@@ -19,8 +19,8 @@ from caches import Sent
 from foldmark import Agent
 from foldmark.core.answer import Usage
 from foldmark.core.errors import ProviderError
-from foldmark.cost.cached import newest_turn
 from foldmark.cost.cost import rules_of
+from foldmark.cost.requests import newest_turn
 from foldmark.providers import openai_client
 from foldmark.request.prepare import prepare
 from foldmark.runtime.loop import turn

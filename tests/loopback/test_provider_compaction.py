@@ -13,9 +13,9 @@ from wire_anthropic import AnthropicWire
 
 import foldmark
 from foldmark import Agent, CommandError, FoldmarkError
+from foldmark.sending.questions import due, make
 from foldmark.sending.rebuilding import rebuilt
 from foldmark.sending.sent import record_sent
-from foldmark.sending.window_summary import due, make
 from stored import stored
 
 Start = Callable[..., tuple[Agent, Loopback]]

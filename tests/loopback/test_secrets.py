@@ -224,7 +224,7 @@ def noticed(agent: Agent) -> None:
 
 
 def kept(agent: Agent) -> None:
-    from foldmark.log.answers import append_answer
+    from foldmark.log.recording import append_answer
 
     agent.append("user", "go")
     append_answer(agent, KEY, [Kept({"type": "thinking", "thinking": ALL, "signature": "c2ln"}).block], [], "anthropic")

@@ -20,8 +20,8 @@ from bag_model import NAME, write_site
 import foldmark
 from foldmark import app
 from foldmark.core.vectors import Vectors
+from foldmark.log import embedding
 from foldmark.recall.embeddings import model as models
-from foldmark.searching import embedding
 from foldmark.settings.given import Settings
 from foldmark.settings.loading import given
 from foldmark.stores.sqlite import SqliteStore
@@ -197,7 +197,7 @@ def test_a_chat_and_a_server_do_it(path: str, settings: Settings, tmp_path: Path
         agent.append("user", "two")
         agent.end_turn()
     script = (
-        "from foldmark.searching import embedding\nembedding.EVERY = 0.02\n"
+        "from foldmark.log import embedding\nembedding.EVERY = 0.02\n"
         f"from foldmark.cli.program import main\nmain({command!r})\n"
     )
     environment = {

@@ -10,7 +10,7 @@ import pytest
 import foldmark
 from foldmark.core.errors import CommandError
 from foldmark.core.passages import Excerpt, PassageMessage, excerpt_text
-from foldmark.searching.excerpts import excerpt, message_named
+from foldmark.log.search import message_excerpt, message_named
 from stored import stored
 
 Say = Callable[..., list[int]]
@@ -48,7 +48,7 @@ def test_forgotten_and_erased_ones_are_among_them(log: foldmark.Log, say: Say) -
     assert ids(log.around(d, 1)) == [c, d], "what was erased counts as a neighbour"
     (asked,) = log.around(c, 0)
     assert asked.erased
-    assert excerpt_text(excerpt(log, c, 0), None, 100, "").endswith(
+    assert excerpt_text(message_excerpt(log, c, 0), None, 100, "").endswith(
         f"> message {c}, user, 2026-03-15 12:00, erased by a human on {stored(log).erased_by(c).created_at[:10]}:"  # type: ignore[union-attr]
     )
 
@@ -66,7 +66,7 @@ def test_tools_and_messages_without_text(log: foldmark.Log) -> None:
     agent.append("user", "look")
     call = agent.append_tool_call("grep", {"pattern": "x"}, call_id="c1", dialect="openai")
     agent.append_tool_result("c1", "found", dialect="openai")
-    lines = excerpt(log, call, 1).lines
+    lines = message_excerpt(log, call, 1).lines
     assert [(line.role, line.tool, line.text, line.asked) for line in lines] == [
         ("user", None, "look", False),
         ("tool_call", "grep", '{"pattern":"x"}', True),

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 import foldmark
 from foldmark.core.codec import utc
 from foldmark.core.search import Filters, IndexedMessage
+from foldmark.log.search import search_everything
 from foldmark.recall import searching
 from foldmark.recall.highlights import holds, snippet, spans
 from foldmark.recall.merging import joined
 from foldmark.recall.parts import has_parts, parts_of
 from foldmark.recall.query import read
 from foldmark.recall.ranking import asking
-from foldmark.searching.everything import search_everything
 
 Found = Callable[..., list[int] | None]
 Say = Callable[..., list[int]]

@@ -13,7 +13,7 @@ import pytest
 import foldmark
 from foldmark.core.errors import CommandError
 from foldmark.core.search import ANY, Filters, Mode, SearchResult
-from foldmark.searching.everything import search_everything
+from foldmark.log.search import search_everything
 from foldmark.sessions.archive import vectors
 from foldmark.sessions.archive.searching import opened
 from foldmark.sessions.archive.syncing import sync

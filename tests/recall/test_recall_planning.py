@@ -10,7 +10,7 @@ import pytest
 from foldmark.core.search import Filters
 from foldmark.core.segments import END
 from foldmark.log.outlines import Spans, spans
-from foldmark.searching.everything import search_everything
+from foldmark.log.search import search_everything
 from planning_talk import Talk
 from stored import stored
 

@@ -30,7 +30,7 @@ from foldmark import Agent, Log
 from foldmark.core.answer import Kept, Piece, Stopped, Thought, Usage
 from foldmark.core.ports import Transaction
 from foldmark.core.request import Request, ToolCall, ToolSpec
-from foldmark.log.asking import Asking
+from foldmark.operations.effects import Asking
 from foldmark.runtime.supervisor import Supervisor
 
 PARENT, OTHER, HOLDER, CHILD = (f"{n}0000000-0000-4000-8000-000000000000" for n in range(1, 5))

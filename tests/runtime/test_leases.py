@@ -27,9 +27,9 @@ from foldmark.core.events import Event
 from foldmark.core.leases import MODEL, TOOLS, Lease
 from foldmark.core.ports import Clock
 from foldmark.core.request import Request
-from foldmark.family.presence import here, running
 from foldmark.log import listening
 from foldmark.log.doctor import examine
+from foldmark.log.family import here, running
 from foldmark.runtime.lease import SECONDS, LeaseError, interrupt, renew, settled, take
 from foldmark.runtime.supervisor import Supervisor
 from patience import LIMIT

@@ -14,8 +14,8 @@ from foldmark.core.config import Config
 from foldmark.core.errors import DamagedError, FoldmarkError, StoreError
 from foldmark.core.request import Request, ToolCall, ToolSpec
 from foldmark.log import Result
-from foldmark.log.asking import Asking
 from foldmark.log.doctor import examine
+from foldmark.operations.effects import Asking
 from foldmark.runtime.loop import ATTEMPTS, Shown, turn
 from patience import LIMIT
 from planning_talk import Talk

@@ -30,7 +30,7 @@ from foldmark import Agent, FoldmarkError, Log
 from foldmark.core.answer import Piece
 from foldmark.core.errors import ProviderError
 from foldmark.core.request import Request, ToolCall, ToolSpec
-from foldmark.log.asking import Asking
+from foldmark.operations.effects import Asking
 from foldmark.runtime import supervisor
 from foldmark.runtime.lease import HeldLease, take
 from foldmark.sending.interruption import CURRENT

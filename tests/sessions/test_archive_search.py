@@ -20,8 +20,8 @@ from foldmark.cli.search_render import hits_text
 from foldmark.core.codec import utc
 from foldmark.core.errors import CommandError
 from foldmark.core.search import ANY, Filters, RankedMessage, SearchResult, TermQuery
+from foldmark.log.search import search_everything
 from foldmark.recall.query import read as read_query
-from foldmark.searching.everything import search_everything
 from foldmark.sessions.archive.index import IndexFileError, open_index, remove_messages
 from foldmark.sessions.archive.reading import read
 from foldmark.sessions.archive.searching import opened

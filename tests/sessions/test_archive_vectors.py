@@ -12,8 +12,8 @@ from session_records import assistant, call, jsonl, result, user
 
 from foldmark.core.search import ANY, Filters, SearchResult
 from foldmark.log.embedding import LogVectors
+from foldmark.log.search import search_everything
 from foldmark.recall.embeddings.model import DEFAULT, kept
-from foldmark.searching.everything import search_everything
 from foldmark.sessions.archive import vectors
 from foldmark.sessions.archive.index import IndexFileError
 from foldmark.sessions.archive.searching import opened

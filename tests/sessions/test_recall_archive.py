@@ -14,7 +14,7 @@ from session_records import assistant, call, jsonl, result, user
 import foldmark
 from foldmark.core.errors import CommandError
 from foldmark.core.search import ANY, Filters
-from foldmark.searching.everything import search_everything
+from foldmark.log.search import search_everything
 from foldmark.sessions.archive import recalling
 from foldmark.sessions.archive.searching import opened
 from foldmark.sessions.archive.storing import put

@@ -8,7 +8,7 @@ import pytest
 
 from foldmark import CommandError, Log
 from foldmark.app import open_over
-from foldmark.log.similarity import NoVectorsError
+from foldmark.log.outlines import NoVectorsError
 from foldmark.stores.sqlite import SqliteStore
 
 

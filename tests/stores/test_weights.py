@@ -15,8 +15,8 @@ import foldmark
 from deeds import DEEDS, do, family
 from foldmark.core.segments import END, Segment, normal, until
 from foldmark.core.weight import weight
-from foldmark.log.asking import Asking
 from foldmark.log.doctor import examine
+from foldmark.operations.effects import Asking
 from foldmark.stores.queries import migrations
 
 PNG = "iVBORw0KGgo="

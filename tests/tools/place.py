@@ -11,7 +11,7 @@ import pytest
 
 import foldmark
 from foldmark import CommandError
-from foldmark.log.asking import Asking, Decision
+from foldmark.operations.effects import Asking, Decision
 from foldmark.sending.interruption import CURRENT, Interruption
 
 

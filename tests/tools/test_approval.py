@@ -11,7 +11,7 @@ from msgspec import Struct
 import foldmark
 from foldmark import Agent, CommandError, Log
 from foldmark.core.request import ToolSpec
-from foldmark.log.asking import Asking, Decision
+from foldmark.operations.effects import Asking, Decision
 from foldmark.request import standing
 from foldmark.sending.interruption import CURRENT, Interruption
 from foldmark.tools.tool import Tool

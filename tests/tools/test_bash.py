@@ -12,7 +12,7 @@ import pytest
 from place import Place, in_turn, place_in
 
 import foldmark
-from foldmark.log.asking import Asking
+from foldmark.operations.effects import Asking
 from foldmark.sending.interruption import Interruption
 from foldmark.tools.working import running
 from foldmark.tools.working.running import HEAD, TAIL, CommandOutput

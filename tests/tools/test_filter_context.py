@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from foldmark import CommandError
-from foldmark.log.asking import Asking
+from foldmark.operations.effects import Asking
 from planning_talk import Talk
 from stored import stored
 

@@ -18,7 +18,7 @@ from request_validators import VALIDATORS
 import foldmark
 from foldmark import Agent, CommandError, Log
 from foldmark.core.secrets import Secrets
-from foldmark.log.asking import NOBODY, Asking, Decision
+from foldmark.operations.effects import NOBODY, Asking, Decision
 from foldmark.sending.interruption import CURRENT, Interruption
 from foldmark.tools.mcp.client import Servers
 from patience import LIMIT
@@ -292,7 +292,7 @@ def test_nobody_is_there(tmp_path: Path, lone: Agent) -> None:
 
 def test_a_folder_without_a_file_imports_nothing(tmp_path: Path) -> None:
     script = (
-        "import sys, foldmark; from pathlib import Path; from foldmark.log.asking import NOBODY\n"
+        "import sys, foldmark; from pathlib import Path; from foldmark.operations.effects import NOBODY\n"
         "from foldmark.tools.mcp.client import Servers\n"
         "with foldmark.open(':memory:') as log, Servers(Path()) as servers:\n"
         "    assert servers.connect(log.agent('a'), NOBODY) == []\n"

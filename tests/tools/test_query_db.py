@@ -17,7 +17,7 @@ import foldmark
 from foldmark import Agent, CommandError, Log
 from foldmark.core.errors import StoreError
 from foldmark.core.sql_sandbox import VIEWS, Limits, QueryScope
-from foldmark.log.memos import save
+from foldmark.log.recording import save_memo
 from foldmark.sending.interruption import CURRENT, Interruption
 from foldmark.stores.sqlite.sandbox import connection as sandbox
 from foldmark.tools import query_db
@@ -83,7 +83,7 @@ def test_turns_operations_and_memos(log: Log) -> None:
     agent.do("/mark M")
     three, _ = turn(agent, "three", "four")
     agent.do(f"/context drop {three}")
-    save(agent, "Tabs, not spaces", ("style", "decision"), "model")
+    save_memo(agent, "Tabs, not spaces", ("style", "decision"), "model")
     found = ask(agent, "SELECT * FROM turns ORDER BY id")["rows"]
     assert [tuple(row) for row in found] == [VIEWS["turns"]] * 2
     assert [(row["id"], row["first_id"], row["last_id"], row["messages"], row["status"]) for row in found] == [
@@ -108,7 +108,7 @@ def test_turns_operations_and_memos(log: Log) -> None:
 
 
 def test_memos_of_other_conversations(log: Log) -> None:
-    save(log.agent("b"), "known to all", ("x",), "model")
+    save_memo(log.agent("b"), "known to all", ("x",), "model")
     assert column(log.agent("a"), "SELECT content FROM memos WHERE tags LIKE '%x%'") == ["known to all"]
 
 

@@ -31,21 +31,18 @@ from foldmark.core.pressure import is_full
 from foldmark.core.request import Request
 from foldmark.core.segments import END, Segment
 from foldmark.core.wording import count
-from foldmark.cost.cached import newest_turn
+from foldmark.cost.requests import newest_turn
 from foldmark.editing.offers import question
-from foldmark.family import tree
-from foldmark.family.presence import running
-from foldmark.log import Agent, Result
-from foldmark.log.asking import Asking
-from foldmark.operations.effects import AskModel, EditText, LeaveChat, SwitchAgent, WaitForAgents
+from foldmark.log import Agent, Result, family
+from foldmark.log.family import running
+from foldmark.operations.effects import Asking, AskModel, EditText, LeaveChat, SwitchAgent, WaitForAgents
 from foldmark.rendering import fitted, harmless, result_text
 from foldmark.request.planning import planning
 from foldmark.request.standing import state_of
 from foldmark.runtime.background import Background
 from foldmark.runtime.lease import interrupt, settled
 from foldmark.runtime.supervisor import ContextChangedError, Supervisor, TurnInterruptedError
-from foldmark.sending.fullness import assumed, fullness
-from foldmark.sending.unanswered import unanswered_text
+from foldmark.sending.status import assumed, fullness, unanswered_text
 
 FULL = "⚠️  Context full. Use /clear to continue."
 
@@ -155,7 +152,7 @@ class _ChatSession:
         self._keyboard.agent = "" if agent.parent is None else agent.id[:8]
         context = agent.context()
         what = f"{count(len(context.messages), 'message')} in the context" if context.messages else "nothing said yet"
-        model, label = agent.standing().config.model, tree.label(agent)
+        model, label = agent.standing().config.model, family.label(agent)
         print(fitted(harmless(f"{label[0].upper()}{label[1:]}, {what}; model: {model}. /help lists the commands.")))
         if (lease := running(agent)) is not None:
             print(f"It is being answered at the moment, {lease.state}.")
@@ -274,7 +271,7 @@ class _ChatSession:
         self._screen = screen = Screen()
         agent = self.agent
         if agent.id in self.agents.working:
-            print(f"({tree.label(agent)} is at work; this waits for the end of its turn)", flush=True)
+            print(f"({family.label(agent)} is at work; this waits for the end of its turn)", flush=True)
         before = agent.standing().newest
         self.notices.streams = True
         asking = replace(self.notices.asking(agent), operated=screen.operated(self._front.put))

@@ -7,9 +7,8 @@ from functools import partial
 from foldmark.chat.foreground import Foreground
 from foldmark.chat.keyboard import ScriptedLines, TakenError, Typed
 from foldmark.chat.person import ANSWERS, decides, reading
-from foldmark.family import tree
-from foldmark.log import Agent
-from foldmark.log.asking import Asking, Decision
+from foldmark.log import Agent, family
+from foldmark.operations.effects import Asking, Decision
 from foldmark.rendering import fitted, harmless
 from foldmark.runtime.mail_notices import WAKES
 
@@ -57,18 +56,18 @@ class Notices:
         with agent.log.store.read() as moment:
             end = moment.end(agent.id)
         how = "is idle" if error is None else f"ended its turn: {error}"
-        self._notice(f"({end.told if end is not None else f'{tree.label(agent)} {how}'})")
+        self._notice(f"({end.told if end is not None else f'{family.label(agent)} {how}'})")
 
     def mail(self, agent: Agent) -> None:
         """Mail has come that wakes nobody."""
         if agent == self.agent:
             self._notice("(mail has come; /check-mail reads it)")
         else:
-            self._notice(f"({tree.label(agent)} has mail, and was woken {WAKES} times; /switch there to go on)")
+            self._notice(f"({family.label(agent)} has mail, and was woken {WAKES} times; /switch there to go on)")
 
     def _approved(self, agent: Agent, tool: str, question: str) -> Decision:
         """Put a tool's question in the main thread, where it takes the prompt; called in the tool's own."""
-        who = tree.label(agent)
+        who = family.label(agent)
 
         def put() -> Decision:
             self._end_line()

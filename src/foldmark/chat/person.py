@@ -12,8 +12,7 @@ import click
 
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.ports import Progress
-from foldmark.log.asking import Decision
-from foldmark.operations.effects import EditText
+from foldmark.operations.effects import Decision, EditText
 from foldmark.rendering import fitted, harmless
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from foldmark.core.wording import count, listing
 from foldmark.log import Agent
-from foldmark.log.asking import Asking
+from foldmark.operations.effects import Asking
 from foldmark.rendering import harmless
 
 FILE = ".mcp.json"

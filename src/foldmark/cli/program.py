@@ -14,8 +14,8 @@ from foldmark.cli.completion import chat_commands, conversations, conversations_
 from foldmark.core.errors import ConflictError, FoldmarkError
 from foldmark.core.wording import one_line
 from foldmark.log import Result
-from foldmark.log.asking import Asking
 from foldmark.log.names import check_name
+from foldmark.operations.effects import Asking
 from foldmark.rendering import json_text, result_json, result_text
 from foldmark.stores.addresses import shown
 

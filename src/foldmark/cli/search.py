@@ -97,9 +97,9 @@ def search(
     from foldmark.cli.search_render import hits_text
     from foldmark.core.codec import well_formed
     from foldmark.core.search import Filters
+    from foldmark.log.search import search_everything
     from foldmark.recall.embeddings.processors import undivided
     from foldmark.recall.query import read as check
-    from foldmark.searching.everything import search_everything
     from foldmark.sessions.archive.index import NAME
     from foldmark.sessions.archive.searching import opened
     from foldmark.sessions.archive.storing import archive_folder
@@ -128,12 +128,12 @@ def search(
 
 def _beside(hit: SearchResult, log: Log | None, archive: Path, reach: int) -> list[PassageMessage]:
     """What stands around a hit; nothing if it cannot be read any more."""
-    from foldmark.searching import excerpts
+    from foldmark.log.search import message_excerpt
     from foldmark.sessions.archive.reading import excerpt, read
 
     try:
         if log is not None and hit.event_id is not None:
-            found = excerpts.excerpt(log, hit.event_id, reach)
+            found = message_excerpt(log, hit.event_id, reach)
         elif hit.file is not None:
             found = excerpt(read(archive, f"{hit.file}:{hit.line}", reach))
         else:
@@ -160,7 +160,7 @@ def _rows(hits: Sequence[SearchResult], beside: dict[SearchResult, list[PassageM
 def _read(setup: Setup, place: str, reach: int, as_json: bool) -> None:
     """Print a message of a conversation, or a line of a session, with its neighbours."""
     from foldmark.cli.search_render import passage_text
-    from foldmark.searching import excerpts
+    from foldmark.log.search import message_excerpt, message_named
     from foldmark.sessions.archive.index import IndexFileError
     from foldmark.sessions.archive.reading import read
     from foldmark.sessions.archive.storing import archive_folder
@@ -172,8 +172,8 @@ def _read(setup: Setup, place: str, reach: int, as_json: bool) -> None:
             log = stack.enter_context(setup.log(create=False)) if setup.has_database else None
         except FoldmarkError as error:
             print(harmless(f"foldmark: conversations cannot be read: {error}"), file=sys.stderr)
-        if log is not None and (message := excerpts.message_named(log, place)) is not None:
-            shown = excerpts.excerpt(log, message, reach)
+        if log is not None and (message := message_named(log, place)) is not None:
+            shown = message_excerpt(log, message, reach)
             print(_messages(log, message, reach) if as_json else harmless(passage_text(shown)))
             return
     try:

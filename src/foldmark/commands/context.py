@@ -8,14 +8,12 @@ from foldmark.commands.registry import ANYBODY, HUMAN, PREVIEW, Command, Command
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Clear, Drop, Fork, Mark, Operation, Restore, Rewind, Summary, Undo
 from foldmark.core.ports import Snapshot
-from foldmark.family import tree
-from foldmark.log import Agent, Result
+from foldmark.log import Agent, Result, family
 from foldmark.operations import decide
 from foldmark.operations.history import summed_up, turns_named, words
 from foldmark.operations.receipts import Receipt
 from foldmark.request.standing import Standing
-from foldmark.sending.compacting import compacted
-from foldmark.sending.questions import summarized
+from foldmark.sending.questions import compacted, summarized
 
 Decision = Callable[[Snapshot, Standing], Operation]
 """Makes an operation from where an agent stands."""
@@ -73,16 +71,16 @@ def _fork(call: CommandCall) -> Result:
 
 def _typed(agent: Agent) -> str:
     """Return the name of the agent's conversation, quoted for the shell."""
-    return quote(tree.root(agent).name or agent.id[:8])
+    return quote(family.root(agent).name or agent.id[:8])
 
 
 def _check_room(agent: Agent) -> None:
     """Raise CommandError if a model may not fork any more: models that fork in models that fork would have no end."""
-    if len(list(tree.ancestors(agent))) >= GENERATIONS:
+    if len(list(family.ancestors(agent))) >= GENERATIONS:
         raise CommandError(f"agents fork down to generation {GENERATIONS}, which this is; do it yourself")
     with agent.log.store.read() as moment:
-        family = tree.family(tree.root(agent))
-        living = sum(moment.end(place.agent.id) is None for place in family)
+        there = family.tree(family.root(agent))
+        living = sum(moment.end(place.agent.id) is None for place in there)
     if living >= AGENTS:
         raise CommandError(f"this conversation has {living} living agents, the most there are; `kill` ends one")
 
@@ -161,7 +159,7 @@ def _recorded(call: CommandCall, decision: Decision, content: str = "") -> Recei
 
 def previewed(call: CommandCall, decision: Decision, remark: str = "") -> Result:
     """Return a preview of the operation; nothing is recorded."""
-    from foldmark.editing.preview import preview  # takes 20 ms, and only previews need it
+    from foldmark.cost.requests import preview  # takes 20 ms, and only previews need it
 
     found = preview(call.agent, decision, call.actor)
     text = f"Preview: {words(found.outcome.operation)}. Nothing was changed{remark}."

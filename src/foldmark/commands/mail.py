@@ -4,21 +4,20 @@ from foldmark.commands.registry import ANYBODY, Command, CommandCall
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Size
 from foldmark.core.wording import count, listing
-from foldmark.family import mail, tree
-from foldmark.log import Agent, Result
+from foldmark.log import Agent, Result, family
 from foldmark.operations.effects import WaitForAgents
 from foldmark.operations.receipts import ContextChange, DeliveredMail
 
 
 def _send(call: CommandCall) -> Result:
     recipient = _other(call)
-    mail_id = mail.send(call.agent, recipient, call.arguments["MESSAGE"], call.actor)
+    mail_id = family.send(call.agent, recipient, call.arguments["MESSAGE"], call.actor)
     data = {"mail": mail_id, "from": call.agent.id, "to": recipient.id, "actor": call.actor}
     return Result(f"Sent to {recipient.id[:8]}.", None, data)
 
 
 def _check_mail(call: CommandCall) -> Result:
-    delivery = mail.deliver(call.agent)
+    delivery = family.deliver(call.agent)
     if delivery is None:
         return Result("No mail.", None, {"mail": []})
     number = count(len(delivery.mail), "message")
@@ -32,13 +31,13 @@ def _check_mail(call: CommandCall) -> Result:
 
 
 def _wait(call: CommandCall) -> Result:
-    agents = [place.agent.id for place in tree.family(tree.root(call.agent)) if place.agent != call.agent]
+    agents = [place.agent.id for place in family.tree(family.root(call.agent)) if place.agent != call.agent]
     return Result("The other agents are idle.", effect=WaitForAgents(agents))
 
 
 def _kill(call: CommandCall) -> Result:
     target = _other(call)
-    killed = tree.kill(call.agent, target, call.actor)
+    killed = family.kill(call.agent, target, call.actor)
     more = len(killed) - 1
     text = f"Killed {target.id[:8]}" + (f" and {count(more, 'descendant')}" if more else "") + "; its log stays."
     return Result(text, None, {"killed": [agent.id for agent in killed], "by": call.agent.id, "actor": call.actor})
@@ -50,7 +49,7 @@ def _other(call: CommandCall) -> Agent:
         return call.agent.log.find(call.arguments["UUID"])
     except CommandError as error:
         there_are = listing(
-            place.agent.id[:8] for place in tree.family(tree.root(call.agent)) if place.agent != call.agent
+            place.agent.id[:8] for place in family.tree(family.root(call.agent)) if place.agent != call.agent
         )
         raise CommandError(f"{error}; other agents here: {there_are or 'none'}") from None
 

@@ -13,7 +13,7 @@ from foldmark.core.memos import Memo
 from foldmark.core.segments import END
 from foldmark.core.wording import count, one_line, title
 from foldmark.log import Result
-from foldmark.log.memos import known, save
+from foldmark.log.recording import memo_with_id, save_memo
 from foldmark.operations.redaction import TRACES_MAY_STAY
 
 LISTED = 20
@@ -35,7 +35,7 @@ def _list(call: CommandCall) -> Result:
 
 def _add(call: CommandCall) -> Result:
     content, tags = tagged(call.arguments["TEXT"])
-    memo = save(call.agent, content, tags, call.actor)
+    memo = save_memo(call.agent, content, tags, call.actor)
     return Result(f"Memo {memo.id} saved{memo.labels}.", None, _json(memo))
 
 
@@ -51,7 +51,7 @@ def tagged(text: str) -> tuple[str, list[str]]:
 
 def _show(call: CommandCall) -> Result:
     with call.agent.log.store.read() as moment:
-        memo = known(moment, call.number("ID"))
+        memo = memo_with_id(moment, call.number("ID"))
         record = None if memo.agent is None else moment.agent(memo.agent)
     whose = "" if record is None else f" in {record.name or record.id[:8]}"
     head = f"Memo {memo.id}{memo.labels}, saved by a {memo.actor}{whose} on {minute(memo.created_at)}:"
@@ -75,7 +75,7 @@ def _search(call: CommandCall) -> Result:
 def _remove(call: CommandCall) -> Result:
     store = call.agent.log.store
     with store.read() as moment:
-        memo = known(moment, call.number("ID"))
+        memo = memo_with_id(moment, call.number("ID"))
     call.confirm(f"Erase memo {memo.id} for good ({title(memo.content)})? This cannot be taken back.")
     with store.write() as transaction:
         transaction.remove_memo(memo.id)

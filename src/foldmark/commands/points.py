@@ -11,8 +11,7 @@ from foldmark.core.segments import Segment, Segments, subtract
 from foldmark.core.turns import newest_turns
 from foldmark.core.wording import count, one_line
 from foldmark.log import Result
-from foldmark.operations.explain import Explanation, explain
-from foldmark.operations.history import OperationEntry
+from foldmark.operations.history import Explanation, OperationEntry, explain
 from foldmark.request.standing import Standing
 from foldmark.request.usage import left_out
 

@@ -15,7 +15,7 @@ from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.search import Filters, SearchResult
 from foldmark.log import Agent, Log, Result
-from foldmark.searching.with_archive import RecallResults, search_with_archive
+from foldmark.log.search import RecallResults, search_with_archive
 
 HITS = 20
 """Default number of results; twice as many take twice as long."""

@@ -15,7 +15,7 @@ from foldmark.core.codec import checked_reason
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import listing
 from foldmark.log import Agent, Result
-from foldmark.log.asking import NOBODY, Asking
+from foldmark.operations.effects import NOBODY, Asking
 
 MOST_DIGITS = 40
 """More digits than any id has."""

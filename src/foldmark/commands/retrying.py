@@ -4,7 +4,7 @@ from foldmark.commands.registry import Command, CommandCall
 from foldmark.core.errors import CommandError
 from foldmark.log import Result
 from foldmark.operations.effects import AskModel
-from foldmark.sending.unanswered import is_unanswered
+from foldmark.sending.status import is_unanswered
 
 
 def _retry(call: CommandCall) -> Result:

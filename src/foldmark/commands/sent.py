@@ -9,7 +9,7 @@ from foldmark.commands.show import addressee, request_json, request_text
 from foldmark.core.inbox import minute
 from foldmark.core.sent import SentRequest
 from foldmark.core.wording import count
-from foldmark.cost.cached import Cached, cached, newest_cached
+from foldmark.cost.requests import Cached, cached, newest_cached
 from foldmark.log import Agent, Result
 from foldmark.sending.rebuilding import Rebuilt, rebuilt
 

@@ -11,9 +11,8 @@ from foldmark.core.inbox import minute
 from foldmark.core.ports import Overview
 from foldmark.core.pressure import percent
 from foldmark.core.wording import count
-from foldmark.family import tree
-from foldmark.family.presence import running
-from foldmark.log import Agent, Result
+from foldmark.log import Agent, Result, family
+from foldmark.log.family import running
 from foldmark.operations.effects import SwitchAgent
 from foldmark.operations.redaction import TRACES_MAY_STAY
 
@@ -54,15 +53,15 @@ def _conversations(call: CommandCall) -> list[dict[str, Any]]:
         }
     found = []
     for root, (conversation, *_) in families.items():
-        family = families[root]
+        members = families[root]
         found.append(
             {
                 "name": conversation.record.name or "",
                 "agent": root,
-                "agents": len(family),
-                "messages": sum(each.record.messages for each in family),
+                "agents": len(members),
+                "messages": sum(each.record.messages for each in members),
                 "context": sizes[root]._asdict(),
-                "last_used": max(family, key=lambda each: each.record.head).last_used,
+                "last_used": max(members, key=lambda each: each.record.head).last_used,
                 "archived": conversation.archived is not None,
                 "current": root == here,
             }
@@ -94,33 +93,33 @@ def _switch_session(call: CommandCall) -> Result:
 def _rename(call: CommandCall) -> Result:
     agent, name = _conversation(call), call.arguments["NEW"]
     old = agent.name
-    tree.rename(agent, name)
+    family.rename(agent, name)
     return Result(f"Conversation '{old}' is '{name}' now.", None, {"agent": agent.id, "name": name, "was": old})
 
 
 def _archive(call: CommandCall) -> Result:
     agent = _conversation(call)
-    tree.archive(agent)
-    here = " You are still in it." if agent == tree.root(call.agent) else ""
+    family.archive(agent)
+    here = " You are still in it." if agent == family.root(call.agent) else ""
     text = f"Conversation '{agent.name}' archived; /session list --all shows it, /session switch brings it back.{here}"
     return Result(text, None, {"agent": agent.id, "name": agent.name, "archived": True})
 
 
 def _delete(call: CommandCall) -> Result:
     agent = _conversation(call)
-    if agent == tree.root(call.agent):
+    if agent == family.root(call.agent):
         raise CommandError(
             f"conversation '{agent.name}' is the one you are in; go to another first (/session switch, /session new)"
         )
     with agent.log.store.read() as moment:
-        name, agents = agent.name, [place.agent for place in tree.family(agent)]
+        name, agents = agent.name, [place.agent for place in family.tree(agent)]
         messages = sum(record.messages for each in agents if (record := moment.agent(each.id)))
     forks = f" and its {count(len(agents) - 1, 'fork')}" if len(agents) > 1 else ""
     call.confirm(
         f"Erase conversation '{name}' ({agent.id[:8]}){forks} for good ({count(messages, 'message')})? "
         "This cannot be taken back."
     )
-    gone = tree.delete(agent, call.actor)
+    gone = family.delete(agent, call.actor)
     traces = agent.log.store.forget_erased()
     text = f"Conversation '{name}'{forks} erased: {count(messages, 'message')}. Memos, and mail sent from it, stay."
     if not traces:
@@ -133,7 +132,7 @@ def _agents(call: CommandCall) -> Result:
     with call.agent.log.store.read():
         found = [
             {**_standing(place.agent), "depth": place.depth, "current": place.agent == call.agent}
-            for place in tree.family(tree.root(call.agent))
+            for place in family.tree(family.root(call.agent))
         ]
     lines = [
         f"{'*' if each['current'] else ' '} {'  ' * each['depth']}{each['agent'][:8]}"
@@ -172,7 +171,7 @@ def _switch(call: CommandCall) -> Result:
 
 def _arrival(call: CommandCall, agent: Agent) -> str:
     """Describe the agent that is switched to."""
-    where = tree.label(agent) + (f" ({agent.id[:8]})" if agent.name else "")
+    where = family.label(agent) + (f" ({agent.id[:8]})" if agent.name else "")
     if agent == call.agent:
         return f"You are in {where} already."
     with agent.reading() as (moment, at):
@@ -194,7 +193,7 @@ def _conversation(call: CommandCall) -> Agent:
     agent = call.agent.log.find(call.arguments["NAME"])
     if agent.parent is not None:
         raise CommandError(
-            f"agent {agent.id[:8]} is a fork in {tree.label(tree.root(agent))}, not a conversation; "
+            f"agent {agent.id[:8]} is a fork in {family.label(family.root(agent))}, not a conversation; "
             f"/switch {agent.id[:8]} goes to it"
         )
     return agent

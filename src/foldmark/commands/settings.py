@@ -8,8 +8,7 @@ from foldmark.commands.registry import Command, CommandCall
 from foldmark.core.config import KEYS, check_together, key_of, parse
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import count, listing
-from foldmark.family import tree
-from foldmark.log import Agent, Result
+from foldmark.log import Agent, Result, family
 from foldmark.operations.effects import EditText
 from foldmark.request.standing import Standing
 
@@ -20,8 +19,8 @@ def _set(call: CommandCall, key: str, value: Any, text: str) -> Result:
     at = agent.standing()
     if agent != call.agent:
         agent.context()
-        text = f"{text} (for {tree.label(agent)}, which this agent belongs to)"
-    from foldmark.operations.thoughts import changed  # takes 20 ms, and few settings need it
+        text = f"{text} (for {family.label(agent)}, which this agent belongs to)"
+    from foldmark.operations.receipts import changed  # takes 20 ms, and few settings need it
 
     event_id = agent.configure(key, value, actor=call.actor)
     with agent.reading() as (moment, there):
@@ -38,7 +37,7 @@ def _set(call: CommandCall, key: str, value: Any, text: str) -> Result:
 
 def _owner(agent: Agent, key: str) -> Agent:
     """Return the agent that owns a setting: `tool_approval` belongs to the whole conversation."""
-    return tree.root(agent) if key == "tool_approval" else agent
+    return family.root(agent) if key == "tool_approval" else agent
 
 
 def _window(call: CommandCall) -> Result:
@@ -62,7 +61,7 @@ def _get(call: CommandCall) -> Result:
     sources = {key: _source(standing[owner], key) for key, owner in owners.items()}
     for key, owner in owners.items():
         if owner != call.agent and sources[key] == "this agent":
-            sources[key] = tree.label(owner)
+            sources[key] = family.label(owner)
     shown = {key: f"{key} = {_typed(value)}".rstrip() for key, value in values.items()}
     text = "\n".join(f"{line} ({sources[key]})" for key, line in shown.items())
     return Result(text, None, {"settings": values, "sources": sources})

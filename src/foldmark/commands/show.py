@@ -14,9 +14,9 @@ from foldmark.core.segments import END
 from foldmark.core.sent import SentRequest
 from foldmark.core.turns import Turn, newest_turns
 from foldmark.core.wording import count, title
-from foldmark.cost.cached import newest_turn
+from foldmark.cost.requests import newest_turn
 from foldmark.log import Context, Result
-from foldmark.sending.fullness import assumed, fullness, rule
+from foldmark.sending.status import assumed, fullness, rule
 
 PREVIEW_CHARACTERS, PREVIEW_LINES = 400, 8
 """Maximum characters and lines of a message in a preview; `--json` has all of it."""

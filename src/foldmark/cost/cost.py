@@ -30,8 +30,7 @@ from foldmark.cost.others import ClearedResultsSender, NewestMessagesSender, Who
 from foldmark.cost.policies import EagerSender, Sender, SteadySender
 from foldmark.log.log import Agent
 from foldmark.providers.registry import canonical, dialect_of
-from foldmark.request.prepare import kept_for, on_the_wire
-from foldmark.request.thinking import options
+from foldmark.request.prepare import kept_for, on_the_wire, options
 from foldmark.request.windowing import Target
 from foldmark.tokens.counting import BYTES_PER_TOKEN, count
 from foldmark.tokens.models import Model

@@ -22,9 +22,8 @@ from foldmark.core.view import AnsweredCall, CallGroup, Calls, Step, ViewMessage
 from foldmark.core.weight import weigh
 from foldmark.core.window import Unit, Units
 from foldmark.log.log import Agent
-from foldmark.request.natives import read_as, read_by
-from foldmark.request.once import once
-from foldmark.request.standing import Standing
+from foldmark.request.exchanges import read_as, read_by
+from foldmark.request.standing import Standing, once
 from foldmark.request.windowing import Target
 from foldmark.tokens.counting import BytesRuler, ruler, uncalibrated
 

@@ -9,9 +9,8 @@ from foldmark.core.matching import Candidate, candidate, parse_ids, request_text
 from foldmark.core.ports import Progress, Snapshot, Store
 from foldmark.core.pressure import chunk_count, chunks
 from foldmark.core.segments import Segment, Segments, intersect
-from foldmark.log.similarity import similarities
+from foldmark.log.outlines import similarities
 from foldmark.recall.matching import match
-from foldmark.request.fullness import whole
 from foldmark.sending.questions import ask
 
 if TYPE_CHECKING:
@@ -72,6 +71,8 @@ def matched(
     A model reads them in chunks at turn bounds, as many as the fill of its window requires; `progress` is called after
     each. Its answer is checked against the messages it was shown.
     """
+    from foldmark.request.prepare import whole  # takes 20 ms
+
     at = agent.standing()
     if local or at.config.provider == "offline":
         texts = _CandidateTexts(agent.log.store, among)

@@ -19,9 +19,8 @@ from foldmark.core.ports import Size, Snapshot
 from foldmark.core.segments import Segment, contains, intersect, subtract
 from foldmark.core.wording import count, listing, one_line
 from foldmark.editing.matching import Candidates, matched
-from foldmark.log.asking import NOBODY, Asking
 from foldmark.operations import decide
-from foldmark.operations.effects import Effect, Result
+from foldmark.operations.effects import NOBODY, Asking, Effect, Result
 from foldmark.operations.receipts import Receipt
 from foldmark.request.exchanges import closure
 from foldmark.request.planning import Planning, RecordedPreview, offer, offered, passed, planning, previewed, talk
@@ -129,7 +128,7 @@ def standing_offer(agent: "Agent") -> Result:
 
 def _priced(agent: "Agent", found: Offer) -> Result:
     """Return an offer with the cost of carrying it out."""
-    from foldmark.editing.preview import preview as outcome  # needs agents
+    from foldmark.cost.requests import preview as outcome  # needs agents
 
     with agent.reading() as (moment, at):
         span = _span(at, _open(moment, at))

@@ -8,8 +8,7 @@ from foldmark.core.events import Event
 from foldmark.core.ports import Store
 from foldmark.core.segments import Segments, since, until
 from foldmark.core.turns import Turn, newest_turns
-from foldmark.request.once import once
-from foldmark.request.standing import Standing, state_of
+from foldmark.request.standing import Standing, once, state_of
 
 _PAGE = 512
 """Maximum number of messages read in one moment."""

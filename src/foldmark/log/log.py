@@ -17,19 +17,17 @@ from foldmark.core.request import Request, ToolSpec
 from foldmark.core.search import ANY, ArchivedMessages, Filters, Mode, RankedMessage, SearchScope
 from foldmark.core.secrets import Secrets
 from foldmark.core.wording import listing
-from foldmark.log.answers import append_parsed
-from foldmark.log.asking import NOBODY, Asking
 from foldmark.log.listening import changes
 from foldmark.log.names import check_name, is_uuid
 from foldmark.log.operable import Operable
+from foldmark.log.recording import append_parsed
 from foldmark.log.timeline import Happening
-from foldmark.operations.effects import Result
+from foldmark.operations.effects import NOBODY, Asking, Result
 from foldmark.settings.given import Settings
 
 if TYPE_CHECKING:
     from foldmark.log.embedding import LogVectors
-    from foldmark.log.neighbours import Neighbour
-    from foldmark.log.outlines import Outlines
+    from foldmark.log.outlines import Neighbour, Outlines
     from foldmark.recall.query import Query
     from foldmark.tokens.models import Model
 
@@ -280,7 +278,7 @@ class Log:
         """
         if not isinstance(query, str):
             raise CommandError(f"a query is a str, not {type(query).__name__}")
-        from foldmark.log.similarity import similarities
+        from foldmark.log.outlines import similarities
         from foldmark.recall.query import read  # takes 5 ms, only needed for a search
         from foldmark.recall.searching import check_limit, search
 
@@ -339,7 +337,7 @@ class Log:
 
         Raises CommandError for an unknown id.
         """
-        from foldmark.log.neighbours import around
+        from foldmark.log.outlines import around
 
         with self.store.read() as moment:
             return around(moment, lambda agent_id: self.agent(agent_id).standing_in(moment).visible, event_id, reach)

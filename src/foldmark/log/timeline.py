@@ -17,8 +17,7 @@ from foldmark.core.replay import Fold, advance, birth, recorded, replay
 from foldmark.core.request import ToolSpec
 from foldmark.core.secrets import Secrets
 from foldmark.core.segments import until
-from foldmark.operations.answering import awaiting, shown
-from foldmark.operations.notices import notice
+from foldmark.operations.notices import awaiting, notice, shown
 from foldmark.request.standing import Birth, Standing, birth_of
 from foldmark.settings.given import Settings
 

@@ -31,7 +31,7 @@ def find(
 ) -> list[list[SearchResult]]:
     """The messages that fit each query best, of archive and log together. Raises CommandError where there is neither,
     or no word in a query, NoVectorsError, EmbeddingError, IndexFileError, StoreError."""
-    from foldmark.searching.everything import search_everything
+    from foldmark.log.search import search_everything
     from foldmark.sessions.archive.searching import opened
 
     model = conversations.setup.given.recall_model

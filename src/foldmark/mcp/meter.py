@@ -10,9 +10,9 @@ from foldmark.core.errors import CommandError
 from foldmark.core.pressure import meter
 from foldmark.core.request import ToolSpec
 from foldmark.core.wording import one_line
-from foldmark.cost.cached import newest_turn
+from foldmark.cost.requests import newest_turn
 from foldmark.mcp.conversations import ARGUMENT, Conversations
-from foldmark.sending.fullness import assumed, fullness
+from foldmark.sending.status import assumed, fullness
 from foldmark.sessions.formats import format_named
 from foldmark.sessions.hook.tail import share
 from foldmark.sessions.places import NoSessionError, SessionPath, find

@@ -14,7 +14,7 @@ from foldmark.core.passages import passage_lines
 from foldmark.core.request import ToolSpec
 from foldmark.core.segments import END, Segment
 from foldmark.core.wording import one_line
-from foldmark.log.memos import known
+from foldmark.log.recording import memo_with_id
 from foldmark.mcp import archive
 from foldmark.mcp.conversations import Conversations
 from foldmark.mcp.search import CONVERSATION, MEMO
@@ -84,7 +84,7 @@ def _conversation(wanted: Read, conversations: Conversations) -> list[tuple[int,
 
 def _memo(named: str, conversations: Conversations) -> str:
     with conversations.log() as log, log.store.read() as moment:
-        return entry(known(moment, int(named) if re.fullmatch("[0-9]{1,18}", named) else 0))
+        return entry(memo_with_id(moment, int(named) if re.fullmatch("[0-9]{1,18}", named) else 0))
 
 
 def _limited(said: list[tuple[int, str]]) -> str:

@@ -16,7 +16,7 @@ from foldmark.core.ports import Progress
 from foldmark.core.request import ToolSpec
 from foldmark.core.search import PROGRAMS, SPEAKERS, Filters, SearchResult
 from foldmark.core.wording import count, one_line, remarks
-from foldmark.log.similarity import NoVectorsError
+from foldmark.log.outlines import NoVectorsError
 from foldmark.mcp import archive
 from foldmark.mcp.conversations import Conversations
 from foldmark.recall.embeddings.embedder import EmbeddingError

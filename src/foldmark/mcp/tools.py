@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.ports import Progress
 from foldmark.core.request import ToolSpec
-from foldmark.log.asking import Asking
 from foldmark.mcp import agreement
 from foldmark.mcp.agreement import ConsentQuestion
 from foldmark.mcp.answers import FILTERED, ROWS
@@ -25,6 +24,7 @@ from foldmark.mcp.conversations import ARGUMENT, Conversations
 from foldmark.mcp.meter import METER, MeterArguments, context_meter
 from foldmark.mcp.read import READ, Read, read
 from foldmark.mcp.search import SEARCH, SearchArguments, search
+from foldmark.operations.effects import Asking
 from foldmark.tools.evict import EVICT
 from foldmark.tools.filter_context import FILTER_CONTEXT, NotAgreedError
 from foldmark.tools.memos import RETRIEVE_MEMOS, SAVE_MEMO

@@ -1,11 +1,16 @@
 """The answer to a command: its text, and as types its effect and the interface's next step.
 
 `Result.data` is the JSON of both [SPEC 9]; no part of Foldmark reads it.
-"""
 
-from typing import Any
+
+Callbacks with which a running command or tool reaches the person it works for."""
+
+from collections.abc import Callable
+from typing import Any, Literal
 
 from msgspec import Struct, to_builtins
+
+from foldmark.core.ports import Progress
 
 
 class Effect(Struct, frozen=True):
@@ -88,3 +93,22 @@ class Result(Struct, frozen=True):
         prompt cache also `cached_prefix` with `kept` and `of` in tokens and `percent`.
         """
         return {**(self.effect.data() if self.effect is not None else {}), **self.own}
+
+
+Decision = Literal["yes", "always", "no", "never"]
+"""A person's decision on a tool: this once, or from now on in this conversation."""
+
+
+class Asking(Struct, frozen=True):
+    """The callbacks: `confirm` asks a yes-or-no question (None: nobody is there to answer); `progress` receives the
+    progress of long work; `approve` asks whether a tool may run: (tool, what it would do); `operated` receives each
+    operation that a model's tool has carried out."""
+
+    confirm: Callable[[str], bool] | None = None
+    progress: Progress | None = None
+    approve: Callable[[str, str], Decision] | None = None
+    operated: "Callable[[Result], None]" = lambda _: None
+
+
+NOBODY = Asking()
+"""Nobody to ask."""

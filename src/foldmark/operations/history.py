@@ -1,12 +1,18 @@
-"""Describe an agent's operations and whether they still count: for lists, explanations and differences [SPEC 4]."""
+"""Describe an agent's operations and whether they still count: for lists, explanations and differences [SPEC 4].
 
-from collections.abc import Sequence
+Explain why an event is in the context or not: which operations did it [SPEC 4, `/context explain`]."""
+
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from foldmark.core.codec import operation_of
+from foldmark.core.errors import CommandError
 from foldmark.core.events import (
+    OPERATION_KINDS,
+    ROLES,
     Clear,
     Drop,
     Event,
@@ -24,13 +30,14 @@ from foldmark.core.events import (
     Undo,
     Unpin,
 )
-from foldmark.core.ports import Size, Snapshot
-from foldmark.core.replay import recorded
+from foldmark.core.ports import AgentRecord, Size, Snapshot
+from foldmark.core.replay import recorded, taken_back
+from foldmark.core.segments import END, contains
 from foldmark.core.wording import count, listing, one_line
 from foldmark.operations import decide
 from foldmark.operations.receipts import ThinkingChange
 from foldmark.request.exchanges import behind
-from foldmark.request.standing import Standing
+from foldmark.request.standing import Standing, latest
 
 CRITERIA = 60
 """Maximum number of characters of a filter's criteria that are shown."""
@@ -202,3 +209,173 @@ def results_named(results: Sequence[int]) -> str:
 def sized(size: Size) -> str:
     """Return `2 messages (~71 tokens)`."""
     return f"{count(size.messages, 'message')} (~{count(size.tokens, 'token')})"
+
+
+class Explanation(Struct, frozen=True):
+    """The explanation of an event: its place in or out of the context, and why.
+
+    `reason` is `visible`, `evicted`, `operation`, `in force` (a state, a scratchpad), `metadata`, `erased`, `elsewhere`
+    or `not inherited`; `text` says it in words. The operations that keep the event out are listed oldest first; each of
+    them is sufficient. `did` is the effect of the event, if it is an operation.
+    """
+
+    event: Event
+    in_context: bool
+    reason: str
+    text: str
+    because: tuple[Event, ...] = ()
+    did: OperationEntry | None = None
+
+
+def explain(moment: Snapshot, at: Standing, event_id: int) -> Explanation:
+    """Return why event `event_id` is in this agent's context or not, and what it did if it is an operation of its
+    lineage.
+
+    Raises CommandError for an unknown id.
+    """
+    found = _explain(moment, at, event_id)
+    if found.event.kind in OPERATION_KINDS and found.reason not in ("elsewhere", "not inherited"):
+        return replace(found, did=one(moment, at, found.event))
+    return found
+
+
+def _explain(moment: Snapshot, at: Standing, event_id: int) -> Explanation:
+    event = moment.event(event_id) if 0 < event_id < END else None
+    if event is None:
+        raise CommandError(f"there is no event {event_id}; `/message list` shows turns, `/context show` what is sent")
+    by = moment.erased_by(event_id)
+    if by is not None:
+        text = f"its content was erased by a {by.actor} at {by.created_at[:19]}Z (event {by.id}), for good"
+        return Explanation(event, False, "erased", text, (by,))
+    if not contains(at.lineage, event.agent_id, event_id):
+        return _elsewhere(moment, at, event)
+    visible = contains(at.visible, event.agent_id, event_id)
+    if event.kind not in ROLES and (visible or event.kind != "state"):
+        return Explanation(event, False, *_metadata(moment, at, event))
+    if visible and event_id in at.fold.evicted:
+        return _evicted(moment, at, event)
+    if visible:
+        return Explanation(event, True, "visible", "no operation in force takes it out")
+    because = _keeping_out(moment, at, event)
+    again = " and ".join(f"/restore {each.id}" for each in because)
+    text = f"taken out by {_named(because)}; {again} would bring it back"
+    return Explanation(event, False, "operation", text, tuple(because))
+
+
+def _named(because: Iterable[Event]) -> str:
+    """Return the operations, each with who did it, when and why."""
+    return ", ".join(
+        f"{_kind(each)} {each.id} (by a {each.actor}, {each.created_at[:19]}Z"
+        + (f", reason: {one_line(each.reason)})" if each.reason else ")")
+        for each in because
+    )
+
+
+def _evicted(moment: Snapshot, at: Standing, event: Event) -> Explanation:
+    """Return why a visible result is sent as a placeholder."""
+    because = _in_force(moment, at, lambda _, operation: isinstance(operation, Evict) and event.id in operation.results)
+    if not because:
+        text = "evicted before this agent was forked; only its parent can take that back"
+        return Explanation(event, True, "evicted", text)
+    again = " and ".join(f"/restore {each.id}" for each in because)
+    text = f"evicted by {_named(because)}; {again} would send it as it was"
+    return Explanation(event, True, "evicted", text, tuple(because))
+
+
+def _metadata(moment: Snapshot, at: Standing, event: Event) -> tuple[str, str]:
+    """Return the reason and the text of an event that is no message."""
+    match event.kind:
+        case "state":
+            newest, what = latest(moment, at, "state", at.visible), "state block"
+        case "scratchpad" if event.agent_id == at.record.id:
+            newest, what = at.anchors.get("scratchpad"), "scratchpad"
+        case "window_summary":
+            text = "a summary of what the window has passed: sent while it is true and the window begins behind it"
+            return "metadata", text
+        case kind if kind in OPERATION_KINDS:
+            return "metadata", "an operation itself is never sent"
+        case _:
+            return "metadata", f"a {_kind(event)} event is never sent to a model"
+    if newest is None or newest.id == event.id:
+        return "in force", f"it is the {what} in force"
+    return "metadata", f"a newer {what}, event {newest.id}, is in force"
+
+
+def _elsewhere(moment: Snapshot, at: Standing, event: Event) -> Explanation:
+    record: AgentRecord | None = at.record
+    while record is not None and record.parent is not None:
+        if record.parent == event.agent_id:
+            return Explanation(event, False, "not inherited", _not_inherited(moment, at, record, event))
+        record = moment.agent(record.parent)
+    text = f"it belongs to agent {event.agent_id[:8]}, and agents never see each other's events"
+    return Explanation(event, False, "elsewhere", text)
+
+
+def _not_inherited(moment: Snapshot, at: Standing, child: AgentRecord, event: Event) -> str:
+    """Return why an event of the parent of `child`, which is this agent or above it, was not handed down to this
+    agent."""
+    if event.id > child.fork_event:
+        who = "this agent" if child.id == at.record.id else f"agent {child.id[:8]}, above this one,"
+        return f"{who} was forked before it, with event {child.fork_event}; nothing later is handed down"
+    born = moment.event(at.record.fork_event)
+    operation = operation_of(born) if born else None
+    mark = operation.mark if isinstance(operation, Fork) else None
+    whole = "what its parent showed then" if mark is None else f"what its parent showed then behind mark '{mark}'"
+    return f"this agent was forked without it: its start holds {whole}, and this was not among it"
+
+
+def _in_force(moment: Snapshot, at: Standing, wanted: Callable[[int, Operation], bool]) -> list[Event]:
+    """Return the agent's operations in force that are `wanted`, judged by id and content."""
+    operations = moment.operations(at.record.id)
+    pairs = recorded(operations)
+    back = taken_back(pairs)
+    return [
+        each
+        for each, (id, operation) in zip(operations, pairs, strict=True)
+        if id not in back and wanted(id, operation)
+    ]
+
+
+def _keeping_out(moment: Snapshot, at: Standing, event: Event) -> list[Event]:
+    found = _in_force(moment, at, lambda event_id, operation: _takes_out(moment, at, event_id, operation, event))
+    # A summary is a message as well: when it is restored, its own text leaves.
+    operations = moment.operations(at.record.id)
+    pairs = recorded(operations)
+    back = taken_back(pairs)
+    if event.id in back:
+        restores = [
+            each
+            for each, (_, operation) in zip(operations, pairs, strict=True)
+            if isinstance(operation, Restore) and operation.target == event.id
+        ]
+        found = sorted([*found, *(each for each in restores if each.id not in back)], key=lambda each: each.id)
+    return found
+
+
+def _takes_out(moment: Snapshot, at: Standing, id: int, operation: Operation, event: Event) -> bool:
+    match operation:
+        case Clear():
+            return event.id < id
+        case Rewind(position=position, kept=kept):
+            return event.agent_id == at.record.id and position < event.id <= id and event.id not in kept
+        case Filter(ranges=ranges, planning=(_, None)):
+            end = _closed(moment, at, id)
+            return event.id <= end and contains(ranges, event.agent_id, event.id)
+        case Filter(ranges=ranges) | Drop(ranges=ranges) | Undo(ranges=ranges) | Summary(ranges=ranges):
+            return contains(ranges, event.agent_id, event.id)
+        case _:
+            return False
+
+
+def _closed(moment: Snapshot, at: Standing, filter_id: int) -> int:
+    """Return the id of the event that closed a planning conversation, `END` if it is still open."""
+    pairs = recorded(moment.operations(at.record.id, after=filter_id))
+    back = taken_back(pairs)
+    for id, operation in pairs:
+        if isinstance(operation, PlanningEnded) or (isinstance(operation, Clear | Rewind) and id not in back):
+            return id
+    return END
+
+
+def _kind(event: Event) -> str:
+    return event.kind.replace("_", " ")

@@ -1,4 +1,6 @@
-"""Receipts: the effect of an operation on the context, worded alike in every interface [SPEC 4]."""
+"""Receipts: the effect of an operation on the context, worded alike in every interface [SPEC 4].
+
+The cost of an operation or a setting in thinking blocks [SPEC 5.7]."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -7,12 +9,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foldmark.core.codec import count_tokens, operation_kind
-from foldmark.core.events import Event, Operation
+from foldmark.core.events import Event, Operation, Summary
 from foldmark.core.ports import Size, Snapshot
 from foldmark.core.replay import Fold
+from foldmark.core.request import Request
 from foldmark.core.segments import Segment, Segments, intersect, normal, subtract, until
 from foldmark.core.wording import count
 from foldmark.operations.effects import Effect
+from foldmark.providers.registry import dialect_of
+from foldmark.request.prepare import binding
 from foldmark.request.standing import Standing, state_in, state_of
 
 
@@ -181,3 +186,24 @@ def change(before: Segments, after: Segments, total: Size, size: Callable[[Segme
     left = total if gone == before else size(gone)
     returned = size(subtract(after, before))
     return ContextChange(total, total.less(left).plus(returned), left, returned)
+
+
+def changed(
+    moment: Snapshot,
+    request: Callable[[Standing], Request],
+    at: Standing,
+    there: Standing,
+    operation: Operation | None = None,
+) -> ThinkingChange:
+    """Return the change of thinking in the agent's next request when it stands `there` instead of `at`, by an operation
+    if one is given; nothing for models that do not bind it. `request` makes the request of a place. It makes both, so
+    its cost grows with the window."""
+    if not (binding(at) or binding(there)) or moment.newest("usage", at.lineage) is None:  # no model has answered
+        return ThinkingChange()
+    sent = request(at)
+    if isinstance(operation, Summary) and operation.kept and operation.native:  # its source is not recorded yet
+        (items,) = operation.native.values()
+        rule = dialect_of(sent.provider, at.given.dialects).thinking
+        return ThinkingChange(len(sent.thinking - rule.staying(sent.body, items[-1])))
+    before, after = sent.thinking, request(there).thinking
+    return ThinkingChange(len(before - after), len(after - before))

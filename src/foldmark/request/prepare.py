@@ -1,27 +1,35 @@
-"""Assemble the request that would go out [SPEC 5]: pure, and without any provider's SDK."""
+"""Assemble the request that would go out [SPEC 5]: pure, and without any provider's SDK.
+
+A model's thinking in its requests: the options that ask for it, and what an operation costs of it [SPEC 5.7].
+
+Convert stored sums of tokens into a model's estimated tokens [SPEC 5.5]."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import ceil
+from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from foldmark.core import prompt as prompts
 from foldmark.core.config import Config
+from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
-from foldmark.core.prompt import CHILDREN
-from foldmark.core.request import ANSWER, COMPACTION, PLAIN, Manifest, Request, ToolSpec
+from foldmark.core.prompt import CHILDREN, Prompt
+from foldmark.core.request import ANSWER, COMPACTION, PLAIN, Manifest, Options, Request, ToolSpec
 from foldmark.core.segments import Segments
 from foldmark.core.wire import tool_name
 from foldmark.dialects.dialect import Dialect
 from foldmark.providers.registry import canonical, dialect_of
-from foldmark.request import thinking
-from foldmark.request.natives import read_as, read_by
+from foldmark.request.exchanges import read_as, read_by
 from foldmark.request.sources import Sources
 from foldmark.request.standing import Standing
 from foldmark.request.steady import SteadyPrompt
 from foldmark.request.usage import cache_ttl
 from foldmark.request.windowing import Target, Windowing
-from foldmark.tokens.counting import ruler
+from foldmark.tokens.counting import BytesRuler, ruler
+from foldmark.tokens.models import model_of, reads
 
 
 def prepare(
@@ -52,7 +60,7 @@ def prepare(
     at = read_by(moment, at, read_as(dialect.reads))
     unique = on_the_wire(tools)
     config = msgspec.structs.replace(config, isolation=False) if dialect.foreign else config
-    asked = thinking.options(dialect, model, config, output, purpose)
+    asked = options(dialect, model, config, output, purpose)
     target = Target(name, dialect, model, tuple(unique.values()), asked)
     answers = purpose in (ANSWER, COMPACTION)
     made: SteadyPrompt | Sources
@@ -85,7 +93,7 @@ def prepare(
         purpose=purpose,
         size=size,
         names={own: tool.name for own, tool in unique.items() if own != tool.name},
-        thinking=thinking.sent(dialect, model, prompt, body),
+        thinking=sent_thinking(dialect, model, prompt, body),
         cache_ttl=ttl,
         cache_key=at.record.id,
     )
@@ -115,3 +123,40 @@ def on_the_wire(tools: Iterable[ToolSpec]) -> dict[str, ToolSpec]:
     for tool in tools:
         unique.setdefault(tool_name(tool.name), tool)
     return unique
+
+
+def options(dialect: Dialect, model: str, config: Config, output: int, purpose: str) -> Options:
+    """How an answer of at most `output` tokens is asked for, and whether its model binds thinking."""
+    return structs.replace(config.options(output, purpose), binds=_binds(dialect, model))
+
+
+def _binds(dialect: Dialect, model: str) -> bool:
+    known = model_of(dialect.name, model).binds
+    return dialect.thinking.binds(model) if known is None else known
+
+
+def sent_thinking(dialect: Dialect, model: str, prompt: Prompt, body: Mapping[str, Any]) -> frozenset[str]:
+    """The thinking blocks of a request that its model reads, by their marks."""
+    found = dialect.thinking.sent(prompt, body)
+    read = {maker for maker in set(found.values()) if not maker or reads(dialect.name, model, maker)}
+    return frozenset(each for each, maker in found.items() if maker in read)
+
+
+def binding(at: Standing) -> bool:
+    """Return True if the agent's model binds thinking."""
+    provider, _, model = at.config.model.partition("/")
+    try:
+        return _binds(dialect_of(provider, at.given.dialects), model)
+    except CommandError:  # a provider that is configured no more
+        return False
+
+
+def whole(at: Standing, provider: str, model: str) -> int:
+    """Return the estimated tokens of the whole context for this model, from the stored sums."""
+    return counted(at, at.size.tokens, provider, model)
+
+
+def counted(at: Standing, tokens: int, provider: str, model: str) -> int:
+    """Return the estimated tokens for this model of stored tokens, which are bytes / 4."""
+    measure = ruler(provider, model, at.config)
+    return ceil(tokens * 4 / measure.ratio) if isinstance(measure, BytesRuler) else tokens

@@ -1,7 +1,7 @@
 """Where an agent stands when a request or an operation is made."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from msgspec import Struct, structs
 
@@ -13,6 +13,8 @@ from foldmark.core.replay import Fold, birth
 from foldmark.core.segments import Segments, contains, until
 from foldmark.settings.given import Settings
 from foldmark.settings.machine import machine
+
+T = TypeVar("T")
 
 AGREED_AT = "tool_approval_at"
 """Key beside the setting `tool_approval`: the machine on which a person set it."""
@@ -88,6 +90,24 @@ class Standing(Struct, frozen=True):
             return event.content
         scratchpad = self.handed_down.get("scratchpad")
         return scratchpad if isinstance(scratchpad, str) else None
+
+
+class once(Generic[T]):  # noqa: N801
+    """A property that is computed at its first use and kept, without a lock.
+
+    Before Python 3.12 `functools.cached_property` holds one lock for all instances while it computes. A thread that
+    computes one may wait for the store, and the thread that holds the store may want the same property: a deadlock.
+    """
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self._compute, self.__doc__ = compute, compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> T:
+        value = instance.__dict__[self._name] = self._compute(instance)  # hides this descriptor from now on
+        return value
 
 
 class Birth(NamedTuple):

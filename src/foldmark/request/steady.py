@@ -24,12 +24,10 @@ from foldmark.core.request import Edge
 from foldmark.core.segments import END, Segment, Segments, contains
 from foldmark.core.view import active_from, view
 from foldmark.core.window import Units
-from foldmark.request.children import children_of, room_told, told_at
-from foldmark.request.natives import without
-from foldmark.request.once import once
-from foldmark.request.sources import Sources, children_layer
-from foldmark.request.standing import Standing, as_of, of_kind
-from foldmark.request.visible import VisibleMessages
+from foldmark.request.exchanges import without
+from foldmark.request.layers import children_of, room_told, told_at
+from foldmark.request.sources import Sources, VisibleMessages, children_layer
+from foldmark.request.standing import Standing, as_of, of_kind, once
 from foldmark.request.windowing import Target, Windowing, first_of
 from foldmark.tokens.counting import BytesRuler, ruler
 

@@ -17,9 +17,8 @@ from foldmark.core.view import AnsweredCall, Calls, ViewMessage, active_from, vi
 from foldmark.core.weight import weigh
 from foldmark.core.window import Cut, Steps, Unit
 from foldmark.dialects.dialect import Dialect
-from foldmark.request.once import once
 from foldmark.request.sources import Pinned, Sources
-from foldmark.request.thinking import stays
+from foldmark.request.standing import once
 from foldmark.tokens.counting import BytesRuler, ruler, uncalibrated
 
 RESERVE = 8192
@@ -257,7 +256,7 @@ class Windowing:
     @property
     def thoughts(self) -> bool:
         """True if thinking is sent after its turn is over."""
-        return stays(self._config, self._target.options)
+        return thinking_stays(self._config, self._target.options)
 
     def _size(self, prompt: Prompt) -> int:
         return self.encoded(prompt).size
@@ -288,6 +287,11 @@ class Windowing:
         # A summary in front of the window may be newer than the window's messages.
         before = self._sources.before(first) if why == "planning" else self._sources.count - len(events)
         return Edge(first, why, before, limit=limit, step=step, turn=turn)
+
+
+def thinking_stays(config: Config, options: Options) -> bool:
+    """Return True if thinking is still sent after its turn is over: while it is valid, where older requests count."""
+    return config.steady and bool(options.binds)
 
 
 def first_of(events: Sequence[Event]) -> int:

@@ -8,7 +8,7 @@ from types import TracebackType
 
 from foldmark.core.ports import Provider
 from foldmark.log import Agent, Log
-from foldmark.log.asking import NOBODY, Asking
+from foldmark.operations.effects import NOBODY, Asking
 from foldmark.runtime.loop import Shown
 from foldmark.runtime.supervisor import SILENT, Audience, Supervisor
 

@@ -4,7 +4,7 @@ from foldmark.core.birth import birth_message
 from foldmark.core.codec import operation_of
 from foldmark.core.events import Fork
 from foldmark.log import Agent
-from foldmark.request.children import words_of
+from foldmark.request.layers import words_of
 
 
 def born(agent: Agent) -> bool:

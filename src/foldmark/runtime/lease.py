@@ -14,9 +14,8 @@ from foldmark.core.codec import timestamp, utc
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.inbox import minute
 from foldmark.core.leases import MODEL, Lease
-from foldmark.family import tree
-from foldmark.family.presence import alive, here, running
-from foldmark.log import Agent, Log
+from foldmark.log import Agent, Log, family
+from foldmark.log.family import alive, here, running
 from foldmark.log.listening import wait_for
 
 SECONDS = 30.0
@@ -43,7 +42,7 @@ class HeldLease:
         if lease is None or lease.holder != self._holder:
             who = "nobody" if lease is None else _whom(lease)
             raise LeaseError(
-                f"{tree.label(self._agent)} is not run here any more but by {who}: this process was stopped for "
+                f"{family.label(self._agent)} is not run here any more but by {who}: this process was stopped for "
                 f"longer than {SECONDS:.0f} seconds. What it had recorded by then is kept."
             )
 
@@ -70,7 +69,7 @@ def take(agent: Agent, holder: str) -> HeldLease:
         now, old = transaction.now(), transaction.lease(agent.id)
         if old is not None and old.holder != holder and alive(old, now):
             raise LeaseError(
-                f"{tree.label(agent)} is being run by {_whom(old)}, {old.state}; wait until it is idle, or end it "
+                f"{family.label(agent)} is being run by {_whom(old)}, {old.state}; wait until it is idle, or end it "
                 "there. Nothing was recorded"
             )
         transaction.lend(Lease(agent.id, holder, place.host, place.process, MODEL, now, _later(now)))
@@ -100,7 +99,7 @@ def interrupt(agent: Agent, patience: float = PATIENCE) -> None:
         return lease is None
 
     if not wait_for(agent.log.store, over, patience) and (lease := running(agent)) is not None:
-        raise LeaseError(f"{tree.label(agent)} is run by {_whom(lease)}, which does not end its turn; end it there")
+        raise LeaseError(f"{family.label(agent)} is run by {_whom(lease)}, which does not end its turn; end it there")
     with agent.log.store.read() as moment:
         left = moment.lease(agent.id) is not None
     if left:

@@ -21,13 +21,12 @@ from foldmark.core.request import ERROR, Request, ToolCall
 from foldmark.core.wording import one_line
 from foldmark.editing.offers import ENDED, answered, standing_offer
 from foldmark.log import Agent, Result
-from foldmark.log.answers import append_answer
-from foldmark.log.asking import NOBODY, Asking
+from foldmark.log.recording import append_answer
+from foldmark.operations.effects import NOBODY, Asking
 from foldmark.request.planning import passed, planning
 from foldmark.runtime.asking import HeldBackText, StreamedAnswer, ask
 from foldmark.sending.interruption import CURRENT, Interruption
-from foldmark.sending.reminders import reminder
-from foldmark.sending.usage import calibrate, record_usage
+from foldmark.sending.status import calibrate, record_usage, reminder
 
 _T = TypeVar("_T")
 

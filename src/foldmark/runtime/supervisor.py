@@ -17,12 +17,11 @@ from typing import Any, Protocol
 from foldmark.core.codec import operation_of
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.ports import Provider, Snapshot
-from foldmark.family import tree
-from foldmark.family.mail import send
-from foldmark.log import Agent, Log
-from foldmark.log.asking import NOBODY, Asking
+from foldmark.log import Agent, Log, family
+from foldmark.log.family import send
 from foldmark.log.listening import wait_for
 from foldmark.log.timeline import Happening
+from foldmark.operations.effects import NOBODY, Asking
 from foldmark.operations.notices import happened
 from foldmark.providers.closing import streams_closed
 from foldmark.providers.lazy import LazyProvider
@@ -31,7 +30,7 @@ from foldmark.runtime.lease import SECONDS, LeaseError, renew, take
 from foldmark.runtime.loop import Shown, turn
 from foldmark.runtime.mail_notices import MailNotices, tell_of_mail
 from foldmark.runtime.window_summaries import WindowSummaries
-from foldmark.sending.unanswered import waits
+from foldmark.sending.status import waits
 
 AT_ONCE = 32
 """Maximum number of agents that run at the same time in the background; more wait for their turn."""
@@ -157,7 +156,7 @@ class Supervisor:
         if not self._on:
             raise CommandError("agents are run inside of `async with foldmark.supervise(log) as agents:`")
         if agent.log is not self.log:
-            raise CommandError(f"{tree.label(agent)} is of another log; supervise that one")
+            raise CommandError(f"{family.label(agent)} is of another log; supervise that one")
         self._telling.person_said()
         caller = asyncio.current_task()
         assert caller is not None
@@ -168,7 +167,7 @@ class Supervisor:
             finally:
                 self._waiting.pop(agent.id, None)
         if text is None and not waits(agent):
-            raise CommandError(f"there is nothing to answer: no turn of {tree.label(agent)} is open; give a text")
+            raise CommandError(f"there is nothing to answer: no turn of {family.label(agent)} is open; give a text")
         task = asyncio.create_task(self._turn(agent, text, show, asking))
         self._enter(agent, task)
         try:
@@ -184,7 +183,7 @@ class Supervisor:
             with self.log.store.read() as moment:
                 end = moment.end(agent.id)
             why = f": {end.told}" if end is not None else "; what had been said is kept"
-            raise TurnInterruptedError(f"the turn of {tree.label(agent)} was interrupted{why}") from None
+            raise TurnInterruptedError(f"the turn of {family.label(agent)} was interrupted{why}") from None
 
     def cancel(self, agent: Agent) -> None:
         """Cancel the agent's turn; the answer so far will be recorded. If a caller waits for its end to say something,
@@ -379,7 +378,7 @@ class Supervisor:
             return
         with self.log.store.read() as moment:
             waiting = [each.id for each in moment.unstarted() if each.id not in {*self._started, *self._tasks}]
-            ours = [agent for agent in map(self.log.agent, waiting) if self._at_hand(moment, tree.root(agent))]
+            ours = [agent for agent in map(self.log.agent, waiting) if self._at_hand(moment, family.root(agent))]
         for agent in ours:
             self.start(agent)
 
@@ -388,7 +387,7 @@ class Supervisor:
         if self.attended is None:
             return moment.archived(conversation.id) is None
         talked = {self.attended, *self._hosted}
-        return any(tree.root(agent) == conversation for agent in map(self.log.agent, talked))
+        return any(family.root(agent) == conversation for agent in map(self.log.agent, talked))
 
 
 _ENDED = "the answer was ended for that, and what had been said of it stays in the log"

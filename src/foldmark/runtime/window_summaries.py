@@ -44,7 +44,7 @@ async def _made(agent: Agent, interruption: Interruption, threads: Executor) -> 
 
 
 def _make(agent: Agent) -> None:
-    from foldmark.sending.window_summary import due, make
+    from foldmark.sending.questions import due, make
 
     with suppress(FoldmarkError):  # it is tried again after the next turn
         if (wanted := due(agent)) is not None:

@@ -1,19 +1,39 @@
-"""Foldmark's own questions to the agent's model: a judgement, a summary, a state block [SPEC 3, 4]."""
+"""Foldmark's own questions to the agent's model: a judgement, a summary, a state block [SPEC 3, 4].
+
+Provider-native summaries on request [SPEC 5.7].
+
+The provider gets the request that would go out, as far as it is to be summed up, so that its cache hits and what stays
+after the summary continues what was summed up.
+
+
+Have the agent's model sum up what the window cut, when that is due [S3, SPEC 5.1]."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
 
-from foldmark.core.errors import ContextOverflowError, FoldmarkError
-from foldmark.core.events import Event
+import msgspec
+from msgspec.structs import replace
+
+from foldmark.core.answer import Compacted, Stopped
+from foldmark.core.config import Config, check_together
+from foldmark.core.errors import CommandError, ContextOverflowError, FoldmarkError
+from foldmark.core.events import Event, Pin, Summary
 from foldmark.core.ports import Snapshot
-from foldmark.core.request import Request
-from foldmark.core.segments import Segments
+from foldmark.core.request import COMPACTION, Request
+from foldmark.core.segments import Segment, Segments, since, subtract, until
 from foldmark.core.state import parted
-from foldmark.request.standing import Standing
+from foldmark.core.window import Units
+from foldmark.log.log import Agent
+from foldmark.operations.provider_summary import form_of, standing_for
+from foldmark.request.exchanges import ranges_of
+from foldmark.request.layers import Covered, WindowSummary, hash_of, in_force
+from foldmark.request.standing import Standing, of_kind
 from foldmark.sending.sent import quoting, record_sent
 
 if TYPE_CHECKING:
     from foldmark.log.log import Agent
+
 
 SUMMARIZE = (
     "Summarize the conversation above for yourself: your summary takes its place. Keep the goal, decisions and their "
@@ -97,3 +117,204 @@ def rebuilt(agent: "Agent") -> str:
             f"the model's answer holds no `### STATE` block; the last one is kept. It said: {answer[:80]}"
         )
     return block
+
+
+class Made(NamedTuple):
+    """A summary written by a provider: the operation to record, and its text."""
+
+    operation: Summary
+    text: str
+
+
+def compacted(agent: "Agent", decided: Summary) -> Made | None:
+    """Have the provider of the agent's model write a summary that was `decided`; return None if that is not asked for
+    (`provider_compaction`), or not possible: it sums up the beginning of the conversation, up to the end of a turn.
+
+    Blocks, and records only the request. Raises CommandError if `provider_editing` is on as well, which the API
+    refuses, FoldmarkError if it writes no summary.
+    """
+    from foldmark.providers.registry import dialect_of
+    from foldmark.request.prepare import binding
+
+    with agent.reading() as (moment, at):
+        provider, _, model = at.config.model.partition("/")
+        dialect = dialect_of(provider, at.given.dialects)
+        if not at.config.provider_compaction or not dialect.compacts(model):
+            return None
+        check_together(at.config)
+        system = ranges_of(moment, at, moment.lookup(of_kind(moment, at, "system", at.visible)))
+        ranges = subtract(decided.ranges, system)
+        kept = moment.bounds(subtract(subtract(at.visible, ranges), system))
+        upto = min((segment.first for segment in kept), default=0)
+        if decided.mark is not None or not _opens(moment, upto) or not _in_front(moment, at, ranges, upto):
+            return None
+        request = _request(moment, at, agent, upto)
+        if "context_management" in request.body or request.tokens > agent.window:
+            return None
+    record_sent(agent, request, upto=upto)
+    answer = agent.log.compact(request)
+    # Only a model that binds thinking knows what its summary stands for.
+    pieces = dialect.thinking.bind(lambda: request.body, answer) if binding(at) else answer
+    made = next((piece for piece in pieces if isinstance(piece, Compacted)), None)
+    if made is None or not made.text.strip():
+        why = next((piece.said for piece in pieces if isinstance(piece, Stopped)), "")
+        raise FoldmarkError(
+            f"{at.config.model} wrote no summary ({why or 'it said nothing'}); nothing was changed. Ask again, or have "
+            "Foldmark ask for one: /config set provider_compaction=off"
+        )
+    form = form_of(agent.log.secrets, made, dialect.reads)
+    with agent.log.store.read() as moment:
+        summary = standing_for(moment, at, form, ranges)
+    return Made(
+        replace(summary, state=decided.state, span=decided.span, widened=decided.widened, kept=upto or None), made.text
+    )
+
+
+def _opens(moment: Snapshot, event_id: int) -> bool:
+    """Return True if the event is a user message that opened its turn, or there is no event: the end of all."""
+    event = moment.event(event_id) if event_id else None
+    return not event_id or (event is not None and event.kind == "user" and event.turn_id == event_id)
+
+
+def _in_front(moment: Snapshot, at: Standing, ranges: Segments, event_id: int) -> bool:
+    """Return True if all messages in `ranges` stand in front of an event, except summaries, which are newer than it."""
+    summaries = [Segment(at.record.id, each, each) for each in moment.of_kind("summary", ranges)]
+    return all(each.last < event_id or not event_id for each in moment.bounds(subtract(ranges, summaries)))
+
+
+def _request(moment: Snapshot, at: Standing, agent: "Agent", upto: int) -> Request:
+    """Return the request that would go out, up to a turn. It includes what the window has cut: otherwise the summary
+    would not cover it."""
+    from foldmark.request.prepare import prepare
+
+    provider, _, model = at.config.model.partition("/")
+    known = agent.log.model_named(at.config.model)
+
+    def made(config: Config, limit: int | None) -> Request:
+        return prepare(
+            moment,
+            at,
+            config,
+            provider,
+            model,
+            tools=agent.tools(),
+            purpose=COMPACTION,
+            limit=limit,
+            output=known.answer,
+            upto=upto,
+        )
+
+    whole = replace(at.config, sliding_context_tokens=0, context_size=0)
+    sliding = agent.request().manifest.edge.before == 0 and at.config.sliding_context_tokens
+    return made(at.config, known.window - known.answer) if sliding else made(whole, None)
+
+
+SHARE = 0.05
+"""A new summary is due once the messages that no summary covers reach this share of the budget,"""
+
+MESSAGES = 20
+"""or this number of messages."""
+
+SUM_UP = (
+    "The conversation above no longer fits into your requests. Sum it up for yourself in at most 300 words: your "
+    "summary is shown to you in its place. Keep goals, decisions and their reasons, names, paths, numbers, what is "
+    "finished and what is open. Write nothing else."
+)
+BEFORE = "\nYour summary of what came before it follows; write one that covers both.\n\n"
+
+
+class Due(NamedTuple):
+    """A summary to be made: its coverage, the messages to read for it, and the summary that it continues."""
+
+    covered: Covered
+    segments: Segments
+    earlier: WindowSummary | None
+
+
+def due(agent: Agent) -> Due | None:
+    """Return the summary to be made now, if the setting is on and the window has passed enough uncovered messages.
+
+    It covers what the last one does and, of what was cut since, as many of the newest turns as fit half of the model's
+    window. Raises CommandError for a model that cannot be asked, StoreError.
+    """
+    with agent.reading() as (moment, at):
+        return _due(moment, at, agent) if at.config.window_summary else None
+
+
+def _due(moment: Snapshot, at: Standing, agent: Agent) -> Due | None:
+    edge = agent.request().manifest.edge
+    if edge.first is None or edge.why in (None, "planning"):
+        return None
+    earlier = in_force(moment, at, edge.first, 0, at.newest)
+    new = until(at.visible, edge.first - 1)
+    if earlier is not None:
+        new = since(new, earlier.covered.until + 1)
+    size, budget = moment.size(new), at.config.sliding_context_tokens or agent.window
+    if size.messages < MESSAGES and size.tokens < SHARE * budget:
+        return None
+    units, count = _fitting(moment, at, agent, new, earlier)
+    if not count:
+        return None
+    events = units.newest(count)
+    turns = [turn for index in range(count) for turn in units[index].turns if turn is not None]
+    first, turn, last = events[0].id, min(turns), events[-1].id
+    if earlier is not None and not units.reach(count + 1):
+        first, turn = earlier.covered.first, earlier.covered.turns[0]
+    covered = Covered(first, last, (turn, max(turns)), hash_of(moment, at, last))
+    return Due(covered, since(until(new, last), events[0].id), earlier)
+
+
+def make(agent: Agent, due: Due) -> int | None:
+    """Ask the model for the summary, record it and return its event's id; None if it is stale by then. With
+    `provider_compaction` the provider writes it, where it can: that is an operation, as by `/summarize`, and a pin.
+
+    Blocks, and may run while the agent goes on. Raises CommandError for a model that cannot be asked, FoldmarkError for
+    an empty answer or an interruption, ConflictError, StoreError.
+    """
+    from foldmark.operations import decide
+    from foldmark.sending.questions import ask, compacted
+
+    covered, earlier = due.covered, due.earlier
+    made = None
+    with suppress(CommandError):  # conflicting settings: the model is asked as without them
+        with agent.reading() as (moment, at):
+            decided = decide.summary(moment, at, f"{decide.SPAN}{covered.until}")
+        made = compacted(agent, decided)
+    if made is not None:
+        agent.context()  # other processes may have written to the agent meanwhile
+        with agent.batch() as moment:
+            if hash_of(moment, agent.standing_in(moment), covered.until) != covered.covers:
+                return None
+            event_id = agent.operate(lambda *_: made.operation, actor="system", content=made.text).event_id
+            # The window passes it like any other turn: it stands in front, so it would leave first.
+            agent.operate(lambda *_: Pin(event_id), actor="system")
+            return event_id
+    question = SUM_UP if earlier is None else f"{SUM_UP}{BEFORE}{earlier.event.content}"
+    text = ask(agent, question, "summary", due.segments)
+    agent.context()
+    with agent.batch() as moment:
+        at = agent.standing_in(moment)
+        if not at.config.window_summary or hash_of(moment, at, covered.until) != covered.covers:
+            return None
+        return agent.record("window_summary", text, data=msgspec.to_builtins(covered), actor="model")
+
+
+def _fitting(
+    moment: Snapshot, at: Standing, agent: Agent, new: Segments, earlier: WindowSummary | None
+) -> tuple[Units, int]:
+    """Return the turns in `new`, newest first, and how many of them fit half of the model's window, at least one if
+    there are any."""
+    from foldmark.core.weight import weigh
+    from foldmark.tokens.counting import uncalibrated
+
+    provider, _, model = at.config.model.partition("/")
+    room = agent.window / 2 * uncalibrated(provider, model or provider)
+    room -= len(earlier.event.content.encode()) if earlier else 0
+    units = Units(event for event in moment.messages(new, newest_first=True) if event.kind != "system")
+    count = 0
+    while units.reach(count + 1):
+        room -= sum(map(weigh, units[count].events))
+        if count and room < 0:
+            break
+        count += 1
+    return units, count

@@ -19,7 +19,7 @@ from foldmark.core.request import Edge, Manifest, Part, Request
 from foldmark.core.segments import END
 from foldmark.core.sent import MessageSet, SentRequest
 from foldmark.core.wording import listing
-from foldmark.request import memos
+from foldmark.request.layers import memo_text_name, sent_memo_layers
 from foldmark.request.standing import Standing
 from foldmark.sending.sent import digests, quoting, truncated
 
@@ -123,9 +123,9 @@ class _Remake:
         from foldmark.core.view import view
         from foldmark.core.window import opened_by
         from foldmark.providers.registry import dialect_of
-        from foldmark.request.prepare import on_the_wire
+        from foldmark.request.prepare import on_the_wire, options
         from foldmark.request.sources import children_layer
-        from foldmark.request.thinking import options, stays
+        from foldmark.request.windowing import thinking_stays
 
         sent, record, hashes = self._sent, self._record, self._record.hashes
         dialect = dialect_of(record.speaks)
@@ -164,7 +164,7 @@ class _Remake:
             evicted=evicted,
             settled=settled,
             oldest=edge.oldest,
-            thoughts=stays(config, asked),
+            thoughts=thinking_stays(config, asked),
         )
         prompt = prompts.assemble(layers, shown, self._instruction(), anchors_last=config.steady, later=later)
         prompt = prompts.before(prompt, record.upto) if record.purpose == COMPACTION else prompt
@@ -228,7 +228,7 @@ class _Remake:
             guidelines=guidelines,
             state=self._state(ids.get("state", ())),
             scratchpad=self._scratchpad(ids.get("scratchpad", ())),
-            memos=memos.again(asked, [(each, self._memo(each)) for each in ids.get("memos", ())]),
+            memos=sent_memo_layers(asked, [(each, self._memo(each)) for each in ids.get("memos", ())]),
             later=later,
         )
         found += [prompts.summed_up(self._event(each)) for each in ids.get("window_summary", ())]
@@ -250,7 +250,7 @@ class _Remake:
         return None
 
     def _memo(self, memo_id: int) -> str:
-        sha = self._record.hashes.get(memos.name(memo_id))
+        sha = self._record.hashes.get(memo_text_name(memo_id))
         if sha is not None:
             return self._moment.kept_text(sha)
         self.removed.add(memo_id)

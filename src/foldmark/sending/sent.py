@@ -17,7 +17,7 @@ from foldmark.core.ports import Snapshot, Transaction
 from foldmark.core.request import ANSWER, COMPACTION, Part, Request
 from foldmark.core.segments import Segment
 from foldmark.core.sent import MessageSet, RequestRecord, SentRequest
-from foldmark.request import memos
+from foldmark.request.layers import memo_texts
 from foldmark.request.standing import Standing
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def _record(
     upto: int,
 ) -> int:
     from foldmark.providers.registry import dialect_of, speaks
-    from foldmark.request.natives import read_as, read_by
+    from foldmark.request.exchanges import read_as, read_by
 
     reads = read_as(dialect_of(request.provider, agent.log.given.dialects).reads)
     at = read_by(transaction, agent.standing_in(transaction), reads)
@@ -62,7 +62,7 @@ def _record(
     for part in manifest.parts:
         if part.layer == "guidelines":
             texts["guidelines"] = part.text
-    texts |= memos.kept(transaction, manifest.parts)
+    texts |= memo_texts(transaction, manifest.parts)
     if instruction is not None and quoted is None:
         texts["instruction"] = instruction
     hashes = {name: _sha256(text) for name, text in texts.items()}

@@ -12,7 +12,7 @@ from typing import Any
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import listing
 from foldmark.log import Agent
-from foldmark.log.asking import NOBODY, Asking
+from foldmark.operations.effects import NOBODY, Asking
 from foldmark.tools.evict import EVICT
 from foldmark.tools.filter_context import FILTER_CONTEXT
 from foldmark.tools.memos import RETRIEVE_MEMOS, SAVE_MEMO

@@ -13,9 +13,8 @@ from weakref import WeakKeyDictionary
 
 from foldmark.core.config import approvals, approved
 from foldmark.core.errors import CommandError
-from foldmark.family import tree
-from foldmark.log import Agent, Log
-from foldmark.log.asking import Asking
+from foldmark.log import Agent, Log, family
+from foldmark.operations.effects import Asking
 from foldmark.sending.interruption import watched
 
 WAKE = 0.05
@@ -42,7 +41,7 @@ def approve(agent: Agent, tool: str, question: str, asking: Asking) -> None:
     or the turn was interrupted meanwhile.
     """
     _check_living(agent)
-    root = tree.root(agent)
+    root = family.root(agent)
     if _allowed(root, tool):
         return
     if asking.approve is None:
@@ -115,7 +114,7 @@ def _limits(root: Agent) -> str:
 def _beforehand(root: Agent, tool: str) -> str:
     over = root.log.given.overrides.get("tool_approval")
     if over is None:
-        return f" in {tree.label(root)}: /config set tool_approval={_with(root, tool, 'always')}"
+        return f" in {family.label(root)}: /config set tool_approval={_with(root, tool, 'always')}"
     return f": {over.source} would have to say {approved(over.value, tool, 'always')}"
 
 

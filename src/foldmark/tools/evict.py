@@ -6,7 +6,7 @@ from foldmark.core.errors import CommandError
 from foldmark.core.request import ToolSpec
 from foldmark.editing.evicting import evict, sent_results
 from foldmark.log import Agent
-from foldmark.log.asking import Asking
+from foldmark.operations.effects import Asking
 from foldmark.tools.tool import Tool
 
 LISTED = 50

@@ -19,7 +19,7 @@ from foldmark.core.segments import END, Segment, contains, intersect
 from foldmark.core.wording import count, listing
 from foldmark.editing.offers import FilterMatches, applied, look
 from foldmark.log import Agent, Result
-from foldmark.log.asking import Asking
+from foldmark.operations.effects import Asking
 from foldmark.request.exchanges import closure
 from foldmark.request.planning import Planning, offered, planning, replies, talk
 from foldmark.request.standing import Standing

@@ -12,8 +12,8 @@ from foldmark.core.segments import END
 from foldmark.core.tags import LONGEST_MEMO, MOST_TAGS, checked_tags
 from foldmark.core.wording import count, listing
 from foldmark.log import Agent
-from foldmark.log.asking import Asking
-from foldmark.log.memos import save
+from foldmark.log.recording import save_memo
+from foldmark.operations.effects import Asking
 from foldmark.tools.tool import Tool
 
 RETRIEVED, CHARACTERS = 20, 12_000
@@ -33,7 +33,7 @@ class RetrieveMemoArguments(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def _save(agent: Agent, arguments: SaveMemoArguments, asking: Asking) -> str:
-    memo = save(agent, arguments.content, _several(arguments.tags), "model")
+    memo = save_memo(agent, arguments.content, _several(arguments.tags), "model")
     return f"Memo {memo.id} saved{memo.labels}."
 
 

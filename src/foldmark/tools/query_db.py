@@ -20,7 +20,7 @@ from foldmark.core.events import OPERATION_KINDS
 from foldmark.core.request import ToolSpec
 from foldmark.core.sql_sandbox import VIEWS, Limits, QueryScope, Rows, SqlSandbox
 from foldmark.log import Agent
-from foldmark.log.asking import Asking
+from foldmark.operations.effects import Asking
 from foldmark.sending.interruption import watched
 from foldmark.tools.tool import Tool
 

@@ -17,9 +17,8 @@ from foldmark.core.search import ANY, SPEAKERS, SearchResult
 from foldmark.core.segments import Segments, contains
 from foldmark.core.wording import listing, one_line
 from foldmark.log import Agent, Log
-from foldmark.log.asking import Asking
-from foldmark.searching.excerpts import excerpt, message_named
-from foldmark.searching.with_archive import search_with_archive
+from foldmark.log.search import message_excerpt, message_named, search_with_archive
+from foldmark.operations.effects import Asking
 from foldmark.tools.tool import Tool
 
 NAME = "recall"
@@ -93,7 +92,7 @@ def _ids(visible: Segments, run: Run) -> str:
 def _passage(log: Log, place: str) -> str:
     """Return the passage at a place. Raises CommandError."""
     message = message_named(log, place)
-    shown = _archived(log, place) if message is None else excerpt(log, message, BESIDE)
+    shown = _archived(log, place) if message is None else message_excerpt(log, message, BESIDE)
     asked = sum(line.asked for line in shown.lines)
     return excerpt_text(shown, WHOLE // max(1, asked), NEIGHBOUR, _AROUND)
 

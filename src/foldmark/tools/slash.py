@@ -5,7 +5,7 @@ from msgspec import Struct
 from foldmark.commands import REGISTRY
 from foldmark.core.request import ToolSpec
 from foldmark.log import Agent
-from foldmark.log.asking import Asking
+from foldmark.operations.effects import Asking
 from foldmark.tools.tool import Tool
 
 

@@ -10,7 +10,7 @@ from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.request import ToolSpec
 from foldmark.log import Agent
-from foldmark.log.asking import Asking
+from foldmark.operations.effects import Asking
 from foldmark.tools.approval import approve
 
 

@@ -27,8 +27,8 @@ from foldmark.integrations.pydantic_ai.logbook import Logbook
 from foldmark.integrations.pydantic_ai.pieces import Piece, history
 from foldmark.integrations.pydantic_ai.toolset import toolset
 from foldmark.log import Agent, Log, Result
-from foldmark.log.asking import NOBODY, Asking
-from foldmark.request.natives import read_by
+from foldmark.operations.effects import NOBODY, Asking
+from foldmark.request.exchanges import read_by
 from foldmark.request.standing import Standing
 
 

@@ -17,7 +17,7 @@ from foldmark.integrations.pydantic_ai.pieces import Handed, Piece, plain
 from foldmark.integrations.pydantic_ai.recorded import Recorded, Sought, stamp
 from foldmark.log import Agent
 from foldmark.operations.provider_summary import standing_for
-from foldmark.request.natives import all_but
+from foldmark.request.exchanges import all_but
 from foldmark.request.standing import Standing
 
 

@@ -11,7 +11,7 @@ from foldmark.core.errors import CommandError
 from foldmark.core.request import ToolSpec
 from foldmark.core.wording import listing
 from foldmark.log import Agent
-from foldmark.log.asking import Asking
+from foldmark.operations.effects import Asking
 
 
 def toolset(agent: Agent, names: Sequence[str], asking: Asking) -> FunctionToolset[Any]:

@@ -33,8 +33,8 @@ from msgspec import Struct
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Progress
 from foldmark.core.wording import count, one_line
-from foldmark.family.presence import running
 from foldmark.log import Agent, Log
+from foldmark.log.family import running
 from foldmark.log.names import is_uuid
 from foldmark.request.planning import not_while_planning, planning
 from foldmark.sessions.claude.chain import plan

@@ -15,7 +15,7 @@ from foldmark.core.segments import Segments, contains, intersect, subtract
 from foldmark.log import Agent
 from foldmark.log.timeline import Timeline
 from foldmark.operations import decide
-from foldmark.operations.answering import awaiting, shown
+from foldmark.operations.notices import awaiting, shown
 from foldmark.request.exchanges import closure, ranges_of
 from foldmark.request.standing import Standing
 from foldmark.sessions.claude.chain import PlannedRecord, PlannedTurn

@@ -13,8 +13,8 @@ from foldmark.core.errors import CommandError
 from foldmark.core.secrets import Secrets
 from foldmark.core.wording import listing, one_line
 from foldmark.log import Agent
-from foldmark.log.asking import Asking
 from foldmark.log.log import AddedTool
+from foldmark.operations.effects import Asking
 from foldmark.tools.approval import approve
 from foldmark.tools.mcp.servers import McpServer, Program, configured
 from foldmark.tools.mcp.tools import offered

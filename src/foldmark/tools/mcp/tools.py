@@ -15,7 +15,7 @@ from foldmark.core.request import ToolSpec
 from foldmark.core.wire import tool_name
 from foldmark.core.wording import one_line
 from foldmark.log import Agent
-from foldmark.log.asking import Asking
+from foldmark.operations.effects import Asking
 from foldmark.tools.approval import approve
 from foldmark.tools.mcp.results import cut, result_text
 from foldmark.tools.mcp.schemas import parameters

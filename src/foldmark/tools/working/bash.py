@@ -16,7 +16,7 @@ from foldmark.core.request import ToolSpec
 from foldmark.core.secrets import SHORTEST
 from foldmark.core.wording import one_line
 from foldmark.log import Agent
-from foldmark.log.asking import Asking
+from foldmark.operations.effects import Asking
 from foldmark.settings.access import keys
 from foldmark.tools.tool import Tool
 from foldmark.tools.working.paths import working

@@ -16,7 +16,7 @@ from foldmark.core.errors import CommandError
 from foldmark.core.request import ToolSpec
 from foldmark.core.wording import count, one_line, remarks
 from foldmark.log import Agent
-from foldmark.log.asking import Asking
+from foldmark.operations.effects import Asking
 from foldmark.sending.interruption import watched
 from foldmark.tools.tool import Tool
 from foldmark.tools.working import opening

@@ -10,7 +10,7 @@ from foldmark.core.errors import CommandError
 from foldmark.core.request import ToolSpec
 from foldmark.core.wording import count, remarks
 from foldmark.log import Agent
-from foldmark.log.asking import Asking
+from foldmark.operations.effects import Asking
 from foldmark.tools.tool import Tool
 from foldmark.tools.working.matcher_process import MOST_FILE, MatcherInput, MatcherOutput, search
 from foldmark.tools.working.path_errors import explained

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import one_line
 from foldmark.log import Agent, Log
-from foldmark.log.asking import Asking
+from foldmark.operations.effects import Asking
 from foldmark.tools.approval import approve
 
 LONGEST, MOST_PARTS = 4096, 250

@@ -2,21 +2,37 @@
 
 It depends on the log and its tables alone. Within a turn it stays as it was sent first, so that the request only grows;
 a person's message or fork brings it up to date.
+
+
+Save memos, and pick those that go into a request [SPEC 7].
+
+The window summary: optional, written by the agent's own model, sent in place of what the window cut [S3, SPEC 5.1].
+
+It is a `window_summary` event that names the messages it covers and holds a hash of what was visible up to the last of
+them. While exactly that is visible, the summary is valid; an operation that changes it makes the summary stale, and
+restoring the operation makes it valid again. A stale summary is never sent.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from hashlib import sha256
 from itertools import takewhile
+from typing import NamedTuple
 
-from msgspec import structs
+import msgspec
+from msgspec import Struct, structs
 
 from foldmark.core.birth import AT_WORK, IDLE, WAITS, Child, Family, family_told
 from foldmark.core.codec import operation_of
 from foldmark.core.events import Event, Fork
 from foldmark.core.inbox import Fate
+from foldmark.core.memos import Memo
 from foldmark.core.ports import AgentRecord, Snapshot
-from foldmark.core.segments import Segment, contains
+from foldmark.core.prompt import Layer
+from foldmark.core.request import Part
+from foldmark.core.segments import Segment, contains, until
 from foldmark.core.turns import Message
+from foldmark.core.window import Unit
 from foldmark.core.wording import title
 from foldmark.request.planning import planning
 from foldmark.request.standing import Standing
@@ -173,3 +189,104 @@ def _quoted(at: Standing, child: Child, goals: Mapping[int, Event]) -> Child:
     event = goals.get(child.goal)
     shown = event is not None and contains(at.visible, event.agent_id, event.id)
     return child if shown or not child.goal else structs.replace(child, goal=0)
+
+
+class Picked(NamedTuple):
+    """The memos picked by the message that opened a turn: its keywords, and the memos that they find."""
+
+    words: Sequence[str] = ()
+    memos: Sequence[Memo] = ()
+
+    def layers(self, without: Collection[int | None] = ()) -> list[Layer]:
+        """Return the layers of the memos, except those with an id in `without`."""
+        left = [memo for memo in self.memos if memo.id not in without]
+        if not left:
+            return []
+        from foldmark.core.memo_layer import entry, memo_layers
+
+        return memo_layers(((memo.id, entry(memo)) for memo in left), self.words)
+
+
+def picked(moment: Snapshot, units: Sequence[Unit], most: int) -> list[Picked]:
+    """Return the memos, at most `most`, that the opening message of each of these turns picks by its keywords.
+
+    Only older memos are picked: the layer stays the same for the whole turn.
+    """
+    from foldmark.core.keywords import keywords  # takes 10 ms, only needed with memos
+    from foldmark.core.memo_layer import asked
+
+    words = [keywords(asked(_opener(unit))) for unit in units]
+    found = moment.memos_with([(each, unit.opener) for each, unit in zip(words, units, strict=True)], most)
+    return [Picked(each, memos) for each, memos in zip(words, found, strict=True)]
+
+
+def memo_texts(moment: Snapshot, parts: Iterable[Part]) -> dict[str, str]:
+    """Return the texts of the memos in a request, by their names in `sent.RequestRecord.hashes`, without those of memos
+    that were removed meanwhile."""
+    from foldmark.core.memo_layer import entry_of
+
+    ids = [(part.memo, part.text) for part in parts if part.memo is not None]
+    return {memo_text_name(memo_id): entry_of(text) for memo_id, text in ids if moment.memo(memo_id) is not None}
+
+
+def sent_memo_layers(unit: Unit | None, entries: Iterable[tuple[int, str]]) -> list[Layer]:
+    """Return the layers of memos that were sent, id and entry, with the keywords that picked them where these still
+    exist."""
+    from foldmark.core.keywords import keywords
+    from foldmark.core.memo_layer import asked, memo_layers
+
+    return memo_layers(entries, () if unit is None else keywords(asked(_opener(unit))))
+
+
+def memo_text_name(memo_id: int) -> str:
+    """Return the name of a memo's text among the texts of a request."""
+    return f"memo {memo_id}"
+
+
+def _opener(unit: Unit) -> Event | None:
+    return next((event for event in unit.events if event.id == unit.opener), None)
+
+
+LOOKED_AT = 10
+"""Number of newest summaries that are checked; the first valid one counts."""
+
+
+class Covered(Struct, frozen=True, rename={"first": "from"}):
+    """The coverage of a summary: the ids of its first and its last message, the turns of both, and the hash of what was
+    visible up to the last."""
+
+    first: int
+    until: int
+    turns: tuple[int, int]
+    covers: str
+
+
+class WindowSummary(NamedTuple):
+    """A recorded summary, and its coverage."""
+
+    event: Event
+    covered: Covered
+
+
+def in_force(moment: Snapshot, at: Standing, before: int, since: int, recorded: int) -> WindowSummary | None:
+    """Return the newest valid summary up to event `recorded` that covers only messages before event `before`; None if
+    it was recorded by event `since`."""
+    there = until(at.lineage, recorded)
+    for _ in range(LOOKED_AT):
+        event = moment.newest("window_summary", there)
+        if event is None or event.id <= since:
+            break
+        try:
+            covered = msgspec.convert(event.data, Covered)
+        except msgspec.ValidationError:  # another program's
+            covered = None
+        if covered is not None and covered.until < before and covered.covers == hash_of(moment, at, covered.until):
+            return WindowSummary(event, covered)
+        there = until(there, event.id - 1)
+    return None
+
+
+def hash_of(moment: Snapshot, at: Standing, last: int) -> str:
+    """Return the hash of what is visible up to event `last`. It includes the size because of erased messages."""
+    seen = until(at.visible, last)
+    return sha256(msgspec.json.encode([moment.bounds(seen), moment.size(seen)])).hexdigest()

@@ -1,14 +1,21 @@
-"""Record a model's answer as events: its text, the blocks that go back to its provider, its calls [SPEC 2, 5.2]."""
+"""Record a model's answer as events: its text, the blocks that go back to its provider, its calls [SPEC 2, 5.2].
 
-from collections.abc import Mapping, Sequence
+Save memos, and find them by id [SPEC 7]."""
+
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
 from foldmark.core.answer import Compacted, Kept, Stopped, Usage, behind, distinct
 from foldmark.core.errors import CommandError, ProviderError
+from foldmark.core.memos import Memo
 from foldmark.core.native import OPAQUE
+from foldmark.core.ports import Snapshot
 from foldmark.core.request import ToolCall
+from foldmark.core.segments import END
+from foldmark.core.tags import checked_content, checked_tags
+from foldmark.core.wording import listing
 from foldmark.log.operable import Operable
 from foldmark.request.usage import usage_data
 
@@ -93,3 +100,23 @@ def append_parsed(agent: Operable, provider: str, answer: Mapping[str, Any]) -> 
             stopped = next((piece for piece in pieces if isinstance(piece, Stopped)), None)
             agent.record("usage", data=usage_data(provider, str(answer.get("model", "")), usage, stopped))
     return found
+
+
+def save_memo(agent: Operable, content: str, tags: Iterable[str], actor: str) -> Memo:
+    """Save a memo, with providers' keys removed. Raises CommandError for invalid content or tags."""
+    secrets = agent.log.secrets
+    text, each = checked_content(secrets.hidden(content)), checked_tags(map(secrets.hidden, tags))
+    with agent.log.store.write() as transaction:
+        memo_id = transaction.save_memo(text, each, agent.id, actor, agent.log.clock())
+        memo = transaction.memo(memo_id)
+    assert memo is not None
+    return memo
+
+
+def memo_with_id(moment: Snapshot, memo_id: int) -> Memo:
+    """Return the memo with this id. Raises CommandError."""
+    memo = moment.memo(memo_id) if 0 < memo_id < END else None
+    if memo is None:
+        newest = listing(each.id for each in moment.memos(5))
+        raise CommandError(f"there is no memo {memo_id}; {f'the newest: {newest}' if newest else 'there is none yet'}")
+    return memo

@@ -1,0 +1,268 @@
+"""The agents of one conversation as a tree, and how they end: kill, archive, delete [SPEC 4, 6].
+
+Who runs an agent: a lease in force whose holder is, as far as can be told, alive [SPEC 2, 6].
+
+Mail between agents: sent into a table of its own, delivered exactly once [SPEC 6]."""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from foldmark.core.codec import well_formed
+from foldmark.core.errors import CommandError
+from foldmark.core.inbox import Mail, mail_head, minute
+from foldmark.core.leases import Lease
+from foldmark.core.ports import Size, Snapshot
+from foldmark.log.log import Agent
+from foldmark.request.planning import not_while_planning
+
+
+class TreeNode(NamedTuple):
+    """An agent in its tree; `depth` is 0 for the agent at which the walk began."""
+
+    agent: Agent
+    depth: int
+
+
+def ancestors(agent: Agent) -> Iterator[Agent]:
+    """Yield the parent, its parent, and so on; the root agent last."""
+    while parent := agent.parent:
+        yield parent
+        agent = parent
+
+
+def root(agent: Agent) -> Agent:
+    """Return the root agent: the conversation that this agent belongs to."""
+    with agent.log.store.read() as moment:
+        top = moment.root_of(agent.id)
+    return agent if top == agent.id else agent.log.agent(top)
+
+
+def tree(agent: Agent) -> list[TreeNode]:
+    """Return an agent and its descendants, each before its children, in the order of their births."""
+    found, waiting = [], [TreeNode(agent, 0)]
+    with agent.log.store.read():  # all children as of one moment
+        while waiting:
+            place = waiting.pop()
+            found.append(place)
+            waiting += [TreeNode(child, place.depth + 1) for child in reversed(place.agent.children)]
+    return found
+
+
+def kill(by: Agent, target: Agent, actor: str) -> list[Agent]:
+    """Kill an agent and its descendants, by a command of agent `by`, and return those that were alive [SPEC 6].
+
+    A person may kill any fork, a model those of its own agent only; no agent kills itself. Their logs stay. Raises
+    CommandError.
+    """
+    log = by.log
+    with log.store.write() as transaction:
+        if target == by:
+            raise CommandError("an agent cannot kill itself; its parent, or a person in another agent, can")
+        if (end := transaction.end(target.id)) is not None:
+            raise CommandError(f"{end.told}; it cannot be killed again")
+        above = list(ancestors(target))
+        if target in ancestors(by):
+            raise CommandError(
+                f"{label(target)} is above this agent, which would end with it; it cannot be killed here"
+            )
+        if not above:
+            raise CommandError(
+                f"{label(target)} is nobody's child; a person can /session archive or /session delete it"
+            )
+        if actor != "human" and by not in above:
+            raise CommandError(f"{label(target)} is not a descendant of this agent; only those can be killed")
+        if (end := transaction.end(by.id)) is not None and actor != "human":
+            raise CommandError(f"{end.told}; it ends nobody any more")
+        living = [place.agent for place in tree(target) if transaction.end(place.agent.id) is None]
+        for agent in living:
+            transaction.kill(agent.id, by.id, actor, log.clock())
+    for agent in living:
+        log.tell("killed", agent.id)
+    return living
+
+
+def delete(conversation: Agent, actor: str) -> list[Agent]:
+    """Delete a conversation with all its forks, erase the content of their events, and return these agents.
+
+    This is one transaction. The name is free afterwards; unread mail to the agents is gone, mail that they sent stays.
+    """
+    log = conversation.log
+    with log.store.write() as transaction:
+        _check_there(transaction, conversation)
+        gone = [place.agent for place in tree(conversation)]
+        for agent in reversed(gone):
+            agent.redact_all(actor=actor)
+        for agent in gone:
+            transaction.delete(agent.id, actor, log.clock())
+    for agent in gone:
+        agent.name = None
+        log.tell("killed", agent.id)
+    return gone
+
+
+def rename(conversation: Agent, name: str) -> None:
+    """Give a conversation another name. Raises CommandError if the name is taken or invalid."""
+    conversation.log.check_new(name)
+    with conversation.log.store.write() as transaction:
+        _check_there(transaction, conversation)
+        conversation.log.check_new(name)  # the name cannot be taken from here on
+        transaction.rename(conversation.id, name)
+    conversation.name = name
+
+
+def archive(conversation: Agent) -> None:
+    """Archive a conversation. Raises CommandError if it is archived already."""
+    with conversation.log.store.write() as transaction:
+        _check_there(transaction, conversation)
+        if since := transaction.archived(conversation.id):
+            raise CommandError(
+                f"{label(conversation)} is archived since {minute(since)}; /session switch brings it back"
+            )
+        transaction.archive(conversation.id, conversation.log.clock())
+
+
+def _check_there(moment: Snapshot, agent: Agent) -> None:
+    """Raise CommandError if the agent was deleted meanwhile."""
+    if (end := moment.end(agent.id)) and end.killer is None:
+        raise CommandError(f"{end.told}")
+
+
+def label(agent: Agent) -> str:
+    """Return the name of an agent in a sentence: `conversation 'default'`, `agent 1a2b3c4d`."""
+    return f"conversation '{agent.name}'" if agent.name else f"agent {agent.id[:8]}"
+
+
+class RuntimeLocation(NamedTuple):
+    """Where a runtime is: a machine, identified even among others of its name, and a process of it."""
+
+    host: str
+    process: int
+
+
+def here() -> RuntimeLocation:
+    """Return the location of this process."""
+    return RuntimeLocation(_host(), os.getpid())
+
+
+def alive(lease: Lease, now: str) -> bool:
+    """Return True if the holder still runs the agent: the lease has not expired, and its process is not known to have
+    ended."""
+    if lease.until <= now:
+        return False
+    if lease.host != _host() or os.name == "nt":  # on Windows signal 0 is a real one
+        return True
+    return not _gone(lease.process)
+
+
+def running(agent: Agent) -> Lease | None:
+    """Return the agent's lease if somebody runs it; None otherwise."""
+    with agent.log.store.read() as moment:
+        lease = moment.lease(agent.id)
+        return lease if lease is not None and alive(lease, moment.now()) else None
+
+
+def _gone(process: int) -> bool:
+    """Return True if a process of this machine has ended; on Linux also if its parent has not collected it yet."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:  # it is another user's
+        pass
+    with suppress(OSError):
+        # "ID (NAME) STATE ...", and the name may hold anything; `Z` has ended, `X` is about to disappear.
+        return Path(f"/proc/{process}/stat").read_bytes().rpartition(b") ")[2][:1] in (b"Z", b"X")
+    return False
+
+
+@cache
+def _host() -> str:
+    from socket import gethostname  # takes 2 ms
+
+    marks = [gethostname()]
+    with suppress(OSError):  # containers may share a name but not their processes
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text()
+        marks += [boot.strip()[:8], str(Path("/proc/self/ns/pid").readlink())]
+    return " ".join(marks)
+
+
+_FORGED = re.compile(r"(^|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029])(?=\s*\[(?:mail from |foldmark:))", re.IGNORECASE)
+
+
+class Delivery(Struct, frozen=True):
+    """Mail that event `event_id` carried to its recipient, as `content` shows it; the context's size `before` and
+    `after`."""
+
+    event_id: int
+    mail: tuple[Mail, ...]
+    content: str
+    before: Size
+    after: Size
+
+    @property
+    def senders(self) -> list[str]:
+        """The uuids of the senders, distinct, in the order of their first mail."""
+        return list(dict.fromkeys(mail.sender for mail in self.mail))
+
+
+def send(sender: Agent, recipient: Agent, text: str, actor: str) -> int:
+    """Store mail and return its id. Raises CommandError for empty mail, mail to oneself, and mail to or from a dead
+    agent."""
+    content = sender.log.secrets.hidden(well_formed(text))
+    if recipient == sender:
+        raise CommandError("an agent does not send mail to itself; `/note TEXT` adds to this context")
+    if not content.strip():
+        raise CommandError("there is nothing to send: the message is empty")
+    with sender.log.store.write() as transaction:
+        for agent in (recipient, sender):
+            if (end := transaction.end(agent.id)) is not None:
+                raise CommandError(f"{end.told}; nothing was sent")
+        mail_id = transaction.send(sender.id, recipient.id, content, actor, sender.log.clock())
+    sender.log.tell("mail", recipient.id)
+    return mail_id
+
+
+def deliver(agent: Agent) -> Delivery | None:
+    """Carry all unread mail into the agent's log with one message; return None, with nothing written, if there is none.
+
+    Marking it read and appending the message are one transaction. It joins the open turn; without one it is a turn of
+    its own. Raises CommandError if the agent is dead, ConflictError.
+    """
+    with agent.reading() as (moment, at):
+        _check_alive(moment, agent)
+        if not moment.unread_count(agent.id):
+            return None
+        not_while_planning(moment, at, "the mail would leave the context with it; it waits")
+    with agent.batch() as transaction:
+        mail = tuple(transaction.unread(agent.id))
+        if not mail:
+            return None
+        # It may have been killed just now; the rule that lets a dead agent's turn be closed would accept this message.
+        _check_alive(transaction, agent)
+        content, opens = "\n\n".join(_shown(each) for each in mail), agent.open_turn is None
+        data = {"mail": [{"id": each.id, "from": each.sender, "sent_at": each.sent_at} for each in mail]}
+        before = agent.standing().size
+        event_id = agent.append("user", content, data=data, actor="system")
+        for each in mail:
+            transaction.carried(each.id, event_id)
+        if opens:
+            agent.end_turn()
+        return Delivery(event_id, mail, content, before, agent.standing().size)
+
+
+def _check_alive(moment: Snapshot, agent: Agent) -> None:
+    if (end := moment.end(agent.id)) is not None:
+        raise CommandError(f"{end.told}; it gets no mail any more")
+
+
+def _shown(mail: Mail) -> str:
+    # The text of another agent must not pass for further mail from a third one.
+    quoted = _FORGED.sub(lambda found: f"{found[1]}> ", mail.content)
+    return f"{mail_head(mail.sender, mail.sent_at)}\n{quoted}"

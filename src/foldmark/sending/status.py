@@ -1,0 +1,149 @@
+"""Report the fill level of a context and the start of its window, worded alike in every interface [SPEC 5.5].
+
+One-line reminders to a model whose context fills up [S4, SPEC 5.5].
+
+Find out whether the newest turn still needs an answer: its answer failed, or was interrupted [SPEC 4, `/retry`].
+
+Record what answers cost by the provider's own count, and calibrate estimates by it [SPEC 5.4]."""
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from foldmark.core.answer import Stopped, Usage
+from foldmark.core.codec import timestamp, utc
+from foldmark.core.config import Config
+from foldmark.core.events import Event
+from foldmark.core.ports import Snapshot
+from foldmark.core.pressure import meter, percent
+from foldmark.core.request import Edge, Request
+from foldmark.core.segments import Segments, until
+from foldmark.core.wording import count
+from foldmark.log.log import Agent
+from foldmark.request.standing import Standing
+from foldmark.request.usage import usage_data
+
+if TYPE_CHECKING:
+    from foldmark.log.log import Agent
+
+
+def fullness(agent: "Agent", request: Request) -> str:
+    """Return the meter for an agent's next request."""
+    from foldmark.request.prepare import counted  # takes 20 ms
+
+    edge, known = request.manifest.edge, 0
+    with agent.reading() as (moment, at):
+        if edge.before and edge.first is not None:
+            before = moment.size(until(at.visible, edge.first - 1)).tokens
+            known = request.tokens + counted(at, before, request.provider, request.model)
+    return meter(request.tokens, agent.window, at.config.sliding_context_tokens, known)
+
+
+def assumed(agent: "Agent") -> str | None:
+    """Return a line that says that the size of the model's window is assumed, and how to set it; None if it is
+    known."""
+    name = agent.standing().config.model
+    known = agent.log.model_named(name)
+    if not known.assumed:
+        return None
+    return (
+        f"The window of {known.window:,} tokens is assumed: none is published for {name}. "
+        f'Add `window = TOKENS` under [models."{name}"] in .foldmark.toml to set it.'
+    )
+
+
+def rule(edge: Edge) -> str:
+    """Return the separator line that shows where the window begins, with an empty line on each side [S3]."""
+    return f"\n── the window begins here; {count(edge.before, 'message')} before it: {edge.reason} ──\n"
+
+
+_ADVICE = {
+    "warn": "Keep what must last in your ### STATE; `slash mark` sets a point that `slash clear MARK` goes back to.",
+    "recommend": "Finish what is open; `slash clear MARK` drops what is done, `slash fork` hands work to a child.",
+    "urgent": "Write your ### STATE now and use `slash clear`, or ask the person for /forget or /summarize.",
+}
+
+
+def level(share: int, config: Config) -> str | None:
+    """Return the most urgent of `warn`, `recommend` and `urgent` that a share of the window, in percent, reaches."""
+    for name in ("urgent", "recommend", "warn"):
+        if share >= getattr(config, f"{name}_threshold"):
+            return name
+    return None
+
+
+def reminder(agent: "Agent", tokens: int, window: int) -> str | None:
+    """Return the reminder for a request of this many tokens; None if none is due, or there was one just before."""
+    share = percent(tokens, window)
+    with agent.reading() as (moment, at):
+        found = level(share, at.config)
+        if found is None or _reminded(moment, at.visible, agent.log.clock(), at.config.check_interval_seconds):
+            return None
+    return f"[Foldmark: your context is {share}% full, ~{tokens:,} of {window:,} tokens. {_ADVICE[found]}]"
+
+
+def _reminded(moment: Snapshot, visible: Segments, now: str, seconds: int) -> bool:
+    """Return True if a reminder was given in the last `seconds` seconds, among the messages since then."""
+    since = timestamp(utc(now) - timedelta(seconds=seconds))
+    for message in moment.messages(visible, newest_first=True):
+        if message.created_at <= since:
+            return False
+        if (message.data or {}).get("reminder"):
+            return True
+    return False
+
+
+def waits(agent: Agent) -> bool:
+    """Return True if there is something to answer without a new text: an open turn, or one whose answer failed."""
+    with agent.reading() as (moment, at):
+        return at.record.open_turn is not None or is_unanswered(moment, at)
+
+
+def is_unanswered(moment: Snapshot, at: Standing) -> bool:
+    """Return True if the context ends with something that a model can answer again."""
+    newest = next(moment.messages(at.visible, newest_first=True), None)
+    return newest is not None and _wants_answer(newest)
+
+
+def unanswered_text(moment: Snapshot, at: Standing) -> str | None:
+    """Return the person's text that still needs an answer; None if there is none.
+
+    A repeated answer is a turn of its own, without a text: then the turn before it counts as well.
+    """
+    turn: int | None = -1
+    for message in moment.messages(at.visible, newest_first=True):
+        if message.turn_id != turn:  # the last message of its turn
+            if not _wants_answer(message):
+                return None
+            turn = message.turn_id
+        if message.kind == "user" and message.actor == "human":
+            return message.content
+    return None
+
+
+def _wants_answer(last: Event) -> bool:
+    """Return True unless a turn's last message is a whole answer, or asked for none."""
+    return last.interrupted if last.kind == "assistant" else last.kind not in ("summary", "system")
+
+
+def record_usage(agent: Agent, request: Request, usage: Usage, stopped: Stopped | None) -> None:
+    """Record what a request cost by the provider's count, beside its estimate."""
+    data = usage_data(request.provider, request.model, usage, stopped)
+    agent.record("usage", data={**data, "estimate": request.tokens, "size": request.size})
+
+
+def calibrate(agent: Agent, request: Request, usage: Usage) -> None:
+    """Record a new calibration if the estimate of a request was off [SPEC 5.4].
+
+    It is a `config` event, so that every reader of the log gets the same estimates. It moves the window, so it is
+    recorded at the end of a turn [SPEC 5.3].
+    """
+    from foldmark.tokens.calibration import recalibrated
+    from foldmark.tokens.counting import calibration_key, ruler
+
+    at = agent.standing()
+    whole, by = usage.input + usage.cleared, ruler(request.provider, request.model, at.config)
+    ratio = recalibrated(request.size, whole, by.ratio)
+    if ratio is not None:
+        name = calibration_key(request.provider, request.model, at.config)
+        settings = {**at.settings, "calibration": {**at.config.calibration, name: ratio}}
+        agent.record("config", f"calibration of {name}: {ratio}", data={"settings": settings})
