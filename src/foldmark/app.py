@@ -21,8 +21,8 @@ from foldmark.core.request import Request, ToolSpec
 from foldmark.core.secrets import Secrets
 from foldmark.log import Agent, Log, Result
 from foldmark.operations.effects import Asking
-from foldmark.settings import paths
 from foldmark.settings.given import Settings, Value
+from foldmark.settings.user_folders import config_folder, default_database, named_database
 from foldmark.stores.addresses import may_exist, passwords, scheme
 from foldmark.stores.opening import open_store
 
@@ -82,7 +82,7 @@ def read_settings(options: Mapping[str, Any] = {}) -> Settings:
         working = Path.cwd()
     except OSError:  # it was removed
         working = None
-    return load(os.environ, working, paths.user_folder(), options)
+    return load(os.environ, working, Path(config_folder(os.environ)), options)
 
 
 def known_keys() -> Secrets:
@@ -115,9 +115,9 @@ def _without_keys(settings: Settings, secrets: Secrets) -> Settings:
 
 
 def _given(keys: Mapping[str, Any]) -> Settings:
-    from foldmark.settings.loading import given
+    from foldmark.settings.loading import program_settings
 
-    return given(keys)
+    return program_settings(keys)
 
 
 # What only some programs use is imported when they use it: `import foldmark` takes half the time.
@@ -315,7 +315,7 @@ class Setup:
     @cached_property
     def db(self) -> str:
         """The address of the database: a path, or a URL."""
-        return self._named or paths.database(os.environ, self.given.database)
+        return self._chosen or default_database(os.environ)
 
     @property
     def has_database(self) -> bool:
@@ -325,12 +325,18 @@ class Setup:
     @property
     def delay(self) -> float:
         """Seconds between the offline model's words."""
-        return paths.offline_delay(os.environ, sys.stdout.isatty(), self.given.offline_delay)
+        from foldmark.settings.access import offline_delay
+
+        return offline_delay(os.environ, sys.stdout.isatty(), self.given.offline_delay)
+
+    @property
+    def _chosen(self) -> str | None:
+        return self._named or named_database(os.environ, self.given.database)
 
     @contextmanager
     def log(self, *, create: bool, given: Settings | None = None) -> Iterator[Log]:
         """Open the log with these settings, by default the process's own. Creates Foldmark's own folder if needed."""
-        if create and not self._named and paths.is_default(self.db, os.environ, self.given.database):
+        if create and not self._chosen:
             from foldmark.stores.sqlite.file import make_folder
 
             make_folder(Path(self.db).parent)

@@ -14,6 +14,7 @@ from unittest.mock import patch
 import pytest
 
 from foldmark.cli.program import run
+from foldmark.settings.loading import ALL_KEYS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -93,5 +94,6 @@ def test_pages_made_from_the_code_are_current() -> None:
     names: dict[str, Any] = {"__name__": "generate", "__file__": str(ROOT / "docs" / "generate.py")}
     exec(compile((ROOT / "docs" / "generate.py").read_text(encoding="utf-8"), "generate.py", "exec"), names)
     assert names["PAGES"]
+    assert set(names["ABOUT"]) == set(ALL_KEYS)
     for name, page in names["PAGES"].items():
         assert (ROOT / "docs" / name).read_text(encoding="utf-8") == page(), "`make docs` brings it up to date"

@@ -23,7 +23,7 @@ from foldmark.core.vectors import Vectors
 from foldmark.log import embedding
 from foldmark.recall.embeddings import model as models
 from foldmark.settings.given import Settings
-from foldmark.settings.loading import given
+from foldmark.settings.loading import program_settings
 from foldmark.stores.sqlite import SqliteStore
 from patience import LIMIT
 
@@ -36,7 +36,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Settin
     monkeypatch.setenv("FOLDMARK_ARCHIVE", str(tmp_path / "archive"))
     monkeypatch.setattr(embedding, "EVERY", 0.02)
     models.kept.cache_clear()
-    yield given({"recall_model": NAME})
+    yield program_settings({"recall_model": NAME})
     assert not [thread for thread in threading.enumerate() if thread.name == "embedding"]
 
 

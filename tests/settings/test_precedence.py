@@ -15,11 +15,10 @@ import foldmark
 import forked
 from foldmark import Agent, CommandError
 from foldmark.core.config import KEYS, Config
-from foldmark.settings import paths
-from foldmark.settings.about import ABOUT, row
-from foldmark.settings.given import Settings, Value
-from foldmark.settings.loading import ALL_KEYS, PERSONS_OWN, load
-from foldmark.settings.trim import TRIM
+from foldmark.settings.access import offline_delay
+from foldmark.settings.given import GLOBAL, Settings, Value
+from foldmark.settings.loading import ALL_KEYS, USER_KEYS, load
+from foldmark.settings.user_folders import named_database
 
 CONTEXT = "[context]\ncontext_size = {}\n"
 
@@ -88,13 +87,13 @@ def test_every_key_stands_in_files_and_environment(place: Place, key: str) -> No
         "evict_superseded": "on",
         "provider_compaction": "on",
     }.get(key, "7")
-    own = key in PERSONS_OWN
+    own = key in USER_KEYS
     (place.user_file if own else place.project_file)(f'[context]\n{key} = "{typed}"\n')
     filed = place.load().defaults[key]
     said = place.load({f"FOLDMARK_{key.upper()}": typed}).overrides[key]
     assert filed == Value(said.value, "user file" if own else ".foldmark.toml")
     assert said.source == f"environment FOLDMARK_{key.upper()}"
-    before = {**{name: getattr(Config(), name) for name in KEYS}, **TRIM}
+    before = {**{name: getattr(Config(), name) for name in KEYS}, **GLOBAL}
     assert filed.value != before[key]
     if key in KEYS:
         assert getattr(place.load().config({}), key) == filed.value
@@ -157,7 +156,7 @@ check_interval_seconds = 30
     assert (config.warn_threshold, config.recommend_threshold, config.urgent_threshold) == (50, 70, 80)
     assert config.check_interval_seconds == 30
     assert (settings.trim_threshold_chars, settings.trim_target_tools) == (400, ("Read", "Bash"))
-    assert set(settings.defaults) == {key for key in ABOUT if key in settings.defaults}
+    assert set(settings.defaults) == {key for key in ALL_KEYS if key in settings.defaults}
 
 
 def test_work_toml_only_where_there_is_no_context(place: Place) -> None:
@@ -217,11 +216,10 @@ def test_the_database(place: Place, line: str, path: str) -> None:
     place.user_file(f"database = {line}\noffline_delay = 1\n")
     settings = place.load()
     assert (settings.database, settings.offline_delay) == (path.format(user=place.user), 1)
-    assert paths.database({}, settings.database) == settings.database
-    assert paths.database({"FOLDMARK_DB": "other.db"}, settings.database) == "other.db"
-    assert not paths.is_default("notes.db", {}, settings.database)
-    assert paths.offline_delay({}, True, settings.offline_delay) == 1
-    assert paths.offline_delay({"FOLDMARK_OFFLINE_DELAY": "2"}, True, settings.offline_delay) == 2
+    assert named_database({}, settings.database) == settings.database
+    assert named_database({"FOLDMARK_DB": "other.db"}, settings.database) == "other.db"
+    assert offline_delay({}, True, settings.offline_delay) == 1
+    assert offline_delay({"FOLDMARK_OFFLINE_DELAY": "2"}, True, settings.offline_delay) == 2
 
 
 # With agents
@@ -374,11 +372,6 @@ def test_no_file_costs_nothing() -> None:
 
 
 # The documentation
-
-
-def test_every_key_is_explained() -> None:
-    assert set(ABOUT) == set(ALL_KEYS)
-    assert row("truncate_shape")[:2] == ('"head"', "one of head, head-tail")
 
 
 def test_the_example_of_the_documentation(place: Place) -> None:

@@ -170,7 +170,7 @@ def chat(setup: Setup, name: str, model: str | None) -> int:
     from foldmark.chat.person import asks
     from foldmark.cli.stopping import leaving
     from foldmark.providers.registry import check_model
-    from foldmark.settings.paths import input_history
+    from foldmark.settings.user_folders import data_folder
 
     typed = sys.stdin.isatty()
     if not setup.has_database:
@@ -184,7 +184,8 @@ def chat(setup: Setup, name: str, model: str | None) -> int:
         agent = log.find(name, create=True)
         if model is not None and agent.standing().config.model != model:
             agent.configure("model", model)
-        lines = Typed(InputHistory(input_history(), log.secrets.hidden)) if typed else piped(sys.stdin.buffer)
+        history = Path(data_folder(os.environ), "history.jsonl")
+        lines = Typed(InputHistory(history, log.secrets.hidden)) if typed else piped(sys.stdin.buffer)
         with leaving(), embedding(setup.db, given):
             return talk(agent, lambda name: provider(name, given, setup.delay), lines, asks if typed else None)
 

@@ -86,7 +86,7 @@ def _options(
 ) -> "TrimOptions":
     from foldmark.sessions.trim.kind import TrimOptions
     from foldmark.sessions.trim.stale import SPARED
-    from foldmark.settings.trim import checked
+    from foldmark.settings.given import checked_global
 
     if profile not in (None, "default", "deep"):
         raise click.UsageError(f"there is no profile {one_line(str(profile))!r}: default, deep")
@@ -99,9 +99,9 @@ def _options(
     most, names = setup.given.trim_threshold_chars, setup.given.trim_target_tools
     try:
         if threshold is not None:
-            most = checked("trim_threshold_chars", threshold, "--threshold")
+            most = checked_global("trim_threshold_chars", threshold, "--threshold")
         if tools is not None:
-            names = checked("trim_target_tools", tools, "--tools")
+            names = checked_global("trim_target_tools", tools, "--tools")
     except CommandError as error:
         raise click.UsageError(str(error)) from None
     return TrimOptions(most, names, keep_display_copy, deep, spared)

@@ -26,7 +26,7 @@ from foldmark.operations.receipts import Outcome, Receipt, ThinkingChange, cache
 from foldmark.operations.redaction import erasable, erase
 from foldmark.request.planning import passed, talk
 from foldmark.request.standing import AGREED_AT, Standing, as_of
-from foldmark.settings.machine import machine
+from foldmark.settings.given import machine
 
 
 class Readable(Timeline):

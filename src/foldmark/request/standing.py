@@ -11,8 +11,7 @@ from foldmark.core.events import Event, Fork
 from foldmark.core.ports import ANCHORS, AgentRecord, Since, Size, Snapshot
 from foldmark.core.replay import Fold, birth
 from foldmark.core.segments import Segments, contains, until
-from foldmark.settings.given import Settings
-from foldmark.settings.machine import machine
+from foldmark.settings.given import Settings, machine
 
 T = TypeVar("T")
 

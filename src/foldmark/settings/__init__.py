@@ -1,1 +1,1 @@
-"""What is set from outside: files, environment and command line [SPEC 10]. Nothing is read when this is imported."""
+"""Settings from outside: files, environment and command line [SPEC 10]. Importing this reads nothing."""

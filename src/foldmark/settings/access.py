@@ -1,4 +1,4 @@
-"""Where a provider is and with which key: from the environment, never from the log, and shown nowhere."""
+"""The address and the key of a provider: read from the environment, never from the log, and never shown."""
 
 from collections.abc import Mapping
 
@@ -12,10 +12,10 @@ SDKS = ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_IDENTITY_TOKEN", "OPENAI_ADMIN_KEY")
 
 
 def access(provider: str, environment: Mapping[str, str], settings: Settings) -> Access:
-    """How `provider` is reached: environment before settings before what is known.
+    """Return how to reach `provider`: the environment overrides the settings, they override the built-in values.
 
-    Raises CommandError for an unknown provider or an address that is none, ProviderError where a key is missing that
-    no SDK can find by itself.
+    Raises CommandError for an unknown provider or an invalid address, ProviderError for a missing key that no SDK can
+    find by itself.
     """
     spec = provider_spec(provider, settings.dialects)
     server = settings.providers.get(spec.name) or Server()
@@ -23,28 +23,29 @@ def access(provider: str, environment: Mapping[str, str], settings: Settings) ->
     key = next((value for name in variables if (value := _key(environment, name))), None)
     if key is None and (spec.needs_key or server.key_env):
         raise ProviderError("key", f"{spec.name} needs a key: set {variables[0]} in the environment")
-    said = _said(environment, spec.address)
-    if said is not None and spec.host:
-        said = ollama_address(said)
-    if said is not None and not said.startswith(("http://", "https://")):
+    address = _variable(environment, spec.address)
+    if address is not None and spec.host:
+        address = ollama_address(address)
+    if address is not None and not address.startswith(("http://", "https://")):
         raise CommandError(f"{spec.address} in the environment is an address such as https://host/v1")
-    return Access(key, said or server.base_url or spec.default, _said(environment, spec.project), not spec.native)
+    project = _variable(environment, spec.project)
+    return Access(key, address or server.base_url or spec.default, project, not spec.native)
 
 
 def keys(environment: Mapping[str, str], settings: Settings) -> dict[str, str]:
-    """Variable -> key, of every provider for which there is one in the environment."""
+    """Return the keys of all providers in the environment: variable -> key."""
     names = [name for each in BUILT_IN.values() for name in each.keys]
     names += [*SDKS, *(server.key_env for server in settings.providers.values() if server.key_env)]
-    # Which packages are installed takes a while to find out: only somebody's own key is worth it.
+    # Finding the installed packages takes a while: only for a key that is not known yet.
     if any(name.endswith(("_KEY", "_TOKEN")) and name not in names for name in environment):
         names += [name for each in installed() for name in each.keys]
-    return {name: value for name in names if (value := _said(environment, name))}
+    return {name: value for name in names if (value := _variable(environment, name))}
 
 
 def ollama_address(host: str) -> str:
-    """The address that `OLLAMA_HOST` stands for: a host, host:port or URL, as Ollama itself reads it.
+    """Return the address for an `OLLAMA_HOST`: a host, host:port or URL, read as Ollama itself reads it.
 
-    Where it names all addresses of a machine, that is this one. Raises CommandError for another scheme than HTTP.
+    All addresses of a machine stand for this machine. Raises CommandError for a scheme other than HTTP.
     """
     scheme, _, rest = host.strip("\"' \t").rpartition("://")
     if scheme not in ("", "http", "https"):
@@ -66,13 +67,22 @@ def ollama_address(host: str) -> str:
     return f"{scheme or 'http'}://{name}:{port}/{f'{path}/' if path else ''}v1"
 
 
-def _said(environment: Mapping[str, str], name: str | None) -> str | None:
+def offline_delay(environment: Mapping[str, str], terminal: bool, configured: float | None = None) -> float:
+    """Return the seconds between the offline model's words: `FOLDMARK_OFFLINE_DELAY`, or the configured ones, or a few
+    hundredths on a terminal."""
+    try:
+        return min(10.0, max(0.0, float(environment["FOLDMARK_OFFLINE_DELAY"])))
+    except (KeyError, ValueError):
+        return configured if configured is not None else 0.02 if terminal else 0.0
+
+
+def _variable(environment: Mapping[str, str], name: str | None) -> str | None:
     return (environment.get(name, "").strip() if name else "") or None
 
 
 def _key(environment: Mapping[str, str], name: str) -> str | None:
-    """The key in a variable. Raises ProviderError if it cannot be one; it is not repeated."""
-    key = _said(environment, name)
+    """Return the key in a variable. Raises ProviderError, which does not repeat it, if it cannot be one."""
+    key = _variable(environment, name)
     if key is not None and not (key.isascii() and key.isprintable() and " " not in key):
         raise ProviderError("key", f"{name} holds characters that stand in no key; set it anew")
     return key

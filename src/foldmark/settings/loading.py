@@ -1,43 +1,51 @@
-"""How `Settings` are made: of files, environment and command line, or of what a program gives [SPEC 10].
+"""Load `Settings` from files, environment and command line, or from a program's own keys [SPEC 10].
 
-`.foldmark.toml` and the user file are ours: what is not understood there is an error. `.work.toml` is somebody else's:
-what is unknown there is passed over. A project's file shapes requests and nothing else: whoever takes over somebody's
-project does not want it to say where texts and keys go.
+`.foldmark.toml` and the user file are Foldmark's: an unknown key there is an error. `.work.toml` is another program's:
+unknown keys are passed over. A project's file shapes requests and nothing else, because it may come from a stranger,
+who must not decide where texts and keys go.
 """
 
 import os
+import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from foldmark.core import codec, config
 from foldmark.core.config import KEYS
 from foldmark.core.errors import CommandError
-from foldmark.providers.registry import check_model
-from foldmark.settings import trim
+from foldmark.core.wording import listing
+from foldmark.plugins import PROVIDERS, names
+from foldmark.providers.registry import ALIASES, BUILT_IN, check_model
 from foldmark.settings.file import File, nearest, read
-from foldmark.settings.given import Server, Settings, Value
-from foldmark.settings.suggestions import suggestion
-from foldmark.settings.trim import TRIM
+from foldmark.settings.given import GLOBAL, Server, Settings, Value, checked_global
 
 USER, PROJECT, WORK = "config.toml", ".foldmark.toml", ".work.toml"
 PREFIXES = ("FOLDMARK_", "IKIGAI_")
-ALL_KEYS = (*KEYS, *TRIM)
-PERSONS_OWN = {
+ALL_KEYS = (*KEYS, *GLOBAL)
+USER_KEYS = {
     "tool_approval": "a project does not say what runs without asking",
     "sync_exclude": "a project does not say which of your sessions are kept",
     "recall_model": "a project does not say which model reads what you said",
 }
 """Keys that no project's file may hold, and why."""
 
+_DIALECTS = ("openai", "anthropic", "gemini")
+"""The built-in dialects that a configured provider can speak."""
+_SERVER_KEYS = ["dialect", "base_url", "key_env"]
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,99}")
+_SECRET = re.compile(r"(key|token|secret|password|auth|authorization|bearer)$", re.IGNORECASE)
+
 
 def load(
     environment: Mapping[str, str], working: Path | None, user: Path | None, options: Mapping[str, Any] = {}
 ) -> Settings:
-    """The settings for a program that runs in folder `working` and has this environment.
+    """Return the settings of a program that runs in folder `working` with this environment.
 
     `user` is the folder of the user file `config.toml`. `options` are those of the command line, key -> value. Reads
-    only files. Raises CommandError for whatever cannot be understood, saying where it stands.
+    only files. Raises CommandError, with the place, for whatever is invalid.
     """
     own = read(user / USER) if user else None
     defaults: dict[str, Value] = {}
@@ -46,16 +54,17 @@ def load(
     if own:
         _check_tables(own, ("context", "models", "providers", "database", "offline_delay"), "")
         models |= _models(own)
-        if "providers" in own.tables:
-            from foldmark.settings.servers import servers
-
-            providers = servers(own)
+        providers = {name: _server(own, name) for name in own.table("providers")}
         defaults |= _context(own, "user file", providers)
     if working:
-        defaults |= _project(working, _home(environment), models, providers)
+        home = environment.get("HOME") or environment.get("USERPROFILE")
+        # As `os.getcwd` names it.
+        top = Path(os.path.realpath(home)) if home and Path(home).is_absolute() else None
+        defaults |= _project(working, top, models, providers)
+    given = {key: Value(_checked(key, value, providers), "command line") for key, value in options.items()}
     return Settings(
         defaults=defaults,
-        overrides={**_environment(environment, providers), **_options(options, providers)},
+        overrides={**_environment(environment, providers), **given},
         models=models,
         providers=providers,
         offline_delay=_delay(own) if own else None,
@@ -63,8 +72,8 @@ def load(
     )
 
 
-def given(keys: Mapping[str, Any]) -> Settings:
-    """The settings of a program that gives them itself, key -> value; agents may change them. Raises CommandError."""
+def program_settings(keys: Mapping[str, Any]) -> Settings:
+    """Return the settings that a program gives itself, key -> value; agents may change them. Raises CommandError."""
     if not isinstance(keys, Mapping):
         raise CommandError(f"settings are a mapping of keys to values, not {config.described(keys)}")
     return Settings(defaults={key: Value(_checked(key, value, ()), "program") for key, value in keys.items()})
@@ -73,7 +82,7 @@ def given(keys: Mapping[str, Any]) -> Settings:
 def _project(
     working: Path, home: Path | None, models: dict[str, Mapping[str, Any]], providers: Collection[str]
 ) -> dict[str, Value]:
-    """What the project's file sets; its models go into `models`."""
+    """Return the settings of the project's file; its models are added to `models`."""
     path = nearest(PROJECT, working, home)
     file = read(path) if path else None
     if file:
@@ -91,14 +100,13 @@ def _project(
 
 
 def _context(file: File, source: str, providers: Collection[str], *, lenient: bool = False) -> dict[str, Value]:
-    """The keys in a file's `[context]`, checked; what is unknown is passed over where `lenient`."""
+    """Return the checked keys of a file's `[context]`; unknown ones are passed over if `lenient`."""
     found = {}
     for key, value in file.table("context").items():
-        if key in PERSONS_OWN and source != "user file":
+        if key in USER_KEYS and source != "user file":
             if lenient:
                 continue
-            why = f"stands in your own {USER}: {PERSONS_OWN[key]}"
-            raise file.wrong(("context", key), f"{key} {why}")
+            raise file.wrong(("context", key), f"{key} stands in your own {USER}: {USER_KEYS[key]}")
         if key in ALL_KEYS or not lenient:
             try:
                 found[key] = Value(_checked(key, value, providers), source)
@@ -108,12 +116,12 @@ def _context(file: File, source: str, providers: Collection[str], *, lenient: bo
 
 
 def _checked(key: Any, value: Any, providers: Collection[str]) -> Any:
-    """The value of any key, from outside. `providers` are those that are configured. Raises CommandError."""
+    """Return the value of any key from outside; `providers` are the configured ones. Raises CommandError."""
     if key not in ALL_KEYS:
-        raise CommandError(f"there is no setting '{str(key)[:40]}'; {suggestion(str(key), list(ALL_KEYS))}")
+        raise CommandError(f"there is no setting '{str(key)[:40]}'; {_suggestion(str(key), ALL_KEYS)}")
     if isinstance(value, str):
         value = codec.well_formed(value if key == "system" else value.strip())
-    value = trim.checked(key, value) if key in TRIM else config.checked(key, value)
+    value = checked_global(key, value) if key in GLOBAL else config.checked(key, value)
     if key == "model":
         check_model(value, providers)
     return value
@@ -131,10 +139,6 @@ def _environment(environment: Mapping[str, str], providers: Collection[str]) -> 
     return found
 
 
-def _options(options: Mapping[str, Any], providers: Collection[str]) -> dict[str, Value]:
-    return {key: Value(_checked(key, value, providers), "command line") for key, value in options.items()}
-
-
 def _check_tables(file: File, known: tuple[str, ...], why: str) -> None:
     for key in file.tables:
         if key in known:
@@ -143,7 +147,7 @@ def _check_tables(file: File, known: tuple[str, ...], why: str) -> None:
             raise file.wrong((key,), f"{key} stands in the table [context]; write [context] in a line above it")
         if why and key in ("providers", "database", "offline_delay"):
             raise file.wrong((key,), f"{key} does not stand in {file.path.name}{why}")
-        raise file.wrong((key,), f"there is no '{key[:40]}'; {suggestion(key, list(known))}")
+        raise file.wrong((key,), f"there is no '{key[:40]}'; {_suggestion(key, known)}")
 
 
 def _models(file: File) -> dict[str, Mapping[str, Any]]:
@@ -154,12 +158,12 @@ def _delay(file: File) -> float | None:
     delay = file.tables.get("offline_delay")
     if delay is None or (type(delay) in (int, float) and 0 <= delay <= 10):
         return delay
-    told = f"offline_delay is a number of seconds from 0 to 10, not {config.described(delay)}"
-    raise file.wrong(("offline_delay",), told)
+    text = f"offline_delay is a number of seconds from 0 to 10, not {config.described(delay)}"
+    raise file.wrong(("offline_delay",), text)
 
 
 def _database(file: File) -> str | None:
-    """The configured database; a path begins at the file's folder, `~` is the home folder."""
+    """Return the configured database; a path begins at the file's folder, `~` is the home folder."""
     database = file.tables.get("database")
     if database is None:
         return None
@@ -167,10 +171,61 @@ def _database(file: File) -> str | None:
         raise file.wrong(("database",), f"database is a path or a URL, not {config.described(database)}")
     if database == ":memory:" or "://" in database:
         return database
-    return str(file.path.parent / os.path.expanduser(database))  # noqa: PTH111 - Path.expanduser raises where there is no home
+    return str(file.path.parent / os.path.expanduser(database))  # noqa: PTH111 - Path.expanduser raises without a home
 
 
-def _home(environment: Mapping[str, str]) -> Path | None:
-    """The home folder as `os.getcwd` would name it."""
-    home = environment.get("HOME") or environment.get("USERPROFILE")
-    return Path(os.path.realpath(home)) if home and Path(home).is_absolute() else None
+def _server(file: File, name: str) -> Server:
+    """Return the provider of the table `[providers.NAME]`. An error never repeats a text that may be a key."""
+    table = file.table("providers", name)
+    for key, value in table.items():
+        try:
+            _check_server_key(name, key, value)
+        except CommandError as error:
+            raise file.wrong(("providers", name, key), str(error)) from None
+    dialect, base_url, key_env = (table.get(key) for key in _SERVER_KEYS)
+    wrong = None
+    if not _NAME.fullmatch(name) or name in ("offline", *ALIASES):
+        wrong = f"a provider's name is letters, digits, - and _, and not offline or google, unlike {name[:40]!r}"
+    elif name in BUILT_IN and dialect is not None:
+        wrong = f"{name} is built in and has its dialect; leave dialect out, or choose another name"
+    elif base_url is None and key_env is None:
+        wrong = f"[providers.{name}] has neither base_url nor key_env; give at least one"
+    if wrong:
+        raise file.wrong(("providers", name), wrong)
+    return Server(None if name in BUILT_IN else dialect or "openai", base_url and base_url.rstrip("/"), key_env)
+
+
+def _check_server_key(name: str, key: str, value: Any) -> None:
+    if _SECRET.search(key):
+        raise CommandError(
+            f"keys do not stand in files: put it into a variable of the environment and name that one, as in "
+            f'key_env = "{re.sub("[^A-Z0-9]", "_", name.upper())[:40]}_API_KEY"'
+        )
+    if key not in _SERVER_KEYS:
+        raise CommandError(f"a provider has no '{key[:40]}'; {_suggestion(key, _SERVER_KEYS)}")
+    if key == "dialect" and value not in _DIALECTS and value not in (own := names(PROVIDERS)):
+        raise CommandError(f"dialect is one of {', '.join((*_DIALECTS, *own))}")
+    if key == "key_env" and not (isinstance(value, str) and _VARIABLE.fullmatch(value)):
+        raise CommandError('key_env is the name of a variable in capitals, such as "MY_API_KEY", not the key itself')
+    if key == "base_url":
+        _check_url(value)
+
+
+def _check_url(value: Any) -> None:
+    """Raise CommandError unless `value` is an HTTP address without a password."""
+    try:
+        parts = urlsplit(value if isinstance(value, str) else "")
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good or any(char.isspace() for char in value):
+        raise CommandError('base_url is an address such as "https://host:8000/v1"')
+    if parts.username is not None or parts.password is not None:
+        raise CommandError("base_url has a name or password in it; they do not stand in files, key_env names a key")
+
+
+def _suggestion(name: str, known: Collection[str]) -> str:
+    from difflib import get_close_matches  # 7 ms
+
+    found = get_close_matches(name.lower(), list(known), n=3)
+    return f"did you mean {' or '.join(found)}?" if found else f"there is: {listing(known, 40)}"

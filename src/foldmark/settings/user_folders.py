@@ -1,6 +1,7 @@
-"""The folders of this user as `platformdirs` has them, whose import takes a fifth of a hook's time: a test compares.
+"""This user's folders, and the database in them [SPEC 9].
 
-Paths are plain text here and in whatever else a hook imports, for the same reason.
+The folders are those of `platformdirs`, whose import takes a fifth of a hook's time; a test compares them. For the same
+reason paths are plain text here and in all other modules that a hook imports.
 """
 
 import os
@@ -12,23 +13,33 @@ if TYPE_CHECKING:
 
 
 def state_folder(environment: "Mapping[str, str]") -> str:
-    """Where a hook keeps what it has to remember, and its log: `$XDG_STATE_HOME/foldmark`, or the platform's folder."""
+    """Return the folder of a hook's state and log: `$XDG_STATE_HOME/foldmark`, or the platform's."""
     return _folder(environment, "XDG_STATE_HOME", ".local/state")
 
 
 def data_folder(environment: "Mapping[str, str]") -> str:
-    """Where Foldmark keeps what is its own: `$XDG_DATA_HOME/foldmark`, or the platform's folder."""
+    """Return the folder of Foldmark's own data: `$XDG_DATA_HOME/foldmark`, or the platform's."""
     return _folder(environment, "XDG_DATA_HOME", ".local/share")
 
 
 def config_folder(environment: "Mapping[str, str]") -> str:
-    """Where the user file `config.toml` stands: `$XDG_CONFIG_HOME/foldmark`, or the platform's folder."""
+    """Return the folder of the user file `config.toml`: `$XDG_CONFIG_HOME/foldmark`, or the platform's."""
     return _folder(environment, "XDG_CONFIG_HOME", ".config")
 
 
 def home(environment: "Mapping[str, str]") -> str:
-    """The home folder."""
+    """Return the home folder."""
     return environment.get("HOME") or environment.get("USERPROFILE") or os.path.expanduser("~")
+
+
+def named_database(environment: "Mapping[str, str]", configured: str | None) -> str | None:
+    """Return the database that the user chose: `FOLDMARK_DB`, or the configured one; None if there is neither."""
+    return environment.get("FOLDMARK_DB") or configured
+
+
+def default_database(environment: "Mapping[str, str]") -> str:
+    """Return the database without a choice, whose folder is made as needed: `foldmark.db` in the data folder."""
+    return os.path.join(data_folder(environment), "foldmark.db")
 
 
 def _folder(environment: "Mapping[str, str]", variable: str, usual: str) -> str:

@@ -11,7 +11,7 @@ from foldmark.app import read_settings
 from foldmark.core.errors import CommandError
 from foldmark.log import Agent, Log
 from foldmark.log.names import check_name, is_uuid
-from foldmark.settings import paths
+from foldmark.settings.user_folders import default_database, named_database
 from foldmark.stores.sqlite.file import make_folder
 
 if TYPE_CHECKING:
@@ -23,10 +23,10 @@ def opened(path: str | os.PathLike[str] | None) -> Log:
     if path is not None:
         return foldmark.open(path)
     given = read_settings()
-    own = paths.database(os.environ, given.database)
-    if paths.is_default(own, os.environ, given.database):
-        make_folder(Path(own).parent)
-    return foldmark.open(own, settings=given)
+    chosen = named_database(os.environ, given.database)
+    if not chosen:
+        make_folder(Path(default_database(os.environ)).parent)
+    return foldmark.open(chosen or default_database(os.environ), settings=given)
 
 
 def conversation(log: Log, session_id: str) -> Agent:
