@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar
 import apsw
 import msgspec
 
+from foldmark.core.ports import Head
 from foldmark.core.replay import Fold
 from foldmark.core.segments import Segments
 from foldmark.core.turns import Message
@@ -22,12 +23,14 @@ from foldmark.stores.sqlite.rows import fetch, mended
 
 
 class SqliteConnection:
-    """An open database: every reader or writer holds `lock`. `keys` and `ids` are caches of agents."""
+    """An open database: every reader or writer holds `lock`. `keys` and `ids` are caches of agents; `heads` has the
+    head of each that was read since this connection's last commit, with the version of the database at that time."""
 
     def __init__(self, db: apsw.Connection, sql: dict[str, str], path: str) -> None:
         self.db, self.sql, self.path, self.lock = db, sql, path, RLock()
         self.keys: dict[str, int] = {}
         self.ids: dict[int, str] = {}
+        self.heads: dict[str, tuple[int, Head]] = {}
         # Every operation and every tool result reads its agent's fold, which seldom changes.
         self.fold = lru_cache(maxsize=8)(msgspec.json.Decoder(Fold).decode)
 

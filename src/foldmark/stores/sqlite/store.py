@@ -93,6 +93,7 @@ class SqliteStore(SqliteReader):
             try:
                 self._db.execute("BEGIN IMMEDIATE")
                 before = self._db.total_changes()
+                self._connection.heads.clear()
                 self._open = transaction = SqliteTransaction(self._connection, self._clock)
                 try:
                     yield transaction
