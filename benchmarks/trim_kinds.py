@@ -22,8 +22,8 @@ from typing import Any
 
 from foldmark.sessions.claude.resumption import Links, sent
 from foldmark.sessions.claude.rows import rows
-from foldmark.sessions.places import SessionPath, session_path
-from foldmark.sessions.recognition import recognized
+from foldmark.sessions.formats import SessionPath
+from foldmark.sessions.places import recognized, session_path
 from foldmark.sessions.session_file import SessionFile, SessionFileError
 from foldmark.sessions.trim.kind import TrimOptions
 from foldmark.sessions.trim.stale import ARGUMENTS, FAILED, IDENTICAL, READS, TODOS, TrimPlan

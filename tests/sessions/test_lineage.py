@@ -10,7 +10,7 @@ import pytest
 import foldmark
 from foldmark.core.lineage import CodingSession
 from foldmark.sessions import lineage
-from foldmark.sessions.places import SessionPath
+from foldmark.sessions.formats import SessionPath
 from stored import stored
 
 OLD, NEW, NEWEST = (SessionPath(Path(f"/s/{name}.jsonl"), "claude", name) for name in ("old", "new", "newest"))

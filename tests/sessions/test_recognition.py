@@ -11,7 +11,7 @@ import rollout_records as codex
 from session_records import jsonl, user
 
 from foldmark.cli.program import run
-from foldmark.sessions.recognition import is_record, kind_in
+from foldmark.sessions.places import kind_in
 from foldmark.sessions.session_file import SessionFile
 
 OTHERS = Path(__file__).resolve().parents[3] / "shared" / "data" / "openai" / "tau-bench-20.jsonl"
@@ -44,8 +44,8 @@ def test_a_record_that_two_programs_write_does_not_decide(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("value", [None, [], "type", {}, TALK, {"type": None}, {"type": 3}, {"message": "text"}])
-def test_what_is_no_record(value: Any) -> None:
-    assert not is_record(value)
+def test_what_is_no_record(value: Any, tmp_path: Path) -> None:
+    assert kind(tmp_path / "x.jsonl", value) is None
 
 
 FOREIGN = {

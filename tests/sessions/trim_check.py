@@ -8,8 +8,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from foldmark.sessions.formats import SessionPath
 from foldmark.sessions.new_file import mode_beside, new_file
-from foldmark.sessions.places import SessionPath, session_path
+from foldmark.sessions.places import session_path
 from foldmark.sessions.session_file import SessionFile
 from foldmark.sessions.trim.kind import Job, TrimOptions
 from foldmark.sessions.trim.trimming import TrimResult, kind_of, write

@@ -14,7 +14,7 @@ from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import one_line
 
 if TYPE_CHECKING:
-    from foldmark.sessions.places import SessionPath
+    from foldmark.sessions.formats import SessionPath
     from foldmark.sessions.rollover.rolling import Rolled
 
 

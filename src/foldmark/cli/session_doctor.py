@@ -14,9 +14,8 @@ from foldmark.sessions.conversion.exporting import session_of
 from foldmark.sessions.doctor.diagnosis import diagnose
 from foldmark.sessions.doctor.findings import Diagnosis
 from foldmark.sessions.doctor.repairing import Repaired, repair
-from foldmark.sessions.formats import resume_command
-from foldmark.sessions.places import SessionPath, find
-from foldmark.sessions.recognition import recognized
+from foldmark.sessions.formats import SessionPath, resume_command
+from foldmark.sessions.places import find, recognized
 
 _MARKS = {"stops": "stops", "loses": "loses", "note": "note "}
 

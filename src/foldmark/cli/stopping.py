@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from foldmark.rendering import harmless
 
 if TYPE_CHECKING:
-    from foldmark.sessions.places import SessionPath
+    from foldmark.sessions.formats import SessionPath
 
 
 @contextmanager

@@ -56,8 +56,7 @@ def trim(
     from foldmark.cli import launching
     from foldmark.cli.stopping import outcome_told, session_written
     from foldmark.cli.trim_report import data, text
-    from foldmark.sessions.places import find
-    from foldmark.sessions.recognition import recognized
+    from foldmark.sessions.places import find, recognized
     from foldmark.sessions.trim.report import trim_session
 
     if launch and dry_run:

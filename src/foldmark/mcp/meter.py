@@ -13,10 +13,9 @@ from foldmark.core.wording import one_line
 from foldmark.cost.requests import newest_turn
 from foldmark.mcp.conversations import ARGUMENT, Conversations
 from foldmark.sending.status import assumed, fullness
-from foldmark.sessions.formats import format_named
+from foldmark.sessions.formats import SessionPath, format_named
 from foldmark.sessions.hook.tail import share
-from foldmark.sessions.places import NoSessionError, SessionPath, find
-from foldmark.sessions.recognition import recognized
+from foldmark.sessions.places import NoSessionError, find, recognized
 from foldmark.sessions.session_file import SessionFileError
 
 METER = ToolSpec(

@@ -8,22 +8,24 @@ the format can know.
 """
 
 import os
+import shlex
 from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
+from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import listing, one_line
 from foldmark.plugins import loaded
-from foldmark.sessions.plugins import FormatError, keeper, plugins
+from foldmark.sessions.plugins import custom_format, plugins
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from foldmark.sessions.entries import RecordEntry
-    from foldmark.sessions.messages import RecordMessages, SearchedMessage
+    from foldmark.sessions.messages import RecordEntry, RecordMessages, SearchedMessage
     from foldmark.sessions.session_file import SessionRecord
-    from foldmark.sessions.session_path import ResumeCommand, SessionPath, SessionSurroundings
 
 DEFAULT = "claude"
 """The format of a session file whose name no other format has."""
@@ -34,15 +36,49 @@ _BUILT_IN = {
 }
 
 
-def late(target: str) -> Any:
+class SessionPath(Struct, frozen=True):
+    """A session: where it is, the name of its format, and its id.
+
+    `path` is a file as a rule. It may be a folder, or a database's path with the session's id behind it.
+    """
+
+    path: Path
+    kind: str
+    id: str
+
+
+class ResumeCommand(Struct, frozen=True):
+    """A command to run: the program with its arguments, and its working folder (None: any, or the folder is gone)."""
+
+    words: tuple[str, ...]
+    cwd: Path | None
+
+    @property
+    def shell(self) -> str:
+        """The command as a line for the shell."""
+        command = shlex.join(self.words)
+        return command if self.cwd is None else f"cd {shlex.quote(str(self.cwd))} && {command}"
+
+
+class SessionSurroundings(Struct, frozen=True):
+    """Where a session works: `cwd` is the folder that its program is started in, None if the session does not say.
+
+    `members` are the members of its records that a session takes over which continues it.
+    """
+
+    cwd: Path | None
+    members: dict[str, Any]
+
+
+def lazy(target: str) -> Any:
     """Return a member of a format, the function or value `module:name`, which is loaded when it is used first.
 
     So a hook loads little, and a format may use every room, although every room asks formats.
     """
-    return _Late(target)
+    return _Lazy(target)
 
 
-class _Late:
+class _Lazy:
     def __init__(self, target: str) -> None:
         self._target = target
 
@@ -148,7 +184,7 @@ class SessionFormat:
         `carried` is what the records before these left to know (nothing at the beginning) and is brought up to date;
         `known` are the keys of those that said something.
         """
-        from foldmark.sessions.entries import index_in_order
+        from foldmark.sessions.messages import index_in_order
 
         return index_in_order(records, carried, self.messages)
 
@@ -158,15 +194,15 @@ class SessionFormat:
 
     # -- Continuing a session
 
-    def is_subagents(self, session: "SessionPath") -> bool:
+    def is_subagents(self, session: SessionPath) -> bool:
         """Return True if the session belongs to a subagent and cannot be resumed. Raises SessionFileError."""
         return False
 
-    def resume_command(self, session: "SessionPath", environment: Mapping[str, str], *prompt: str) -> "ResumeCommand":
+    def resume_command(self, session: SessionPath, environment: Mapping[str, str], *prompt: str) -> ResumeCommand:
         """Return the command that resumes a session. Must not raise."""
         raise self.cannot("resumed")
 
-    def surroundings(self, session: "SessionPath") -> "SessionSurroundings":
+    def surroundings(self, session: SessionPath) -> SessionSurroundings:
         """Return what a session that continues this one takes over. Raises SessionFileError."""
         raise self.cannot("rolled over")
 
@@ -176,7 +212,7 @@ class SessionFormat:
 
     def new_lines(
         self,
-        where: "SessionSurroundings",
+        where: SessionSurroundings,
         new_id: str,
         message_id: str,
         prompt: str,
@@ -200,13 +236,13 @@ class SessionFormat:
         """The `trim.kind.TrimKind` that trims sessions."""
         raise self.cannot("trimmed")
 
-    def diagnose(self, session: "SessionPath") -> Any:
+    def diagnose(self, session: SessionPath) -> Any:
         """Return the `doctor.findings.Diagnosis` of a session. Raises SessionFileError."""
         raise self.cannot("examined")
 
-    def cannot(self, done: str) -> FormatError:
+    def cannot(self, done: str) -> FoldmarkError:
         """Return the error for what the format does not offer."""
-        return FormatError(
+        return FoldmarkError(
             f"sessions of {self.title} cannot be {done} by Foldmark: their format does not offer it. `foldmark import` "
             "reads them"
         )
@@ -218,18 +254,18 @@ def built_in() -> tuple[SessionFormat, ...]:
 
 
 def formats() -> tuple[SessionFormat, ...]:
-    """Return all formats, Foldmark's own first, then those of installed packages. Raises FormatError."""
+    """Return all formats, Foldmark's own first, then those of installed packages. Raises FoldmarkError."""
     return (*built_in(), *plugins())
 
 
 def format_named(name: str) -> SessionFormat:
-    """Return the format of this name. Raises FormatError if none is installed."""
+    """Return the format of this name. Raises FoldmarkError if none is installed."""
     if name in _BUILT_IN:
         return _built_in(name)
     found: SessionFormat | None = next((each for each in plugins() if each.name == name), None)
     if found is None:
         known = listing(each.name for each in formats())
-        raise FormatError(f"no installed package reads sessions of '{name}'; there are formats for {known}")
+        raise FoldmarkError(f"no installed package reads sessions of '{name}'; there are formats for {known}")
     return found
 
 
@@ -239,18 +275,18 @@ def is_installed(name: str) -> bool:
 
 
 def format_of(path: Path) -> SessionFormat:
-    """Return the format that a path shows; the content of a file may show another (see `recognition`)."""
-    kept: SessionFormat | None = keeper(path)
+    """Return the format that a path shows; the content of a file may show another (see `places.recognize`)."""
+    kept: SessionFormat | None = custom_format(path)
     # Claude Code's files have no name of their own, so that every path may be one of them.
     return kept or next(each for each in reversed(built_in()) if each.session_id(path) is not None)
 
 
-def resume_command(session: "SessionPath", environment: Mapping[str, str], *prompt: str) -> "ResumeCommand":
+def resume_command(session: SessionPath, environment: Mapping[str, str], *prompt: str) -> ResumeCommand:
     """Return the command that resumes an existing session and sends it `prompt`."""
     return format_named(session.kind).resume_command(session, environment, *prompt)
 
 
-def refusal(session: "SessionPath") -> str | None:
+def refusal(session: SessionPath) -> str | None:
     """Return why a session cannot be continued, if it is a subagent's; otherwise None. Raises SessionFileError."""
     if not format_named(session.kind).is_subagents(session):
         return None
@@ -278,6 +314,14 @@ def other_program(value: Any) -> str | None:
     if kind == "message" and isinstance(value.get("content"), list) and isinstance(value.get("role"), str):
         return "a Codex older than its present format"
     return None
+
+
+def files_in(folder: Path, pattern: str) -> Iterator[Path]:
+    """Yield the files in a folder that match a pattern; none if the folder is missing or unreadable."""
+    try:
+        yield from sorted(path for path in folder.glob(pattern) if path.is_file())
+    except OSError:
+        return
 
 
 @cache

@@ -8,7 +8,7 @@ from foldmark.core.codec import well_formed
 from foldmark.core.lineage import CodingSession, EndReason
 from foldmark.core.wording import one_line
 from foldmark.log import Log
-from foldmark.sessions.places import SessionPath
+from foldmark.sessions.formats import SessionPath
 
 ISSUE = ("FOLDMARK_ISSUE", "ISSUE_REF")
 WORKER = ("FOLDMARK_WORKER", "WORKER_ID")

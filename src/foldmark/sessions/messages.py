@@ -3,10 +3,17 @@
 Every format reads its records into these, so that nothing above asks which agent wrote a session.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from hashlib import blake2b
+from typing import Any, NamedTuple
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
+
+from foldmark.core.codec import utc
+from foldmark.sessions.session_file import SessionRecord
 
 Data = dict[str, Any]
 
@@ -104,3 +111,122 @@ def _leaves(value: Any, name: str) -> Iterator[str]:
             yield from _leaves(inner, name)
     elif value is not None and not isinstance(value, bool):
         yield f"{name}: {value}" if name else str(value)
+
+
+class AnswerUsage(NamedTuple):
+    """The usage that the provider reported for one API message, in tokens; `input` excludes cached tokens."""
+
+    model: str | None
+    response: str | None
+    input: int
+    output: int
+    cache_read: int
+    cache_write: int
+
+
+class PreservedRecords(Struct, frozen=True, gc=False):
+    """The records that a compaction preserves: records by their `uuids`, or the way from `tail` up to `head`.
+
+    `anchor` is the record that they are to stand behind: the summary, or the boundary in front of it.
+    """
+
+    anchor: str | None
+    uuids: tuple[str, ...] = ()
+    head: str | None = None
+    tail: str | None = None
+
+
+class RecordEntry(Struct, frozen=True, kw_only=True, gc=False):
+    """An index entry: the properties of a record without its texts.
+
+    `moment` is its time, or that of the record before it (before the first that has one: that one's; None if none
+    has). `side` is None on the main chain, otherwise the agent's id, or "" where the record names none. `role` is user
+    or assistant if there is a message in it. `prompt`: a person's text, so that it can open a turn; `injected`: text
+    that Claude Code put there itself (isMeta), or a person while the model was busy; `failed`: an error of the API
+    in an answer's place; `interruption`: Claude Code's note that a person stopped the model. `calls` and `results` are
+    tool call ids; `prompted_by` is the call that made Claude Code inject this record. `compacts`: it is the summary
+    that a compaction puts in place of what was before. `preserved` is what the boundary of a compaction says of it.
+
+    `key` is the same for the same record wherever it stands (see `record_key`). `repeats`: its uuid is that of a record
+    before it, so that nothing of it is shown. `rewinds`: it takes turns before it out of the session.
+    """
+
+    line: int
+    offset: int
+    moment: datetime | None
+    uuid: str | None = None
+    parent: str | None = None
+    side: str | None = None
+    role: str | None = None
+    prompt: bool = False
+    injected: bool = False
+    interruption: bool = False
+    failed: bool = False
+    response: str | None = None
+    calls: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+    prompted_by: str | None = None
+    usage: AnswerUsage | None = None
+    compacts: bool = False
+    preserved: PreservedRecords | None = None
+    key: bytes = b""
+    repeats: bool = False
+    rewinds: bool = False
+
+
+def index_in_order(
+    records: Iterable[SessionRecord], carried: dict[str, Any], messages: Callable[[Any], RecordMessages]
+) -> list[RecordEntry]:
+    """Return one entry for each record of a session that is one chain in the order of its records.
+
+    `carried` holds what the records before these left to know, and is brought up to date.
+    """
+    moment = utc(carried["moment"]) if "moment" in carried else None
+    entries = []
+    for record in records:
+        value = record.value if isinstance(record.value, dict) else {}
+        moment = moment_of(value) or moment
+        entries.append(entry_of(record, moment, messages(value)))
+    if moment is not None:
+        carried["moment"] = moment.isoformat()
+    return with_moments(entries)
+
+
+def entry_of(record: SessionRecord, moment: datetime | None, found: RecordMessages) -> RecordEntry:
+    """Return the entry of a record that names neither itself nor a parent: its line stands for its uuid."""
+    parts = found.parts
+    results = tuple(part.call_id for part in parts if isinstance(part, ResultMessage))
+    role = ("user" if results or parts[0].kind == "user" else "assistant") if parts else None
+    return RecordEntry(
+        line=record.line,
+        offset=record.offset,
+        moment=moment,
+        uuid=str(record.line),
+        key=record_key(msgspec.json.encode(record.value)),
+        role=role,
+        prompt=role == "user" and not results,
+        calls=tuple(part.call_id for part in parts if isinstance(part, CallMessage)),
+        results=results,
+    )
+
+
+def with_moments(entries: list[RecordEntry]) -> list[RecordEntry]:
+    """Return the entries; those before the first known time take that time."""
+    first = next((entry.moment for entry in entries if entry.moment), None)
+    return [replace(entry, moment=first) if entry.moment is None else entry for entry in entries]
+
+
+def record_key(identity: bytes) -> bytes:
+    """Return the key of a record by its uuid, or by all of it as JSON."""
+    return blake2b(identity, digest_size=8).digest()
+
+
+def moment_of(value: dict[str, Any]) -> datetime | None:
+    """Return a record's time in UTC, or None if its timestamp is not ISO 8601. A time without a zone counts as UTC."""
+    text = value.get("timestamp")
+    if not isinstance(text, str):
+        return None
+    try:
+        return utc(text)
+    except ValueError:
+        return None

@@ -20,29 +20,25 @@ _OWN = (".jsonl", ".zst")
 """Endings of the files that Foldmark reads itself."""
 
 
-class FormatError(FoldmarkError):
-    """A session format is not installed, fails, or does not support the request."""
-
-
 @lru_cache(maxsize=1)
 def plugins() -> tuple[Any, ...]:
-    """Return a `formats.SessionFormat` for each entry point. Raises FormatError if one cannot be loaded."""
+    """Return a `formats.SessionFormat` for each entry point. Raises FoldmarkError if one cannot be loaded."""
     return tuple(_loaded(point) for point in sorted(entry_points(GROUP), key=lambda each: each.name))
 
 
-def keeper(path: Path) -> Any | None:
+def custom_format(path: Path) -> Any | None:
     """Return the installed format that keeps a session at `path` in another form than JSON lines, or None."""
     if path.suffix in _OWN:
         return None
     return next((each for each in plugins() if each.session_id(path) is not None), None)
 
 
-def transcript(path: Path) -> tuple[str, IO[bytes]] | None:
+def open_transcript(path: Path) -> tuple[str, IO[bytes]] | None:
     """Return the name of the format that keeps a session at `path`, and the session as JSON lines in a temporary file.
 
     None for what is read as it is. Raises OSError and ValueError where the format cannot read the session.
     """
-    if (kept := keeper(path)) is None:
+    if (kept := custom_format(path)) is None:
         return None
     import tempfile
 
@@ -59,7 +55,7 @@ def transcript(path: Path) -> tuple[str, IO[bytes]] | None:
     return kept.name, file
 
 
-def state(path: Path) -> tuple[int, int]:
+def size_and_time(path: Path) -> tuple[int, int]:
     """Return a session's size in bytes and its modification time in nanoseconds.
 
     For a folder, count all files in it; for a session in a database, the database file. Raises OSError.
@@ -80,10 +76,11 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _loaded(point: Any) -> Any:
+    name = f"the session format {point.name}, which {point.value} provides,"
     try:
         found = point.load()()
     except Exception as error:
-        raise FormatError(f"the session format {point.name}, which {point.value} provides, fails: {error!r}") from error
+        raise FoldmarkError(f"{name} fails: {error!r}") from error
     if found.name != point.name:
-        raise FormatError(f"the session format {point.name}, which {point.value} provides, calls itself {found.name!r}")
+        raise FoldmarkError(f"{name} calls itself {found.name!r}")
     return found

@@ -17,7 +17,7 @@ from msgspec import Struct
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import one_line
 from foldmark.sessions.lenient_json import NotJsonError, decode
-from foldmark.sessions.plugins import transcript
+from foldmark.sessions.plugins import open_transcript
 
 MAX_LINE = 256 << 20
 """The longest line that is read, in bytes with its line feed; a longer one is reported as broken and skipped."""
@@ -90,7 +90,7 @@ class SessionFile:
         with self._reading:
             self.kind: str | None = None
             self._file: IO[bytes]
-            if kept := transcript(self.path):
+            if kept := open_transcript(self.path):
                 self.kind, self._file = kept
             else:
                 _check_regular(self.path)

@@ -19,9 +19,9 @@ from foldmark.recall.parts import parts_of
 from foldmark.sessions.archive.index import remove_messages, rows, transaction
 from foldmark.sessions.archive.marker import record_is_marked
 from foldmark.sessions.archive.records import LONGEST, key, said
-from foldmark.sessions.formats import format_named
+from foldmark.sessions.formats import SessionPath, format_named
 from foldmark.sessions.messages import SearchedMessage
-from foldmark.sessions.places import SessionPath, session_path
+from foldmark.sessions.places import session_path
 from foldmark.sessions.session_file import SessionFile, SessionRecord
 
 STEP = 8 << 20

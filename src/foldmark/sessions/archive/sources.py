@@ -12,9 +12,8 @@ from foldmark.core.wording import one_line
 from foldmark.sessions.archive.indexing import Excluded, working_folder
 from foldmark.sessions.claude.folders import project_folder
 from foldmark.sessions.formats import format_of, formats
-from foldmark.sessions.places import NoSessionError, session_path
-from foldmark.sessions.plugins import keeper
-from foldmark.sessions.recognition import kind_in
+from foldmark.sessions.places import NoSessionError, kind_in, session_path
+from foldmark.sessions.plugins import custom_format
 from foldmark.sessions.session_file import SessionFile, SessionFileError, SessionRecord
 from foldmark.settings.user_folders import home
 
@@ -41,7 +40,7 @@ def named_sources(only: Iterable[Path]) -> Iterator[SessionSource]:
     What is archived stays there, so other files must not come in by mistake.
     """
     for path in map(Path.absolute, only):
-        if kept := keeper(path):
+        if kept := custom_format(path):
             yield SessionSource(path, kept.name)
         elif path.is_dir():
             yield from (SessionSource(each, kind) for each in below(path) if (kind := _kind(each)))

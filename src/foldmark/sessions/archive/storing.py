@@ -25,7 +25,7 @@ from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import one_line
 from foldmark.sessions.file_lock import locked
 from foldmark.sessions.formats import format_named, format_of
-from foldmark.sessions.plugins import transcript
+from foldmark.sessions.plugins import open_transcript
 from foldmark.settings.user_folders import data_folder
 
 State = Literal["new", "grown", "unchanged", "apart", "excluded"]
@@ -218,7 +218,7 @@ def _check_outside(path: Path, folder: Path) -> None:
 @contextmanager
 def _opened(path: Path, flags: int) -> Iterator[IO[bytes]]:
     """A regular file to read, however it is named, or a transcript; whatever else waits for nobody."""
-    if kept := transcript(path):
+    if kept := open_transcript(path):
         with kept[1] as file:
             yield file
         return

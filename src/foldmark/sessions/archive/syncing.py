@@ -31,7 +31,7 @@ from foldmark.sessions.archive.storing import ArchiveError, archive_folder, hold
 from foldmark.sessions.file_lock import locked
 from foldmark.sessions.formats import format_named, is_installed
 from foldmark.sessions.places import session_path
-from foldmark.sessions.plugins import state
+from foldmark.sessions.plugins import size_and_time
 from foldmark.sessions.session_file import SessionFileError
 
 
@@ -146,7 +146,7 @@ class _Sync:
         report, name = self._report, os.fsencode(source.path)
         report.sessions += 1
         try:
-            now = state(source.path)
+            now = size_and_time(source.path)
             known = self._known.get(name)
             if known and known[:2] != now:
                 known = None
@@ -173,7 +173,7 @@ class _Sync:
         """Whether our own archive has all of a file of the other one."""
         name = os.fsencode(path)
         try:
-            now = state(path)
+            now = size_and_time(path)
             if (known := self._known.get(name)) and known[:3] == (*now, "held"):
                 return True
             if not (self._folder / place(path)).exists() or not holds(path, self._folder):

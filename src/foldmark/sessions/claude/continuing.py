@@ -14,8 +14,8 @@ from foldmark.log.names import is_uuid
 from foldmark.sessions.claude.folders import folder_of_project
 from foldmark.sessions.claude.rows import encoded
 from foldmark.sessions.claude.working_folder import existing, newest_record, working_folder
+from foldmark.sessions.formats import ResumeCommand, SessionPath, SessionSurroundings
 from foldmark.sessions.session_file import SessionFile, SessionRecord
-from foldmark.sessions.session_path import ResumeCommand, SessionPath, SessionSurroundings
 
 CARRIED = ("userType", "version", "gitBranch")
 """Members of the records that a new session takes over."""

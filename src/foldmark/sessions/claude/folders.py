@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from foldmark.sessions.folder_files import files
+from foldmark.sessions.formats import files_in
 from foldmark.settings.user_folders import home
 
 _LONGEST_FOLDER = 200
@@ -46,12 +46,12 @@ def folder_of_project(cwd: str | os.PathLike[str], environment: Mapping[str, str
 
 def claude_sessions(environment: Mapping[str, str]) -> Iterator[Path]:
     """Yield all session files of Claude Code except those of subagents."""
-    yield from files(projects(environment), "*/*.jsonl")
+    yield from files_in(projects(environment), "*/*.jsonl")
 
 
 def claude_subagents(environment: Mapping[str, str]) -> Iterator[Path]:
     """Yield the session files of Claude Code's subagents that are stored apart from their sessions."""
-    yield from files(projects(environment), "*/*/subagents/*.jsonl")
+    yield from files_in(projects(environment), "*/*/subagents/*.jsonl")
 
 
 def _hash(codes: list[int]) -> str:

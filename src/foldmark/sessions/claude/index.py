@@ -11,9 +11,17 @@ import msgspec
 from msgspec.structs import replace
 
 from foldmark.sessions.claude.blocks import is_api_error, read_message, response_of
-from foldmark.sessions.entries import AnswerUsage, PreservedRecords, RecordEntry, moment_of, record_key
 from foldmark.sessions.lenient_json import filled_text, whole_number
-from foldmark.sessions.messages import CallMessage, ResultMessage, TextMessage
+from foldmark.sessions.messages import (
+    AnswerUsage,
+    CallMessage,
+    PreservedRecords,
+    RecordEntry,
+    ResultMessage,
+    TextMessage,
+    moment_of,
+    record_key,
+)
 from foldmark.sessions.session_file import SessionRecord
 
 INTERRUPTIONS = ("[Request interrupted by user]", "[Request interrupted by user for tool use]")

@@ -16,9 +16,8 @@ from msgspec import Struct
 
 from foldmark.sessions.claude.blocks import says_full
 from foldmark.sessions.claude.index import preserved
-from foldmark.sessions.claude.usage import used
-from foldmark.sessions.entries import PreservedRecords, moment_of
 from foldmark.sessions.lenient_json import filled_text
+from foldmark.sessions.messages import PreservedRecords, moment_of
 from foldmark.sessions.session_file import Broken, SessionFile, SessionRecord
 
 CHAINED = frozenset({"user", "assistant", "system", "attachment"})
@@ -50,7 +49,7 @@ class Row(Struct, kw_only=True, eq=False):
     `state`: a record, a broken line, another JSON value, or `null`. `leaf` is where a `last-prompt` record says that
     the session stands, `pinned` whether a person chose that. `calls` and `results` are ids by the position of their
     block, "" for one that cannot be used; `spoilt` are positions of blocks with a fault; `blocks` counts all of them.
-    `tokens` is what the answer says the context holds. `gone` is whether a repair leaves the line out.
+    `gone` is whether a repair leaves the line out.
     """
 
     line: int
@@ -68,7 +67,6 @@ class Row(Struct, kw_only=True, eq=False):
     results: tuple[tuple[int, str], ...] = ()
     spoilt: tuple[int, ...] = ()
     blocks: int = 0
-    tokens: int = 0
     faults: tuple[Fault, ...] = ()
     boundary: bool = False
     summary: bool = False
@@ -167,8 +165,6 @@ def _message(value: dict[str, Any], row: Row) -> Iterator[Fault]:
     content, answer = message.get("content"), row.type == "assistant"
     if answer:
         row.response = filled_text(message.get("id"))
-        usage = message.get("usage")
-        row.tokens = used(usage) if isinstance(usage, dict) else 0
         if filled_text(message.get("model")) is None and message.get("model") != "":
             yield "model"
     if says_full(value):

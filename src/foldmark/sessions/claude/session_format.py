@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from foldmark.sessions.formats import SessionFormat, late, other_program
+from foldmark.sessions.formats import SessionFormat, lazy, other_program
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -21,19 +21,19 @@ class ClaudeFormat(SessionFormat):
     linked = null_stops = True
     why_not_repaired = None
 
-    folder = late("foldmark.sessions.claude.folders:projects")
-    sessions = late("foldmark.sessions.claude.folders:claude_sessions")
-    subagents = late("foldmark.sessions.claude.folders:claude_subagents")
-    folder_of_project = late("foldmark.sessions.claude.folders:folder_of_project")
-    messages = late("foldmark.sessions.claude.blocks:read_message")
-    index = late("foldmark.sessions.claude.index:index")
-    is_subagents = late("foldmark.sessions.claude.continuing:is_subagents")
-    resume_command = late("foldmark.sessions.claude.continuing:resume_command")
-    surroundings = late("foldmark.sessions.claude.continuing:surroundings")
-    new_lines = late("foldmark.sessions.claude.continuing:new_lines")
-    search_servers = late("foldmark.sessions.rollover.search_tool:claude_servers")
-    trim_kind = late("foldmark.sessions.trim.claude:KIND")
-    diagnose = late("foldmark.sessions.doctor.diagnosis_claude:examine")
+    folder = lazy("foldmark.sessions.claude.folders:projects")
+    sessions = lazy("foldmark.sessions.claude.folders:claude_sessions")
+    subagents = lazy("foldmark.sessions.claude.folders:claude_subagents")
+    folder_of_project = lazy("foldmark.sessions.claude.folders:folder_of_project")
+    messages = lazy("foldmark.sessions.claude.blocks:read_message")
+    index = lazy("foldmark.sessions.claude.index:index")
+    is_subagents = lazy("foldmark.sessions.claude.continuing:is_subagents")
+    resume_command = lazy("foldmark.sessions.claude.continuing:resume_command")
+    surroundings = lazy("foldmark.sessions.claude.continuing:surroundings")
+    new_lines = lazy("foldmark.sessions.claude.continuing:new_lines")
+    search_servers = lazy("foldmark.sessions.rollover.search_tool:claude_servers")
+    trim_kind = lazy("foldmark.sessions.trim.claude:KIND")
+    diagnose = lazy("foldmark.sessions.doctor.diagnosis_claude:examine")
 
     def session_id(self, path: Path) -> str:
         return path.stem

@@ -13,7 +13,7 @@ from foldmark.core.codec import well_formed
 from foldmark.core.errors import FoldmarkError
 from foldmark.sessions.claude.working_folder import existing, folder_in
 from foldmark.sessions.codex.rollouts import head
-from foldmark.sessions.session_path import ResumeCommand, SessionPath, SessionSurroundings
+from foldmark.sessions.formats import ResumeCommand, SessionPath, SessionSurroundings
 
 _NOT_CARRIED = ("history_base", "forked_from_id", "forked_from_ordinal_exclusive", "context_window")
 

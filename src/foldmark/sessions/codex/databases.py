@@ -20,7 +20,7 @@ import apsw
 from msgspec import Struct
 
 from foldmark.sessions.codex.rollouts import store_folder
-from foldmark.sessions.places import SessionPath
+from foldmark.sessions.formats import SessionPath
 
 
 class CopiedHistory(Struct, frozen=True):

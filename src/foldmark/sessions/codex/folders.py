@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from foldmark.sessions.folder_files import files
+from foldmark.sessions.formats import files_in
 from foldmark.settings.user_folders import home
 
 _UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
@@ -26,7 +26,7 @@ def sessions_folder(environment: Mapping[str, str]) -> Path:
 
 def codex_sessions(environment: Mapping[str, str]) -> Iterator[Path]:
     """Yield all session files of Codex."""
-    yield from files(sessions_folder(environment), "**/rollout-*.jsonl")
+    yield from files_in(sessions_folder(environment), "**/rollout-*.jsonl")
 
 
 def id_in_name(path: Path) -> str | None:

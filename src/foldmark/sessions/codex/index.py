@@ -12,9 +12,17 @@ from typing import Any
 from msgspec.structs import replace
 
 from foldmark.sessions.codex.items import is_codex, is_injected, read_item, said_by, summary_of
-from foldmark.sessions.entries import AnswerUsage, PreservedRecords, RecordEntry, entry_of, moment_of, with_moments
 from foldmark.sessions.lenient_json import whole_number
-from foldmark.sessions.messages import RecordMessages, TextMessage
+from foldmark.sessions.messages import (
+    AnswerUsage,
+    PreservedRecords,
+    RecordEntry,
+    RecordMessages,
+    TextMessage,
+    entry_of,
+    moment_of,
+    with_moments,
+)
 from foldmark.sessions.session_file import SessionRecord
 
 

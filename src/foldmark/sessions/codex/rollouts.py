@@ -14,9 +14,8 @@ from typing import Any
 from msgspec import Struct
 
 from foldmark.core.wording import one_line
-from foldmark.sessions.folder_files import files
+from foldmark.sessions.formats import SessionPath, files_in
 from foldmark.sessions.lenient_json import NotJsonError, decode
-from foldmark.sessions.places import SessionPath
 from foldmark.sessions.session_file import Piece, SessionFileError
 
 LONGEST_HEAD = 16 << 20
@@ -123,10 +122,10 @@ def rollouts(beside: Path, id: str = "") -> Iterator[Path]:
     """The rollouts of the session `id`, or all, in the folder of `beside` and where Codex keeps those, archived too."""
     store = store_folder(beside)
     if store is None:
-        yield from files(beside.parent, f"rollout-*{id}.jsonl")
+        yield from files_in(beside.parent, f"rollout-*{id}.jsonl")
     else:
         for name in _STORES:
-            yield from files(store.parent / name, f"**/rollout-*{id}.jsonl")
+            yield from files_in(store.parent / name, f"**/rollout-*{id}.jsonl")
 
 
 def store_folder(path: Path) -> Path | None:

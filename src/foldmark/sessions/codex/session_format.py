@@ -4,7 +4,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from foldmark.sessions.formats import SessionFormat, late
+from foldmark.sessions.formats import SessionFormat, lazy
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -19,19 +19,19 @@ class CodexFormat(SessionFormat):
         "call is missing; `foldmark import` reads what is there"
     )
 
-    folder = late("foldmark.sessions.codex.folders:sessions_folder")
-    sessions = late("foldmark.sessions.codex.folders:codex_sessions")
-    is_record = late("foldmark.sessions.codex.items:is_codex")
-    messages = late("foldmark.sessions.codex.items:read_item")
-    searched = late("foldmark.sessions.codex.items:searched_item")
-    is_injected = late("foldmark.sessions.codex.items:is_injected")
-    index = late("foldmark.sessions.codex.index:index")
-    resume_command = late("foldmark.sessions.codex.continuing:resume_command")
-    surroundings = late("foldmark.sessions.codex.continuing:surroundings")
-    new_lines = late("foldmark.sessions.codex.continuing:new_lines")
-    search_servers = late("foldmark.sessions.rollover.search_tool:codex_servers")
-    trim_kind = late("foldmark.sessions.trim.codex:KIND")
-    diagnose = late("foldmark.sessions.doctor.diagnosis_codex:examine")
+    folder = lazy("foldmark.sessions.codex.folders:sessions_folder")
+    sessions = lazy("foldmark.sessions.codex.folders:codex_sessions")
+    is_record = lazy("foldmark.sessions.codex.items:is_codex")
+    messages = lazy("foldmark.sessions.codex.items:read_item")
+    searched = lazy("foldmark.sessions.codex.items:searched_item")
+    is_injected = lazy("foldmark.sessions.codex.items:is_injected")
+    index = lazy("foldmark.sessions.codex.index:index")
+    resume_command = lazy("foldmark.sessions.codex.continuing:resume_command")
+    surroundings = lazy("foldmark.sessions.codex.continuing:surroundings")
+    new_lines = lazy("foldmark.sessions.codex.continuing:new_lines")
+    search_servers = lazy("foldmark.sessions.rollover.search_tool:codex_servers")
+    trim_kind = lazy("foldmark.sessions.trim.codex:KIND")
+    diagnose = lazy("foldmark.sessions.doctor.diagnosis_codex:examine")
 
     def session_id(self, path: Path) -> str | None:
         if not path.name.startswith("rollout-"):

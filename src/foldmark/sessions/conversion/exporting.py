@@ -20,10 +20,9 @@ from foldmark.core.wording import one_line
 from foldmark.log import Agent
 from foldmark.log.names import is_uuid
 from foldmark.sessions.conversion.records import SYNTHETIC, Exporting, choose, records
-from foldmark.sessions.formats import DEFAULT, format_named, resume_command
+from foldmark.sessions.formats import DEFAULT, ResumeCommand, format_named, resume_command
 from foldmark.sessions.new_file import WriteError, new_file
 from foldmark.sessions.places import session_path
-from foldmark.sessions.session_path import ResumeCommand
 
 
 class Export(Struct, frozen=True):

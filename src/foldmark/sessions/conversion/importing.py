@@ -1,7 +1,7 @@
 """`foldmark import`: a coding agent's session becomes a conversation [SPEC 8, 9].
 
 Two passes: the first reads ids and flags of every record (`SessionFormat.index`) and from them plans turns
-and branches (`claude.chain`); the second reads each record again where it lies in the file and appends it (`writer`).
+and branches (`sessions.chain`); the second reads each record again where it lies in the file and appends it (`writer`).
 Everything is one transaction: an import that is interrupted leaves nothing of the session behind.
 
 All lines end up in the conversation, but broken ones, which the report names. A record that is not a message, or has
@@ -37,14 +37,13 @@ from foldmark.log import Agent, Log
 from foldmark.log.family import running
 from foldmark.log.names import is_uuid
 from foldmark.request.planning import not_while_planning, planning
-from foldmark.sessions.claude.chain import plan
+from foldmark.sessions.chain import plan
 from foldmark.sessions.conversion import held as holding
 from foldmark.sessions.conversion.held import ImportedBefore, ImportedLine, Note
 from foldmark.sessions.conversion.writer import ImportWriter, Meter
-from foldmark.sessions.entries import RecordEntry
 from foldmark.sessions.formats import SessionFormat
-from foldmark.sessions.places import session_path
-from foldmark.sessions.recognition import recognize
+from foldmark.sessions.messages import RecordEntry
+from foldmark.sessions.places import recognize, session_path
 from foldmark.sessions.session_file import Broken, SessionFile, SessionFileError, SessionRecord
 
 

@@ -18,11 +18,19 @@ from foldmark.operations import decide
 from foldmark.operations.notices import awaiting, shown
 from foldmark.request.exchanges import closure, ranges_of
 from foldmark.request.standing import Standing
-from foldmark.sessions.claude.chain import PlannedRecord, PlannedTurn
+from foldmark.sessions.chain import PlannedRecord, PlannedTurn
 from foldmark.sessions.conversion.held import ImportedBefore, ImportedLine, packed
-from foldmark.sessions.entries import AnswerUsage, RecordEntry
 from foldmark.sessions.formats import SessionFormat
-from foldmark.sessions.messages import NOTHING, CallMessage, Part, RecordMessages, ResultMessage, TextMessage
+from foldmark.sessions.messages import (
+    NOTHING,
+    AnswerUsage,
+    CallMessage,
+    Part,
+    RecordEntry,
+    RecordMessages,
+    ResultMessage,
+    TextMessage,
+)
 from foldmark.sessions.session_file import SessionFile, SessionRecord
 
 _STEP = 1 << 18

@@ -1,8 +1,7 @@
 """`foldmark doctor --session`: what is wrong with a session file, and what becomes of it on resuming [SPEC 8]."""
 
 from foldmark.sessions.doctor.findings import Diagnosis
-from foldmark.sessions.formats import format_named
-from foldmark.sessions.session_path import SessionPath
+from foldmark.sessions.formats import SessionPath, format_named
 
 
 def diagnose(session: SessionPath) -> Diagnosis:

@@ -11,8 +11,8 @@ from foldmark.sessions.claude.pairs import Pairs, paired
 from foldmark.sessions.claude.resumption import Links, ResumedChain, sent
 from foldmark.sessions.claude.rows import CHAINED, Fault, Row, rows
 from foldmark.sessions.doctor.findings import Diagnosis, Finding, Weight, sorted_findings
-from foldmark.sessions.hook.tail import window_of
-from foldmark.sessions.places import SessionPath
+from foldmark.sessions.formats import SessionPath
+from foldmark.sessions.hook.tail import used, window_of
 from foldmark.sessions.session_file import SessionFile
 
 KNOWN = CHAINED | {
@@ -53,10 +53,11 @@ def examine(session: SessionPath) -> Diagnosis:
         found = list(rows(file))
         ended = not file.size or file.raw(file.size - 1) == b"\n"
         wide = file.wide
-    links = Links(found)
-    resumed = sent(found, links)
+        links = Links(found)
+        resumed = sent(found, links)
+        fullness = list(_fullness(session, file, resumed))
     findings = [*_lines(found), *_whole(session, found, resumed), *_chain(found, resumed, links)]
-    findings += [*_messages(found, resumed), *_tools(paired(resumed.order)), *_fullness(session, resumed)]
+    findings += [*_messages(found, resumed), *_tools(paired(resumed.order)), *fullness]
     if wide:
         findings.append(Finding("stops", None, "UTF-16 or UTF-32: Claude Code reads UTF-8 only"))
     if not ended:
@@ -194,15 +195,23 @@ def _tools(pairs: Pairs) -> Iterator[Finding]:
         yield Finding("loses", slot.row.line, told)
 
 
-def _fullness(session: SessionPath, resumed: ResumedChain) -> Iterator[Finding]:
+def _fullness(session: SessionPath, file: SessionFile, resumed: ResumedChain) -> Iterator[Finding]:
     last = next((row for row in reversed(resumed.order) if row.said), None)
     for row in resumed.order:
         if "full" in row.faults:
             told = "Claude Code has written here that the context is full"
             yield Finding("loses" if row is last else "note", row.line, told)
-    newest = next((row for row in reversed(resumed.order) if row.tokens), None)
-    if newest is not None:
-        window = window_of({}, (session.id,), newest.tokens, None)
-        if newest.tokens > 0.9 * window:
-            told = f"the context holds {newest.tokens:,} of about {window:,} tokens: `foldmark trim` makes room"
-            yield Finding("note", newest.line, told)
+    for row in reversed(resumed.order):
+        if row.type == "assistant" and (tokens := _tokens(file, row)):
+            window = window_of({}, (session.id,), tokens, None)
+            if tokens > 0.9 * window:
+                told = f"the context holds {tokens:,} of about {window:,} tokens: `foldmark trim` makes room"
+                yield Finding("note", row.line, told)
+            return
+
+
+def _tokens(file: SessionFile, row: Row) -> int:
+    """Return the tokens in the context after an answer; 0 if it does not say."""
+    message = file.reread(row.line, row.offset).value.get("message")
+    usage = message.get("usage") if isinstance(message, dict) else None
+    return used(usage) if isinstance(usage, dict) else 0

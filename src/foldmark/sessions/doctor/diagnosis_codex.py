@@ -13,7 +13,7 @@ from foldmark.sessions.codex import rollouts as codex_rollouts
 from foldmark.sessions.codex.items import CALLS, OUTPUTS, TYPES
 from foldmark.sessions.doctor.diagnosis_codex_databases import databases_compared
 from foldmark.sessions.doctor.findings import Diagnosis, Finding, sorted_findings
-from foldmark.sessions.places import SessionPath
+from foldmark.sessions.formats import SessionPath
 from foldmark.sessions.session_file import Broken, SessionFile, SessionFileError, SessionRecord
 
 _KNOWN = {*TYPES, "token_usage_record"}

@@ -11,8 +11,8 @@ from foldmark.core.wording import count, one_line
 from foldmark.sessions.codex.databases import CopiedHistory, ListedThread, UnreadableError, history, thread
 from foldmark.sessions.codex.rollouts import LONGEST_HEAD
 from foldmark.sessions.doctor.findings import Finding
+from foldmark.sessions.formats import SessionPath
 from foldmark.sessions.lenient_json import NotJsonError, decode
-from foldmark.sessions.places import SessionPath
 
 
 def databases_compared(session: SessionPath) -> Iterator[Finding]:

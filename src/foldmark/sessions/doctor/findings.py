@@ -6,7 +6,7 @@ from typing import Literal
 from msgspec import Struct
 
 from foldmark.core.wording import count
-from foldmark.sessions.places import SessionPath
+from foldmark.sessions.formats import SessionPath
 
 Weight = Literal["stops", "loses", "note"]
 """The session cannot be resumed; something of it is lost when it is; it is as good as it was."""

@@ -18,9 +18,9 @@ from foldmark.sessions.doctor.diagnosis import diagnose
 from foldmark.sessions.doctor.findings import Diagnosis
 from foldmark.sessions.doctor.repair_lines import changed, made_result, marked
 from foldmark.sessions.doctor.repair_plan import RepairError, RepairPlan
-from foldmark.sessions.formats import format_named
+from foldmark.sessions.formats import SessionPath, format_named
 from foldmark.sessions.new_file import mode_beside, new_file
-from foldmark.sessions.places import SessionPath, session_path
+from foldmark.sessions.places import session_path
 from foldmark.sessions.session_file import SessionFile
 
 

@@ -6,8 +6,8 @@ It never fails: whatever goes wrong leaves an empty line there, and one in the l
 import os
 
 from foldmark.core.pressure import meter
-from foldmark.sessions.claude.usage import token_count, used
 from foldmark.sessions.hook import state, streams, tail
+from foldmark.sessions.hook.tail import token_count, used
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

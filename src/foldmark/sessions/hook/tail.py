@@ -10,13 +10,16 @@ import os
 import stat
 
 from foldmark.core.pressure import WINDOW, percent
-from foldmark.sessions.claude.usage import MOST_TOKENS, token_count, used
 from foldmark.sessions.hook.state import SessionState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
+
+MOST_TOKENS = 10**9
+
+_PARTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 
 LARGE_WINDOW = 1_000_000
 
@@ -88,6 +91,17 @@ def window_of(environment: "Mapping[str, str]", names: "Iterable[str]", tokens: 
     name = (model or "").lower()
     large = "[1m]" in name or name.startswith(LARGE)
     return LARGE_WINDOW if large and not environment.get("CLAUDE_CODE_DISABLE_1M_CONTEXT") else WINDOW
+
+
+def used(usage: "Mapping[str, Any]") -> int:
+    """Return the tokens in the context after an answer with this `usage`."""
+    return sum(token_count(usage, key) for key in _PARTS)
+
+
+def token_count(table: "Any", key: str) -> int:
+    """Return the token count under a key, or 0 if there is no valid count."""
+    value = table.get(key) if isinstance(table, dict) else None
+    return value if type(value) is int and 0 <= value <= MOST_TOKENS else 0
 
 
 Found = tuple[int, int | None, str | None]

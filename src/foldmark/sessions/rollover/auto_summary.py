@@ -12,9 +12,9 @@ from foldmark.core.errors import CommandError, ContextOverflowError
 from foldmark.log import Log
 from foldmark.sending.questions import ask
 from foldmark.sessions.archive.records import said
+from foldmark.sessions.formats import SessionPath
 from foldmark.sessions.lenient_json import NotJsonError, decode
 from foldmark.sessions.messages import SearchedMessage
-from foldmark.sessions.places import SessionPath
 from foldmark.sessions.rollover.handover import WORDS
 from foldmark.sessions.session_file import SessionFile
 from foldmark.tokens.counting import uncalibrated

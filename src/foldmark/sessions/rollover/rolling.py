@@ -19,16 +19,21 @@ from foldmark.sessions import lineage
 from foldmark.sessions.archive import syncing
 from foldmark.sessions.archive.marker import file_is_marked, is_marked
 from foldmark.sessions.archive.records import said
-from foldmark.sessions.formats import format_named, refusal, resume_command
+from foldmark.sessions.formats import (
+    ResumeCommand,
+    SessionPath,
+    SessionSurroundings,
+    format_named,
+    refusal,
+    resume_command,
+)
 from foldmark.sessions.hook import tail
 from foldmark.sessions.new_file import new_file
-from foldmark.sessions.places import session_path
-from foldmark.sessions.recognition import recognized
+from foldmark.sessions.places import recognized, session_path
 from foldmark.sessions.rollover.continuation import GO_ON, Continuation, SearchHint, metadata, prompt
 from foldmark.sessions.rollover.handover import Handover
 from foldmark.sessions.rollover.search_tool import ARCHIVED, search_tool
 from foldmark.sessions.session_file import SessionFile, SessionRecord
-from foldmark.sessions.session_path import ResumeCommand, SessionPath, SessionSurroundings
 
 _ANCESTORS = 50
 

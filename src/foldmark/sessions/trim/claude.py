@@ -12,7 +12,7 @@ import msgspec
 
 from foldmark.sessions.claude.resumption import Links, sent
 from foldmark.sessions.claude.rows import rows
-from foldmark.sessions.places import SessionPath
+from foldmark.sessions.formats import SessionPath
 from foldmark.sessions.session_file import Piece, SessionFile
 from foldmark.sessions.trim.claude_lines import ClaudeLines
 from foldmark.sessions.trim.kind import Job, TrimOptions

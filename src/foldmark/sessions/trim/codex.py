@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from foldmark.sessions.codex import rollouts
-from foldmark.sessions.places import SessionPath
+from foldmark.sessions.formats import SessionPath
 from foldmark.sessions.session_file import Piece, SessionFile, SessionRecord
 from foldmark.sessions.trim.codex_lines import CodexLines
 from foldmark.sessions.trim.codex_tools import OUTPUTS

@@ -14,7 +14,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from foldmark.core.errors import FoldmarkError
-from foldmark.sessions.places import SessionPath
+from foldmark.sessions.formats import SessionPath
 from foldmark.sessions.session_file import Piece
 from foldmark.sessions.trim.stale import LONG, OTHERS, TrimPlan
 

@@ -13,10 +13,8 @@ from foldmark.log import Log
 from foldmark.sessions import lineage
 from foldmark.sessions.archive.sources import passes_over
 from foldmark.sessions.archive.storing import archive_folder, put
-from foldmark.sessions.formats import format_named, resume_command
+from foldmark.sessions.formats import ResumeCommand, SessionPath, format_named, resume_command
 from foldmark.sessions.hook.tail import Share, share
-from foldmark.sessions.places import SessionPath
-from foldmark.sessions.session_path import ResumeCommand
 from foldmark.sessions.trim import trimming
 from foldmark.sessions.trim.kind import TrimOptions
 from foldmark.sessions.trim.trimming import TrimResult

@@ -19,9 +19,9 @@ from msgspec.structs import replace
 from foldmark.core import codec
 from foldmark.core.wording import one_line
 from foldmark.sessions import spans
-from foldmark.sessions.formats import format_named, refusal
+from foldmark.sessions.formats import SessionPath, format_named, refusal
 from foldmark.sessions.new_file import mode_beside, new_file
-from foldmark.sessions.places import SessionPath, session_path
+from foldmark.sessions.places import session_path
 from foldmark.sessions.session_file import MAX_LINE, Piece, SessionFile, as_utf8
 from foldmark.sessions.trim.kind import Job, LineTrimmer, Tally, ToolTally, TrimError, TrimKind, TrimOptions
 from foldmark.sessions.trim.stale import LONG, SPARED, STEPS
