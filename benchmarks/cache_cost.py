@@ -2,10 +2,10 @@
 loses, replayed on real and on made conversations [SPEC 5.3, 5.7].
 
 Nothing is sent: each request that the model was asked with is made again under each policy, and a model of the
-provider's cache (`foldmark.core.caching`) says what would be billed. Real conversations come from `--data` (Claude Code
-sessions, tau-bench conversations one after the other, a LoCoMo conversation of two people with the second as the
-model); two are made: one with long turns of tool calls, one of short ones, both with a state block at the end of every
-answer and a scratchpad that grows.
+provider's cache (`foldmark.core.assembly.caching`) says what would be billed. Real conversations come from `--data`
+(Claude Code sessions, tau-bench conversations one after the other, a LoCoMo conversation of two people with the second
+as the model); two are made: one with long turns of tool calls, one of short ones, both with a state block at the end of
+every answer and a scratchpad that grows.
 
 Prints a table for each, then the sum over the Claude Code sessions and tau-bench, and how `steady` stands to the
 cheapest other policy that keeps as many tokens in view; draws the cases of the first model (needs matplotlib: `uv sync

@@ -28,9 +28,8 @@ from typing import Any, NamedTuple
 import apsw
 
 import foldmark
-from foldmark.core.checksum import checksum
-from foldmark.core.codec import count_tokens, timestamp
-from foldmark.core.weight import weight
+from foldmark.core.assembly.wire import weight
+from foldmark.core.codec import checksum, count_tokens, timestamp
 from foldmark.stores.queries import queries
 from foldmark.stores.sqlite.file import open_file, place_of
 

@@ -28,7 +28,7 @@ from question_sets import Answer, QuestionSet, embedded, measure, of_set, parse,
 import foldmark
 from foldmark.core.search import Mode
 from foldmark.recall import ranking
-from foldmark.recall.days import days
+from foldmark.recall.ranking import days
 
 KS = (5, 10, 20)
 

@@ -32,7 +32,7 @@ import apsw
 
 import foldmark
 from foldmark.core.search import ANY, Filters
-from foldmark.recall.embeddings.embedder import EmbeddingError
+from foldmark.recall.embeddings import EmbeddingError
 from foldmark.recall.embeddings.model import load
 from foldmark.stores.sqlite.appender import WordIndex
 

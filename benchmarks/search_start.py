@@ -65,9 +65,9 @@ def add_vectors(archive: Path) -> int:
     """Give every message of the index vectors, at random; how many messages."""
     import numpy as np
 
-    from foldmark.core.vectors import Embedded
+    from foldmark.core.search import Embedded
     from foldmark.recall.embeddings.model import load
-    from foldmark.recall.embeddings.vectors import pack, signature
+    from foldmark.recall.embeddings.nearest import pack, signature
     from foldmark.sessions.archive.vectors import opened
 
     model, chance = load(), np.random.default_rng(1)

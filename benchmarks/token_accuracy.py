@@ -31,8 +31,8 @@ from foldmark.core.segments import until
 from foldmark.log import Agent
 from foldmark.request.prepare import prepare
 from foldmark.sessions.conversion.importing import import_session
-from foldmark.tokens.calibration import recalibrated
-from foldmark.tokens.openai_prompt import prompt_tokens
+from foldmark.tokens.counting import recalibrated
+from foldmark.tokens.openai import prompt_tokens
 
 LIMIT = 0.05
 TURNS = 5

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from foldmark.core.caching import Beginnings, Bill, Block, Cache, Rules
+from foldmark.core.assembly.caching import Beginnings, Bill, Block, Cache, Rules
 from foldmark.dialects.registry import dialect_named
 
 

@@ -7,11 +7,10 @@ An answer is `{"text": ...}`. The server is this process: it repeats the last li
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Any
 
-from foldmark.core.answer import Piece, Stopped
-from foldmark.core.caching import Block, block
-from foldmark.core.prompt import Prompt
-from foldmark.core.request import PLAIN, Options, Request, ToolSpec
-from foldmark.core.view import Calls
+from foldmark.core.assembly.caching import Block, block
+from foldmark.core.assembly.prompt import Prompt
+from foldmark.core.assembly.view import Calls
+from foldmark.core.request import PLAIN, Options, Piece, Request, Stopped, ToolSpec
 from foldmark.dialects.dialect import Dialect
 from foldmark.providers.access import Access
 from foldmark.providers.registry import ProviderSpec

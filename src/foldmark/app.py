@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from foldmark.core.answer import Piece
-from foldmark.core.codec import timestamp
+from foldmark.core.codec import Secrets, timestamp
 from foldmark.core.errors import FoldmarkError, ProviderError
 from foldmark.core.ports import Provider, Store
-from foldmark.core.request import Request, ToolSpec
-from foldmark.core.secrets import Secrets
+from foldmark.core.request import Piece, Request, ToolSpec
 from foldmark.log import Agent, Log, Result
 from foldmark.operations.effects import Asking
 from foldmark.settings.given import Settings, Value
@@ -29,8 +27,7 @@ from foldmark.stores.opening import open_store
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from foldmark.core.search import ArchivedMessages, Filters
-    from foldmark.core.vectors import Vectors
+    from foldmark.core.search import ArchivedMessages, Filters, Vectors
     from foldmark.runtime.supervisor import Audience, Supervisor
 
 
@@ -163,7 +160,7 @@ def _pieces(given: Settings, request: Request) -> list[Piece]:
     import asyncio
     from contextlib import aclosing
 
-    from foldmark.core.answer import Stopped
+    from foldmark.core.request import Stopped
     from foldmark.providers.closing import streams_closed
     from foldmark.sending.interruption import CURRENT
 

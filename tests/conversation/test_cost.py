@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import foldmark
-from foldmark.core.caching import Bill, Rules, explicit, managed, stepped
+from foldmark.core.assembly.caching import Bill, Rules, explicit, managed, stepped
 from foldmark.core.events import Event
 from foldmark.cost.cost import (
     Policy,

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from foldmark import CommandError
 from foldmark.core.errors import FoldmarkError
-from foldmark.core.pressure import WINDOW
 from foldmark.core.request import Request
+from foldmark.core.wording import WINDOW
 from foldmark.log.doctor import examine
 from foldmark.operations.effects import Asking
 from planning_talk import Talk

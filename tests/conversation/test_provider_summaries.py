@@ -8,7 +8,7 @@ import request_validators
 
 import foldmark
 from foldmark import Agent
-from foldmark.core.native import OPAQUE
+from foldmark.core.assembly.eviction import OPAQUE
 from foldmark.sending.rebuilding import rebuilt
 from foldmark.sending.sent import record_sent
 

@@ -21,7 +21,7 @@ from msgspec import structs
 import foldmark
 from deeds import OPERATING, SAYING, do, family
 from foldmark import Agent, CommandError, Log, StoreError
-from foldmark.core import prompt, view
+from foldmark.core.assembly import prompt, view
 from foldmark.core.errors import ContextOverflowError
 from foldmark.core.request import Manifest, Request, ToolCall
 from foldmark.dialects.openai import dialect as openai

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from foldmark.core.bound import Bound
-from foldmark.core.caching import Beginnings, Block
+from foldmark.core.assembly.caching import Beginnings, Block, Bound
 
 
 class Talk:

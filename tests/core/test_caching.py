@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from caches import Sent, blocks
-from foldmark.core import media
-from foldmark.core.caching import Bill, Rules
+from foldmark.core.assembly import media
+from foldmark.core.assembly.caching import Bill, Rules
 
 ANTHROPIC = Rules(100, look=20)
 OLDER = Rules(1024, step=128)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldmark.core.consent import is_no, is_yes
+from foldmark.text.consent import is_no, is_yes
 
 YES = [
     "Yes, proceed",

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldmark.core.keywords import LOOKED_AT, MOST, folded, keywords, ranked, spellings, standing_in
-from foldmark.core.talk import STOP
-from foldmark.core.words import stem
+from foldmark.text.keywords import LOOKED_AT, MOST, folded, keywords, ranked, spellings, standing_in
+from foldmark.text.words import STOP, stem
 
 TALK = """
 continue | go on | Go on! | next | please continue | yes | yes please | ok | OK, thanks! | thanks

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldmark.core.lifetime import Use, lifetime
+from foldmark.core.assembly.caching import Use, lifetime
 
 SHORT, MIDDLE, LONG = 60.0, 600.0, 7200.0
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from foldmark.core.codec import count_tokens
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.events import Event
-from foldmark.core.matching import MatchRange, candidate, parse_ids, ranges, request_text, shown
+from foldmark.text.selection import MatchRange, candidate, parse_ids, ranges, request_text, shown
 
 
 def ranges_of(messages: Sequence[Event], ids: Collection[int]) -> tuple[MatchRange, ...]:

@@ -12,11 +12,11 @@ import pytest
 
 import foldmark
 from caches import blocks
-from foldmark.core.media import LARGEST_DOCUMENT, PAGE, TOKENS, Document, counted, media_of, pages_of
-from foldmark.core.weight import DOCUMENT, TEXT, weight
+from foldmark.core.assembly.media import LARGEST_DOCUMENT, PAGE, TOKENS, Document, counted, media_of, pages_of
+from foldmark.core.assembly.wire import DOCUMENT, TEXT, weight
 from foldmark.log.doctor import examine
 from foldmark.tokens.counting import BytesRuler
-from foldmark.tokens.openai_prompt import prompt_tokens
+from foldmark.tokens.openai import prompt_tokens
 from stored import stored
 
 PAGES = b"<</Type/Page/Parent 1 0 R>>\n"

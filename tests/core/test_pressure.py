@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldmark.core.pressure import chunk_count, chunks, is_ephemeral, is_full, meter, percent
+from foldmark.core.wording import is_ephemeral, is_full, meter, percent
+from foldmark.text.selection import chunk_count, chunks
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foldmark.core import history as history_module
+from foldmark.core import replay as replay_module
 from foldmark.core.events import (
     Clear,
     Drop,
@@ -27,8 +27,7 @@ from foldmark.core.events import (
     Undo,
     Unpin,
 )
-from foldmark.core.history import History
-from foldmark.core.replay import Fold, Recorded, advance, birth, replay, taken_back
+from foldmark.core.replay import Fold, History, Recorded, advance, birth, replay, taken_back
 from foldmark.core.segments import END, Segment, contains, normal, subtract
 from steps import work
 
@@ -192,7 +191,7 @@ def test_l1_history_equals_replay_at_every_step(recorded: list[Recorded], folded
     """Whether or not folds were kept on the way; the step between them is so small here that restores fall before,
     between and behind them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(history_module, "STEP", 1)
+        patch.setattr(replay_module, "STEP", 1)
         history = History(BEGIN)
         for count, (id, operation) in enumerate(recorded):
             if folded[count % len(folded)]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldmark.core.state import KEYS, Hiding, Parted, missing, parted
+from foldmark.text.state import KEYS, Hiding, Parted, missing, parted
 from patience import LIMIT
 from sampled import DEEP
 

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from foldmark.core.assembly.eviction import superseded
 from foldmark.core.events import Event
-from foldmark.core.superseded import superseded
 
 LONG, SHORT = "line\n" * 50, "ok"
 Use = tuple[str, dict[str, Any]]

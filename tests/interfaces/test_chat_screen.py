@@ -18,7 +18,7 @@ from terminal import CTRL_C, CTRL_D, Terminal
 from wire_openai import OpenAIWire
 
 import foldmark
-from foldmark.core.answer import Usage
+from foldmark.core.request import Usage
 from foldmark.log.doctor import examine
 
 Start = Callable[..., Terminal]

@@ -8,8 +8,7 @@ import pytest
 
 import foldmark
 from foldmark.chat.controller import chat
-from foldmark.core.answer import Piece
-from foldmark.core.request import Request
+from foldmark.core.request import Piece, Request
 
 
 class Says:

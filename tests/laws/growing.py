@@ -15,15 +15,14 @@ from random_logs import FOUND, KEPT, READ, SEARCH, TARGETS, document, image
 import foldmark
 from deeds import OPERATING, do, family
 from foldmark import Agent, CommandError
-from foldmark.core.answer import Compacted, Usage
+from foldmark.core.assembly.growth import SAFE
+from foldmark.core.assembly.media import PAGE
+from foldmark.core.assembly.prompt import EMPTY, Prompt
+from foldmark.core.assembly.view import ViewMessage
+from foldmark.core.assembly.wire import DOCUMENT
 from foldmark.core.events import OPERATION_KINDS
-from foldmark.core.growth import SAFE
-from foldmark.core.media import PAGE
-from foldmark.core.prompt import EMPTY, Prompt
-from foldmark.core.request import Options, Part, Request, ToolCall, ToolSpec
+from foldmark.core.request import Compacted, Options, Part, Request, ToolCall, ToolSpec, Usage
 from foldmark.core.segments import Segment, until
-from foldmark.core.view import ViewMessage
-from foldmark.core.weight import DOCUMENT
 from foldmark.dialects.registry import dialect_named
 from foldmark.log import recording
 from foldmark.log.family import deliver

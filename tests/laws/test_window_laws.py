@@ -26,11 +26,11 @@ from hypothesis import strategies as st
 
 import foldmark
 from foldmark import Agent, CommandError, Log
+from foldmark.core.assembly.window import SLACK
+from foldmark.core.assembly.wire import weight
 from foldmark.core.config import Config
 from foldmark.core.request import PLAIN, Request, ToolSpec
 from foldmark.core.segments import until
-from foldmark.core.weight import weight
-from foldmark.core.window import SLACK
 from foldmark.providers.registry import dialect_of
 from foldmark.request.prepare import prepare
 from foldmark.request.sources import Sources

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from foldmark.core.answer import Usage
+from foldmark.core.request import Usage
 
 
 class Say(NamedTuple):

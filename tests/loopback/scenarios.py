@@ -15,10 +15,10 @@ from plan import Answer, Broken, Fail, Http, Reply, Say, Think, Use
 from talking import Tools
 
 from foldmark import Agent, CommandError
-from foldmark.core.answer import Usage
-from foldmark.core.prompt import EMPTY, GO_ON, OMITTED
-from foldmark.core.view import HIDDEN_RESULT, NO_OUTPUT, NO_RESULT
-from foldmark.core.wire import tool_name
+from foldmark.core.assembly.prompt import EMPTY, GO_ON, OMITTED
+from foldmark.core.assembly.view import HIDDEN_RESULT, NO_OUTPUT, NO_RESULT
+from foldmark.core.assembly.wire import tool_name
+from foldmark.core.request import Usage
 
 Texts = tuple[tuple[str, str], ...]
 

@@ -16,10 +16,9 @@ from wire_openai import OpenAIWire, ResponsesWire
 
 import foldmark
 from foldmark import Agent, Event, Log
-from foldmark.core.answer import Kept, Piece, Stopped, Thought, Usage
 from foldmark.core.errors import ProviderError
 from foldmark.core.ports import Provider
-from foldmark.core.request import Request, ToolCall, ToolSpec
+from foldmark.core.request import Kept, Piece, Request, Stopped, Thought, ToolCall, ToolSpec, Usage
 from foldmark.operations.effects import Asking
 from foldmark.providers.access import Access
 from foldmark.providers.registry import BUILT_IN

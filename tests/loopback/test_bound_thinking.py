@@ -18,8 +18,7 @@ from wire_bound import BoundWire
 
 import foldmark
 from foldmark import Agent, Event
-from foldmark.core.answer import Waiting
-from foldmark.core.request import Request
+from foldmark.core.request import Request, Waiting
 from foldmark.operations.effects import Asking
 from foldmark.rendering import result_text
 from foldmark.runtime.loop import turn

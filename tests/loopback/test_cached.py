@@ -17,8 +17,8 @@ from wire_openai import OpenAIWire, ResponsesWire
 
 from caches import Sent
 from foldmark import Agent
-from foldmark.core.answer import Usage
 from foldmark.core.errors import ProviderError
+from foldmark.core.request import Usage
 from foldmark.cost.cost import rules_of
 from foldmark.cost.requests import newest_turn
 from foldmark.providers import openai_client

@@ -13,8 +13,8 @@ from talking import Seen, connect, conversation, events
 from wire_anthropic import AnthropicWire
 
 from foldmark import Agent, CommandError
-from foldmark.core.answer import Usage
-from foldmark.core.wire import tool_name
+from foldmark.core.assembly.wire import tool_name
+from foldmark.core.request import Usage
 from foldmark.request.prepare import prepare
 from foldmark.runtime.loop import turn
 from stored import stored

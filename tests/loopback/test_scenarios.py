@@ -51,9 +51,8 @@ from talking import (
     shape_of,
 )
 
-from foldmark.core.answer import Usage, Waiting
 from foldmark.core.errors import ContextOverflowError, ProviderError
-from foldmark.core.request import Request
+from foldmark.core.request import Request, Usage, Waiting
 from foldmark.providers.retrying import RetryingProvider
 from foldmark.runtime.loop import turn
 

@@ -28,10 +28,9 @@ from wire_openai import OpenAIWire
 import foldmark
 from foldmark import Agent, CommandError, Log
 from foldmark.app import provider
-from foldmark.core.answer import Kept
+from foldmark.core.codec import Secrets
 from foldmark.core.errors import FoldmarkError, ProviderError
-from foldmark.core.request import ToolSpec
-from foldmark.core.secrets import Secrets
+from foldmark.core.request import Kept, ToolSpec
 from foldmark.log.doctor import examine
 from foldmark.runtime.loop import turn
 from foldmark.runtime.supervisor import Supervisor

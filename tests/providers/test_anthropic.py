@@ -19,12 +19,26 @@ from rules_anthropic import manual_thinking
 from server import Loopback
 from wire_anthropic import AnthropicWire, error
 
-from foldmark.core.answer import BOUND, Compacted, Kept, Piece, Stopped, Thought, Usage
+from foldmark.core.assembly.media import Document, Image, Medium
+from foldmark.core.assembly.prompt import Layer, Prompt, assemble
+from foldmark.core.assembly.view import AnsweredCall, Calls, Step, View, ViewMessage
 from foldmark.core.errors import ContextOverflowError, ProviderError
-from foldmark.core.media import Document, Image, Medium
-from foldmark.core.prompt import Layer, Prompt, assemble
-from foldmark.core.request import Edge, Manifest, Options, Part, Request, ToolCall, ToolSpec
-from foldmark.core.view import AnsweredCall, Calls, Step, View, ViewMessage
+from foldmark.core.request import (
+    BOUND,
+    Compacted,
+    Edge,
+    Kept,
+    Manifest,
+    Options,
+    Part,
+    Piece,
+    Request,
+    Stopped,
+    Thought,
+    ToolCall,
+    ToolSpec,
+    Usage,
+)
 from foldmark.dialects.anthropic.binding import bind, mark
 from foldmark.dialects.anthropic.messages import encode, parse
 from foldmark.providers.access import Access

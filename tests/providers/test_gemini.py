@@ -24,12 +24,23 @@ from server import Loopback
 from talking import Heard, listen
 from wire_gemini import GcaWire, GeminiWire
 
-from foldmark.core.answer import Kept, Piece, Stopped, Thought, Usage
+from foldmark.core.assembly.media import Document, Image
+from foldmark.core.assembly.prompt import Prompt
+from foldmark.core.assembly.view import AnsweredCall, Calls, Step, ViewMessage
 from foldmark.core.errors import ContextOverflowError, ProviderError
-from foldmark.core.media import Document, Image
-from foldmark.core.prompt import Prompt
-from foldmark.core.request import Edge, Manifest, Options, Request, ToolCall, ToolSpec
-from foldmark.core.view import AnsweredCall, Calls, Step, ViewMessage
+from foldmark.core.request import (
+    Edge,
+    Kept,
+    Manifest,
+    Options,
+    Piece,
+    Request,
+    Stopped,
+    Thought,
+    ToolCall,
+    ToolSpec,
+    Usage,
+)
 from foldmark.dialects.gemini.contents import UNSIGNED, encode, encode_gca, parse, parse_gca
 from foldmark.dialects.gemini.errors import refusal
 from foldmark.dialects.gemini.stream import pieces_of

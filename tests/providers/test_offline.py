@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foldmark.core.assembly.prompt import EMPTY, GO_ON, OMITTED
+from foldmark.core.assembly.view import NO_RESULT
 from foldmark.core.ports import Provider
-from foldmark.core.prompt import EMPTY, GO_ON, OMITTED
 from foldmark.core.request import Edge, Manifest, Part, Request, ToolCall
-from foldmark.core.view import NO_RESULT
 from foldmark.providers.offline import OfflineModel
 
 Message = dict[str, Any]

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from test_offline import FILTER, Message, assistant, called, pieces, request, result, user
 
 import foldmark
-from foldmark.core.birth import birth_message, identity, mail_told
+from foldmark.core.assembly.layers import birth_message, identity, mail_told
 from foldmark.core.request import Request, ToolCall
 from foldmark.log import Agent
 from foldmark.providers.offline_delegation import asks_for_mail, asks_for_report, own_task, report, tasks_in

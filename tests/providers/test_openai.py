@@ -20,15 +20,26 @@ from request_validators import VALIDATORS
 from server import Loopback
 from wire_openai import OpenAIWire, ResponsesWire
 
-from foldmark.core.answer import Kept, Piece, Stopped, Thought, Usage
+from foldmark.core.assembly.media import Document, Image, Medium
+from foldmark.core.assembly.prompt import Layer, Prompt, assemble
+from foldmark.core.assembly.view import AnsweredCall, Calls, Step, ViewMessage, view
 from foldmark.core.config import Config
 from foldmark.core.errors import ContextOverflowError, ProviderError
 from foldmark.core.events import Event
-from foldmark.core.media import Document, Image, Medium
 from foldmark.core.ports import Provider
-from foldmark.core.prompt import Layer, Prompt, assemble
-from foldmark.core.request import Edge, Manifest, Options, Request, ToolCall, ToolSpec
-from foldmark.core.view import AnsweredCall, Calls, Step, ViewMessage, view
+from foldmark.core.request import (
+    Edge,
+    Kept,
+    Manifest,
+    Options,
+    Piece,
+    Request,
+    Stopped,
+    Thought,
+    ToolCall,
+    ToolSpec,
+    Usage,
+)
 from foldmark.dialects.openai import chat as openai
 from foldmark.dialects.openai import responses as openai_responses
 from foldmark.dialects.openai.dialect import CHAT

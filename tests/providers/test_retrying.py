@@ -7,9 +7,8 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from foldmark.core.answer import Piece, Stopped, Thought, Usage, Waiting
 from foldmark.core.errors import ContextOverflowError, ProviderError
-from foldmark.core.request import Edge, Manifest, Request, ToolCall
+from foldmark.core.request import Edge, Manifest, Piece, Request, Stopped, Thought, ToolCall, Usage, Waiting
 from foldmark.providers.retrying import LONGEST, RetryingProvider
 
 REQUEST = Request("openai", "m", "openai", {}, b"{}", 1, Manifest((), (), Edge(None, None, 0, "")))

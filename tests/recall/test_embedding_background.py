@@ -19,7 +19,7 @@ from bag_model import NAME, write_site
 
 import foldmark
 from foldmark import app
-from foldmark.core.vectors import Vectors
+from foldmark.core.search import Vectors
 from foldmark.log import embedding
 from foldmark.recall.embeddings import model as models
 from foldmark.settings.given import Settings

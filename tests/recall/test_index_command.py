@@ -20,8 +20,8 @@ import foldmark
 import forked
 from foldmark.cli.program import run
 from foldmark.core.errors import CommandError
+from foldmark.recall.embeddings import EmbeddingError
 from foldmark.recall.embeddings import model as models
-from foldmark.recall.embeddings.embedder import EmbeddingError
 from foldmark.recall.embeddings.model import DEFAULT
 from patience import LIMIT
 
@@ -276,7 +276,7 @@ def test_from_python(filled: str) -> None:
 
 def test_matrices_are_not_divided_among_threads() -> None:
     script = (
-        "import os\nfrom foldmark.recall.embeddings.processors import one_thread_each\n"
+        "import os\nfrom foldmark.recall.embeddings.model import one_thread_each\n"
         "before = dict(os.environ)\none_thread_each()\nassert dict(os.environ) == before\nimport numpy as np\n"
         "np.ones((500, 500)) @ np.ones((500, 500))\nprint(len(os.listdir('/proc/self/task')))"
     )

@@ -11,8 +11,8 @@ from matching_conversation import CHAT, COLOURS, DEPLOY, LOGIN, PAGING, SCHEMA, 
 from foldmark.core.codec import count_tokens
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
-from foldmark.core.matching import candidate, ranges, shown
-from foldmark.recall.matching import match
+from foldmark.recall.matcher import match
+from foldmark.text.selection import candidate, ranges, shown
 from planning_talk import Talk
 
 TALK = conversation()

@@ -9,7 +9,7 @@ import pytest
 
 import foldmark
 from foldmark.core.errors import CommandError
-from foldmark.core.passages import Excerpt, PassageMessage, excerpt_text
+from foldmark.core.search import Excerpt, PassageMessage, excerpt_text
 from foldmark.log.search import message_excerpt, message_named
 from stored import stored
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from foldmark.recall.days import asks_when, days, name_days, tells_when
-from foldmark.recall.tokens import stems
+from foldmark.recall.ranking import asks_when, days, name_days, tells_when
+from foldmark.text.tokens import stems
 
 MONDAY = "2023-05-08T13:56:00Z"
 

@@ -17,11 +17,11 @@ from foldmark.core.codec import utc
 from foldmark.core.search import Filters, IndexedMessage
 from foldmark.log.search import search_everything
 from foldmark.recall import searching
-from foldmark.recall.highlights import holds, snippet, spans
-from foldmark.recall.merging import joined
-from foldmark.recall.parts import has_parts, parts_of
 from foldmark.recall.query import read
 from foldmark.recall.ranking import asking
+from foldmark.recall.searching import joined
+from foldmark.text.highlights import holds, snippet, spans
+from foldmark.text.tokens import has_parts, parts_of
 
 Found = Callable[..., list[int] | None]
 Say = Callable[..., list[int]]
@@ -111,7 +111,7 @@ def test_opening_and_reading_import_nothing_of_recall(path: str, log: foldmark.L
     log.agent("default").append("user", "quartz")
     script = (
         "import sys, foldmark; log = foldmark.open(sys.argv[1], settings={}); log.agent('default').context(); "
-        "print([name for name in sys.modules if name.startswith(('foldmark.recall', 'foldmark.core.words'))])"
+        "print([name for name in sys.modules if name.startswith(('foldmark.recall', 'foldmark.text'))])"
     )
     told = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "[]"

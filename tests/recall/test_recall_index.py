@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 import foldmark
 from foldmark.core.errors import CommandError
 from foldmark.log.doctor import examine
-from foldmark.recall.parts import parts_of, pieces_of
 from foldmark.stores.queries import migrations, queries
 from foldmark.stores.sqlite.file import APPLICATION_ID
+from foldmark.text.tokens import parts_of, pieces_of
 
 Found = Callable[..., list[int] | None]
 NOW = "2026-03-01T12:00:00.000000Z"

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import foldmark
-from foldmark.core.ports import Hit
+from foldmark.core.search import Hit
 from foldmark.stores.queries import queries
 
 Found = Callable[..., list[int] | None]

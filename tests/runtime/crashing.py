@@ -27,9 +27,8 @@ from typing import Any
 
 import foldmark
 from foldmark import Agent, Log
-from foldmark.core.answer import Kept, Piece, Stopped, Thought, Usage
 from foldmark.core.ports import Transaction
-from foldmark.core.request import Request, ToolCall, ToolSpec
+from foldmark.core.request import Kept, Piece, Request, Stopped, Thought, ToolCall, ToolSpec, Usage
 from foldmark.operations.effects import Asking
 from foldmark.runtime.supervisor import Supervisor
 
@@ -233,7 +232,7 @@ def main() -> None:
     import foldmark.providers.registry
     import foldmark.request.prepare
     import foldmark.sending.sent
-    import foldmark.tokens.calibration
+    import foldmark.tokens.counting
     import foldmark.tools  # noqa: F401
 
     for line in sys.stdin:

@@ -8,9 +8,8 @@ import pytest
 
 import foldmark
 from foldmark import Agent, Log
-from foldmark.core.answer import Compacted, Kept, Piece, Stopped, Thought, Usage, Waiting
 from foldmark.core.errors import ContextOverflowError, ProviderError
-from foldmark.core.request import Request, ToolCall
+from foldmark.core.request import Compacted, Kept, Piece, Request, Stopped, Thought, ToolCall, Usage, Waiting
 from foldmark.request.usage import snapshot_of
 from foldmark.runtime.loop import Shown, turn
 from stored import stored

@@ -20,13 +20,11 @@ import foldmark
 import forked
 from foldmark import Agent, CommandError, Log
 from foldmark.cli.program import run
-from foldmark.core.answer import Piece
-from foldmark.core.changes import Watch
+from foldmark.core.agents import MODEL, TOOLS, Lease, Watch
 from foldmark.core.codec import timestamp
 from foldmark.core.events import Event
-from foldmark.core.leases import MODEL, TOOLS, Lease
 from foldmark.core.ports import Clock
-from foldmark.core.request import Request
+from foldmark.core.request import Piece, Request
 from foldmark.log import listening
 from foldmark.log.doctor import examine
 from foldmark.log.family import here, running

@@ -22,9 +22,8 @@ from request_validators import VALIDATORS
 
 import foldmark
 from foldmark import Log
-from foldmark.core.answer import Piece
 from foldmark.core.events import Event
-from foldmark.core.request import Request
+from foldmark.core.request import Piece, Request
 from foldmark.log.doctor import examine
 from foldmark.runtime.supervisor import Supervisor
 from sampled import sampled

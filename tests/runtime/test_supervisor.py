@@ -12,8 +12,7 @@ import pytest
 import foldmark
 from foldmark import Agent, Log
 from foldmark.commands import context
-from foldmark.core.answer import Piece
-from foldmark.core.request import Request, ToolCall, ToolSpec
+from foldmark.core.request import Piece, Request, ToolCall, ToolSpec
 from foldmark.log.doctor import examine
 from foldmark.runtime import supervisor
 from foldmark.runtime.mail_notices import WAKES

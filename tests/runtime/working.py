@@ -27,9 +27,8 @@ from typing import Any
 
 import foldmark
 from foldmark import Agent, FoldmarkError, Log
-from foldmark.core.answer import Piece
 from foldmark.core.errors import ProviderError
-from foldmark.core.request import Request, ToolCall, ToolSpec
+from foldmark.core.request import Piece, Request, ToolCall, ToolSpec
 from foldmark.operations.effects import Asking
 from foldmark.runtime import supervisor
 from foldmark.runtime.lease import HeldLease, take

@@ -15,10 +15,10 @@ from session_records import REAL_FILES, assistant, call, jsonl, result, user
 import foldmark
 from foldmark.cli.imports import report_text
 from foldmark.core.errors import CommandError
-from foldmark.recall import parts
 from foldmark.sessions import session_file
 from foldmark.sessions.conversion import importing
 from foldmark.sessions.conversion.importing import ImportReport, import_session
+from foldmark.text import tokens
 from steps import steps
 from stored import stored
 
@@ -496,7 +496,7 @@ def test_a_single_long_line_is_decoded_once(place: Place, monkeypatch: pytest.Mo
 
 def test_parts_of_names_are_made_once_for_each_message(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
-    original = parts.parts_of
-    monkeypatch.setattr(parts, "parts_of", lambda text: made.append(text) or original(text))
+    original = tokens.parts_of
+    monkeypatch.setattr(tokens, "parts_of", lambda text: made.append(text) or original(text))
     place.write(user("call parseHttpResponse", u("a")))
     assert made == ["call parseHttpResponse"]

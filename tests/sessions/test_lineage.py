@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import foldmark
-from foldmark.core.lineage import CodingSession
+from foldmark.core.records import CodingSession
 from foldmark.sessions import lineage
 from foldmark.sessions.formats import SessionPath
 from stored import stored

@@ -16,7 +16,7 @@ from random_logs import PDF, TARGETS, violations
 from session_records import assistant, call, jsonl, result, user
 
 import foldmark
-from foldmark.core.media import PAGE
+from foldmark.core.assembly.media import PAGE
 
 Load = Callable[..., Any]
 

@@ -18,7 +18,7 @@ from unprivileged import bound, obey_modes
 
 import foldmark
 from foldmark.cli.program import run
-from foldmark.core.lineage import CodingSession
+from foldmark.core.records import CodingSession
 from foldmark.sessions.archive.storing import put
 
 pytestmark = [pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked"), bound]

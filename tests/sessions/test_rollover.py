@@ -20,7 +20,7 @@ from test_handover import GOOD
 
 import foldmark
 import forked
-from foldmark.core.lineage import CodingSession
+from foldmark.core.records import CodingSession
 from foldmark.sessions.claude.folders import project_folder
 from stored import stored
 

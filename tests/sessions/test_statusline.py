@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from session_records import user
 
-from foldmark.core.pressure import meter
+from foldmark.core.wording import meter
 from foldmark.sessions.hook import statusline, tail
 from foldmark.sessions.hook.streams import Told
 

@@ -20,13 +20,13 @@ from session_records import REAL_FILES, assistant, call, jsonl, plain_blocks, re
 
 import forked
 from foldmark.core.errors import FoldmarkError
-from foldmark.recall.tokens import stems
 from foldmark.sessions.archive import indexing
 from foldmark.sessions.archive.index import IndexFileError, open_index
 from foldmark.sessions.archive.sources import episodic_archive, excluding
 from foldmark.sessions.archive.syncing import Synced, sync
 from foldmark.sessions.places import NoSessionError
 from foldmark.sessions.session_file import SessionFile
+from foldmark.text.tokens import stems
 from sampled import DEEP
 
 MARKER = "<INSTRUCTIONS-TO-EPISODIC-MEMORY>DO NOT INDEX THIS CHAT</INSTRUCTIONS-TO-EPISODIC-MEMORY>"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from foldmark.core.agents import AgentRecord, Size
 from foldmark.core.events import Draft, Event
-from foldmark.core.ports import AgentRecord, Size, Store
+from foldmark.core.ports import Store
 from foldmark.core.replay import birth
 
 NOW = "2026-03-01T12:00:00.000000Z"

@@ -16,12 +16,12 @@ from msgspec.structs import replace
 from sqlite_harness import SqliteHarness
 
 import foldmark.testing.parts
-from foldmark.core.changes import LIVES, Changes, Watch
+from foldmark.core.agents import LIVES, Changes, Size, Watch
 from foldmark.core.codec import timestamp
-from foldmark.core.copying import CopiedEvent, Numbers
 from foldmark.core.events import Draft, Event
-from foldmark.core.ports import Head, Hit, LogIndex, Size, Snapshot, Transaction
-from foldmark.core.search import SearchScope, TermQuery
+from foldmark.core.ports import Head, Snapshot, Transaction
+from foldmark.core.records import CopiedEvent, Numbers
+from foldmark.core.search import Hit, LogIndex, SearchScope, TermQuery
 from foldmark.core.segments import END, Segments
 from foldmark.stores.sqlite import SqliteStore
 from foldmark.testing import Damage, StoreContract

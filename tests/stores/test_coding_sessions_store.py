@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from foldmark.core.errors import StoreError
-from foldmark.core.lineage import CodingSession
+from foldmark.core.records import CodingSession
 from foldmark.stores.sqlite import SqliteStore
 
 WHOLE = CodingSession(

@@ -13,7 +13,7 @@ import pytest
 from versions.reading import of_version
 
 import foldmark
-from foldmark.core.checksum import checksum
+from foldmark.core.codec import checksum
 from foldmark.core.errors import FoldmarkError
 from foldmark.log.doctor import examine
 from foldmark.stores.sqlite import SqliteStore

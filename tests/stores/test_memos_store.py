@@ -9,7 +9,7 @@ import apsw
 import pytest
 from logs import NOW
 
-from foldmark.core.memos import Memo
+from foldmark.core.records import Memo
 from foldmark.core.segments import END
 from foldmark.stores.sqlite import SqliteStore
 

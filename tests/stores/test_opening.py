@@ -18,8 +18,8 @@ import pytest
 
 import foldmark
 from foldmark import stores
+from foldmark.core.agents import AgentRecord, Size
 from foldmark.core.errors import StoreError
-from foldmark.core.ports import AgentRecord, Size
 from foldmark.core.replay import birth
 from foldmark.log.doctor import examine
 from foldmark.stores import postgres, sqlite

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from foldmark import Agent, Log
 from foldmark.app import open_over
 from foldmark.core.errors import StoreError
-from foldmark.core.sql_sandbox import VIEWS, Limits, QueryScope
+from foldmark.core.ports import VIEWS, Limits, QueryScope
 from foldmark.sending.interruption import CURRENT, Interruption
 from foldmark.stores.postgres.sandbox.login import login
 from foldmark.stores.postgres.sandbox.statements import rewritten

@@ -185,7 +185,7 @@ def test_the_entry_of_an_index_has_no_more_than_it_may() -> None:
 
 def test_many_are_counted_about(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "COUNTED", 10)
-    monkeypatch.setattr("foldmark.recall.fts5.COUNTED", 10)
+    monkeypatch.setattr("foldmark.recall.searching.COUNTED", 10)
     agent = log.agent("a")
     with agent.batch():
         for number in range(200):

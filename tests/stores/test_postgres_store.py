@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from postgres_harness import PostgresHarness
 
 import foldmark
-from foldmark.core.changes import MAIL
+from foldmark.core.agents import MAIL
 from foldmark.core.errors import StoreError
-from foldmark.core.lineage import CodingSession
+from foldmark.core.records import CodingSession
 from foldmark.stores.postgres.address import Address
 from foldmark.stores.postgres.connection import STATEMENTS, Pool, PostgresSession
 from foldmark.stores.postgres.store import PostgresStore

@@ -11,9 +11,9 @@ import pytest
 from logs import NOW, born, draft, everything
 
 from foldmark.core.errors import StoreError
+from foldmark.core.ports import Limits
+from foldmark.core.ports import QueryScope as SandboxScope
 from foldmark.core.segments import END, Segment
-from foldmark.core.sql_sandbox import Limits
-from foldmark.core.sql_sandbox import QueryScope as SandboxScope
 from foldmark.stores.sqlite import SqliteStore
 
 A, B = "uuid-a", "uuid-b"

@@ -1,4 +1,4 @@
-"""What `foldmark.core.vectors.Vectors` promises, of the database and of the archive's index (SPEC 7, 8)."""
+"""What `foldmark.core.search.Vectors` promises, of the database and of the archive's index (SPEC 7, 8)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from postgres_harness import PostgresHarness
 from sqlite_harness import SqliteHarness
 
 from foldmark.app import open_over
-from foldmark.core.vectors import Coverage, Embedded, Vectors
+from foldmark.core.search import Coverage, Embedded, Vectors
 from foldmark.sessions.archive.storing import archive_folder
 from foldmark.sessions.archive.syncing import sync
 from foldmark.sessions.archive.vectors import opened

@@ -16,13 +16,13 @@ from versions.make import shown
 from versions.reading import of_version
 
 import foldmark
-from foldmark.core import weight
+from foldmark.core.assembly import wire
 from foldmark.core.errors import CommandError
 from foldmark.log.doctor import examine
-from foldmark.recall import parts
 from foldmark.stores.queries import migrations
 from foldmark.stores.sqlite import frozen
 from foldmark.stores.sqlite.file import APPLICATION_ID
+from foldmark.text import tokens
 
 NEWEST = len(migrations("sqlite"))
 EARLIER = range(1, NEWEST)
@@ -127,8 +127,8 @@ def test_no_migration_was_edited() -> None:
 def test_a_migration_does_not_call_what_foldmark_is_today(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever messages weigh, and whatever words are indexed, in a later version."""
     before = upgraded(4, tmp_path / "before.db")
-    monkeypatch.setattr(weight, "weight", lambda *_: 1)
-    monkeypatch.setattr(parts, "parts_of", lambda _: "another")
+    monkeypatch.setattr(wire, "weight", lambda *_: 1)
+    monkeypatch.setattr(tokens, "parts_of", lambda _: "another")
     assert upgraded(4, tmp_path / "after.db") == before
     assert len(before["weights"]) > 50
     assert len(before["parts"]) > 10

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import foldmark
 from deeds import DEEDS, do, family
+from foldmark.core.assembly.wire import weight
 from foldmark.core.segments import END, Segment, normal, until
-from foldmark.core.weight import weight
 from foldmark.log.doctor import examine
 from foldmark.operations.effects import Asking
 from foldmark.stores.queries import migrations

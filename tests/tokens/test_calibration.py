@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from foldmark.tokens.calibration import recalibrated
+from foldmark.tokens.counting import recalibrated
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent / "benchmarks"))
 import token_accuracy as accuracy

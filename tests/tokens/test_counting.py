@@ -7,12 +7,12 @@ import msgspec
 import pytest
 
 import foldmark
-from foldmark.core import media
+from foldmark.core.assembly import media
+from foldmark.core.assembly.media import Image
 from foldmark.core.config import Config
-from foldmark.core.media import Image
-from foldmark.tokens import o200k
+from foldmark.tokens import openai
 from foldmark.tokens.counting import BytesRuler, TokenizerRuler, calibration_key, count, ruler
-from foldmark.tokens.openai_prompt import prompt_tokens
+from foldmark.tokens.openai import prompt_tokens
 
 TOKENIZER = Config(token_counting="tokenizer")
 
@@ -48,7 +48,7 @@ def test_every_message_costs_three_tokens_and_its_texts() -> None:
         ]
     }
     texts = ["system", "Be brief.", "user", "ada", "Hello there", "assistant", "now", '{"tz": 1}', "tool", "noon"]
-    assert prompt_tokens(body) == 3 + 4 * 3 + sum(o200k.count(text) for text in texts)
+    assert prompt_tokens(body) == 3 + 4 * 3 + sum(openai.count(text) for text in texts)
 
 
 def test_responses_items_are_counted_like_messages() -> None:
@@ -62,7 +62,7 @@ def test_responses_items_are_counted_like_messages() -> None:
         ],
     }
     texts = ["system", "Be brief.", "user", "Hello there", "now", "{}", "noon", "Thinking"]
-    assert prompt_tokens(body) == 3 + 5 * 3 + sum(o200k.count(text) for text in texts)
+    assert prompt_tokens(body) == 3 + 5 * 3 + sum(openai.count(text) for text in texts)
     assert prompt_tokens({"input": "Hello there"}) == 3 + 3 + 1 + 2
 
 
@@ -79,7 +79,7 @@ def test_tools_cost_nine_tokens_and_their_declarations() -> None:
     body = {"messages": [{"role": "user", "content": "Hi"}]}
     added = prompt_tokens({**body, "tools": [tool]}) - prompt_tokens(body)
     declared = "namespace functions {\n\ntype now = () => any;\n\n} // namespace functions"
-    assert added == 9 + o200k.count(declared)
+    assert added == 9 + openai.count(declared)
     assert prompt_tokens({**body, "tools": []}) == prompt_tokens(body)
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from foldmark.tokens.declarations import declarations
+from foldmark.tokens.openai import declarations
 
 WEATHER = {
     "name": "get_weather",

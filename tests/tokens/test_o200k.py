@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from foldmark.core.errors import CommandError
-from foldmark.tokens import o200k
+from foldmark.tokens import openai
 
 PUBLISHED = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
 """The SHA-256 of o200k_base.tiktoken that tiktoken itself checks after downloading it."""
@@ -19,19 +19,19 @@ PUBLISHED = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
 
 def whole(text: Any) -> Any:
     """What the tokenizer counts when it gets the text in one piece."""
-    return len(o200k.encoding().encode_ordinary(text))
+    return len(openai.encoding().encode_ordinary(text))
 
 
 def test_the_shipped_ranks_are_those_that_openai_published() -> None:
-    ranks = o200k.ranks()
+    ranks = openai.ranks()
     lines = (base64.b64encode(token) + b" %d\n" % rank for token, rank in ranks.items())
     assert sha256(b"".join(lines)).hexdigest() == PUBLISHED
 
 
 def test_known_texts_have_the_known_tokens() -> None:
-    assert o200k.encoding().encode_ordinary("hello world") == [24912, 2375]
-    assert o200k.count("") == 0
-    assert o200k.count("Foldmark counts tokens.") == whole("Foldmark counts tokens.")
+    assert openai.encoding().encode_ordinary("hello world") == [24912, 2375]
+    assert openai.count("") == 0
+    assert openai.count("Foldmark counts tokens.") == whole("Foldmark counts tokens.")
 
 
 def test_the_words_are_split_as_tiktoken_splits_them() -> None:
@@ -40,13 +40,13 @@ def test_the_words_are_split_as_tiktoken_splits_them() -> None:
     from tiktoken_ext import openai_public  # type: ignore[import-untyped]
 
     stated = inspect.getsource(openai_public.o200k_base)
-    for part in o200k._PATTERN.replace(o200k._ENDING, "ENDING").split("|"):
-        assert part.replace("ENDING", o200k._ENDING) in stated, part
+    for part in openai._PATTERN.replace(openai._ENDING, "ENDING").split("|"):
+        assert part.replace("ENDING", openai._ENDING) in stated, part
 
 
 def test_special_tokens_in_a_text_are_text() -> None:
-    assert o200k.count("<|endoftext|>") > 1
-    assert o200k.count("<|endofprompt|> and then") > 4
+    assert openai.count("<|endoftext|>") > 1
+    assert openai.count("<|endofprompt|> and then") > 4
 
 
 @pytest.mark.parametrize(
@@ -58,10 +58,10 @@ def test_special_tokens_in_a_text_are_text() -> None:
     ],
 )
 def test_a_long_text_with_spaces_counts_exactly_although_it_is_cut(text: str) -> None:
-    assert len(list(o200k.pieces(text))) > 3
-    assert "".join(o200k.pieces(text)) == text
-    assert sum(whole(piece) for piece in o200k.pieces(text)) == whole(text)
-    assert o200k.count(text) == whole(text)
+    assert len(list(openai.pieces(text))) > 3
+    assert "".join(openai.pieces(text)) == text
+    assert sum(whole(piece) for piece in openai.pieces(text)) == whole(text)
+    assert openai.count(text) == whole(text)
 
 
 def test_random_long_texts_count_exactly_as_long_as_there_are_spaces() -> None:
@@ -69,13 +69,13 @@ def test_random_long_texts_count_exactly_as_long_as_there_are_spaces() -> None:
     alphabet = "  aAbB1'./\n\t-{}é汉😀"
     for _ in range(20):
         text = "".join(dice.choice(alphabet) for _ in range(30_000))
-        assert o200k.count(text) == whole(text)
+        assert openai.count(text) == whole(text)
 
 
 def test_a_long_text_without_spaces_is_off_by_a_token_or_two_each_cut() -> None:
     text = "学而时习之不亦说乎有朋自远方来不亦乐乎" * 2000
-    cuts = len(text) // o200k.LONGEST
-    assert whole(text) <= o200k.count(text) <= whole(text) + 2 * cuts
+    cuts = len(text) // openai.LONGEST
+    assert whole(text) <= openai.count(text) <= whole(text) + 2 * cuts
 
 
 PATHOLOGICAL = {
@@ -92,32 +92,32 @@ PATHOLOGICAL = {
 
 @pytest.mark.parametrize("name", PATHOLOGICAL)
 def test_no_text_takes_seconds(name: Any) -> None:
-    o200k.encoding()
+    openai.encoding()
     began = time.process_time()
-    assert o200k.count(PATHOLOGICAL[name]) > 0
+    assert openai.count(PATHOLOGICAL[name]) > 0
     assert time.process_time() - began < len(PATHOLOGICAL[name]) / 100_000
 
 
 def test_counting_again_is_much_quicker_than_counting() -> None:
     texts = [f"{number}: " + "some words of a message " * 40 for number in range(500)]
     began = time.process_time()
-    first = [o200k.count(text) for text in texts]
+    first = [openai.count(text) for text in texts]
     between = time.process_time()
-    assert [o200k.count(text) for text in texts] == first
+    assert [openai.count(text) for text in texts] == first
     assert (time.process_time() - between) * 3 < between - began
 
 
 def test_importing_counts_nothing_and_loads_nothing() -> None:
     code = (
         "import sys, foldmark, foldmark.tokens.counting; "
-        "print([name for name in ('tiktoken', 'lzma', 'foldmark.tokens.o200k') if name in sys.modules])"
+        "print([name for name in ('tiktoken', 'lzma', 'foldmark.tokens.openai') if name in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 def test_without_tiktoken_the_error_names_the_package_and_the_way_around(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tiktoken", None)
-    o200k.encoding.cache_clear()
+    openai.encoding.cache_clear()
     with pytest.raises(CommandError, match=r"pip install 'foldmark\[openai\]', or /config set token_counting=bytes"):
-        o200k.count("a text that nobody counted before")
-    o200k.encoding.cache_clear()
+        openai.count("a text that nobody counted before")
+    openai.encoding.cache_clear()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from foldmark.core.secrets import Secrets
+from foldmark.core.codec import Secrets
 from foldmark.tools.mcp.servers import ConfiguredServers, Endpoint, McpServer, Program, configured
 
 ENVIRONMENT = {"HOME": "/home/me", "GITHUB_TOKEN": "ghp_0123456789", "MINE": "sk-abcdefghijk", "EMPTY": ""}

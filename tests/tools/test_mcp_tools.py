@@ -17,7 +17,7 @@ from request_validators import VALIDATORS
 
 import foldmark
 from foldmark import Agent, CommandError, Log
-from foldmark.core.secrets import Secrets
+from foldmark.core.codec import Secrets
 from foldmark.operations.effects import NOBODY, Asking, Decision
 from foldmark.sending.interruption import CURRENT, Interruption
 from foldmark.tools.mcp.client import Servers

@@ -8,7 +8,7 @@ import pytest
 
 import foldmark
 from foldmark import Agent, CommandError
-from foldmark.core.tags import LONGEST_MEMO, LONGEST_TAG, MOST_TAGS
+from foldmark.core.records import LONGEST_MEMO, LONGEST_TAG, MOST_TAGS
 from foldmark.tools import TOOLS
 from foldmark.tools.memos import CHARACTERS, RETRIEVED
 from stored import stored

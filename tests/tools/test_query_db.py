@@ -16,7 +16,7 @@ from hostile_statements import DOING, HARMLESS, READING
 import foldmark
 from foldmark import Agent, CommandError, Log
 from foldmark.core.errors import StoreError
-from foldmark.core.sql_sandbox import VIEWS, Limits, QueryScope
+from foldmark.core.ports import VIEWS, Limits, QueryScope
 from foldmark.log.recording import save_memo
 from foldmark.sending.interruption import CURRENT, Interruption
 from foldmark.stores.sqlite.sandbox import connection as sandbox

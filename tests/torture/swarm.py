@@ -23,7 +23,7 @@ CONTEXT = get_context("forkserver")
 CONTEXT.set_forkserver_preload(
     [
         *("foldmark.app", "foldmark.commands", "foldmark.providers.registry", "foldmark.settings.loading"),
-        *("foldmark.stores.sqlite.store", "foldmark.stores.postgres.store", "foldmark.core.weight"),
+        *("foldmark.stores.sqlite.store", "foldmark.stores.postgres.store", "foldmark.core.assembly.wire"),
         *("writers", "history", "foldmark.testing"),
     ]
 )

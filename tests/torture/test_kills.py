@@ -16,7 +16,7 @@ from writers import DONE, REFUSED, TRY, Said, name_of, prepare
 
 import foldmark
 from foldmark import Log
-from foldmark.core.ports import Size
+from foldmark.core.agents import Size
 from foldmark.core.replay import birth
 
 

@@ -30,13 +30,13 @@ from random_logs import (
     violations,
 )
 
+from foldmark.core.assembly.prompt import EMPTY, GO_ON, OMITTED, Layer, Prompt, assemble
+from foldmark.core.assembly.view import INTERRUPTED, NO_RESULT, TOOL_MESSAGE, view
+from foldmark.core.assembly.wire import HINT
 from foldmark.core.config import THINKING as THINKING_LEVELS
 from foldmark.core.config import Config
 from foldmark.core.events import Event
-from foldmark.core.prompt import EMPTY, GO_ON, OMITTED, Layer, Prompt, assemble
 from foldmark.core.request import PLAIN, Options, ToolSpec
-from foldmark.core.truncation import HINT
-from foldmark.core.view import INTERRUPTED, NO_RESULT, TOOL_MESSAGE, view
 from foldmark.dialects.gemini import contents as gemini
 from foldmark.providers.registry import BUILT_IN, dialect_of
 

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from random_logs import message
 
 import foldmark
+from foldmark.core.assembly.growth import Reach, Sizes, entered, followed, lowered
+from foldmark.core.assembly.window import Steps, Units, in_steps
+from foldmark.core.assembly.wire import weight
 from foldmark.core.config import Config
 from foldmark.core.events import Event
-from foldmark.core.growth import Reach, Sizes, entered, followed, lowered
 from foldmark.core.request import Edge, Request, ToolSpec
-from foldmark.core.weight import weight
-from foldmark.core.window import Steps, Units, in_steps
 from foldmark.log import Agent
 from foldmark.providers.registry import BUILT_IN, dialect_of
 from foldmark.request.prepare import prepare

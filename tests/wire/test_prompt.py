@@ -10,12 +10,13 @@ import pytest
 from random_logs import call, message, result, violations
 
 import foldmark
+from foldmark.core.assembly.layers import GUIDELINES, guidelines
+from foldmark.core.assembly.prompt import EMPTY, GO_ON, OMITTED, Layer, Prompt, assemble, layers
+from foldmark.core.assembly.view import Calls, ViewMessage, view
 from foldmark.core.config import Config
 from foldmark.core.events import Event
-from foldmark.core.prompt import EMPTY, GO_ON, GUIDELINES, OMITTED, Layer, Prompt, assemble, guidelines, layers
 from foldmark.core.request import Request, ToolSpec
 from foldmark.core.segments import Segment
-from foldmark.core.view import Calls, ViewMessage, view
 from foldmark.dialects.openai.dialect import CHAT
 from foldmark.log import Agent
 from foldmark.providers.registry import BUILT_IN

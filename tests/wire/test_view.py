@@ -11,13 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_logs import DIALECTS, GIF, JPEG, NO_IMAGES, PNG, REDACTED, THINKING, call, image, logs, message, result
 
-from foldmark.core import wire
-from foldmark.core.config import Config
-from foldmark.core.events import Event
-from foldmark.core.media import LARGEST
-from foldmark.core.truncation import HINT, after, before, shorten
-from foldmark.core.turns import Message, exchange_of
-from foldmark.core.view import (
+from foldmark.core.assembly import wire
+from foldmark.core.assembly.media import LARGEST
+from foldmark.core.assembly.view import (
     HIDDEN_RESULT,
     INTERRUPTED,
     NO_OUTPUT,
@@ -31,6 +27,10 @@ from foldmark.core.view import (
     pair,
     view,
 )
+from foldmark.core.assembly.wire import HINT, after, before, shorten
+from foldmark.core.config import Config
+from foldmark.core.events import Event
+from foldmark.core.turns import Message, exchange_of
 from foldmark.dialects.openai.dialect import CHAT
 from foldmark.dialects.registry import dialect_named
 

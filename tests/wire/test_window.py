@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from random_logs import message
 
 import foldmark
+from foldmark.core.assembly.window import SLACK, Units, choose
 from foldmark.core.config import Config
 from foldmark.core.request import Request, ToolSpec
-from foldmark.core.window import SLACK, Units, choose
 from foldmark.log import Agent
 from foldmark.operations import decide
 from foldmark.providers.registry import BUILT_IN, dialect_of
@@ -185,8 +185,8 @@ def test_turns_of_which_nothing_is_sent_are_not_measured() -> None:
 
 
 def test_what_a_request_may_shrink_by_is_less_than_the_slack() -> None:
-    from foldmark.core.prompt import EMPTY, GO_ON, OMITTED, Prompt
-    from foldmark.core.view import ViewMessage
+    from foldmark.core.assembly.prompt import EMPTY, GO_ON, OMITTED, Prompt
+    from foldmark.core.assembly.view import ViewMessage
 
     for encode in (dialect_of(provider).encode for provider in BUILT_IN):
         bare = len(str(encode("m", Prompt("", ()), ())))  # type: ignore[call-arg]

@@ -27,10 +27,9 @@ from foldmark.chat.transcript import last_turns, moved_to
 from foldmark.commands import REGISTRY
 from foldmark.core.errors import CommandError, ConflictError, FoldmarkError, ProviderError, StoreError
 from foldmark.core.ports import Provider
-from foldmark.core.pressure import is_full
 from foldmark.core.request import Request
 from foldmark.core.segments import END, Segment
-from foldmark.core.wording import count
+from foldmark.core.wording import count, is_full
 from foldmark.cost.requests import newest_turn
 from foldmark.editing.offers import question
 from foldmark.log import Agent, Result, family

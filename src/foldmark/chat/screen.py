@@ -4,8 +4,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
-from foldmark.core.answer import Piece, Stopped, Usage, Waiting
-from foldmark.core.request import ToolCall
+from foldmark.core.request import Piece, Stopped, ToolCall, Usage, Waiting
 from foldmark.core.wording import count
 from foldmark.log import Result
 from foldmark.rendering import Wrapping, columns, fitted, harmless, json_line, result_text

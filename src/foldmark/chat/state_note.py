@@ -12,7 +12,7 @@ def state_note(agent: Agent, before: int) -> str | None:
         state = state_of(moment, at)
     if state is None or state.id <= before:
         return None
-    from foldmark.core.state import missing  # 2 ms, and few answers hold a block
+    from foldmark.text.state import missing  # 2 ms, and few answers hold a block
 
     lacks = missing(state.content)
     return f"(the state block has no {listing(lacks)}; /state shows it)" if lacks else None

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from foldmark.core.inbox import minute
+from foldmark.core.agents import minute
 from foldmark.core.search import PROGRAMS
 from foldmark.core.wording import count, one_line
 from foldmark.sessions.archive.forest import Node, walk

@@ -12,12 +12,12 @@ import click
 from foldmark.app import Setup, nothing_to, read_settings
 from foldmark.cli.archive import caught_up
 from foldmark.core.errors import FoldmarkError
-from foldmark.core.vectors import Coverage, Vectors
+from foldmark.core.search import Coverage, Vectors
 from foldmark.core.wording import count, one_line
 from foldmark.rendering import harmless, json_text
 
 if TYPE_CHECKING:
-    from foldmark.recall.embeddings.embedder import Embedder
+    from foldmark.recall.embeddings import Embedder
 
 _LONG = 30.0
 """Seconds of work that are told of beforehand."""
@@ -41,7 +41,7 @@ def index(setup: Setup, status: bool, remove: bool, model: str | None, limit: in
         raise click.UsageError("--status, --remove and --limit do not go together")
     given = setup.given if model is None else read_settings({"recall_model": model})
     if not status and not remove:
-        from foldmark.recall.embeddings.processors import one_thread_each
+        from foldmark.recall.embeddings.model import one_thread_each
 
         one_thread_each()
     with _stores(setup) as stores:
@@ -90,7 +90,7 @@ def _stores(setup: Setup) -> Iterator[dict[str, Vectors]]:
 def _loaded(name: str, *, offering: bool = False) -> "Embedder":
     """The model. Where packages are missing, a person at a terminal is offered to install them, if `offering`. Raises
     EmbeddingError."""
-    from foldmark.recall.embeddings.embedder import NotInstalledError
+    from foldmark.recall.embeddings import NotInstalledError
     from foldmark.recall.embeddings.model import kept
 
     try:
@@ -99,7 +99,7 @@ def _loaded(name: str, *, offering: bool = False) -> "Embedder":
         if not (offering and sys.stdin.isatty() and sys.stdout.isatty()):
             raise
         from foldmark.cli.extra_install import agreed_and_installed
-        from foldmark.recall.embeddings.processors import one_thread_each
+        from foldmark.recall.embeddings.model import one_thread_each
 
         print(harmless(f"foldmark: {error}"), file=sys.stderr)
         if not agreed_and_installed(error.steps):
@@ -111,7 +111,7 @@ def _loaded(name: str, *, offering: bool = False) -> "Embedder":
 def _make(stores: Mapping[str, Vectors], embedder: "Embedder", limit: int | None) -> None:
     """Make vectors, store by store, of `limit` messages at most."""
     from foldmark.log.embedding import BATCH, LogVectors
-    from foldmark.recall.embeddings.processors import together
+    from foldmark.recall.embeddings.model import together
 
     covered = [store.coverage(embedder.fingerprint) for store in stores.values()]
     missing = sum(each.of - each.messages for each in covered)

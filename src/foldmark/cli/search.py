@@ -15,8 +15,7 @@ from foldmark.app import Setup, nothing_to
 from foldmark.cli.archive import caught_up
 from foldmark.cli.completion import conversations
 from foldmark.core.errors import CommandError, FoldmarkError
-from foldmark.core.passages import PassageMessage
-from foldmark.core.search import SPEAKERS, Mode, SearchResult
+from foldmark.core.search import SPEAKERS, Mode, PassageMessage, SearchResult
 from foldmark.log import Log
 from foldmark.rendering import harmless, is_bold, json_text
 
@@ -98,7 +97,7 @@ def search(
     from foldmark.core.codec import well_formed
     from foldmark.core.search import Filters
     from foldmark.log.search import search_everything
-    from foldmark.recall.embeddings.processors import undivided
+    from foldmark.recall.embeddings.model import undivided
     from foldmark.recall.query import read as check
     from foldmark.sessions.archive.index import NAME
     from foldmark.sessions.archive.searching import opened

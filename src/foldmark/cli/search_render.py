@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from foldmark.core.passages import Excerpt, PassageMessage, excerpt_text
-from foldmark.core.search import PROGRAMS, SearchResult
+from foldmark.core.search import PROGRAMS, Excerpt, PassageMessage, SearchResult, excerpt_text
 from foldmark.core.wording import one_line, title
 from foldmark.rendering import marked
 from foldmark.sessions.archive.reading import Passage, excerpt

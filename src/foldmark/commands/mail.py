@@ -1,8 +1,8 @@
 """Commands between agents: send, check-mail, kill [S0, SPEC 6]."""
 
 from foldmark.commands.registry import ANYBODY, Command, CommandCall
+from foldmark.core.agents import Size
 from foldmark.core.errors import CommandError
-from foldmark.core.ports import Size
 from foldmark.core.wording import count, listing
 from foldmark.log import Agent, Result, family
 from foldmark.operations.effects import WaitForAgents

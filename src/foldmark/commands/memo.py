@@ -7,9 +7,9 @@ from typing import Any
 from msgspec import to_builtins
 
 from foldmark.commands.registry import Command, CommandCall
+from foldmark.core.agents import minute
 from foldmark.core.errors import CommandError
-from foldmark.core.inbox import minute
-from foldmark.core.memos import Memo
+from foldmark.core.records import Memo
 from foldmark.core.segments import END
 from foldmark.core.wording import count, one_line, title
 from foldmark.log import Result
@@ -59,7 +59,7 @@ def _show(call: CommandCall) -> Result:
 
 
 def _search(call: CommandCall) -> Result:
-    from foldmark.core.keywords import keywords, named  # takes 10 ms
+    from foldmark.text.keywords import keywords, named  # takes 10 ms
 
     query = call.arguments["WORDS"]
     words = keywords(query) or named(query)

@@ -7,9 +7,9 @@ from typing import Any
 from foldmark.commands.context import result
 from foldmark.commands.registry import Command, CommandCall
 from foldmark.commands.show import message_json, message_line, turn_title
+from foldmark.core.agents import minute
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
-from foldmark.core.inbox import minute
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import END, Segment, contains, intersect, until
 from foldmark.core.turns import Turn, newest_turns

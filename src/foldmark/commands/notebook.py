@@ -5,8 +5,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from foldmark.commands.registry import Command, CommandCall
+from foldmark.core.agents import minute
 from foldmark.core.events import Event
-from foldmark.core.inbox import minute
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import contains, until
 from foldmark.log import Result

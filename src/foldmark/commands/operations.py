@@ -1,8 +1,8 @@
 """`/operations` and `/marks`: past operations and how to undo them, and the marks to return to [SPEC 4]."""
 
 from foldmark.commands.registry import Command, CommandCall
+from foldmark.core.agents import minute
 from foldmark.core.errors import CommandError
-from foldmark.core.inbox import minute
 from foldmark.core.wording import count, one_line, title
 from foldmark.log import Result
 from foldmark.operations.history import MarkEntry, OperationEntry, marks, operations, sized

@@ -4,8 +4,9 @@ from typing import Any
 
 from foldmark.commands.registry import Command, CommandCall
 from foldmark.commands.show import context_json, context_text, message_json, message_line, turn_title
+from foldmark.core.agents import Size
 from foldmark.core.events import Event
-from foldmark.core.ports import Size, Snapshot
+from foldmark.core.ports import Snapshot
 from foldmark.core.request import Manifest
 from foldmark.core.segments import Segment, Segments, subtract
 from foldmark.core.turns import newest_turns

@@ -6,8 +6,7 @@ from itertools import takewhile
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foldmark.core.ports import Hit, Surroundings
-from foldmark.core.search import Judge, SearchResult
+from foldmark.core.search import Hit, Judge, SearchResult, Surroundings
 from foldmark.core.segments import END, Segments, contains
 from foldmark.core.wording import title
 from foldmark.log import Agent

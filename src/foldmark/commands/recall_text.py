@@ -6,8 +6,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from foldmark.commands.recall_runs import Run
-from foldmark.core.ports import Hit
-from foldmark.core.search import PROGRAMS, SearchResult
+from foldmark.core.search import PROGRAMS, Hit, SearchResult
 from foldmark.core.wording import MONTHS, count, listing, one_line
 
 TITLE = 60

@@ -6,8 +6,8 @@ from msgspec import to_builtins
 
 from foldmark.commands.registry import Command, CommandCall
 from foldmark.commands.show import addressee, request_json, request_text
-from foldmark.core.inbox import minute
-from foldmark.core.sent import SentRequest
+from foldmark.core.agents import minute
+from foldmark.core.assembly.sent import SentRequest
 from foldmark.core.wording import count
 from foldmark.cost.requests import Cached, cached, newest_cached
 from foldmark.log import Agent, Result

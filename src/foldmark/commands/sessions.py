@@ -6,11 +6,10 @@ The present conversation can be archived and renamed, but not deleted.
 from typing import Any
 
 from foldmark.commands.registry import Command, CommandCall
+from foldmark.core.agents import minute
 from foldmark.core.errors import CommandError, StoreError
-from foldmark.core.inbox import minute
 from foldmark.core.ports import Overview
-from foldmark.core.pressure import percent
-from foldmark.core.wording import count
+from foldmark.core.wording import count, percent
 from foldmark.log import Agent, Result, family
 from foldmark.log.family import running
 from foldmark.operations.effects import SwitchAgent

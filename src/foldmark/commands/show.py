@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 
 from foldmark.commands.registry import Command, CommandCall
+from foldmark.core.agents import minute
+from foldmark.core.assembly.sent import SentRequest
 from foldmark.core.events import Event
-from foldmark.core.inbox import minute
 from foldmark.core.request import Part, Request
 from foldmark.core.segments import END
-from foldmark.core.sent import SentRequest
 from foldmark.core.turns import Turn, newest_turns
 from foldmark.core.wording import count, title
 from foldmark.cost.requests import newest_turn

@@ -6,11 +6,11 @@ from typing import Any
 
 from foldmark.copying.comparing import merged
 from foldmark.copying.scope import CopyScope
-from foldmark.core.copying import CopiedEnd, CopiedMail, CopiedMemo, CopiedSent
+from foldmark.core.agents import AgentRecord
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
-from foldmark.core.lineage import CodingSession
-from foldmark.core.ports import AgentRecord, Snapshot
+from foldmark.core.ports import Snapshot
+from foldmark.core.records import CodingSession, CopiedEnd, CopiedMail, CopiedMemo, CopiedSent
 from foldmark.core.wording import listing
 
 _AT_ONCE = 500

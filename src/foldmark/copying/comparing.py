@@ -8,10 +8,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from foldmark.copying.scope import CopyScope
-from foldmark.core.copying import CopiedEnd, CopiedEvent, CopiedMail, CopiedMemo, CopiedSent
 from foldmark.core.events import ROLES
-from foldmark.core.lineage import CodingSession
 from foldmark.core.ports import Snapshot
+from foldmark.core.records import CodingSession, CopiedEnd, CopiedEvent, CopiedMail, CopiedMemo, CopiedSent
 
 _AT_ONCE = 100
 

@@ -13,10 +13,10 @@ from msgspec import Struct
 from foldmark.copying.checking import check
 from foldmark.copying.comparing import Hashes, beside, is_message, merged, texts_of
 from foldmark.copying.scope import CopyScope, scope
-from foldmark.core.copying import CopiedAgent, CopiedEnd, CopiedEvent, CopiedMail, CopiedMemo, CopiedSent
+from foldmark.core.agents import AgentRecord
 from foldmark.core.errors import CommandError, DamagedError, StoreError
-from foldmark.core.lineage import CodingSession
-from foldmark.core.ports import AgentRecord, Progress, Snapshot, Store
+from foldmark.core.ports import Progress, Snapshot, Store
+from foldmark.core.records import CodingSession, CopiedAgent, CopiedEnd, CopiedEvent, CopiedMail, CopiedMemo, CopiedSent
 from foldmark.core.replay import recorded, replay
 from foldmark.core.segments import until
 from foldmark.core.wording import listing

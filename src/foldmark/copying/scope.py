@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from foldmark.core.copying import CopiedEnd, CopiedMail
+from foldmark.core.agents import AgentRecord
 from foldmark.core.errors import CommandError
-from foldmark.core.ports import AgentRecord, Snapshot
+from foldmark.core.ports import Snapshot
+from foldmark.core.records import CopiedEnd, CopiedMail
 from foldmark.core.wording import listing
 
 

@@ -1,15 +1,22 @@
-"""Convert events to text and back: canonical JSON, the size in tokens, and upcasts of older payloads [SPEC 2].
+"""Convert events to text and back: canonical JSON, sizes, checksums, upcasts of older payloads, hidden keys [SPEC 2].
 
 Canonical JSON is the output of msgspec: UTF-8, no white space, keys in the order given, no NaN. Input from outside is
-made well-formed first (`well_formed`), so that everything stored can be read back.
+made well-formed first (`well_formed`), so that everything stored can be read back. Keys of providers are replaced by
+their names before a text is recorded (`Secrets`).
 
 `data` carries the version of its shape under "$v" when that is above 1; callers cannot use that key. Older shapes are
 upcast on reading, one step at a time, and never rewritten.
+
+The checksum of an event finds bytes that changed on the disk. CRC-32 finds every change of a single bit, and every
+burst of up to 32 bits; of other damage it misses one in four billion. It guards against failing disks, not against
+people.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote
+from zlib import crc32
 
 import msgspec
 
@@ -18,13 +25,11 @@ from foldmark.core.events import OPERATION_KINDS, Event, Operation
 
 Data = dict[str, Any]
 Upcast = Callable[[Data], Data]
-
 VERSIONS: dict[str, int] = {}
 """Newest data version of each kind; 1 for a kind that is not listed."""
 
 UPCASTS: dict[tuple[str, int], Upcast] = {}
 """(kind, version) -> function that makes the next version's data. Version 1 of everything is current."""
-
 
 MOST_REASON = 500
 """Maximum number of characters of an operation's reason."""
@@ -185,3 +190,62 @@ def _mended(value: Any) -> Any:
             return [_mended(item) for item in value]
         case _:
             return value
+
+
+def checksum(columns: Sequence[str | int | None], content: bytes, data: bytes | None) -> int:
+    """Return the CRC-32 of an event: its columns, joined by spaces and ended by a newline, with nothing for a null; its
+    content; a zero byte and its data, if it has any."""
+    return checksum_of(" ".join(["" if each is None else str(each) for each in columns]).encode(), content, data)
+
+
+def checksum_of(head: bytes, content: bytes, data: bytes | None) -> int:
+    """Return the CRC-32 of an event whose columns are already joined, without the newline."""
+    sum = crc32(content, crc32(head + b"\n"))
+    return sum if data is None else crc32(data, crc32(b"\0", sum))
+
+
+SHORTEST = 8
+"""Minimum number of characters of a key; shorter ones would be found in every other text."""
+
+
+class Secrets:
+    """Known keys: `found` is environment variable -> key, `others` further secrets, description -> value."""
+
+    def __init__(self, found: Mapping[str, str] = {}, others: Mapping[str, str] = {}) -> None:
+        known = [*((key, name) for name, key in found.items()), *others.items()]
+        keys = {form: name for key, name in known if len(key) >= SHORTEST for form in _written(key)}
+        self._names = {key: keys[key] for key in sorted(keys, key=len, reverse=True)}
+
+    def __bool__(self) -> bool:
+        return bool(self._names)
+
+    def hidden(self, text: str) -> str:
+        """Return the text without keys."""
+        for key, name in self._names.items():
+            if key in text:
+                text = text.replace(key, f"[{name}]")
+        return text
+
+    def hidden_in(self, value: Any) -> Any:
+        """Return a JSON value without keys, including its members' names. Raises TypeError if it is no JSON value."""
+        match value:
+            case str():
+                return self.hidden(value)
+            case Mapping():
+                return {
+                    self.hidden(key) if isinstance(key, str) else key: self.hidden_in(each)
+                    for key, each in value.items()
+                }
+            case list() | tuple():
+                return [self.hidden_in(each) for each in value]
+            case None | bool() | int() | float():
+                return value
+            case _:  # convertible to JSON: sets, structs, times
+                return self.hidden_in(msgspec.to_builtins(value))
+
+
+def _written(key: str) -> Iterator[str]:
+    """Yield a key in the forms in which texts quote it: plain, in JSON, in JSON inside JSON, in URLs."""
+    once = msgspec.json.encode(key).decode()[1:-1]
+    yield from (key, once, msgspec.json.encode(once).decode()[1:-1])
+    yield from (once.replace("/", "\\/"), quote(key, safe=""), quote(key))

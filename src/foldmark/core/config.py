@@ -1,16 +1,85 @@
-"""The settings of one agent that shape its requests [SPEC 10], and how they are parsed from text."""
+"""The settings of one agent that shape its requests [SPEC 10], and how they are parsed from text.
+
+The setting `provider_editing` has the provider apply context edits to each request anew, on its own side [SPEC 5.7].
+Neither the context nor the request changes.
+"""
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
-from foldmark.core import editing
 from foldmark.core.errors import CommandError
 from foldmark.core.request import ANSWER, COMPACTION, Options
 from foldmark.core.wording import listing
+
+NO_EDITS = "off"
+_EDIT_OPTIONS = {
+    "clear_thinking": ("keep",),
+    "clear_tool_uses": ("trigger", "keep", "clear_at_least", "exclude"),
+}
+"""The edits in the order that Anthropic requires, each with its options."""
+
+EDITS_TAKEN = (
+    "'off', or one or both of clear_thinking and clear_tool_uses with options, as in "
+    "'clear_thinking keep=2, clear_tool_uses trigger=50000 keep=5 clear_at_least=10000 exclude=bash+read_file'"
+)
+
+
+class Edit(NamedTuple):
+    """An edit: its name and its options, each a number of tokens or turns, `all`, or names of tools."""
+
+    name: str
+    options: dict[str, int | str | tuple[str, ...]]
+
+
+def provider_edits(text: str) -> tuple[Edit, ...]:
+    """Return the edits in a value of `provider_editing`, in order. Raises ValueError for any other text."""
+    if text.strip() == NO_EDITS:
+        return ()
+    found: dict[str, Edit] = {}
+    for part in text.split(","):
+        name, *options = part.split() or [""]
+        if name not in _EDIT_OPTIONS or name in found:
+            raise ValueError(part)
+        found[name] = Edit(name, {})
+        for option in options:
+            key, equals, value = option.partition("=")
+            if not equals or key not in _EDIT_OPTIONS[name] or key in found[name].options:
+                raise ValueError(option)
+            found[name].options[key] = _option_value(name, key, value)
+    return tuple(found[name] for name in _EDIT_OPTIONS if name in found)
+
+
+def plain_edits(text: str) -> str:
+    """Return a value of `provider_editing` in its stored form. Raises ValueError as `provider_edits`."""
+    return (
+        ", ".join(" ".join([name, *map(_option_text, options.items())]) for name, options in provider_edits(text))
+        or NO_EDITS
+    )
+
+
+def _option_value(name: str, key: str, value: str) -> int | str | tuple[str, ...]:
+    if key == "exclude":
+        names = tuple(value.split("+"))
+        if not all(names):
+            raise ValueError(value)
+        return names
+    if (name, key, value) == ("clear_thinking", "keep", "all"):
+        return value
+    number = int(value) if value.isascii() and value.isdigit() and len(value) <= len(str(MOST)) else -1
+    # At least one turn's thinking is kept.
+    if not (1 if (name, key) == ("clear_thinking", "keep") else 0) <= number <= MOST:
+        raise ValueError(value)
+    return number
+
+
+def _option_text(option: tuple[str, int | str | tuple[str, ...]]) -> str:
+    key, value = option
+    return f"{key}={'+'.join(value) if isinstance(value, tuple) else value}"
+
 
 MOST = 10**9
 """Largest count of tokens, turns or characters in a setting."""
@@ -22,19 +91,18 @@ class Config(Struct, frozen=True):
     `model` is `offline` or `provider/model`; `system` the system prompt; `context_policy` is `steady` or `eager` [SPEC
     5.7]; `sliding_context_tokens` the window's budget (0: off), of which `sliding_context_low_water` is the share that
     `steady` reduces a full window to; `context_size` its most turns (0: all); the limits `truncate_*` are characters of
-    a tool result, by age.
-    `truncation` and `isolation` can be switched off [SPEC 5]. `model_commands` are those that the model may run.
-    `token_counting` is `bytes` or `tokenizer`, which counts with a model's own one where that is public [SPEC 5.4];
-    `thinking` how much the model is to think; `cache_ttl` is how long Anthropic keeps a request in its cache: `5m`,
-    `1h` or `auto` (`core.lifetime`); the three thresholds are percent of the model's window at which it is reminded, at
-    most once in `check_interval_seconds` [SPEC 5.5]. `tools` are those that the model is offered; `tool_approval` says
-    which run without asking the person: `ask`, `always` or `never`, then exceptions, as in `ask, bash=always`.
-    `turn_steps` is the most requests of one turn; with `window_summary` the model sums up what the window has passed
-    [SPEC 5.1]. With `provider_compaction` the provider's API writes summaries itself where it can. With
-    `evict_superseded` results that a later read or write of the same file has made stale are evicted at boundaries
-    [SPEC 5.7]; `provider_editing` is what the provider is asked to leave out by itself (`core.editing`). `calibration`
-    is no setting but what was measured: "provider/model" -> bytes that make a token, "tokenizer:provider/model" ->
-    tokens counted that make one.
+    a tool result, by age. `truncation` and `isolation` can be switched off [SPEC 5]. `model_commands` are those that
+    the model may run. `token_counting` is `bytes` or `tokenizer`, which counts with a model's own one where that is
+    public [SPEC 5.4]; `thinking` how much the model is to think; `cache_ttl` is how long Anthropic keeps a request in
+    its cache: `5m`, `1h` or `auto` (`core.assembly.caching.lifetime`); the three thresholds are percent of the model's
+    window at which it is reminded, at most once in `check_interval_seconds` [SPEC 5.5]. `tools` are those that the
+    model is offered; `tool_approval` says which run without asking the person: `ask`, `always` or `never`, then
+    exceptions, as in `ask, bash=always`. `turn_steps` is the most requests of one turn; with `window_summary` the model
+    sums up what the window has passed [SPEC 5.1]. With `provider_compaction` the provider's API writes summaries itself
+    where it can. With `evict_superseded` results that a later read or write of the same file has made stale are evicted
+    at boundaries [SPEC 5.7]; `provider_editing` is what the provider is asked to leave out by itself
+    (`provider_edits`). `calibration` is no setting but what was measured: "provider/model" -> bytes that make a token,
+    "tokenizer:provider/model" -> tokens counted that make one.
     """
 
     model: str = "offline"
@@ -65,7 +133,7 @@ class Config(Struct, frozen=True):
     window_summary: bool = False
     provider_compaction: bool = False
     evict_superseded: bool = False
-    provider_editing: str = editing.OFF
+    provider_editing: str = NO_EDITS
     calibration: dict[str, float] = {}
 
     @property
@@ -81,7 +149,7 @@ class Config(Struct, frozen=True):
     def options(self, output: int, purpose: str) -> Options:
         """Return the options of a request. Requests for Foldmark's own purposes ask the provider to leave nothing
         out."""
-        edits = self.provider_editing if purpose == ANSWER else editing.OFF
+        edits = self.provider_editing if purpose == ANSWER else NO_EDITS
         return Options(output, self.thinking, editing=edits, compact=purpose == COMPACTION)
 
     @property
@@ -91,14 +159,11 @@ class Config(Struct, frozen=True):
 
 
 _TYPES = {field.name: field.type for field in msgspec.structs.fields(Config)}
-
 KEYS = tuple(field.name for field in msgspec.structs.fields(Config) if field.name != "calibration")
-
 MODEL_COMMANDS = ("mark", "clear", "fork", "send", "check-mail", "kill")
 """The commands of the `slash` tool [S0]; a test compares them with the registry."""
 
 THINKING = ("default", "off", "low", "medium", "high")
-
 _CHOICES = {
     "truncate_shape": ("head", "head-tail"),
     "context_policy": ("steady", "eager"),
@@ -111,9 +176,9 @@ _CHOICES = {
     "provider_compaction": ("on", "off"),
     "evict_superseded": ("on", "off"),
 }
-
 _MODEL = re.compile(r"[\w.:/@+~-]{0,200}", re.ASCII)
 """Model names appear in URLs and on terminals, so their characters are restricted."""
+
 _TOOL = re.compile(r"[\w.:/-]{1,128}")
 APPROVALS = ("ask", "always", "never")
 _PERCENT = ("warn_threshold", "recommend_threshold", "urgent_threshold")
@@ -139,7 +204,7 @@ def _fits(key: str, value: Any) -> bool:
 
 def check_together(config: Config) -> None:
     """Raise CommandError for settings that exclude each other: Anthropic's API refuses both in one request."""
-    if config.provider_compaction and config.provider_editing != editing.OFF:
+    if config.provider_compaction and config.provider_editing != NO_EDITS:
         raise CommandError(
             "provider_compaction and provider_editing do not go together, as Anthropic's API refuses both in one "
             "request; set one of them to off, as in /config set provider_editing=off"
@@ -167,7 +232,7 @@ def takes(key: str) -> str:
     if key == "tool_approval":
         return "one of ask, always, never, then tools of which another is true: 'ask, bash=always'"
     if key == "provider_editing":
-        return editing.TAKEN
+        return EDITS_TAKEN
     if key == "turn_steps":
         return f"a number from 1 to {_most(key):,}"
     match getattr(Config(), key):
@@ -238,7 +303,7 @@ def parse(key: str, text: str) -> Any:
                 raise _wrong(key, f"'{text[:40]}'") from None
         case _ if key == "provider_editing":
             try:
-                return editing.plain(text)
+                return plain_edits(text)
             except ValueError:
                 raise _wrong(key, f"'{text[:40]}'") from None
         case _ if key == "model" and (not _MODEL.fullmatch(text) or ".." in text):

@@ -1,28 +1,96 @@
-"""The ports of the library: a store for events, a model to ask, a clock."""
+"""The ports of the library: a store for events with the sandbox for a model's SQL, a model to ask, a clock."""
 
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from msgspec import Struct
-
-from foldmark.core.answer import Piece
-from foldmark.core.changes import ChangesView, Watch
-from foldmark.core.copying import Copying, CopyingView
+from foldmark.core.agents import AgentRecord, ChangesView, Inbox, InboxView, Leases, LeasesView, Size, Watch
+from foldmark.core.assembly.sent import Sent, SentView
 from foldmark.core.events import Draft, Event
-from foldmark.core.inbox import Inbox, InboxView
-from foldmark.core.leases import Leases, LeasesView
-from foldmark.core.lineage import Lineage, LineageView
-from foldmark.core.maintenance import Maintenance
-from foldmark.core.memos import Memos, MemosView
+from foldmark.core.records import Copying, CopyingView, Lineage, LineageView, Memos, MemosView
 from foldmark.core.replay import Fold
-from foldmark.core.request import Request
-from foldmark.core.search import Index, SearchScope
+from foldmark.core.request import Piece, Request
+from foldmark.core.search import LogIndex, Outline, SearchScope, Surroundings, Vectors
 from foldmark.core.segments import END, Segments
-from foldmark.core.sent import Sent, SentView
-from foldmark.core.sql_sandbox import SqlSandbox
 from foldmark.core.turns import Message
-from foldmark.core.vectors import Vectors
+
+VIEWS: Mapping[str, tuple[str, ...]] = {
+    "messages": (
+        *("id", "agent_id", "group_id", "role", "kind"),
+        *("content", "status", "parsing_strategy", "tokens", "created_at"),
+    ),
+    "turns": ("id", "agent_id", "first_id", "last_id", "messages", "tokens", "status", "created_at"),
+    "operations": ("id", "agent_id", "group_id", "kind", "actor", "data", "created_at"),
+    "memos": ("id", "content", "tags", "created_at"),
+}
+"""View -> its columns, the same in every store."""
+
+
+class QueryScope(NamedTuple):
+    """The rows that the views hold: those of `agent` and of its `lineage` (as `Standing.lineage`); rows outside
+    `visible`, the segments of its fold, have the status dropped."""
+
+    agent: str
+    lineage: Segments
+    visible: Segments
+
+
+class Limits(NamedTuple):
+    """Limits of a query: seconds, and rows and characters of its result. `stopped` is polled from the thread that runs
+    the query; True ends it."""
+
+    seconds: float
+    rows: int
+    characters: int
+    stopped: Callable[[], bool] = lambda: False
+
+
+class Rows(NamedTuple):
+    """The result of a query: column names and rows, cells as None, int, float, str or bytes.
+
+    `cut` says why there may be more: `rows` or `characters` where a limit was reached, `time`; None if the result is
+    complete.
+    """
+
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+    cut: str | None = None
+
+
+class SqlSandbox(Protocol):
+    """The part of a `Store` that answers a model's SQL."""
+
+    @property
+    def dialect(self) -> str:
+        """The database whose SQL dialect it takes, by its name."""
+
+    def query(self, scope: QueryScope, sql: str, limits: Limits) -> Rows:
+        """Run one reading statement over the views of `VIEWS`, and nothing else.
+
+        `sql` is hostile: no statement reads or changes anything outside the views, or takes more than `limits` and the
+        memory that the store allows. Raises CommandError, worded for a model, for an invalid statement.
+        """
+
+
+class Maintenance(Protocol):
+    """Maintains a database."""
+
+    narrowed: bool
+    """True if others could read the database until it was opened, and no longer can."""
+
+    def forget_erased(self) -> bool:
+        """Remove all traces of erased content from the files beside the database. Return False if another process is
+        still reading one, or the disk is full."""
+
+    def damage(self) -> Iterator[str]:
+        """Yield one line for each fault of the database, its events or its stored sums; nothing if it is sound.
+
+        A part that cannot be read is one such line; the other parts are still checked.
+        """
+
+    def unchecked(self) -> int:
+        """Return the number of events recorded before checksums existed. A changed byte in these is not found."""
+
 
 Clock = Callable[[], str]
 """Returns the present, in the form of `Event.created_at`."""
@@ -34,54 +102,8 @@ Progress = Callable[[int, int], None]
 """Receives how much is done and how much there is in all."""
 
 
-class AgentRecord(Struct, frozen=True):
-    """An agent as the store knows it.
-
-    A root agent has a name and no parent; a fork has a parent and `fork_event`, the parent's event that stores its
-    start. `head` is the id of its newest event (0: none), `open_turn` the turn that has not ended. A `deleted` agent
-    exists only so that its uuid can be explained.
-    """
-
-    id: str
-    name: str | None
-    parent: str | None
-    fork_event: int
-    created_at: str
-    head: int = 0
-    open_turn: int | None = None
-    messages: int = 0
-    tokens: int = 0
-    deleted: bool = False
-
-    @property
-    def newest(self) -> int:
-        """The id of its newest event, or of the fork that it was born from."""
-        return max(self.head, self.fork_event)
-
-    @property
-    def own(self) -> "Size":
-        """The size of all messages that it appended itself, visible or not."""
-        return Size(self.messages, self.tokens)
-
-
-class Size(NamedTuple):
-    """A size: messages, and their tokens as fixed at append."""
-
-    messages: int
-    tokens: int
-
-    def plus(self, other: "Size") -> "Size":
-        """Return the sum of both."""
-        return Size(self.messages + other.messages, self.tokens + other.tokens)
-
-    def less(self, other: "Size") -> "Size":
-        """Return this size less the other."""
-        return Size(self.messages - other.messages, self.tokens - other.tokens)
-
-
 ANCHORS = ("config", "command", "state", "scratchpad", "summary", "system")
 """Kinds whose newest event a `Head` holds."""
-
 
 BESIDE = ("memos", "mail", "children")
 """Content of a request from outside the agent's own events: memos and mail of all agents, and its own forks."""
@@ -114,57 +136,6 @@ class Overview(NamedTuple):
     last_used: str
     archived: str | None
     size: Size | None
-
-
-class Hit(Struct, frozen=True):
-    """A message that a search found [SPEC 9].
-
-    `agent_name` is the conversation's, None for a fork; `turn_id` is None outside of turns. A higher `score` is better:
-    above 1 if the message holds every term, otherwise below. `snippet` is one line of the message around the terms,
-    with `…` where it is cut. `visible` is True if the message is in the context of the agent that wrote it. `tool` is
-    the tool of a call or a result; `highlights` are the places of the terms in the snippet, from and up to.
-    """
-
-    event_id: int
-    agent_id: str
-    agent_name: str | None
-    kind: str
-    turn_id: int | None
-    created_at: str
-    score: float
-    snippet: str
-    visible: bool = False
-    tool: str | None = None
-    highlights: tuple[tuple[int, int], ...] = ()
-
-
-class LogIndex(Index, Protocol):
-    """The messages of a log, searchable."""
-
-    def hits(self, event_ids: Sequence[int]) -> list[Hit]:
-        """Return messages that `around` has given, in the order asked for; without score and snippet."""
-
-
-class Surroundings(NamedTuple):
-    """Where a found message stands in the log of its agent.
-
-    `asked` is the beginning of the person's text: the message itself, or else the opening of its turn, "" if no person
-    wrote that. `before` is how many messages its agent wrote before its turn, or before itself outside of turns.
-    `behind` are the agent's next turns, each with the messages before it; the last entry counts all, with `END`.
-    """
-
-    hit: Hit
-    asked: str
-    before: int
-    behind: Sequence[tuple[int, int]]
-
-
-class Outline(NamedTuple):
-    """An agent's data for a search: its stored segment cache, None if none can be read; if it ever had a
-    planning conversation, also its operations and the `command` events that open one, in order."""
-
-    fold: Fold | None
-    planning: Sequence[Event] = ()
 
 
 class Snapshot(ChangesView, CopyingView, InboxView, LeasesView, MemosView, SentView, LineageView, Protocol):
@@ -253,7 +224,7 @@ class Snapshot(ChangesView, CopyingView, InboxView, LeasesView, MemosView, SentV
         """Return the number of messages and tokens inside `segments`, from stored sums."""
 
     def weight(self, segments: Segments) -> int:
-        """Return the bytes that the messages inside `segments` weigh (`core.weight`), from stored sums."""
+        """Return the bytes that the messages inside `segments` weigh (`wire.weight`), from stored sums."""
 
     def weights(self, segments: Segments, *, expected: int = 256) -> Iterator[tuple[int, int]]:
         """Yield the id and the weight of every message inside `segments`, newest first, read as they are consumed."""

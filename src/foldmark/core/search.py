@@ -1,14 +1,120 @@
-"""Search: queries, filters and results, and the protocols of what can be searched [SPEC 7]."""
+"""Search: queries, filters and results, the protocols of what can be searched, and passages to read [SPEC 7, 9]."""
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple, Protocol
 
 from msgspec import Struct
 
-from foldmark.core.passages import Excerpt
-from foldmark.core.vectors import Vectors
+from foldmark.core.agents import minute
+from foldmark.core.events import Event
+from foldmark.core.replay import Fold
+from foldmark.core.wording import count, one_line
+
+
+class Unembedded(NamedTuple):
+    """A message that has no vectors yet; `before` is the text before it in its conversation, perhaps ""."""
+
+    id: int
+    text: str
+    before: str
+
+
+class Embedded(NamedTuple):
+    """A message with the vectors of its passages and the signs of their components (recall.embeddings.nearest)."""
+
+    id: int
+    vectors: bytes
+    signature: bytes
+
+
+class Coverage(NamedTuple):
+    """The coverage of a model's vectors: the number of messages that have some (including those without a word), the
+    number of messages that people and models wrote, and the bytes of the vectors."""
+
+    messages: int
+    of: int
+    bytes: int
+
+
+class Vectors(Protocol):
+    """The part of a `Store` that holds vectors. Models are distinguished by their fingerprints."""
+
+    def embedders(self) -> dict[str, int]:
+        """Return the models that have vectors, by fingerprint, each with the event up to which vectors exist."""
+
+    def unembedded(self, until: int, limit: int) -> tuple[list[Unembedded], int, int]:
+        """Return up to `limit` messages after event `until` that people and models wrote; the event up to which these
+        are all; the newest event."""
+
+    def save_vectors(self, fingerprint: str, embedded: Sequence[Embedded], until: int) -> None:
+        """Store vectors of messages, and that all messages up to event `until` that need any have some. Messages erased
+        meanwhile get none."""
+
+    def signatures(self, fingerprint: str, after: int) -> Iterator[tuple[int, bytes]]:
+        """Yield the messages behind event `after` that have vectors, oldest first, each with its signature."""
+
+    def vectors(self, fingerprint: str, event_ids: Sequence[int]) -> list[bytes]:
+        """Return the vectors of messages in the order asked for; none for a message without vectors."""
+
+    def remove_vectors(self, fingerprint: str) -> None:
+        """Remove all vectors of a model."""
+
+    def coverage(self, fingerprint: str) -> Coverage:
+        """Return the coverage of a model's vectors."""
+
+
+class PassageMessage(Struct, frozen=True):
+    """A message of a passage.
+
+    `place` is its place for a person; `named` is the name that reads it by itself; `asked` is True for the message that
+    was asked for, `note` is a further remark.
+    """
+
+    place: str
+    named: str
+    role: str
+    tool: str | None
+    at: str | None
+    text: str
+    asked: bool = False
+    note: str = ""
+
+    @property
+    def who(self) -> str:
+        """Who said it, on one line."""
+        return one_line(f"{self.role} {self.tool}" if self.tool else self.role)
+
+
+class Excerpt(Struct, frozen=True):
+    """A passage of a conversation or a session, in order; `head` names its source."""
+
+    head: str
+    lines: tuple[PassageMessage, ...]
+
+
+def excerpt_text(excerpt: Excerpt, whole: int | None, beside: int, read_on: str) -> str:
+    """Return the messages with their texts: `whole` characters of the one that was asked for (None: all), `beside`
+    characters of its neighbours. `read_on` precedes the name of a neighbour that was cut."""
+    any_asked = any(line.asked for line in excerpt.lines)
+    lines = [one_line(excerpt.head)]
+    for line in excerpt.lines:
+        lines += passage_lines(line, beside if any_asked and not line.asked else whole, read_on)
+    return "\n".join(lines)
+
+
+def passage_lines(line: PassageMessage, most: int | None = None, read_on: str = "") -> Iterator[str]:
+    """Yield a message as lines of text after an empty line; see `excerpt_text`."""
+    about = [each for each in (line.place, line.who, one_line(minute(line.at)) if line.at else "", line.note) if each]
+    yield ""
+    yield f"{'>' if line.asked else '-'} {', '.join(about)}:"
+    if line.text:
+        yield line.text[:most]
+    if most is not None and len(line.text) > most:
+        whole = "" if line.asked else f": {read_on}{one_line(line.named)}"
+        yield f"[{count(len(line.text) - most, 'more character')}{whole}]"
+
 
 SPEAKERS = ("user", "assistant", "thinking", "tool_call", "tool_result")
 """Values of `Filters.role`."""
@@ -216,3 +322,54 @@ class ArchivedMessages(Index, VectorSource, Protocol):
     def read(self, named: str, reach: int) -> Excerpt:
         """Return the message at SESSION:LINE with `reach` spoken lines before and after it; without a line all of
         SESSION. Raises FoldmarkError if it is not archived."""
+
+
+class Hit(Struct, frozen=True):
+    """A message that a search found [SPEC 9].
+
+    `agent_name` is the conversation's, None for a fork; `turn_id` is None outside of turns. A higher `score` is better:
+    above 1 if the message holds every term, otherwise below. `snippet` is one line of the message around the terms,
+    with `…` where it is cut. `visible` is True if the message is in the context of the agent that wrote it. `tool` is
+    the tool of a call or a result; `highlights` are the places of the terms in the snippet, from and up to.
+    """
+
+    event_id: int
+    agent_id: str
+    agent_name: str | None
+    kind: str
+    turn_id: int | None
+    created_at: str
+    score: float
+    snippet: str
+    visible: bool = False
+    tool: str | None = None
+    highlights: tuple[tuple[int, int], ...] = ()
+
+
+class LogIndex(Index, Protocol):
+    """The messages of a log, searchable."""
+
+    def hits(self, event_ids: Sequence[int]) -> list[Hit]:
+        """Return messages that `around` has given, in the order asked for; without score and snippet."""
+
+
+class Surroundings(NamedTuple):
+    """Where a found message stands in the log of its agent.
+
+    `asked` is the beginning of the person's text: the message itself, or else the opening of its turn, "" if no person
+    wrote that. `before` is how many messages its agent wrote before its turn, or before itself outside of turns.
+    `behind` are the agent's next turns, each with the messages before it; the last entry counts all, with `END`.
+    """
+
+    hit: Hit
+    asked: str
+    before: int
+    behind: Sequence[tuple[int, int]]
+
+
+class Outline(NamedTuple):
+    """An agent's data for a search: its stored segment cache, None if none can be read; if it ever had a
+    planning conversation, also its operations and the `command` events that open one, in order."""
+
+    fold: Fold | None
+    planning: Sequence[Event] = ()

@@ -58,3 +58,49 @@ def quoted(text: str, most: int = 1000) -> str:
 def remarks(told: Sequence[str]) -> list[str]:
     """What is said about an answer, as its last line: `[2 more; a higher limit. Not looked into: .git.]`."""
     return [f"[{'. '.join(each[0].upper() + each[1:] for each in told)}.]"] if told else []
+
+
+WINDOW = 200_000
+"""Assumed window of a model in tokens, if nothing better is known [S1]."""
+
+
+def percent(tokens: int, window: int = WINDOW) -> int:
+    """Return the share of the window in percent, rounded down."""
+    return tokens * 100 // window
+
+
+BUDGET_SHOWN = 50
+"""Percent of the budget from which the meter shows it: where the budget is smaller than the window, it decides when
+older turns leave."""
+
+
+def meter(tokens: int, window: int = WINDOW, budget: int = 0, whole: int = 0) -> str:
+    """Return `Context: 80K/200K tokens (40%) ⚪ · budget 100K (80%)`: the light is yellow from 80% of the window, red
+    from 95.
+
+    `tokens` are those of the next request, `budget` is what the settings limit it to (0: nothing), `whole` are the
+    tokens of the whole context where the request does not hold all of it [SPEC 5.5].
+    """
+    share = percent(tokens, window)
+    light = "🔴" if share >= 95 else "🟡" if share >= 80 else "⚪"
+    beside = []
+    if 0 < budget < window and (used := percent(tokens, budget)) >= BUDGET_SHOWN:
+        beside.append(f"budget {_thousands(budget)} ({used}%)")
+    if whole:
+        beside.append(f"whole context ~{_thousands(max(whole, tokens))}")
+    return " · ".join((f"Context: {_thousands(tokens)}/{_thousands(window)} tokens ({share}%) {light}", *beside))
+
+
+def is_full(tokens: int, window: int = WINDOW) -> bool:
+    """Return True if text is refused; commands never are."""
+    return tokens >= window
+
+
+def is_ephemeral(tokens: int, window: int = WINDOW) -> bool:
+    """Return True if a filter is planned without the rest of the history: from 80% of the window [S1]."""
+    return tokens * 100 >= window * 80
+
+
+def _thousands(tokens: int) -> str:
+    """Return tokens rounded to the nearest thousand, never 0 for a positive number."""
+    return f"{max((tokens + 500) // 1000, min(tokens, 1))}K"

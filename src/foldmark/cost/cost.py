@@ -1,5 +1,6 @@
 """Replay a recorded conversation under another policy: its requests are made again and billed by a modelled cache
-(`foldmark.core.caching`), with the thinking that could still be sent [SPEC 5.3, 5.7]. Nothing is sent or written."""
+(`foldmark.core.assembly.caching`), with the thinking that could still be sent [SPEC 5.3, 5.7]. Nothing is sent or
+written."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
@@ -8,9 +9,8 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct, structs
 
-from foldmark.core.attached import is_thought
-from foldmark.core.bound import Bound, Thoughts
-from foldmark.core.caching import Beginnings, Bill, Cache, Rules, explicit, managed, stepped
+from foldmark.core.assembly.caching import Beginnings, Bill, Bound, Cache, Rules, Thoughts, explicit, managed, stepped
+from foldmark.core.assembly.media import is_thought
 from foldmark.core.config import Config
 from foldmark.core.events import ANSWER_KINDS, Event
 from foldmark.core.ports import Progress

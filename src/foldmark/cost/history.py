@@ -8,19 +8,19 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct, structs
 
-from foldmark.core import prompt as prompts
-from foldmark.core.caching import Block
+from foldmark.core.assembly import prompt as prompts
+from foldmark.core.assembly.caching import Block
+from foldmark.core.assembly.eviction import begins, in_place
+from foldmark.core.assembly.prompt import Layer, Prompt
+from foldmark.core.assembly.view import AnsweredCall, CallGroup, Calls, Step, ViewMessage, pair, view
+from foldmark.core.assembly.window import Unit, Units
+from foldmark.core.assembly.wire import weigh
 from foldmark.core.codec import stored_time
 from foldmark.core.config import Config
 from foldmark.core.events import ANSWER_KINDS, Drop, Event, Restore
-from foldmark.core.native import begins, in_place
 from foldmark.core.ports import Snapshot
-from foldmark.core.prompt import Layer, Prompt
 from foldmark.core.replay import recorded
 from foldmark.core.segments import END, Segment, Segments, since, subtract, until
-from foldmark.core.view import AnsweredCall, CallGroup, Calls, Step, ViewMessage, pair, view
-from foldmark.core.weight import weigh
-from foldmark.core.window import Unit, Units
 from foldmark.log.log import Agent
 from foldmark.request.exchanges import read_as, read_by
 from foldmark.request.standing import Standing, once

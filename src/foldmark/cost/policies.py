@@ -10,16 +10,16 @@ from itertools import chain, compress, islice
 
 from msgspec import Struct
 
-from foldmark.core import prompt as prompts
+from foldmark.core.assembly import prompt as prompts
+from foldmark.core.assembly.eviction import begins
+from foldmark.core.assembly.growth import Reach, Sizes, entered, followed, lowered, put_in, room_for
+from foldmark.core.assembly.prompt import Layer
+from foldmark.core.assembly.view import active_from
+from foldmark.core.assembly.window import Steps, Unit, Units, in_steps
+from foldmark.core.assembly.wire import weigh
 from foldmark.core.events import Event
-from foldmark.core.growth import Reach, Sizes, entered, followed, lowered, put_in, room_for
-from foldmark.core.native import begins
 from foldmark.core.ports import Snapshot
-from foldmark.core.prompt import Layer
 from foldmark.core.segments import END, Segment, since, until
-from foldmark.core.view import active_from
-from foldmark.core.weight import weigh
-from foldmark.core.window import Steps, Unit, Units, in_steps
 from foldmark.cost.history import Group, Item, Pieces, ReplayedContext, Span
 from foldmark.request.sources import Sources
 from foldmark.request.standing import Standing, as_of

@@ -13,17 +13,14 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foldmark.core.answer import Usage
-from foldmark.core.caching import Bill, Rules
+from foldmark.core.assembly.caching import LIFETIMES, Bill, Rules
+from foldmark.core.assembly.sent import Answered, Between, Missed, SentRequest, missed
 from foldmark.core.codec import operation_kind, stored_time
 from foldmark.core.events import ANSWER_KINDS, BESIDE_KINDS, Operation
-from foldmark.core.lifetime import LIFETIMES
-from foldmark.core.missed import Answered, Between, Missed, missed
 from foldmark.core.ports import Snapshot
 from foldmark.core.replay import recorded
-from foldmark.core.request import Request
+from foldmark.core.request import Request, Usage
 from foldmark.core.segments import END, Segment
-from foldmark.core.sent import SentRequest
 from foldmark.core.wording import count
 from foldmark.cost.cost import rules_of, tariff_of
 from foldmark.dialects.registry import dialect_named

@@ -5,11 +5,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from foldmark.core.answer import Piece
-from foldmark.core.attached import Accepts
-from foldmark.core.caching import Block
-from foldmark.core.prompt import Prompt
-from foldmark.core.request import Options, ToolSpec
+from foldmark.core.assembly.caching import Block
+from foldmark.core.assembly.media import Accepts
+from foldmark.core.assembly.prompt import Prompt
+from foldmark.core.request import Options, Piece, ToolSpec
 
 Body = Mapping[str, Any]
 

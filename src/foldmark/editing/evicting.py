@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from foldmark.core.assembly.eviction import Superseded, is_longer, placeholder, superseded
 from foldmark.core.codec import count_tokens
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event, Evict
-from foldmark.core.eviction import is_longer, placeholder
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import END, Segment, contains, intersect
-from foldmark.core.superseded import Superseded, superseded
 from foldmark.core.wording import count, listing, one_line
 from foldmark.operations.effects import Result
 from foldmark.operations.history import results_named

@@ -5,13 +5,12 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from foldmark.core.events import Event
-from foldmark.core.matching import Candidate, candidate, parse_ids, request_text
 from foldmark.core.ports import Progress, Snapshot, Store
-from foldmark.core.pressure import chunk_count, chunks
 from foldmark.core.segments import Segment, Segments, intersect
 from foldmark.log.outlines import similarities
-from foldmark.recall.matching import match
+from foldmark.recall.matcher import match
 from foldmark.sending.questions import ask
+from foldmark.text.selection import Candidate, candidate, chunk_count, chunks, parse_ids, request_text
 
 if TYPE_CHECKING:
     from foldmark.log.log import Agent

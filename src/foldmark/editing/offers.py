@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from foldmark.core.consent import chosen, is_no, is_yes
+from foldmark.core.agents import Size
 from foldmark.core.errors import CommandError, FoldmarkError, ProviderError
 from foldmark.core.events import Filter
-from foldmark.core.matching import Candidate, MatchRange, ranges
-from foldmark.core.ports import Size, Snapshot
+from foldmark.core.ports import Snapshot
 from foldmark.core.segments import Segment, contains, intersect, subtract
 from foldmark.core.wording import count, listing, one_line
 from foldmark.editing.matching import Candidates, matched
@@ -25,6 +24,8 @@ from foldmark.operations.receipts import Receipt
 from foldmark.request.exchanges import closure
 from foldmark.request.planning import Planning, RecordedPreview, offer, offered, passed, planning, previewed, talk
 from foldmark.request.standing import Standing
+from foldmark.text.consent import chosen, is_no, is_yes
+from foldmark.text.selection import Candidate, MatchRange, ranges
 
 if TYPE_CHECKING:
     from foldmark.log.log import Agent

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Progress
-from foldmark.core.vectors import Embedded, Unembedded, Vectors
-from foldmark.recall.embeddings.embedder import Embedder
+from foldmark.core.search import Embedded, Unembedded, Vectors
+from foldmark.recall.embeddings import Embedder
 
 # NumPy takes 100 ms, and the background thread seldom needs it: it is imported where it is used.
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class LogSimilarity:
         return [id for id, _ in self._nearest.search(self._query, limit, self._fetch)]
 
     def of(self, ids: Sequence[int]) -> dict[int, float]:
-        from foldmark.recall.embeddings.vectors import unpack
+        from foldmark.recall.embeddings.nearest import unpack
 
         dimensions = self._meanings.embedder.dimensions
         found = zip(ids, self._fetch(list(ids)), strict=True)
@@ -128,8 +128,8 @@ def embedded(messages: Sequence[Unembedded], embedder: Embedder) -> list[Embedde
     none of a message without a word."""
     import numpy as np
 
-    from foldmark.recall.embeddings.passages import passages
-    from foldmark.recall.embeddings.vectors import pack, signature
+    from foldmark.recall.embeddings.nearest import pack, signature
+    from foldmark.text.highlights import passages
 
     pieces = [(message, passages(message.text)) for message in messages]
     texts = [
@@ -229,8 +229,7 @@ def _bring_up(store: Vectors, model: str, stop: Event) -> None:
     # Without work no model is loaded.
     if not made or {*made.values()} == {store.unembedded(max(made.values()), 1)[2]}:
         return
-    from foldmark.recall.embeddings.model import kept
-    from foldmark.recall.embeddings.processors import one_thread_each
+    from foldmark.recall.embeddings.model import kept, one_thread_each
 
     one_thread_each()
     embedder = kept(model)

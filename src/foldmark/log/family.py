@@ -14,11 +14,10 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from foldmark.core.agents import Lease, Mail, Size, mail_head, minute
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
-from foldmark.core.inbox import Mail, mail_head, minute
-from foldmark.core.leases import Lease
-from foldmark.core.ports import Size, Snapshot
+from foldmark.core.ports import Snapshot
 from foldmark.log.log import Agent
 from foldmark.request.planning import not_while_planning
 

@@ -5,7 +5,7 @@ from contextlib import closing
 from time import monotonic
 from typing import TypeVar
 
-from foldmark.core.changes import Changes, check_page
+from foldmark.core.agents import Changes, check_page
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Store
 

@@ -8,14 +8,13 @@ from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
-from foldmark.core.answer import Piece
-from foldmark.core.changes import Changes
+from foldmark.core.agents import AgentRecord, Changes, Size
+from foldmark.core.codec import Secrets
 from foldmark.core.errors import CommandError
-from foldmark.core.ports import AgentRecord, Clock, Hit, LogIndex, NewId, Size, Snapshot, Store
+from foldmark.core.ports import Clock, NewId, Snapshot, Store
 from foldmark.core.replay import birth
-from foldmark.core.request import Request, ToolSpec
-from foldmark.core.search import ANY, ArchivedMessages, Filters, Mode, RankedMessage, SearchScope
-from foldmark.core.secrets import Secrets
+from foldmark.core.request import Piece, Request, ToolSpec
+from foldmark.core.search import ANY, ArchivedMessages, Filters, Hit, LogIndex, Mode, RankedMessage, SearchScope
 from foldmark.core.wording import listing
 from foldmark.log.listening import changes
 from foldmark.log.names import check_name, is_uuid
@@ -313,7 +312,7 @@ class Log:
 
     def hits(self, index: LogIndex, query: "Query", places: Sequence[RankedMessage]) -> list[Hit]:
         """Return the hits at these places of an index, in their order."""
-        from foldmark.recall.highlights import snippet, spans
+        from foldmark.text.highlights import snippet, spans
 
         return [
             replace(

@@ -11,14 +11,14 @@ import msgspec
 from msgspec.structs import replace
 
 from foldmark.core import codec
-from foldmark.core.changes import check_page
+from foldmark.core.agents import AgentRecord, Size, check_page
 from foldmark.core.errors import CommandError, ConflictError
 from foldmark.core.events import BESIDE_KINDS, Event, Fork, Operation, Redact, Restore, Summary
-from foldmark.core.ports import AgentRecord, Size, Snapshot, Transaction
-from foldmark.core.pressure import is_ephemeral
+from foldmark.core.ports import Snapshot, Transaction
 from foldmark.core.replay import Fold, advance, birth, recorded, replay
 from foldmark.core.request import Request, ToolSpec
 from foldmark.core.segments import END, Segments, normal, subtract, until
+from foldmark.core.wording import is_ephemeral
 from foldmark.log.context import Context
 from foldmark.log.timeline import Timeline
 from foldmark.operations import decide

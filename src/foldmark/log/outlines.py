@@ -25,7 +25,7 @@ from foldmark.core.events import ROLES, Event, Filter, PlanningEnded
 from foldmark.core.ports import Snapshot
 from foldmark.core.search import Mode, Similarity, VectorSource
 from foldmark.core.segments import END, Segment, Segments, contains
-from foldmark.recall.embeddings.embedder import EmbeddingError
+from foldmark.recall.embeddings import EmbeddingError
 from foldmark.request.planning import ends
 
 Spans = tuple[tuple[int, int], ...]

@@ -7,14 +7,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from foldmark.core.answer import Compacted, Kept, Stopped, Usage, behind, distinct
+from foldmark.core.assembly.eviction import OPAQUE
 from foldmark.core.errors import CommandError, ProviderError
-from foldmark.core.memos import Memo
-from foldmark.core.native import OPAQUE
 from foldmark.core.ports import Snapshot
-from foldmark.core.request import ToolCall
+from foldmark.core.records import Memo, checked_content, checked_tags
+from foldmark.core.request import Compacted, Kept, Stopped, ToolCall, Usage, behind, distinct
 from foldmark.core.segments import END
-from foldmark.core.tags import checked_content, checked_tags
 from foldmark.core.wording import listing
 from foldmark.log.operable import Operable
 from foldmark.request.usage import usage_data
@@ -35,7 +33,7 @@ def append_answer(
 
     A state block at the end of the text is recorded as an event of its own. No dialect repeats text in the blocks it
     wants back. A block with a provider's key in it is left out: without the key it is not the one that was signed. Each
-    of `compacted` becomes a summary of everything in front of it, in the form of `reader` (`core.native`).
+    of `compacted` becomes a summary of everything in front of it, in the form of `reader` (`eviction`).
     """
     found, done, before = [], 0, 0
     with agent.batch():

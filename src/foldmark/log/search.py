@@ -18,16 +18,18 @@ from msgspec.structs import replace
 from foldmark.core.codec import stored_time
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.events import ROLES, Event
-from foldmark.core.memos import Memo, MemosView
-from foldmark.core.passages import Excerpt, PassageMessage
-from foldmark.core.ports import Hit, Snapshot
+from foldmark.core.ports import Snapshot
+from foldmark.core.records import Memo, MemosView
 from foldmark.core.search import (
     ANY,
     ArchivedMessages,
+    Excerpt,
     Filters,
+    Hit,
     Index,
     IndexedMessage,
     Mode,
+    PassageMessage,
     RankedMessage,
     SearchResult,
     Term,
@@ -38,10 +40,10 @@ from foldmark.core.segments import contains
 from foldmark.core.wording import one_line
 from foldmark.log.log import Log
 from foldmark.log.outlines import Neighbour, message, similarities
-from foldmark.recall.highlights import snippet, spans
 from foldmark.recall.query import read
 from foldmark.recall.ranking import query_terms, terms_held
 from foldmark.recall.searching import check_limit, search
+from foldmark.text.highlights import snippet, spans
 
 MOST_MEMOS = 2000
 """Number of newest memos that are searched."""

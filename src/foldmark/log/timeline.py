@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import msgspec
 
 from foldmark.core import codec
+from foldmark.core.agents import AgentRecord, Size
+from foldmark.core.codec import Secrets
 from foldmark.core.errors import CommandError
 from foldmark.core.events import ACTORS, DIALECTS, RECORD_KINDS, Draft, PlanningEnded
-from foldmark.core.history import History
-from foldmark.core.ports import AgentRecord, Clock, Size, Snapshot, Store, Transaction
-from foldmark.core.replay import Fold, advance, birth, recorded, replay
+from foldmark.core.ports import Clock, Snapshot, Store, Transaction
+from foldmark.core.replay import Fold, History, advance, birth, recorded, replay
 from foldmark.core.request import ToolSpec
-from foldmark.core.secrets import Secrets
 from foldmark.core.segments import until
 from foldmark.operations.notices import awaiting, notice, shown
 from foldmark.request.standing import Birth, Standing, birth_of
@@ -85,7 +85,7 @@ class Timeline:
 
         `kind` is "user", "assistant", "system" or "tool". A user message opens a turn if none is open and joins it
         otherwise. A `### STATE` block at the end of an assistant's text is recorded as a `state` event after the
-        message, which holds the rest, even if that is empty (`core.state`); not if it was `interrupted`, nor if the
+        message, which holds the rest, even if that is empty (`text.state`); not if it was `interrupted`, nor if the
         text is to be recorded `verbatim`. `data` is JSON that goes with the text; `created_at` is ISO 8601 or a
         datetime, by default now. A text without a `dialect` gets that of the agent's model, unless `data` holds blocks,
         whose form is then unknown. Lone surrogates in texts become U+FFFD. `key` is the caller's own, for a message
@@ -101,7 +101,7 @@ class Timeline:
         actor = actor or {"user": "human", "assistant": "model"}.get(kind, "system")
         block, may_hold = None, kind == "assistant" and not interrupted and not verbatim and isinstance(text, str)
         if may_hold and ("STATE" in text or "State" in text):
-            from foldmark.core.state import parted  # takes 2 ms, and few answers hold one
+            from foldmark.text.state import parted  # takes 2 ms, and few answers hold one
 
             text, block = parted(text)
         with nullcontext() if block is None else self.batch():
@@ -338,7 +338,7 @@ class Timeline:
             if secrets:
                 content, data = secrets.hidden(content), secrets.hidden_in(data)
             if data and isinstance(data, Mapping) and data.get("blocks"):
-                from foldmark.core.media import counted  # few messages hold any
+                from foldmark.core.assembly.media import counted  # few messages hold any
 
                 data = counted(data)
             draft = Draft(

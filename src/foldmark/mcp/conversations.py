@@ -5,8 +5,8 @@ from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 from foldmark.app import Setup
+from foldmark.core.agents import AgentRecord
 from foldmark.core.errors import CommandError
-from foldmark.core.ports import AgentRecord
 from foldmark.core.wording import listing
 from foldmark.log import Agent, Log
 from foldmark.log.listening import wait_for

@@ -16,7 +16,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourcesListChanged, ResourceUpdated
 from mcp.types import SubscriptionsListenRequestParams, SubscriptionsListenResult
 
-from foldmark.core.changes import LIVES, PAGE, Change
+from foldmark.core.agents import LIVES, PAGE, Change
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.ports import Snapshot
 from foldmark.log import Log

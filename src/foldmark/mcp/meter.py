@@ -7,9 +7,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from foldmark.core.errors import CommandError
-from foldmark.core.pressure import meter
 from foldmark.core.request import ToolSpec
-from foldmark.core.wording import one_line
+from foldmark.core.wording import meter, one_line
 from foldmark.cost.requests import newest_turn
 from foldmark.mcp.conversations import ARGUMENT, Conversations
 from foldmark.sending.status import assumed, fullness

@@ -9,9 +9,8 @@ from msgspec.structs import replace
 
 from foldmark.commands.show import message_line
 from foldmark.core.errors import CommandError
-from foldmark.core.memo_layer import entry
-from foldmark.core.passages import passage_lines
 from foldmark.core.request import ToolSpec
+from foldmark.core.search import passage_lines
 from foldmark.core.segments import END, Segment
 from foldmark.core.wording import one_line
 from foldmark.log.recording import memo_with_id
@@ -19,6 +18,7 @@ from foldmark.mcp import archive
 from foldmark.mcp.conversations import Conversations
 from foldmark.mcp.search import CONVERSATION, MEMO
 from foldmark.sessions.archive.reading import excerpt
+from foldmark.text.keywords import entry
 
 MOST = 40_000
 """Characters of an answer; it says where the rest begins."""

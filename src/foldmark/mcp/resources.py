@@ -21,9 +21,9 @@ from mcp.types import (
 )
 
 from foldmark.commands.show import context_json, context_text
+from foldmark.core.agents import AgentRecord
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
-from foldmark.core.ports import AgentRecord
 from foldmark.core.turns import newest_turns
 from foldmark.core.wording import count, one_line
 from foldmark.log import Agent, Log, Result

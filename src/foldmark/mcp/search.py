@@ -19,7 +19,7 @@ from foldmark.core.wording import count, one_line, remarks
 from foldmark.log.outlines import NoVectorsError
 from foldmark.mcp import archive
 from foldmark.mcp.conversations import Conversations
-from foldmark.recall.embeddings.embedder import EmbeddingError
+from foldmark.recall.embeddings import EmbeddingError
 
 MOST, CONCEPTS, DEEP = 50, 5, 200
 """The most results, and concepts of one search; how many hits of each concept are looked at."""

@@ -7,6 +7,7 @@ instead. Nothing is written here. Cost follows the turns and ids named, never th
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
+from foldmark.core.assembly.eviction import begins, in_place_newest_first
 from foldmark.core.codec import operation_of
 from foldmark.core.errors import CommandError
 from foldmark.core.events import (
@@ -24,7 +25,6 @@ from foldmark.core.events import (
     Undo,
     Unpin,
 )
-from foldmark.core.native import begins, in_place_newest_first
 from foldmark.core.ports import Snapshot
 from foldmark.core.replay import Recorded, recorded, taken_back
 from foldmark.core.segments import END, Segment, Segments, contains, intersect, normal, subtract

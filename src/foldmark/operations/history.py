@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foldmark.core.agents import AgentRecord, Size
 from foldmark.core.codec import operation_of
 from foldmark.core.errors import CommandError
 from foldmark.core.events import (
@@ -30,7 +31,7 @@ from foldmark.core.events import (
     Undo,
     Unpin,
 )
-from foldmark.core.ports import AgentRecord, Size, Snapshot
+from foldmark.core.ports import Snapshot
 from foldmark.core.replay import recorded, taken_back
 from foldmark.core.segments import END, contains
 from foldmark.core.wording import count, listing, one_line

@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from typing import Any
 
-from foldmark.core.answer import Compacted
+from foldmark.core.codec import Secrets
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Summary
 from foldmark.core.ports import Snapshot
 from foldmark.core.replay import recorded, taken_back
-from foldmark.core.secrets import Secrets
+from foldmark.core.request import Compacted
 from foldmark.core.segments import Segment, Segments, contains, intersect, normal, subtract
 from foldmark.operations import decide
 from foldmark.request.exchanges import ranges_of

@@ -8,9 +8,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foldmark.core.agents import Size
 from foldmark.core.codec import count_tokens, operation_kind
 from foldmark.core.events import Event, Operation, Summary
-from foldmark.core.ports import Size, Snapshot
+from foldmark.core.ports import Snapshot
 from foldmark.core.replay import Fold
 from foldmark.core.request import Request
 from foldmark.core.segments import Segment, Segments, intersect, normal, subtract, until

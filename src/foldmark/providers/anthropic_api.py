@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from foldmark.core.answer import Piece
-from foldmark.core.request import Request, ToolCall
+from foldmark.core.request import Piece, Request, ToolCall
 from foldmark.dialects.anthropic import errors
 from foldmark.dialects.anthropic.binding import bind
 from foldmark.dialects.anthropic.blocks import betas

@@ -5,10 +5,9 @@ from contextlib import aclosing
 from typing import Any
 from urllib.parse import quote
 
-from foldmark.core.answer import Piece
 from foldmark.core.errors import ProviderError
 from foldmark.core.ports import Provider
-from foldmark.core.request import Request
+from foldmark.core.request import Piece, Request
 from foldmark.dialects.gemini.stream import pieces_of
 from foldmark.providers.access import Access
 from foldmark.providers.gemini_sdk import Door, Service, checked, posted, require_sdk, streamed

@@ -12,10 +12,9 @@ from contextlib import aclosing
 from hashlib import blake2b
 from typing import Any
 
-from foldmark.core.answer import Piece
 from foldmark.core.errors import ProviderError
 from foldmark.core.ports import Provider
-from foldmark.core.request import Request
+from foldmark.core.request import Piece, Request
 from foldmark.dialects.gemini.contents import unwrapped
 from foldmark.dialects.gemini.errors import brief
 from foldmark.dialects.gemini.stream import pieces_of

@@ -5,9 +5,8 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from functools import cached_property
 
-from foldmark.core.answer import Piece
 from foldmark.core.ports import Provider
-from foldmark.core.request import Request
+from foldmark.core.request import Piece, Request
 
 
 class LazyProvider:

@@ -10,8 +10,7 @@ from asyncio import sleep
 from collections.abc import AsyncGenerator, Callable, Sequence
 from itertools import count as numbers_from
 
-from foldmark.core.answer import Piece
-from foldmark.core.request import Request, ToolCall
+from foldmark.core.request import Piece, Request, ToolCall
 from foldmark.core.wording import count, listing
 from foldmark.providers.offline_delegation import delegated
 from foldmark.providers.offline_lines import WHO, Line, Reply, Scene, cut, scene_of

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from foldmark.core.birth import MAIL_TOLD
-from foldmark.core.inbox import MAIL
+from foldmark.core.agents import MAIL_BEGINS as MAIL
+from foldmark.core.assembly.layers import MAIL_TOLD
 from foldmark.core.wording import count, listing
 from foldmark.providers.offline_lines import WHO, Line, Reply, Scene, cut
 
@@ -71,7 +71,7 @@ _ASKS_MAIL = re.compile(
     re.IGNORECASE,
 )
 
-# The words of `foldmark.core.birth`: the identity in the system field, and the birth message.
+# The words of `foldmark.core.assembly.layers`: the identity in the system field, and the birth message.
 _IDENTITY = re.compile(r"You are agent ([0-9a-f]{8}), a child of agent ([0-9a-f]{8})\. What you find out reaches it")
 _BIRTH = re.compile(
     r"\[Foldmark: You are agent ([0-9a-f]{8}), a child of agent ([0-9a-f]{8}), forked(?: from its mark '(.*?)')?\. "

@@ -6,8 +6,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from foldmark.core.inbox import MAIL
-from foldmark.core.prompt import EMPTY, GO_ON, OMITTED
+from foldmark.core.agents import MAIL_BEGINS as MAIL
+from foldmark.core.assembly.prompt import EMPTY, GO_ON, OMITTED
 from foldmark.core.request import ERROR, Request, ToolCall
 from foldmark.dialects.openai.chat import RESULT_MEDIA
 from foldmark.dialects.openai.reading import arguments

@@ -10,9 +10,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from foldmark.core.consent import is_yes
 from foldmark.core.wording import count
 from foldmark.providers.offline_lines import WHO, Line, Reply, Scene
+from foldmark.text.consent import is_yes
 
 TOOL = "filter_context"
 

@@ -9,9 +9,8 @@ from contextlib import aclosing
 
 from msgspec.structs import replace
 
-from foldmark.core.answer import Piece
 from foldmark.core.ports import Provider
-from foldmark.core.request import Request, ToolCall
+from foldmark.core.request import Piece, Request, ToolCall
 from foldmark.dialects.openai.chat import parse
 from foldmark.dialects.openai.stream import Whole
 from foldmark.providers.access import Access

@@ -10,10 +10,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from foldmark.core.answer import Piece, Thought
 from foldmark.core.errors import ProviderError
 from foldmark.core.ports import Provider
-from foldmark.core.request import Request, ToolCall
+from foldmark.core.request import Piece, Request, Thought, ToolCall
 from foldmark.dialects.openai.responses import APART, parse
 from foldmark.providers.access import Access
 from foldmark.providers.openai_client import Server

@@ -9,10 +9,9 @@ import random
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 
-from foldmark.core.answer import Piece, Waiting
 from foldmark.core.errors import ProviderError
 from foldmark.core.ports import Provider
-from foldmark.core.request import Request
+from foldmark.core.request import Piece, Request, Waiting
 
 LONGEST = 120.0
 """Seconds that a provider may ask to wait; when it asks for more, that is told at once."""

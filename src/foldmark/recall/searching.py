@@ -4,14 +4,59 @@ The words of a query differ in cost: a word in every tenth message of a million 
 take seconds. So the rare words select the candidates, as many as stay within `BUDGET` messages, besides messages with
 all words; the common words count when these texts are ranked. A word that exceeds the budget alone is searched in the
 newest part of an index.
+
+An FTS5 index has the columns `text` and `parts` (`text.tokens.parts_of`) and the tokenizer `text.tokens.PORTER`. It is
+the log's, or the archive's.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from foldmark.core.errors import CommandError
-from foldmark.core.search import Index, RankedMessage, Similarity, Term, TermQuery
+from foldmark.core.search import Index, IndexedMessage, Phrase, RankedMessage, Similarity, Term, TermQuery
 from foldmark.recall.query import Query
 from foldmark.recall.ranking import REACH, QueryTerm, Scored, query_terms, scored
+
+COUNTED = 20_000
+"""Maximum number of messages that are counted; the total is extrapolated."""
+
+_JOINED = {"all": " AND ", "any": " OR "}
+
+
+def expression(wanted: TermQuery) -> str:
+    """Return the FTS5 expression for all or any of the terms."""
+    return _JOINED[wanted.how].join(map(holding, wanted.terms))
+
+
+def holding(term: Term) -> str:
+    """Return the FTS5 expression for messages that hold a term."""
+    return f"({' OR '.join(map(_quoted, term.phrases))})"
+
+
+def extrapolated(counted: int, reached: int | None, newest: int | None) -> int:
+    """Return the estimated total, given how many were counted up to which id, and the newest id."""
+    if counted < COUNTED or not reached or not newest:
+        return counted
+    return counted * max(newest, reached) // reached
+
+
+def _quoted(phrase: Phrase) -> str:
+    return '"' + " ".join(phrase.words).replace('"', '""') + '"' + (" *" if phrase.prefix else "")
+
+
+def joined(lists: Sequence[Sequence[IndexedMessage]]) -> Iterator[list[IndexedMessage]]:
+    """Yield lists of neighbours, each in the order of the conversation, merged into runs: overlapping lists become one,
+    and of one message the longest text counts."""
+    run: dict[int, IndexedMessage] = {}
+    for each in sorted(filter(None, lists), key=lambda said: said[0].id):
+        if run and each[0].id not in run:
+            yield list(run.values())
+            run = {}
+        for said in each:
+            if said.id not in run or len(said.text) > len(run[said.id].text):
+                run[said.id] = said
+    if run:
+        yield list(run.values())
+
 
 MOST_HITS = 1000
 """Maximum number of results of one search."""

@@ -17,9 +17,9 @@ from itertools import pairwise
 
 import msgspec
 
+from foldmark.core.assembly.eviction import blocks_of, forms
 from foldmark.core.codec import operation_of
 from foldmark.core.events import Event, Summary
-from foldmark.core.native import blocks_of, forms
 from foldmark.core.ports import Snapshot
 from foldmark.core.replay import Recorded, advance, counting, recorded, taken_back
 from foldmark.core.segments import END, Segment, Segments, contains, intersect, normal, subtract, until
@@ -212,7 +212,7 @@ def _without(moment: Snapshot, at: Standing, operations: Sequence[Recorded], out
 
 
 def read_as(reader: str) -> Callable[[Event], bool]:
-    """Return a predicate that is True for summaries readable by a provider with this form (`core.native`)."""
+    """Return a predicate that is True for summaries readable by a provider with this form (`eviction`)."""
     return lambda event: bool(blocks_of(event, reader))
 
 

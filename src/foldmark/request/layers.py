@@ -22,17 +22,17 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct, structs
 
-from foldmark.core.birth import AT_WORK, IDLE, WAITS, Child, Family, family_told
+from foldmark.core.agents import AgentRecord, Fate
+from foldmark.core.assembly.layers import AT_WORK, IDLE, WAITS, family_told
+from foldmark.core.assembly.prompt import Layer
+from foldmark.core.assembly.window import Unit
 from foldmark.core.codec import operation_of
 from foldmark.core.events import Event, Fork
-from foldmark.core.inbox import Fate
-from foldmark.core.memos import Memo
-from foldmark.core.ports import AgentRecord, Snapshot
-from foldmark.core.prompt import Layer
-from foldmark.core.request import Part
+from foldmark.core.ports import Snapshot
+from foldmark.core.records import Memo
+from foldmark.core.request import Child, Family, Part
 from foldmark.core.segments import Segment, contains, until
 from foldmark.core.turns import Message
-from foldmark.core.window import Unit
 from foldmark.core.wording import title
 from foldmark.request.planning import planning
 from foldmark.request.standing import Standing
@@ -202,7 +202,7 @@ class Picked(NamedTuple):
         left = [memo for memo in self.memos if memo.id not in without]
         if not left:
             return []
-        from foldmark.core.memo_layer import entry, memo_layers
+        from foldmark.text.keywords import entry, memo_layers
 
         return memo_layers(((memo.id, entry(memo)) for memo in left), self.words)
 
@@ -212,8 +212,10 @@ def picked(moment: Snapshot, units: Sequence[Unit], most: int) -> list[Picked]:
 
     Only older memos are picked: the layer stays the same for the whole turn.
     """
-    from foldmark.core.keywords import keywords  # takes 10 ms, only needed with memos
-    from foldmark.core.memo_layer import asked
+    from foldmark.text.keywords import (
+        asked,
+        keywords,  # takes 10 ms, only needed with memos
+    )
 
     words = [keywords(asked(_opener(unit))) for unit in units]
     found = moment.memos_with([(each, unit.opener) for each, unit in zip(words, units, strict=True)], most)
@@ -223,7 +225,7 @@ def picked(moment: Snapshot, units: Sequence[Unit], most: int) -> list[Picked]:
 def memo_texts(moment: Snapshot, parts: Iterable[Part]) -> dict[str, str]:
     """Return the texts of the memos in a request, by their names in `sent.RequestRecord.hashes`, without those of memos
     that were removed meanwhile."""
-    from foldmark.core.memo_layer import entry_of
+    from foldmark.text.keywords import entry_of
 
     ids = [(part.memo, part.text) for part in parts if part.memo is not None]
     return {memo_text_name(memo_id): entry_of(text) for memo_id, text in ids if moment.memo(memo_id) is not None}
@@ -232,8 +234,7 @@ def memo_texts(moment: Snapshot, parts: Iterable[Part]) -> dict[str, str]:
 def sent_memo_layers(unit: Unit | None, entries: Iterable[tuple[int, str]]) -> list[Layer]:
     """Return the layers of memos that were sent, id and entry, with the keywords that picked them where these still
     exist."""
-    from foldmark.core.keywords import keywords
-    from foldmark.core.memo_layer import asked, memo_layers
+    from foldmark.text.keywords import asked, keywords, memo_layers
 
     return memo_layers(entries, () if unit is None else keywords(asked(_opener(unit))))
 

@@ -117,7 +117,7 @@ def passed(moment: Snapshot, at: Standing) -> tuple[int, int] | None:
     open_one = planning(moment, at)
     if open_one is None:
         return None
-    from foldmark.core.consent import is_yes  # takes 3 ms, and planning is rare
+    from foldmark.text.consent import is_yes  # takes 3 ms, and planning is rare
 
     said = replies(moment, at, open_one)
     if said and is_yes(said[0].content) and offered(moment, at) is not None:

@@ -11,15 +11,15 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from foldmark.core import prompt as prompts
+from foldmark.core.assembly import prompt as prompts
+from foldmark.core.assembly.prompt import CHILDREN, Prompt
+from foldmark.core.assembly.wire import tool_name
 from foldmark.core.config import Config
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
-from foldmark.core.prompt import CHILDREN, Prompt
 from foldmark.core.request import ANSWER, COMPACTION, PLAIN, Manifest, Options, Request, ToolSpec
 from foldmark.core.segments import Segments
-from foldmark.core.wire import tool_name
 from foldmark.dialects.dialect import Dialect
 from foldmark.providers.registry import canonical, dialect_of
 from foldmark.request.exchanges import read_as, read_by

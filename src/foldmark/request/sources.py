@@ -6,14 +6,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import takewhile
 from typing import Generic, NamedTuple, TypeVar
 
-from foldmark.core import prompt as prompts
-from foldmark.core.birth import Family, commands_told, identity
+from foldmark.core.assembly import prompt as prompts
+from foldmark.core.assembly.layers import commands_told, identity
+from foldmark.core.assembly.layers import guidelines as guidelines_for
+from foldmark.core.assembly.prompt import Layer
+from foldmark.core.assembly.window import Units, opened_by
 from foldmark.core.config import Config
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
-from foldmark.core.prompt import Layer
+from foldmark.core.request import Family
 from foldmark.core.segments import Segment, Segments, intersect, until
-from foldmark.core.window import Units, opened_by
 from foldmark.request.layers import Picked, family_of, in_force, picked, told
 from foldmark.request.planning import planning, result_of
 from foldmark.request.standing import Standing, as_of, of_kind, once, state_of
@@ -225,7 +227,7 @@ class Sources:
         if anchors:
             notes = at.anchors.get("scratchpad") or at.scratchpad
         who = None if at.record.parent is None else identity(at.record.id, at.record.parent)
-        guidelines = prompts.guidelines(self._tools, who, commands_told(self._config.model_commands))
+        guidelines = guidelines_for(self._tools, who, commands_told(self._config.model_commands))
         memos = self._memos if anchors else ()
         found = prompts.layers(self._config, events, guidelines=guidelines, state=state, scratchpad=notes, memos=memos)
         return [*found, *self._children] if anchors else found

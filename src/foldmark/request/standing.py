@@ -5,10 +5,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from msgspec import Struct, structs
 
+from foldmark.core.agents import AgentRecord, Size
 from foldmark.core.codec import operation_of
 from foldmark.core.config import Config
 from foldmark.core.events import Event, Fork
-from foldmark.core.ports import ANCHORS, AgentRecord, Since, Size, Snapshot
+from foldmark.core.ports import ANCHORS, Since, Snapshot
 from foldmark.core.replay import Fold, birth
 from foldmark.core.segments import Segments, contains, until
 from foldmark.settings.given import Settings, machine

@@ -10,20 +10,19 @@ from typing import NamedTuple
 
 import msgspec
 
-from foldmark.core import prompt as prompts
-from foldmark.core.birth import Family
+from foldmark.core.agents import AgentRecord
+from foldmark.core.assembly import prompt as prompts
+from foldmark.core.assembly.eviction import blocks_of, evicted_as_sent
+from foldmark.core.assembly.growth import Reach, Sizes, followed, lowered, put_in, room_for
+from foldmark.core.assembly.prompt import Layer, Prompt
+from foldmark.core.assembly.view import active_from, view
+from foldmark.core.assembly.window import Units
 from foldmark.core.codec import operation_of
 from foldmark.core.config import Config
 from foldmark.core.events import BESIDE_KINDS, RECORD_KINDS, Event, Pin, Summary
-from foldmark.core.eviction import evicted_as_sent
-from foldmark.core.growth import Reach, Sizes, followed, lowered, put_in, room_for
-from foldmark.core.native import blocks_of
-from foldmark.core.ports import AgentRecord, Since, Snapshot
-from foldmark.core.prompt import Layer, Prompt
-from foldmark.core.request import Edge
+from foldmark.core.ports import Since, Snapshot
+from foldmark.core.request import Edge, Family
 from foldmark.core.segments import END, Segment, Segments, contains
-from foldmark.core.view import active_from, view
-from foldmark.core.window import Units
 from foldmark.request.exchanges import without
 from foldmark.request.layers import children_of, room_told, told_at
 from foldmark.request.sources import Sources, VisibleMessages, children_layer

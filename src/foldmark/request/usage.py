@@ -5,11 +5,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from foldmark.core.answer import Stopped, Usage
+from foldmark.core.assembly.caching import RECENT, Use, lifetime
 from foldmark.core.codec import stored_time
 from foldmark.core.events import ANSWER_KINDS, Event
-from foldmark.core.lifetime import RECENT, Use, lifetime
 from foldmark.core.ports import Snapshot
+from foldmark.core.request import Stopped, Usage
 from foldmark.core.segments import Segment, contains, until
 from foldmark.request.exchanges import until_next
 from foldmark.request.standing import Standing

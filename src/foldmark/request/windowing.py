@@ -5,17 +5,17 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from foldmark.core import prompt as prompts
-from foldmark.core import window
+from foldmark.core.assembly import prompt as prompts
+from foldmark.core.assembly import window
+from foldmark.core.assembly.eviction import begins
+from foldmark.core.assembly.prompt import Layer, Prompt
+from foldmark.core.assembly.view import AnsweredCall, Calls, ViewMessage, active_from, view
+from foldmark.core.assembly.window import Cut, Steps, Unit
+from foldmark.core.assembly.wire import weigh
 from foldmark.core.config import Config
 from foldmark.core.events import Event
-from foldmark.core.native import begins
-from foldmark.core.prompt import Layer, Prompt
 from foldmark.core.request import Edge, LeftOut, Options, ToolSpec
 from foldmark.core.segments import Segments
-from foldmark.core.view import AnsweredCall, Calls, ViewMessage, active_from, view
-from foldmark.core.weight import weigh
-from foldmark.core.window import Cut, Steps, Unit
 from foldmark.dialects.dialect import Dialect
 from foldmark.request.sources import Pinned, Sources
 from foldmark.request.standing import once

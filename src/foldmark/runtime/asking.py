@@ -5,14 +5,13 @@ from collections.abc import Callable
 from contextlib import aclosing
 from typing import Any
 
-from foldmark.core.answer import Compacted, Kept, Piece, Stopped, Usage, Waiting
 from foldmark.core.errors import ContextOverflowError, ProviderError
 from foldmark.core.ports import Provider
-from foldmark.core.request import Request, ToolCall
-from foldmark.core.state import Hiding
+from foldmark.core.request import Compacted, Kept, Piece, Request, Stopped, ToolCall, Usage, Waiting
 from foldmark.log import Agent
 from foldmark.request.prepare import without_thinking
 from foldmark.sending.sent import record_sent
+from foldmark.text.state import Hiding
 
 _REFUSED = "the provider refused the model's earlier thinking, as bound to a different conversation; it is left out"
 
@@ -45,7 +44,7 @@ class StreamedAnswer:
         return bool(self.compacted) and self.stopped is not None and self.stopped.why == "compacted"
 
     def reader(self, agent: Agent) -> str:
-        """Whose form the summaries in it have (`core.native`)."""
+        """Whose form the summaries in it have (`eviction`)."""
         from foldmark.providers.registry import dialect_of
 
         if not self.compacted or self.request is None:

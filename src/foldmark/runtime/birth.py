@@ -1,6 +1,6 @@
 """The birth of a child: the message that it gets before its model is asked for the first time [SPEC 6]."""
 
-from foldmark.core.birth import birth_message
+from foldmark.core.assembly.layers import birth_message
 from foldmark.core.codec import operation_of
 from foldmark.core.events import Fork
 from foldmark.log import Agent

@@ -10,10 +10,9 @@ from collections.abc import Iterable
 from datetime import timedelta
 from math import inf
 
+from foldmark.core.agents import MODEL, Lease, minute
 from foldmark.core.codec import timestamp, utc
 from foldmark.core.errors import FoldmarkError
-from foldmark.core.inbox import minute
-from foldmark.core.leases import MODEL, Lease
 from foldmark.log import Agent, Log, family
 from foldmark.log.family import alive, here, running
 from foldmark.log.listening import wait_for

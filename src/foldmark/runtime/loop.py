@@ -13,11 +13,10 @@ from functools import partial
 from itertools import groupby
 from typing import NamedTuple, Protocol, TypeVar
 
-from foldmark.core.answer import Piece, distinct
+from foldmark.core.agents import MODEL, TOOLS
 from foldmark.core.errors import ConflictError, FoldmarkError
-from foldmark.core.leases import MODEL, TOOLS
 from foldmark.core.ports import Provider
-from foldmark.core.request import ERROR, Request, ToolCall
+from foldmark.core.request import ERROR, Piece, Request, ToolCall, distinct
 from foldmark.core.wording import one_line
 from foldmark.editing.offers import ENDED, answered, standing_offer
 from foldmark.log import Agent, Result

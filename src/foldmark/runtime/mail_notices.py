@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Literal
 
-from foldmark.core.birth import mail_told
+from foldmark.core.assembly.layers import mail_told
 from foldmark.log import Agent
 from foldmark.request.planning import planning
 

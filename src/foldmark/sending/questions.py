@@ -15,21 +15,20 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from foldmark.core.answer import Compacted, Stopped
+from foldmark.core.assembly.window import Units
 from foldmark.core.config import Config, check_together
 from foldmark.core.errors import CommandError, ContextOverflowError, FoldmarkError
 from foldmark.core.events import Event, Pin, Summary
 from foldmark.core.ports import Snapshot
-from foldmark.core.request import COMPACTION, Request
+from foldmark.core.request import COMPACTION, Compacted, Request, Stopped
 from foldmark.core.segments import Segment, Segments, since, subtract, until
-from foldmark.core.state import parted
-from foldmark.core.window import Units
 from foldmark.log.log import Agent
 from foldmark.operations.provider_summary import form_of, standing_for
 from foldmark.request.exchanges import ranges_of
 from foldmark.request.layers import Covered, WindowSummary, hash_of, in_force
 from foldmark.request.standing import Standing, of_kind
 from foldmark.sending.sent import quoting, record_sent
+from foldmark.text.state import parted
 
 if TYPE_CHECKING:
     from foldmark.log.log import Agent
@@ -304,7 +303,7 @@ def _fitting(
 ) -> tuple[Units, int]:
     """Return the turns in `new`, newest first, and how many of them fit half of the model's window, at least one if
     there are any."""
-    from foldmark.core.weight import weigh
+    from foldmark.core.assembly.wire import weigh
     from foldmark.tokens.counting import uncalibrated
 
     provider, _, model = at.config.model.partition("/")

@@ -12,21 +12,21 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foldmark.core.assembly.sent import MessageSet, SentRequest
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import Edge, Manifest, Part, Request
 from foldmark.core.segments import END
-from foldmark.core.sent import MessageSet, SentRequest
 from foldmark.core.wording import listing
 from foldmark.request.layers import memo_text_name, sent_memo_layers
 from foldmark.request.standing import Standing
 from foldmark.sending.sent import digests, quoting, truncated
 
 if TYPE_CHECKING:
+    from foldmark.core.assembly.prompt import Layer
+    from foldmark.core.assembly.window import Unit
     from foldmark.core.config import Config
-    from foldmark.core.prompt import Layer
-    from foldmark.core.window import Unit
     from foldmark.log.log import Agent
 
 REDACTED = "[redacted]"
@@ -52,8 +52,7 @@ def rebuilt(agent: "Agent", sent_id: int) -> Rebuilt:
 
     Raises CommandError for an id that is not one of this agent's requests, StoreError.
     """
-    from foldmark.core.birth import commands_told, identity
-    from foldmark.core.prompt import guidelines
+    from foldmark.core.assembly.layers import commands_told, guidelines, identity
     from foldmark.providers.registry import dialect_of
 
     with agent.reading() as (moment, at):
@@ -117,11 +116,11 @@ class _Remake:
 
     def request(self) -> Request:
         """Return the rebuilt request."""
-        from foldmark.core import prompt as prompts
+        from foldmark.core.assembly import prompt as prompts
+        from foldmark.core.assembly.view import view
+        from foldmark.core.assembly.window import opened_by
         from foldmark.core.config import config_of
         from foldmark.core.request import COMPACTION, LeftOut, ToolSpec
-        from foldmark.core.view import view
-        from foldmark.core.window import opened_by
         from foldmark.providers.registry import dialect_of
         from foldmark.request.prepare import on_the_wire, options
         from foldmark.request.sources import children_layer
@@ -219,7 +218,7 @@ class _Remake:
         guidelines: str | None = None,
     ) -> "list[Layer]":
         """Return the layers of these events and memos; the first ones only with a system prompt."""
-        from foldmark.core import prompt as prompts
+        from foldmark.core.assembly import prompt as prompts
 
         later = ids is not self._record.layers
         found = prompts.layers(
@@ -269,7 +268,7 @@ class _Remake:
 
 def _newest(window: Sequence[Event], edge: Edge) -> "Unit | None":
     """Return the newest turn of a window when it was settled."""
-    from foldmark.core.window import Units
+    from foldmark.core.assembly.window import Units
 
     units = Units(reversed([event for event in window if event.id <= (edge.settled or event.id)]))
     return units[0] if units.reach(1) else None

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from foldmark.core.assembly.sent import MessageSet, RequestRecord, SentRequest
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot, Transaction
 from foldmark.core.request import ANSWER, COMPACTION, Part, Request
 from foldmark.core.segments import Segment
-from foldmark.core.sent import MessageSet, RequestRecord, SentRequest
 from foldmark.request.layers import memo_texts
 from foldmark.request.standing import Standing
 
@@ -107,7 +107,7 @@ def _record(
 
 def quoting(messages: Iterable[Event], question: str) -> str:
     """Return a question after the messages that it is about."""
-    from foldmark.core.matching import shown
+    from foldmark.text.selection import shown
 
     return f"{shown(messages)}\n\n{question}"
 

@@ -9,15 +9,13 @@ Record what answers cost by the provider's own count, and calibrate estimates by
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from foldmark.core.answer import Stopped, Usage
 from foldmark.core.codec import timestamp, utc
 from foldmark.core.config import Config
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
-from foldmark.core.pressure import meter, percent
-from foldmark.core.request import Edge, Request
+from foldmark.core.request import Edge, Request, Stopped, Usage
 from foldmark.core.segments import Segments, until
-from foldmark.core.wording import count
+from foldmark.core.wording import count, meter, percent
 from foldmark.log.log import Agent
 from foldmark.request.standing import Standing
 from foldmark.request.usage import usage_data
@@ -137,8 +135,7 @@ def calibrate(agent: Agent, request: Request, usage: Usage) -> None:
     It is a `config` event, so that every reader of the log gets the same estimates. It moves the window, so it is
     recorded at the end of a turn [SPEC 5.3].
     """
-    from foldmark.tokens.calibration import recalibrated
-    from foldmark.tokens.counting import calibration_key, ruler
+    from foldmark.tokens.counting import calibration_key, recalibrated, ruler
 
     at = agent.standing()
     whole, by = usage.input + usage.cleared, ruler(request.provider, request.model, at.config)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from msgspec import Struct, structs
 
 from foldmark.core.codec import well_formed
-from foldmark.core.lineage import CodingSession, EndReason
+from foldmark.core.records import CodingSession, EndReason
 from foldmark.core.wording import one_line
 from foldmark.log import Log
 from foldmark.sessions.formats import SessionPath

@@ -3,13 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from foldmark.core.checksum import checksum
-from foldmark.core.codec import count_tokens, decode_data, encode_data
-from foldmark.core.copying import CopiedEvent
+from foldmark.core.agents import End, Size
+from foldmark.core.codec import checksum, count_tokens, decode_data, encode_data
 from foldmark.core.errors import ConflictError
 from foldmark.core.events import ROLES, Draft, is_replayed
-from foldmark.core.inbox import End
-from foldmark.core.ports import Size
+from foldmark.core.records import CopiedEvent
 from foldmark.core.turns import place
 from foldmark.stores.rows import Row
 
@@ -124,7 +122,7 @@ class Appender:
     def _weight(self, id: int, draft: Draft) -> int:
         """Return the weight of a message, and add it to the sum of weights."""
         if self._weight_of is None:
-            from foldmark.core.weight import weight  # takes 5 ms, and reads do not need it
+            from foldmark.core.assembly.wire import weight  # takes 5 ms, and reads do not need it
 
             self._weight_of = weight
 

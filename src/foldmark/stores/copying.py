@@ -1,4 +1,4 @@
-"""Records copied from any database and into it (see `foldmark.core.copying`)."""
+"""Records copied from any database and into it (see `foldmark.core.records`)."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -6,9 +6,13 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from foldmark.core.checksum import checksum
-from foldmark.core.copying import (
+from foldmark.core.agents import AgentRecord
+from foldmark.core.codec import checksum
+from foldmark.core.errors import DamagedError
+from foldmark.core.events import is_replayed
+from foldmark.core.records import (
     Beside,
+    CodingSession,
     Copied,
     CopiedAgent,
     CopiedEnd,
@@ -18,10 +22,6 @@ from foldmark.core.copying import (
     CopiedSent,
     Numbers,
 )
-from foldmark.core.errors import DamagedError
-from foldmark.core.events import is_replayed
-from foldmark.core.lineage import CodingSession
-from foldmark.core.ports import AgentRecord
 from foldmark.stores.appender import Appender
 from foldmark.stores.reader import Bindings
 from foldmark.stores.rows import Row

@@ -12,10 +12,10 @@ from typing import Any, Self
 from msgspec import ValidationError
 from msgspec.structs import replace
 
+from foldmark.core.agents import AgentRecord
 from foldmark.core.codec import decode_data
 from foldmark.core.errors import DamagedError
 from foldmark.core.events import Event
-from foldmark.core.ports import AgentRecord
 from foldmark.core.replay import Fold
 from foldmark.core.segments import Segments
 from foldmark.core.turns import Message

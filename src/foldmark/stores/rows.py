@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct, ValidationError, convert
 
-from foldmark.core.checksum import checksum_of
+from foldmark.core.codec import checksum_of
 from foldmark.core.errors import DamagedError
 
 Row = tuple[Any, ...]

@@ -6,10 +6,9 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from foldmark.core.codec import timestamp
-from foldmark.core.ports import Hit
-from foldmark.core.search import IndexedMessage, SearchScope, TermQuery, is_unfound
+from foldmark.core.search import Hit, IndexedMessage, SearchScope, TermQuery, is_unfound
 from foldmark.core.segments import END
-from foldmark.recall.merging import joined
+from foldmark.recall.searching import joined
 
 Row = tuple[Any, ...]
 
@@ -29,7 +28,7 @@ class _MessageRow(NamedTuple):
 
 
 class StoredIndex:
-    """One search's view of the log: the messages of `foldmark.core.ports.LogIndex`. Each database derives its own."""
+    """One search's view of the log: the messages of `foldmark.core.search.LogIndex`. Each database derives its own."""
 
     def __init__(self, scope: SearchScope) -> None:
         self._scope = scope

@@ -8,23 +8,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from foldmark.core.agents import AgentRecord, Size
 from foldmark.core.errors import DamagedError, StoreError
 from foldmark.core.events import Event
-from foldmark.core.ports import (
-    ANCHORS,
-    BESIDE,
-    AgentRecord,
-    Head,
-    Hit,
-    LogIndex,
-    Outline,
-    Overview,
-    Since,
-    Size,
-    Surroundings,
-)
+from foldmark.core.ports import ANCHORS, BESIDE, Head, Overview, Since
 from foldmark.core.replay import Fold
-from foldmark.core.search import SearchScope
+from foldmark.core.search import Hit, LogIndex, Outline, SearchScope, Surroundings
 from foldmark.core.segments import END, Segment, Segments
 from foldmark.core.turns import Message
 from foldmark.stores.beside.inbox import SqlInboxView

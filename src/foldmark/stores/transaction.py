@@ -5,10 +5,9 @@ from typing import Any
 
 import msgspec
 
+from foldmark.core.agents import AgentRecord, Size, refused
 from foldmark.core.errors import CommandError, ConflictError
 from foldmark.core.events import Draft
-from foldmark.core.inbox import refused
-from foldmark.core.ports import AgentRecord, Size
 from foldmark.core.replay import Fold
 from foldmark.stores.appender import Appender
 from foldmark.stores.beside.inbox import SqlInbox

@@ -6,12 +6,11 @@ from hashlib import sha256
 from typing import Any
 
 from foldmark.app import open_over
-from foldmark.core.copying import CopiedEnd, CopiedEvent, CopiedMail, CopiedMemo, CopiedSent
-from foldmark.core.lineage import CodingSession
+from foldmark.core.assembly.sent import RequestRecord, SentRequest
 from foldmark.core.ports import Snapshot, Store, Transaction
+from foldmark.core.records import CodingSession, CopiedEnd, CopiedEvent, CopiedMail, CopiedMemo, CopiedSent
 from foldmark.core.request import Edge
 from foldmark.core.segments import END, Segment
-from foldmark.core.sent import RequestRecord, SentRequest
 from foldmark.log.doctor import examine
 from foldmark.testing.suite import (
     NOW,

@@ -6,8 +6,9 @@ from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
+from foldmark.core.agents import Size
 from foldmark.core.errors import ConflictError
-from foldmark.core.ports import Size, Store, Transaction
+from foldmark.core.ports import Store, Transaction
 from foldmark.core.replay import birth
 from foldmark.testing.suite import NOW, add_fork, append, draft
 

@@ -5,12 +5,13 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from foldmark.core.agents import Size
+from foldmark.core.assembly.wire import weigh
 from foldmark.core.codec import count_tokens, decode_data, encode_data, without_content
 from foldmark.core.events import MESSAGE_KINDS, OPERATION_KINDS, Draft, Event
-from foldmark.core.ports import Size, Store
+from foldmark.core.ports import Store
 from foldmark.core.segments import END, Segment, Segments, contains, normal
 from foldmark.core.turns import Message, place
-from foldmark.core.weight import weigh
 from foldmark.testing.suite import add_fork, add_root, append, draft
 
 KINDS = (

@@ -8,8 +8,9 @@ from uuid import uuid4
 import pytest
 from hypothesis import HealthCheck, settings
 
+from foldmark.core.agents import AgentRecord, Size
 from foldmark.core.events import Draft, Event
-from foldmark.core.ports import AgentRecord, Size, Store, Transaction
+from foldmark.core.ports import Store, Transaction
 from foldmark.core.replay import birth
 from foldmark.testing.harness import Harness
 

@@ -1,9 +1,9 @@
 """How many tokens a serialized request is: the one place that decides how they are counted [S3, SPEC 5.4].
 
 A request has a *size*, in bytes or in tokens as the tokenizer counts them, and a ruler has a *ratio*: how much of that
-size is one token of the model. Calibration (`tokens/calibration.py`) moves the ratio towards what the provider reports,
-so it takes in what nobody can count from outside: the 313 to 346 tokens that Anthropic adds where there are tools, or
-the margin by which a tokenizer is off.
+size is one token of the model. Calibration moves the ratio towards what the provider reports, so it takes in what
+nobody can count from outside: the 313 to 346 tokens that Anthropic adds where there are tools, or the margin by which a
+tokenizer is off. docs/decisions/0008-calibration.md has the figures.
 """
 
 from collections.abc import Sequence
@@ -13,9 +13,35 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Struct
 
+from foldmark.core.assembly.media import Medium, payload
 from foldmark.core.config import Config
-from foldmark.core.media import Medium, payload
-from foldmark.tokens.calibration import usable
+
+OFF = 0.02
+"""The share by which an estimate may miss; beyond it the ratio is corrected."""
+
+LEAST = 100
+"""A request of fewer tokens is mostly its form, and says nothing of a longer one."""
+
+RATIOS = (0.5, 20.0)
+"""No text has fewer or more bytes a token; a report that would say so is wrong, or not of this request."""
+
+
+def usable(ratio: float) -> bool:
+    """Whether a ratio can be that of any text."""
+    return RATIOS[0] <= ratio <= RATIOS[1]
+
+
+def recalibrated(size: int, reported: int, ratio: float) -> float | None:
+    """The ratio to count by from now on, rounded to 3 digits, or None if it may stay.
+
+    `size` is a ruler's size of the request that was sent, `reported` its input tokens as the provider billed them
+    (fresh, read from the cache and written to it), and `ratio` the ruler's.
+    """
+    if size <= 0 or reported < LEAST or abs(size / ratio - reported) <= OFF * reported:
+        return None
+    measured = round(size / reported, 3)
+    return measured if usable(measured) else None
+
 
 BYTES_PER_TOKEN = {"anthropic": 3.0}
 """Bytes that make a token, 4 where nothing else was measured [S3]."""
@@ -61,7 +87,7 @@ class TokenizerRuler(Struct, frozen=True):
     ratio: float = 1.0
 
     def size(self, body: dict[str, Any], data: bytes, media: Sequence[Medium] = ()) -> int:
-        from foldmark.tokens.openai_prompt import prompt_tokens
+        from foldmark.tokens.openai import prompt_tokens
 
         return prompt_tokens(body)
 
@@ -99,14 +125,13 @@ def count(provider: str, model: str, data: bytes, *, tokenizer: bool = False) ->
     """
     if not (tokenizer and provider in TOKENIZED):
         return BytesRuler(uncalibrated(provider, model)).tokens(len(data))
-    from foldmark.tokens import o200k
-    from foldmark.tokens.openai_prompt import prompt_tokens
+    from foldmark.tokens import openai
 
     try:
         body = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         body = None
-    return prompt_tokens(body) if isinstance(body, dict) else o200k.count(data.decode("utf-8", "replace"))
+    return openai.prompt_tokens(body) if isinstance(body, dict) else openai.count(data.decode("utf-8", "replace"))
 
 
 def _tokenized(provider: str, config: Config) -> bool:

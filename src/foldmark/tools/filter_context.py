@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from foldmark.core.consent import is_yes
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Filter
 from foldmark.core.ports import Snapshot
@@ -23,6 +22,7 @@ from foldmark.operations.effects import Asking
 from foldmark.request.exchanges import closure
 from foldmark.request.planning import Planning, offered, planning, replies, talk
 from foldmark.request.standing import Standing
+from foldmark.text.consent import is_yes
 from foldmark.tools.tool import Tool
 
 SHOWN, CHARACTERS = 100, 80

@@ -4,16 +4,15 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from foldmark.core.memo_layer import entry
-from foldmark.core.memos import Memo
 from foldmark.core.ports import Snapshot
+from foldmark.core.records import LONGEST_MEMO, MOST_TAGS, Memo, checked_tags
 from foldmark.core.request import ToolSpec
 from foldmark.core.segments import END
-from foldmark.core.tags import LONGEST_MEMO, MOST_TAGS, checked_tags
 from foldmark.core.wording import count, listing
 from foldmark.log import Agent
 from foldmark.log.recording import save_memo
 from foldmark.operations.effects import Asking
+from foldmark.text.keywords import entry
 from foldmark.tools.tool import Tool
 
 RETRIEVED, CHARACTERS = 20, 12_000

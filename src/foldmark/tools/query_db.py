@@ -17,8 +17,8 @@ from msgspec import Struct
 
 from foldmark.core.errors import CommandError
 from foldmark.core.events import OPERATION_KINDS
+from foldmark.core.ports import VIEWS, Limits, QueryScope, Rows, SqlSandbox
 from foldmark.core.request import ToolSpec
-from foldmark.core.sql_sandbox import VIEWS, Limits, QueryScope, Rows, SqlSandbox
 from foldmark.log import Agent
 from foldmark.operations.effects import Asking
 from foldmark.sending.interruption import watched

@@ -11,9 +11,8 @@ from foldmark.commands.recall_filters import filters
 from foldmark.commands.recall_runs import Run
 from foldmark.commands.recall_text import Wording, text_of
 from foldmark.core.errors import CommandError, FoldmarkError
-from foldmark.core.passages import Excerpt, excerpt_text
 from foldmark.core.request import ToolSpec
-from foldmark.core.search import ANY, SPEAKERS, SearchResult
+from foldmark.core.search import ANY, SPEAKERS, Excerpt, SearchResult, excerpt_text
 from foldmark.core.segments import Segments, contains
 from foldmark.core.wording import listing, one_line
 from foldmark.log import Agent, Log

@@ -10,7 +10,7 @@ import pytest
 from guest import inside, visit
 
 import foldmark
-from foldmark.core.answer import Usage
+from foldmark.core.request import Usage
 from foldmark.sending.sent import record_sent
 from foldmark.sending.status import record_usage
 from foldmark.sessions.claude.folders import project_folder

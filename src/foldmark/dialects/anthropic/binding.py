@@ -19,9 +19,8 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from foldmark.core.answer import BOUND, Compacted, Kept, Piece, behind
-from foldmark.core.prompt import Prompt
-from foldmark.core.request import ToolCall
+from foldmark.core.assembly.prompt import Prompt
+from foldmark.core.request import BOUND, Compacted, Kept, Piece, ToolCall, behind
 from foldmark.dialects.anthropic.blocks import COMPACTION, THINKING, Block, joined, said
 
 _DIGITS = 32

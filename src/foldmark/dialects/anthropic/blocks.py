@@ -8,10 +8,10 @@ the citations are kept, of a call what it holds besides its arguments, each with
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from foldmark.core import editing
-from foldmark.core.answer import AFTER, BOUND, LENGTH, Compacted, Kept, carried, carried_in, place, span
-from foldmark.core.attached import CONTAINER, IMPORTED
-from foldmark.core.wire import tool_name
+from foldmark.core.assembly.media import CONTAINER, IMPORTED
+from foldmark.core.assembly.wire import tool_name
+from foldmark.core.config import Edit, provider_edits
+from foldmark.core.request import AFTER, BOUND, LENGTH, Compacted, Kept, carried, carried_in, place, span
 
 Block = dict[str, Any]
 
@@ -188,13 +188,13 @@ def parameters(
 def edits(asked: str, *, thinks: bool) -> list[dict[str, Any]]:
     """The edits of `provider_editing` as the API takes them; thinking is cleared only where the model thinks."""
     try:
-        wanted = editing.edits(asked)
+        wanted = provider_edits(asked)
     except ValueError:  # a newer version's, in the log
         return []
     return [_edit(edit) for edit in wanted if thinks or edit.name != "clear_thinking"]
 
 
-def _edit(edit: editing.Edit) -> dict[str, Any]:
+def _edit(edit: Edit) -> dict[str, Any]:
     made: dict[str, Any] = {"type": _EDITS[edit.name]}
     for name, value in edit.options.items():
         if isinstance(value, tuple):

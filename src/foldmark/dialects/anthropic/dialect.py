@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from foldmark.core.caching import Block, block, parts
+from foldmark.core.assembly.caching import Block, block, parts
 from foldmark.dialects.anthropic import binding
 from foldmark.dialects.anthropic.messages import encode, parse
 from foldmark.dialects.anthropic.thinking import binds, compacts

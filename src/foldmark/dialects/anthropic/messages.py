@@ -6,13 +6,12 @@ from typing import Any
 
 import msgspec
 
-from foldmark.core.answer import AFTER, Compacted, Kept, Piece, Stopped, Usage
+from foldmark.core.assembly.media import PDF, Document, Image, Medium
+from foldmark.core.assembly.prompt import Prompt
+from foldmark.core.assembly.view import AnsweredCall, Calls
+from foldmark.core.assembly.wire import tool_name
 from foldmark.core.errors import ProviderError
-from foldmark.core.media import PDF, Document, Image, Medium
-from foldmark.core.prompt import Prompt
-from foldmark.core.request import PLAIN, Options, ToolCall, ToolSpec
-from foldmark.core.view import AnsweredCall, Calls
-from foldmark.core.wire import tool_name
+from foldmark.core.request import AFTER, PLAIN, Compacted, Kept, Options, Piece, Stopped, ToolCall, ToolSpec, Usage
 from foldmark.dialects.anthropic import blocks as blocks_of
 from foldmark.dialects.anthropic.binding import keep_valid
 from foldmark.dialects.anthropic.blocks import THINKING, Block, markable, only_thoughts, said

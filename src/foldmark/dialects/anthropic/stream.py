@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from foldmark.core.answer import Thought
 from foldmark.core.errors import ProviderError
+from foldmark.core.request import Thought
 from foldmark.dialects.anthropic.messages import not_understood, sound
 
 _GROWING = ("text", "thinking")

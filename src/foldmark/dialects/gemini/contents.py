@@ -14,13 +14,24 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from foldmark.core.answer import Kept, Piece, Stopped, Usage, carried, carried_in, place
+from foldmark.core.assembly.media import PDF, Document, Image, Medium
+from foldmark.core.assembly.prompt import Prompt
+from foldmark.core.assembly.view import AnsweredCall, Calls, ViewMessage
+from foldmark.core.assembly.wire import tool_name
 from foldmark.core.errors import ProviderError
-from foldmark.core.media import PDF, Document, Image, Medium
-from foldmark.core.prompt import Prompt
-from foldmark.core.request import PLAIN, Options, ToolCall, ToolSpec
-from foldmark.core.view import AnsweredCall, Calls, ViewMessage
-from foldmark.core.wire import tool_name
+from foldmark.core.request import (
+    PLAIN,
+    Kept,
+    Options,
+    Piece,
+    Stopped,
+    ToolCall,
+    ToolSpec,
+    Usage,
+    carried,
+    carried_in,
+    place,
+)
 
 UNSIGNED = "skip_thought_signature_validator"
 """What Google documents for a call that carries no thought signature, as one from elsewhere; Gemini 3 demands some."""

@@ -5,8 +5,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from foldmark.core.caching import Block, block
-from foldmark.core.media import GIF
+from foldmark.core.assembly.caching import Block, block
+from foldmark.core.assembly.media import GIF
 from foldmark.dialects.dialect import Dialect
 from foldmark.dialects.gemini.contents import encode, encode_gca, parse, parse_gca
 

@@ -6,9 +6,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from foldmark.core.answer import Piece, Stopped, Thought
 from foldmark.core.errors import ProviderError
-from foldmark.core.request import Request, ToolCall
+from foldmark.core.request import Piece, Request, Stopped, Thought, ToolCall
 from foldmark.dialects.gemini.contents import first_candidate, parse, parts_of
 
 

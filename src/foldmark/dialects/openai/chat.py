@@ -11,13 +11,12 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
-from foldmark.core.answer import Kept, Piece, Stopped, distinct
+from foldmark.core.assembly.media import Document, Medium
+from foldmark.core.assembly.prompt import Prompt
+from foldmark.core.assembly.view import AnsweredCall, Calls, ViewMessage
+from foldmark.core.assembly.wire import tool_name
 from foldmark.core.errors import ProviderError
-from foldmark.core.media import Document, Medium
-from foldmark.core.prompt import Prompt
-from foldmark.core.request import PLAIN, Options, ToolCall, ToolSpec
-from foldmark.core.view import AnsweredCall, Calls, ViewMessage
-from foldmark.core.wire import tool_name
+from foldmark.core.request import PLAIN, Kept, Options, Piece, Stopped, ToolCall, ToolSpec, distinct
 from foldmark.dialects.openai.models import (
     breakpoints,
     effort,

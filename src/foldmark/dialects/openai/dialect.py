@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from foldmark.core.caching import Block, block, parts
+from foldmark.core.assembly.caching import Block, block, parts
 from foldmark.dialects.dialect import Dialect
 from foldmark.dialects.openai import chat, responses
 

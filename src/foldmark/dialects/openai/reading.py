@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from foldmark.core.answer import Usage
+from foldmark.core.request import Usage
 
 
 def text_of(content: Any) -> str:

@@ -9,13 +9,23 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
-from foldmark.core.answer import (
+from foldmark.core.assembly.eviction import OPAQUE, RESPONSES
+from foldmark.core.assembly.media import Document, Medium
+from foldmark.core.assembly.prompt import Prompt
+from foldmark.core.assembly.view import AnsweredCall, Calls, ViewMessage
+from foldmark.core.assembly.wire import tool_name
+from foldmark.core.errors import ProviderError
+from foldmark.core.request import (
     AFTER,
     LENGTH,
+    PLAIN,
     Compacted,
     Kept,
+    Options,
     Piece,
     Stopped,
+    ToolCall,
+    ToolSpec,
     Usage,
     carried,
     carried_in,
@@ -23,13 +33,6 @@ from foldmark.core.answer import (
     place,
     span,
 )
-from foldmark.core.errors import ProviderError
-from foldmark.core.media import Document, Medium
-from foldmark.core.native import OPAQUE, RESPONSES
-from foldmark.core.prompt import Prompt
-from foldmark.core.request import PLAIN, Options, ToolCall, ToolSpec
-from foldmark.core.view import AnsweredCall, Calls, ViewMessage
-from foldmark.core.wire import tool_name
 from foldmark.dialects.openai.models import breakpoints, effort, marked, own, reasons, takes_documents
 from foldmark.dialects.openai.reading import arguments, spent, tokens
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from foldmark.core.answer import Thought
+from foldmark.core.request import Thought
 from foldmark.dialects.openai.chat import REASONING
 from foldmark.dialects.openai.reading import arguments, text_of
 

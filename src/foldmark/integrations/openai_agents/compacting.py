@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any, NamedTuple
 
+from foldmark.core.assembly.eviction import OPAQUE as OPAQUE_TOLD
 from foldmark.core.events import Event, Restore, Summary
-from foldmark.core.native import OPAQUE as OPAQUE_TOLD
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import END, Segment
 from foldmark.integrations.openai_agents.giving import newest_first

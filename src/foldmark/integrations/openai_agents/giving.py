@@ -9,15 +9,15 @@ an approval that is still to come needs it.
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from foldmark.core import wire
+from foldmark.core.assembly import wire
+from foldmark.core.assembly.eviction import as_sent, placeholder
+from foldmark.core.assembly.media import Document, media_of
+from foldmark.core.assembly.view import INTERRUPTED, TOOL_MESSAGE
 from foldmark.core.config import Config
 from foldmark.core.events import Event
-from foldmark.core.eviction import as_sent, placeholder
-from foldmark.core.media import Document, media_of
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import END, Segment, Segments, intersect, normal
 from foldmark.core.turns import Message
-from foldmark.core.view import INTERRUPTED, TOOL_MESSAGE
 from foldmark.integrations.openai_agents.keeping import carried_by, given, left_by
 from foldmark.integrations.openai_agents.recording import DIALECT
 from foldmark.request.prepare import prepare

@@ -159,7 +159,7 @@ def _parts(content: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[st
 
 
 def _image(url: str) -> dict[str, Any] | None:
-    """An image in Foldmark's form (`core.media`)."""
+    """An image in Foldmark's form (`core.assembly.media`)."""
     if url.startswith("https://"):
         return {"type": "image", "source": {"type": "url", "url": url}}
     found = _DATA_URL.fullmatch(url)

@@ -31,7 +31,7 @@ from pydantic_ai.messages import (
 )
 
 from foldmark.core import codec
-from foldmark.core.native import OPAQUE
+from foldmark.core.assembly.eviction import OPAQUE
 
 OMITTED = UserPromptPart("[Earlier conversation omitted.]", timestamp=datetime.fromtimestamp(0, UTC))
 """Stands in front of a context that does not begin with a request. It is recognised by its time, and never recorded."""

@@ -17,10 +17,9 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import FunctionToolset
 
 import foldmark
+from foldmark.core.assembly.eviction import begins, placeholder
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.events import Event
-from foldmark.core.eviction import placeholder
-from foldmark.core.native import begins
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import Request
 from foldmark.integrations.pydantic_ai.logbook import Logbook

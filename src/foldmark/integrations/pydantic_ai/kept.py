@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
 
+from foldmark.core.assembly.eviction import forms
 from foldmark.core.events import Event
-from foldmark.core.native import forms
 from foldmark.integrations.pydantic_ai.entries import Entry
 
 KEY = "pydantic_ai"

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from pydantic_ai.messages import ModelMessage, ModelRequest, SystemPromptPart
 
+from foldmark.core.assembly.wire import HINT
 from foldmark.core.events import Event, Summary
 from foldmark.core.ports import Snapshot, Transaction
 from foldmark.core.segments import END
-from foldmark.core.truncation import HINT
 from foldmark.integrations.pydantic_ai import kept
 from foldmark.integrations.pydantic_ai.entries import Entry, split
 from foldmark.integrations.pydantic_ai.pieces import Handed, Piece, plain

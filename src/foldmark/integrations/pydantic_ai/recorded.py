@@ -12,8 +12,9 @@ from itertools import islice
 from typing import NamedTuple
 
 from foldmark.core import codec
+from foldmark.core.agents import AgentRecord
 from foldmark.core.events import Event
-from foldmark.core.ports import AgentRecord, Snapshot
+from foldmark.core.ports import Snapshot
 from foldmark.core.segments import END, Segment, Segments, intersect, normal
 from foldmark.integrations.pydantic_ai import kept
 from foldmark.integrations.pydantic_ai.entries import Entry

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from foldmark.core.lineage import CodingSession
+from foldmark.core.records import CodingSession
 from foldmark.sessions.archive import index
 from foldmark.sessions.archive.index import time_of
 

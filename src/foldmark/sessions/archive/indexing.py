@@ -15,7 +15,6 @@ from msgspec import json
 
 from foldmark.core.codec import utc
 from foldmark.core.wording import title
-from foldmark.recall.parts import parts_of
 from foldmark.sessions.archive.index import remove_messages, rows, transaction
 from foldmark.sessions.archive.marker import record_is_marked
 from foldmark.sessions.archive.records import LONGEST, key, said
@@ -23,6 +22,7 @@ from foldmark.sessions.formats import SessionPath, format_named
 from foldmark.sessions.messages import SearchedMessage
 from foldmark.sessions.places import session_path
 from foldmark.sessions.session_file import SessionFile, SessionRecord
+from foldmark.text.tokens import parts_of
 
 STEP = 8 << 20
 """Bytes of a session file that are indexed in one transaction."""

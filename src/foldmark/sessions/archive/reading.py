@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from foldmark.core.codec import well_formed
-from foldmark.core.passages import Excerpt, PassageMessage
+from foldmark.core.search import Excerpt, PassageMessage
 from foldmark.core.wording import listing, one_line
 from foldmark.sessions.archive import index
 from foldmark.sessions.archive.records import said

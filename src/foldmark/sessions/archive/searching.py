@@ -16,11 +16,9 @@ import apsw
 from msgspec import json
 
 from foldmark.core.errors import FoldmarkError
-from foldmark.core.passages import Excerpt
-from foldmark.core.search import ANY, Filters, IndexedMessage, RankedMessage, SearchResult, Term, TermQuery
+from foldmark.core.search import ANY, Excerpt, Filters, IndexedMessage, RankedMessage, SearchResult, Term, TermQuery
 from foldmark.recall.embeddings.model import DEFAULT
-from foldmark.recall.fts5 import COUNTED, expression, extrapolated, holding
-from foldmark.recall.merging import joined
+from foldmark.recall.searching import COUNTED, expression, extrapolated, holding, joined
 from foldmark.sessions.archive import index
 from foldmark.sessions.archive.reading import excerpt, read
 from foldmark.sessions.archive.records import searched

@@ -1,4 +1,4 @@
-"""The vectors of archived messages, in the index of the archive (see `foldmark.core.vectors.Vectors`) [SPEC 7, 8].
+"""The vectors of archived messages, in the index of the archive (see `foldmark.core.search.Vectors`) [SPEC 7, 8].
 
 Those of what a person said or a model answered, read where it lies. A message that stands in several files, as in a
 trimmed copy, has them once: with the first of its copies that is in the index. The index made anew has none.
@@ -13,7 +13,7 @@ import apsw
 from msgspec import json
 
 from foldmark.core.errors import FoldmarkError
-from foldmark.core.vectors import Coverage, Embedded, Unembedded
+from foldmark.core.search import Coverage, Embedded, Unembedded
 from foldmark.sessions.archive import index
 from foldmark.sessions.archive.records import searched
 from foldmark.sessions.session_file import SessionFile

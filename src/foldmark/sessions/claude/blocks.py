@@ -18,7 +18,7 @@ Blocks keep their order. Where the format leaves a choice:
 import re
 from typing import Any
 
-from foldmark.core.attached import IMPORTED
+from foldmark.core.assembly.media import IMPORTED
 from foldmark.sessions.messages import NOTHING, CallMessage, Data, Part, RecordMessages, ResultMessage, TextMessage
 
 MADE_UP = "foldmark_made_up"

@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from foldmark.core import wire
-from foldmark.core.answer import AFTER
+from foldmark.core.assembly import wire
+from foldmark.core.assembly.media import Image, media_of
+from foldmark.core.assembly.view import INTERRUPTED, NO_OUTPUT, NO_RESULT, TOOL_MESSAGE
 from foldmark.core.events import Event
-from foldmark.core.media import Image, media_of
-from foldmark.core.view import INTERRUPTED, NO_OUTPUT, NO_RESULT, TOOL_MESSAGE
+from foldmark.core.request import AFTER
 from foldmark.sessions.claude.blocks import FILE_HEADING, file_name
 
 Block = dict[str, Any]

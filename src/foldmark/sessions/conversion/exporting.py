@@ -12,9 +12,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from foldmark.core.assembly.eviction import all_as_sent, in_place
 from foldmark.core.errors import CommandError
-from foldmark.core.eviction import all_as_sent
-from foldmark.core.native import in_place
 from foldmark.core.segments import Segments
 from foldmark.core.wording import one_line
 from foldmark.log import Agent

@@ -21,10 +21,10 @@ from uuid import UUID, uuid5
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foldmark.core import wire
+from foldmark.core.assembly import wire
+from foldmark.core.assembly.prompt import OMITTED
+from foldmark.core.assembly.view import CallGroup, pair
 from foldmark.core.events import Event
-from foldmark.core.prompt import OMITTED
-from foldmark.core.view import CallGroup, pair
 from foldmark.sessions.claude.blocks import MADE_UP, RESPONSE
 from foldmark.sessions.conversion import content
 from foldmark.sessions.conversion.content import Block

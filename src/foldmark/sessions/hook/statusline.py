@@ -5,7 +5,7 @@ It never fails: whatever goes wrong leaves an empty line there, and one in the l
 
 import os
 
-from foldmark.core.pressure import meter
+from foldmark.core.wording import meter
 from foldmark.sessions.hook import state, streams, tail
 from foldmark.sessions.hook.tail import token_count, used
 

@@ -9,7 +9,7 @@ import json
 import os
 import stat
 
-from foldmark.core.pressure import WINDOW, percent
+from foldmark.core.wording import WINDOW, percent
 from foldmark.sessions.hook.state import SessionState
 
 TYPE_CHECKING = False

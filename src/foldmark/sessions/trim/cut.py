@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from foldmark.core import codec
-from foldmark.core.truncation import before
+from foldmark.core.assembly.wire import before
 
 _PIECE = 1 << 20
 _NEAR = 4096

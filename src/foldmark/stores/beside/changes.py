@@ -1,9 +1,9 @@
-"""Changes since an earlier moment (see `foldmark.core.changes`)."""
+"""Changes since an earlier moment (see `foldmark.core.agents`)."""
 
 import re
 from typing import ClassVar
 
-from foldmark.core.changes import Changes
+from foldmark.core.agents import Changes
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.stores.reader import SqlReader
 

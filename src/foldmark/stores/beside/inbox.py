@@ -1,8 +1,8 @@
-"""Mail, ends and the archive of agents (see `foldmark.core.inbox`)."""
+"""Mail, ends and the archive of agents (see `foldmark.core.agents`)."""
 
 from collections.abc import Iterator
 
-from foldmark.core.inbox import End, Fate, Mail
+from foldmark.core.agents import End, Fate, Mail
 from foldmark.stores.reader import Run, SqlReader, SqlWriter
 
 

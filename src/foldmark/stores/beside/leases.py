@@ -1,6 +1,6 @@
-"""Leases (see `foldmark.core.leases`)."""
+"""Leases (see `foldmark.core.agents`)."""
 
-from foldmark.core.leases import Lease
+from foldmark.core.agents import Lease
 from foldmark.stores.reader import SqlReader, SqlWriter
 from foldmark.stores.rows import Row
 

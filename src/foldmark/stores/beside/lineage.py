@@ -1,10 +1,10 @@
-"""Sessions of coding agents (see `foldmark.core.lineage`)."""
+"""Sessions of coding agents (see `foldmark.core.records`)."""
 
 from collections.abc import Iterator
 
 from msgspec import structs
 
-from foldmark.core.lineage import CodingSession
+from foldmark.core.records import CodingSession
 from foldmark.stores.reader import Run, SqlReader, SqlWriter
 from foldmark.stores.rows import Row
 

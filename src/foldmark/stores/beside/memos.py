@@ -1,4 +1,4 @@
-"""Memos (see `foldmark.core.memos`)."""
+"""Memos (see `foldmark.core.records`)."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from foldmark.core.memos import Memo
+from foldmark.core.records import Memo
 from foldmark.stores.reader import SqlReader, SqlWriter
 from foldmark.stores.rows import Row
 
@@ -30,7 +30,7 @@ class SqlMemosView(SqlReader):
         most = max((memo for memo in newest.values() if memo is not None), default=0)
         if not most or not each:
             return [[] for _ in asked]
-        from foldmark.core.keywords import ranked  # takes 10 ms, only needed to search memos
+        from foldmark.text.keywords import ranked  # takes 10 ms, only needed to search memos
 
         holding: dict[str, list[int]] = defaultdict(list)
         for index, memo in self._holding(each, most):

@@ -1,14 +1,14 @@
-"""Records of requests (see `foldmark.core.sent`)."""
+"""Records of requests (see `foldmark.core.assembly.sent`)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from foldmark.core.assembly.sent import RequestRecord, SentRequest
 from foldmark.core.errors import DamagedError
 from foldmark.core.events import Event
 from foldmark.core.segments import END, Segments
-from foldmark.core.sent import RequestRecord, SentRequest
 from foldmark.stores.reader import Bindings, Run, SqlReader, SqlWriter
 
 _COLUMNS = ("event", "turn", "created_at", "provider", "model", "sha256", "bytes", "tokens")

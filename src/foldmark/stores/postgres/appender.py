@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from foldmark.core.agents import Size
 from foldmark.core.events import Draft
-from foldmark.core.ports import Size
 from foldmark.stores.appender import Appender
 from foldmark.stores.postgres.connection import STATEMENTS, Ints, PostgresSession, Texts
 from foldmark.stores.rows import Row

@@ -1,4 +1,4 @@
-"""Committed changes in PostgreSQL (see `foldmark.core.changes`), and waiting for the next commit.
+"""Committed changes in PostgreSQL (see `foldmark.core.agents`), and waiting for the next commit.
 
 Transactions draw their numbers when they first write and commit in any order. An event is stamped with the number of
 its transaction, or with that of the newest event of its tree if this one is higher: so stamps follow the ids of a tree.
@@ -20,7 +20,7 @@ from typing import Any
 
 import psycopg
 
-from foldmark.core.changes import Change, Changes
+from foldmark.core.agents import Change, Changes
 from foldmark.core.errors import StoreError
 from foldmark.stores.beside.changes import SqlChangesView
 from foldmark.stores.postgres.connection import STATEMENTS, Ints, Pool
@@ -116,7 +116,7 @@ class PostgresCommits:
 
 
 class PostgresWatch:
-    """See `foldmark.core.changes.Watch`. It listens on a connection of its own."""
+    """See `foldmark.core.agents.Watch`. It listens on a connection of its own."""
 
     def __init__(self, commits: PostgresCommits, pool: Pool) -> None:
         self._commits, self._pool, self._closed = commits, pool, False

@@ -10,10 +10,9 @@ from typing import Any
 
 import msgspec
 
-from foldmark.core.copying import Beside, CopiedEvent, Numbers
+from foldmark.core.assembly.sent import RequestRecord
 from foldmark.core.errors import DamagedError, StoreError
-from foldmark.core.lineage import CodingSession
-from foldmark.core.sent import RequestRecord
+from foldmark.core.records import Beside, CodingSession, CopiedEvent, Numbers
 from foldmark.stores import copying
 from foldmark.stores.appender import Appender
 from foldmark.stores.copying import PAGE

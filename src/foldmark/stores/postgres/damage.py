@@ -11,11 +11,10 @@ from typing import Any
 
 import msgspec
 
-from foldmark.core.checksum import checksum
-from foldmark.core.codec import count_tokens, decode_data
+from foldmark.core.assembly.wire import weight
+from foldmark.core.codec import checksum, count_tokens, decode_data
 from foldmark.core.errors import DamagedError
 from foldmark.core.events import is_replayed
-from foldmark.core.weight import weight
 from foldmark.stores.beside import inbox, lineage, sent
 from foldmark.stores.damage import found_by
 from foldmark.stores.postgres import search

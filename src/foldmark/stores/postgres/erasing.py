@@ -5,8 +5,8 @@ Erased content is gone from every row. Earlier versions of rows remain in the fi
 
 from itertools import groupby
 
+from foldmark.core.agents import Size
 from foldmark.core.codec import without_content
-from foldmark.core.ports import Size
 from foldmark.stores.postgres.appender import PostgresAppender
 from foldmark.stores.postgres.connection import Ints, PostgresSession, Texts
 from foldmark.stores.postgres.memos import PostgresMemos

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from foldmark.core.lineage import CodingSession
+from foldmark.core.records import CodingSession
 from foldmark.stores.beside import lineage
 from foldmark.stores.rows import Row
 

@@ -9,18 +9,18 @@ from collections.abc import Sequence
 
 import msgspec
 
-from foldmark.core.keywords import folded, spellings
 from foldmark.core.segments import END
 from foldmark.stores.beside import memos
 from foldmark.stores.postgres.connection import Ints, Texts
 from foldmark.stores.rows import Row
+from foldmark.text.keywords import folded, spellings
 
 _WORD = re.compile(r"[^\W_]+")
 _LAST = "\U0010ffff"
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a text, as `core.keywords` defines them."""
+    """Return the words of a text, as `text.keywords` defines them."""
     return _WORD.findall(folded(text))
 
 

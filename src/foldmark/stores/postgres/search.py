@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from foldmark.core.search import Phrase, SearchScope, Term, TermQuery
-from foldmark.recall.fts5 import COUNTED, extrapolated
 from foldmark.recall.ranking import LONGEST, NEIGHBOUR
+from foldmark.recall.searching import COUNTED, extrapolated
 from foldmark.stores.postgres.connection import Ints
 from foldmark.stores.postgres.words import LONG, lexemes, needle, searchable, sought, words_of
 from foldmark.stores.search import Row, StoredIndex

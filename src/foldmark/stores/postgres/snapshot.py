@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from foldmark.core.ports import ANCHORS, LogIndex
-from foldmark.core.search import SearchScope
+from foldmark.core.ports import ANCHORS
+from foldmark.core.search import LogIndex, SearchScope
 from foldmark.stores.postgres.changes import PostgresChanges
 from foldmark.stores.postgres.connection import PostgresSession, Texts, statement
 from foldmark.stores.postgres.copying import PostgresCopyingView

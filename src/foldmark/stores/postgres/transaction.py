@@ -11,10 +11,10 @@ from typing import Any, Self
 
 import msgspec
 
+from foldmark.core.agents import AgentRecord
+from foldmark.core.assembly.sent import RequestRecord
 from foldmark.core.errors import DamagedError, StoreError
-from foldmark.core.ports import AgentRecord
 from foldmark.core.segments import Segments
-from foldmark.core.sent import RequestRecord
 from foldmark.stores.postgres.appender import PostgresAppender, Tree
 from foldmark.stores.postgres.connection import STATEMENTS, Ints, Pool, PostgresSession, Texts
 from foldmark.stores.postgres.copying import PostgresCopying

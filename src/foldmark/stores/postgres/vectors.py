@@ -1,4 +1,4 @@
-"""Vectors in PostgreSQL (see `foldmark.core.vectors`).
+"""Vectors in PostgreSQL (see `foldmark.core.search`).
 
 Ids of two conversations do not follow the commits; so "after" an event means the order of changes here
 (`foldmark.stores.postgres.changes`), and for signatures the order in which they were stored.
@@ -7,7 +7,7 @@ Ids of two conversations do not follow the commits; so "after" an event means th
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 
-from foldmark.core.vectors import Coverage, Embedded, Unembedded
+from foldmark.core.search import Coverage, Embedded, Unembedded
 from foldmark.stores.postgres.connection import Ints
 from foldmark.stores.postgres.snapshot import PostgresSnapshot
 from foldmark.stores.postgres.transaction import PostgresTransaction
@@ -19,7 +19,7 @@ _PAGE = 10_000
 
 
 class PostgresVectors:
-    """See `foldmark.core.vectors.Vectors`."""
+    """See `foldmark.core.search.Vectors`."""
 
     def __init__(
         self,

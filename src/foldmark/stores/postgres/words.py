@@ -6,10 +6,9 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from foldmark.core.search import Phrase
-from foldmark.recall.parts import has_parts, parts_of
-from foldmark.recall.tokens import stems
 from foldmark.stores.postgres.appender import Tree
 from foldmark.stores.postgres.connection import STATEMENTS, Ints, PostgresSession, Texts
+from foldmark.text.tokens import has_parts, parts_of, stems
 
 LONG = 900_000
 """Bytes of words from which on a message's index entry is split into pieces."""

@@ -5,8 +5,8 @@ from typing import Any
 
 import apsw
 
+from foldmark.core.agents import Size
 from foldmark.core.events import Draft
-from foldmark.core.ports import Size
 from foldmark.stores.appender import Appender
 from foldmark.stores.queries import listed
 from foldmark.stores.rows import Row
@@ -39,7 +39,7 @@ class WordIndex:
             self.index()
         self._first, self._last = id if self._first is None else min(self._first, id), max(self._last, id)
         if not self._parts:
-            from foldmark.recall.parts import has_parts  # only needed for indexing
+            from foldmark.text.tokens import has_parts  # only needed for indexing
 
             name = draft.data.get("name") if draft.data and draft.kind == "tool_call" else None
             self._parts = has_parts(draft.content) or (isinstance(name, str) and has_parts(name))

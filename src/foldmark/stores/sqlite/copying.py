@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import apsw
 import msgspec
 
-from foldmark.core.copying import CopiedEvent, Numbers
-from foldmark.core.ports import AgentRecord
+from foldmark.core.agents import AgentRecord
+from foldmark.core.records import CopiedEvent, Numbers
 from foldmark.stores import copying
 from foldmark.stores.appender import Appender
 from foldmark.stores.copying import PAGE

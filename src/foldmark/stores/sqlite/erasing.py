@@ -5,8 +5,8 @@ from typing import Any
 
 import apsw
 
+from foldmark.core.agents import Size
 from foldmark.core.codec import without_content
-from foldmark.core.ports import Size
 from foldmark.stores.rows import Row, fault
 from foldmark.stores.sqlite.rows import fetch
 

@@ -96,9 +96,9 @@ def rescue(path: str) -> str:
 
 
 def weight_of(*row: Any) -> int:
-    """Return `foldmark.core.weight.weight` of a row of `events`, as SQL calls it, with texts as str or bytes; damaged
-    data counts as none."""
-    from foldmark.core.weight import weight  # takes 5 ms
+    """Return `foldmark.core.assembly.wire.weight` of a row of `events`, as SQL calls it, with texts as str or bytes;
+    damaged data counts as none."""
+    from foldmark.core.assembly.wire import weight  # takes 5 ms
 
     decoded: list[Any] = [each.decode(errors="replace") if isinstance(each, bytes) else each for each in row]
     kind, content, data, interrupted, event_id = decoded
@@ -111,8 +111,8 @@ def weight_of(*row: Any) -> int:
 
 
 def parts_in(*row: Any) -> str:
-    """Return `foldmark.recall.parts.parts_of` of a text, as SQL calls it."""
-    from foldmark.recall.parts import parts_of  # only needed for appends and migrations
+    """Return `foldmark.text.tokens.parts_of` of a text, as SQL calls it."""
+    from foldmark.text.tokens import parts_of  # only needed for appends and migrations
 
     return parts_of(str(row[0]))
 

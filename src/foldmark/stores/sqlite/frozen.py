@@ -1,8 +1,8 @@
 """The functions that migrations call, as they were when the migration was made; each bears its migration's number.
 
 They are never edited and import nothing of Foldmark: an applied migration never changes its meaning. Migrations name
-this module as it was called then, sqlite_frozen. What messages weigh today is `foldmark.core.weight`, which words are
-indexed beside a text today is `foldmark.recall.parts`.
+this module as it was called then, sqlite_frozen. What messages weigh today is `foldmark.core.assembly.wire`, which
+words are indexed beside a text today is `foldmark.text.tokens`.
 """
 
 import re

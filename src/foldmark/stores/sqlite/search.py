@@ -8,8 +8,8 @@ import msgspec
 
 from foldmark.core.errors import StoreError
 from foldmark.core.search import SearchScope, Term, TermQuery
-from foldmark.recall.fts5 import COUNTED, expression, extrapolated, holding
 from foldmark.recall.ranking import LONGEST, NEIGHBOUR
+from foldmark.recall.searching import COUNTED, expression, extrapolated, holding
 from foldmark.stores.queries import listed
 from foldmark.stores.search import Row, StoredIndex
 

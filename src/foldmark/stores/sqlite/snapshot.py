@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from foldmark.core.ports import ANCHORS, Clock, Head, LogIndex
-from foldmark.core.search import SearchScope
+from foldmark.core.ports import ANCHORS, Clock, Head
+from foldmark.core.search import LogIndex, SearchScope
 from foldmark.stores.queries import listed
 from foldmark.stores.rows import Row
 from foldmark.stores.snapshot import LogSnapshot

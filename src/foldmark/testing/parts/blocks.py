@@ -6,8 +6,9 @@ from threading import Event, Thread
 
 import pytest
 
+from foldmark.core.agents import AgentRecord, Size
 from foldmark.core.errors import ConflictError, StoreError
-from foldmark.core.ports import AgentRecord, Size, Store, Transaction
+from foldmark.core.ports import Store, Transaction
 from foldmark.core.replay import birth
 from foldmark.core.segments import END, Segment
 from foldmark.testing.harness import Harness

@@ -11,8 +11,8 @@ import pytest
 from foldmark import Agent, Log
 from foldmark.app import open_over
 from foldmark.core.codec import utc
-from foldmark.core.ports import Hit, Snapshot, Store
-from foldmark.core.search import Filters, SearchScope, TermQuery
+from foldmark.core.ports import Snapshot, Store
+from foldmark.core.search import Filters, Hit, SearchScope, TermQuery
 from foldmark.core.segments import END, Segment
 from foldmark.testing.harness import Harness
 from foldmark.testing.parts.searching import terms_of

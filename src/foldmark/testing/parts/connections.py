@@ -3,8 +3,9 @@
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
-from foldmark.core.lineage import CodingSession
-from foldmark.core.ports import Size, Store
+from foldmark.core.agents import Size
+from foldmark.core.ports import Store
+from foldmark.core.records import CodingSession
 from foldmark.core.replay import Fold
 from foldmark.core.segments import END, Segment
 from foldmark.testing.elsewhere import Elsewhere, append_batches, append_in_turn, stop_inside

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from foldmark.copying import copy, copying
-from foldmark.core.copying import CopiedAgent, CopiedEvent, CopiedMail, Numbers
 from foldmark.core.errors import CommandError, DamagedError, StoreError
-from foldmark.core.lineage import CodingSession
 from foldmark.core.ports import Store
+from foldmark.core.records import CodingSession, CopiedAgent, CopiedEvent, CopiedMail, Numbers
 from foldmark.core.search import SearchScope
 from foldmark.core.segments import END, Segment
 from foldmark.testing.copies import (

@@ -9,10 +9,9 @@ from uuid import uuid4
 
 import pytest
 
+from foldmark.core.agents import MODEL, TOOLS, End, Lease, Mail
 from foldmark.core.codec import timestamp, utc
 from foldmark.core.errors import CommandError
-from foldmark.core.inbox import End, Mail
-from foldmark.core.leases import MODEL, TOOLS, Lease
 from foldmark.core.ports import Store, Transaction
 from foldmark.core.segments import END, Segment
 from foldmark.testing.harness import Harness

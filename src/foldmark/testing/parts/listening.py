@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from foldmark.core.changes import LIVES, MAIL, Change, Changes, Watch
+from foldmark.core.agents import LIVES, MAIL, Change, Changes, Watch
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.ports import Store, Transaction
 from foldmark.testing.elsewhere import LIMIT, Elsewhere, append_in_turn

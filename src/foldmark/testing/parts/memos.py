@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldmark.core.keywords import keywords, named, standing_in
-from foldmark.core.memos import Memo
 from foldmark.core.ports import Store
+from foldmark.core.records import Memo
 from foldmark.core.segments import END
 from foldmark.testing.parts.round_trips import HARD
 from foldmark.testing.suite import NOW, Suite, append, draft, examples, root
+from foldmark.text.keywords import keywords, named, standing_in
 
 SOME = ("deploy", "deploys", "Deployment", "fly", "flies", "größe", "Grosse", "user_session", "user", "session")
 WORDS = st.sampled_from((*SOME, "api", "APIs", "класс", "数据", "x.y"))

@@ -8,14 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from foldmark.core.agents import AgentRecord, Size
+from foldmark.core.assembly.sent import MessageSet, RequestRecord, SentRequest
 from foldmark.core.errors import DamagedError
 from foldmark.core.events import ACTORS, DIALECTS, Draft, Event
-from foldmark.core.lineage import CodingSession
-from foldmark.core.ports import AgentRecord, Size, Store
+from foldmark.core.ports import Store
+from foldmark.core.records import CodingSession
 from foldmark.core.replay import Fold, birth
 from foldmark.core.request import Edge
 from foldmark.core.segments import END, Segment
-from foldmark.core.sent import MessageSet, RequestRecord, SentRequest
 from foldmark.testing.suite import NOW, Suite, add_root, append, call, draft, examples, fork, result, roll_back, root
 
 HARD = "a\0b é e\u0301 😀 \ufeff\u2028\uffff 👩‍👩‍👧 \U0010ffff'\"\\ \r\n\t\x7f\x1b %s ? :x $1 {} \\u0000"

@@ -11,8 +11,8 @@ from foldmark.core.ports import Store
 from foldmark.core.search import Filters, How, Phrase, SearchScope, Term, TermQuery
 from foldmark.core.segments import END, Segment
 from foldmark.recall.query import read as read_query
-from foldmark.recall.tokens import stems
 from foldmark.testing.suite import Suite, add_root, append, call, draft, examples, result, root
+from foldmark.text.tokens import stems
 
 WORDS = ("quartz", "Quartzes", "jumping", "jumps", "vexed", "größe", "GRÖSSE", "x1", "it's", "fjord", "класс", "word\0")
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)

@@ -4,9 +4,10 @@ from uuid import uuid4
 
 import pytest
 
+from foldmark.core.agents import AgentRecord, Size
 from foldmark.core.errors import CommandError, ConflictError, DamagedError, StoreError
 from foldmark.core.events import Draft
-from foldmark.core.ports import AgentRecord, Head, Size, Snapshot, Store
+from foldmark.core.ports import Head, Snapshot, Store
 from foldmark.core.replay import birth
 from foldmark.core.segments import END, Segment
 from foldmark.testing.suite import NOW, Suite, add_fork, add_root, append, draft, fork, read, roll_back, root

@@ -9,8 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from foldmark.core.codec import Secrets
 from foldmark.core.errors import CommandError
-from foldmark.core.secrets import Secrets
 from foldmark.core.wording import listing, one_line
 from foldmark.log import Agent
 from foldmark.log.log import AddedTool

@@ -16,9 +16,8 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from foldmark.core.codec import well_formed
+from foldmark.core.codec import Secrets, well_formed
 from foldmark.core.errors import CommandError
-from foldmark.core.secrets import Secrets
 from foldmark.core.wording import listing, one_line
 from foldmark.tools.mcp.variables import Expanded, expanded, secret
 

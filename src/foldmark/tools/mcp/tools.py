@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from foldmark.core.assembly.wire import tool_name
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.request import ToolSpec
-from foldmark.core.wire import tool_name
 from foldmark.core.wording import one_line
 from foldmark.log import Agent
 from foldmark.operations.effects import Asking

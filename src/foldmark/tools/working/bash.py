@@ -11,9 +11,9 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from foldmark.core.codec import SHORTEST
 from foldmark.core.errors import CommandError
 from foldmark.core.request import ToolSpec
-from foldmark.core.secrets import SHORTEST
 from foldmark.core.wording import one_line
 from foldmark.log import Agent
 from foldmark.operations.effects import Asking

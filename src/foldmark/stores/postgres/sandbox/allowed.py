@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from foldmark.core.sql_sandbox import VIEWS
+from foldmark.core.ports import VIEWS
 
 _QUERY = "with_ order limit offset"
 

@@ -10,7 +10,7 @@ from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from foldmark.core.errors import CommandError, StoreError
-from foldmark.core.sql_sandbox import Limits, Rows
+from foldmark.core.ports import Limits, Rows
 from foldmark.stores.postgres.sandbox.login import Login
 
 _LOOK = 0.05

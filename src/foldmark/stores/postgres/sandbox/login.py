@@ -17,7 +17,7 @@ from psycopg import sql as quoting
 
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.events import ROLES
-from foldmark.core.sql_sandbox import VIEWS
+from foldmark.core.ports import VIEWS
 
 _VERSION = 1
 """Version of the output of `_BUILD`; an older one is replaced."""

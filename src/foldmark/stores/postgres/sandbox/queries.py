@@ -1,4 +1,4 @@
-"""A model's SQL in PostgreSQL (see `foldmark.core.sql_sandbox`).
+"""A model's SQL in PostgreSQL (see `foldmark.core.ports`).
 
 It runs on one connection of a login of its own, opened at the first query; one query after another.
 """
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from foldmark.core.errors import StoreError
+from foldmark.core.ports import Limits, QueryScope, Rows
 from foldmark.core.segments import END, Segment
-from foldmark.core.sql_sandbox import Limits, QueryScope, Rows
 from foldmark.stores.postgres.snapshot import PostgresSnapshot
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ Keys = Mapping[str, tuple[int, int]]
 
 
 class PostgresSandbox:
-    """See `foldmark.core.sql_sandbox.SqlSandbox`."""
+    """See `foldmark.core.ports.SqlSandbox`."""
 
     dialect = "PostgreSQL"
 

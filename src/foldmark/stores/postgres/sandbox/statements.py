@@ -18,7 +18,7 @@ from sqlglot.errors import SqlglotError
 
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
-from foldmark.core.sql_sandbox import VIEWS
+from foldmark.core.ports import VIEWS
 from foldmark.stores.postgres.sandbox.allowed import COLUMNS, NAMED, NUMBER, PARTS, PLAIN, SEARCHED, TYPES, WORD
 
 MOST_BYTES, MOST_DEPTH, MOST_TABLES, MOST_COLUMNS, MOST_NAME = 10_000, 60, 12, 100, 50

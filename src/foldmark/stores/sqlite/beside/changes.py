@@ -1,4 +1,4 @@
-"""Committed changes in SQLite (see `foldmark.core.changes`).
+"""Committed changes in SQLite (see `foldmark.core.agents`).
 
 There is one writer at a time, and it draws the ids: the order of ids is the order of commits, so a cursor is the newest
 event, mail, agent and row of `agent_changes` that were seen.
@@ -11,7 +11,7 @@ from time import monotonic
 
 import apsw
 
-from foldmark.core.changes import Change, Changes
+from foldmark.core.agents import Change, Changes
 from foldmark.stores.beside.changes import SqlChangesView
 
 SOONEST, LOOK_SECONDS = 0.005, 0.1
@@ -58,7 +58,7 @@ class SqliteCommits:
 
 
 class SqliteWatch:
-    """See `foldmark.core.changes.Watch`. `db` is a connection of its own; None for a database in memory, to which no
+    """See `foldmark.core.agents.Watch`. `db` is a connection of its own; None for a database in memory, to which no
     other process commits."""
 
     def __init__(self, commits: SqliteCommits, db: apsw.Connection | None) -> None:

@@ -36,7 +36,7 @@ def damage(run: Run, *, writable: bool) -> Iterator[str]:
 
 def _expression(word: str) -> str:
     """Return an FTS5 expression for a word and related ones, in which the word is never FTS5 syntax."""
-    from foldmark.core.keywords import folded, spellings
+    from foldmark.text.keywords import folded, spellings
 
     exact, beginning = spellings(folded(word))
     return " OR ".join((*map(_quoted, exact), *(() if beginning is None else (f"{_quoted(beginning)} *",))))

@@ -1,9 +1,9 @@
-"""Vectors in SQLite (see `foldmark.core.vectors`)."""
+"""Vectors in SQLite (see `foldmark.core.search`)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 
-from foldmark.core.vectors import Coverage, Embedded, Unembedded
+from foldmark.core.search import Coverage, Embedded, Unembedded
 from foldmark.stores.queries import listed
 from foldmark.stores.sqlite.reader import SqliteConnection, SqliteReader
 
@@ -14,7 +14,7 @@ _PAGE = 10_000
 
 
 class SqliteVectors(SqliteReader):
-    """See `foldmark.core.vectors.Vectors`. `write` begins a transaction of the store."""
+    """See `foldmark.core.search.Vectors`. `write` begins a transaction of the store."""
 
     def __init__(self, connection: SqliteConnection, write: Callable[[], AbstractContextManager[object]]) -> None:
         super().__init__(connection)

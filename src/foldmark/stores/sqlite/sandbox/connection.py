@@ -17,8 +17,8 @@ import apsw
 
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
+from foldmark.core.ports import VIEWS, Limits, QueryScope, Rows
 from foldmark.core.segments import Segments
-from foldmark.core.sql_sandbox import VIEWS, Limits, QueryScope, Rows
 from foldmark.core.wording import listing
 from foldmark.stores.sqlite.sandbox.functions import FUNCTIONS, SHORT, replace_slow
 from foldmark.stores.sqlite.sandbox.views import Ranges, views

@@ -1,4 +1,4 @@
-"""A model's SQL in SQLite (see `foldmark.core.sql_sandbox`).
+"""A model's SQL in SQLite (see `foldmark.core.ports`).
 
 It runs on a connection of its own (`Sandbox`), which is opened for one scope and reopened for another, so that its
 permissions never change while it is open.
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from foldmark.core.errors import StoreError
-from foldmark.core.sql_sandbox import Limits, QueryScope, Rows
+from foldmark.core.ports import Limits, QueryScope, Rows
 from foldmark.stores.sqlite.file import MEMORY, explain, open_beside
 from foldmark.stores.sqlite.reader import SqliteConnection, SqliteReader
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class SqliteSandbox(SqliteReader):
-    """See `foldmark.core.sql_sandbox.SqlSandbox`."""
+    """See `foldmark.core.ports.SqlSandbox`."""
 
     dialect = "SQLite"
 

@@ -1,4 +1,4 @@
-"""The views of one agent's log as SQL (see `foldmark.core.sql_sandbox.VIEWS`), in the temporary schema of a connection.
+"""The views of one agent's log as SQL (see `foldmark.core.ports.VIEWS`), in the temporary schema of a connection.
 
 A public view reads an inner one, and only the inner ones read the tables. SQLite gives its authorizer the name of the
 view in which a table is read, and a statement can name a subquery as it likes (`WITH messages AS (SELECT * FROM
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from foldmark.core.events import ROLES
-from foldmark.core.sql_sandbox import VIEWS
+from foldmark.core.ports import VIEWS
 
 Ranges = Sequence[tuple[int, int, int]]
 """(agent's key, first id, last id), sorted."""

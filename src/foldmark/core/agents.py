@@ -1,0 +1,287 @@
+"""Agents, and what stands beside their events: mail, ends, the archive, leases, the list of changes [SPEC 2, 6, 9].
+
+None of it enters the check of who appends to the agent next. A dead agent's log stays readable and its open turn can
+still be closed; nothing new begins in it. A deleted agent takes no events.
+
+A runtime takes an agent's lease before it works on the agent, renews it meanwhile, and gives it back. A runtime that
+finds an expired lease takes it over and closes the open turn.
+
+A cursor in the list of changes is text that only its store reads. An event id cannot serve as one: a store may draw an
+id before the event is committed, so a listener that has seen id 8 would miss id 7, committed later.
+
+Times are as `Event.created_at`.
+"""
+
+from typing import Literal, NamedTuple, Protocol
+
+from msgspec import Struct
+
+from foldmark.core.errors import CommandError
+from foldmark.core.events import MESSAGE_KINDS, OPERATION_KINDS, Draft
+
+MAIL_BEGINS = "[Mail from "
+"""Beginning of a message that carries mail."""
+
+
+class Size(NamedTuple):
+    """A size: messages, and their tokens as fixed at append."""
+
+    messages: int
+    tokens: int
+
+    def plus(self, other: "Size") -> "Size":
+        """Return the sum of both."""
+        return Size(self.messages + other.messages, self.tokens + other.tokens)
+
+    def less(self, other: "Size") -> "Size":
+        """Return this size less the other."""
+        return Size(self.messages - other.messages, self.tokens - other.tokens)
+
+
+class AgentRecord(Struct, frozen=True):
+    """An agent as the store knows it.
+
+    A root agent has a name and no parent; a fork has a parent and `fork_event`, the parent's event that stores its
+    start. `head` is the id of its newest event (0: none), `open_turn` the turn that has not ended. A `deleted` agent
+    exists only so that its uuid can be explained.
+    """
+
+    id: str
+    name: str | None
+    parent: str | None
+    fork_event: int
+    created_at: str
+    head: int = 0
+    open_turn: int | None = None
+    messages: int = 0
+    tokens: int = 0
+    deleted: bool = False
+
+    @property
+    def newest(self) -> int:
+        """The id of its newest event, or of the fork that it was born from."""
+        return max(self.head, self.fork_event)
+
+    @property
+    def own(self) -> Size:
+        """The size of all messages that it appended itself, visible or not."""
+        return Size(self.messages, self.tokens)
+
+
+class Mail(Struct, frozen=True):
+    """A message from one agent to another; `actor` is who had it sent, `sent_at` is UTC as `Event.created_at`."""
+
+    id: int
+    sender: str
+    recipient: str
+    actor: str
+    sent_at: str
+    content: str
+
+
+class End(Struct, frozen=True):
+    """How an agent ended: killed by a command of agent `killer`, or deleted with its conversation (`killer` None)."""
+
+    agent: str
+    actor: str
+    at: str
+    killer: str | None = None
+
+    @property
+    def how(self) -> str:
+        """`deleted on 2026-03-01 12:00 by a person`, `dead: killed by agent 5e6f7a8b at 2026-03-01 12:00`."""
+        if self.killer is None:
+            return f"deleted on {minute(self.at)} by {_who(self.actor)}"
+        killer = self.killer[:8]
+        by = f"agent {killer}" if self.actor == "model" else f"{_who(self.actor)} in {killer}"
+        return f"dead: killed by {by} at {minute(self.at)}"
+
+    @property
+    def told(self) -> str:
+        """`agent 1a2b3c4d was deleted on 2026-03-01 12:00 by a person`."""
+        return f"agent {self.agent[:8]} {'was' if self.killer is None else 'is'} {self.how}"
+
+
+def refused(end: End, draft: Draft, open_turn: int | None) -> str | None:
+    """Return why an ended agent refuses an event; None if it accepts it.
+
+    A killed agent's open turn may still be closed, with the answer so far; metadata and a person's own operations, such
+    as a fork, are recorded too. A mark is not: no message will follow it.
+    """
+    if end.killer is None:
+        return f"{end.told}; nothing can be added to it"
+    begins = draft.kind in MESSAGE_KINDS and (open_turn is None or (draft.kind == "user" and draft.actor != "system"))
+    if begins or draft.kind == "mark" or (draft.kind in OPERATION_KINDS and draft.actor == "model"):
+        return f"{end.told}; its log stays readable, and a person can /fork it"
+    return None
+
+
+def mail_head(sender: str, sent_at: str) -> str:
+    """Return the line in front of mail: `[Mail from 1a2b3c4d at 2026-03-01 12:00]`."""
+    return f"{MAIL_BEGINS}{sender[:8]} at {minute(sent_at)}]"
+
+
+def minute(time: str) -> str:
+    """Return a time for a person: `2026-03-01 12:00` of `2026-03-01T12:00:00.000000Z`."""
+    return time[:16].replace("T", " ")
+
+
+def _who(actor: str) -> str:
+    return {"human": "a person", "model": "a model"}.get(actor, "the system")
+
+
+Fate = Literal["waits", "begun", "killed"]
+"""An agent waits to be run, has begun (it has a message of its own, or its model was asked), or was killed."""
+
+
+class InboxView(Protocol):
+    """The part of `Snapshot` that reads inboxes."""
+
+    def unread(self, agent_id: str) -> list[Mail]:
+        """Return the agent's unread mail, oldest first."""
+
+    def unread_count(self, agent_id: str) -> int:
+        """Return the number of unread mails of the agent."""
+
+    def end(self, agent_id: str) -> End | None:
+        """Return how the agent ended; None if it is alive. Deletion takes precedence over a kill."""
+
+    def fates(self, agent_id: str) -> dict[str, Fate]:
+        """Return the fate of each agent forked from this one, by its uuid."""
+
+    def archived(self, agent_id: str) -> str | None:
+        """Return the time since when a conversation is archived; None if it is not."""
+
+
+class Inbox(InboxView, Protocol):
+    """The part of `Transaction` that writes inboxes."""
+
+    def send(self, sender: str, recipient: str, content: str, actor: str, sent_at: str) -> int:
+        """Store mail and return its id; ids increase in the order of commits."""
+
+    def carried(self, mail_id: int, event_id: int) -> None:
+        """Mark mail as read: `event_id`, of its recipient, now holds its text."""
+
+    def kill(self, agent_id: str, killer: str, actor: str, died_at: str) -> None:
+        """Record that a living agent was killed by a command of agent `killer`."""
+
+    def delete(self, agent_id: str, actor: str, deleted_at: str) -> None:
+        """Delete the agent: it loses its name and its unread mail, and is found only by its uuid from now on."""
+
+    def rename(self, agent_id: str, name: str) -> None:
+        """Give a conversation another name. Raises StoreError if the name is taken."""
+
+    def archive(self, agent_id: str, archived_at: str | None) -> None:
+        """Archive a conversation, or take it out of the archive with None."""
+
+
+MODEL, TOOLS = "waiting for the model", "executing tools"
+"""States of an agent that is being run [SPEC 6]; without a lease in force it is idle, or dead."""
+
+
+class Lease(Struct, frozen=True):
+    """Runtime `holder`, a uuid, in process `process` of `host` runs `agent`, at least until `until`.
+
+    `state` is MODEL or TOOLS; `interrupt` is True if somebody asked the holder to end the turn.
+    """
+
+    agent: str
+    holder: str
+    host: str
+    process: int
+    state: str
+    taken_at: str
+    until: str
+    interrupt: bool = False
+
+
+class LeasesView(Protocol):
+    """The part of `Snapshot` that reads leases."""
+
+    def lease(self, agent_id: str) -> Lease | None:
+        """Return the agent's lease, expired or not; None if nobody runs it."""
+
+    def leases(self) -> list[Lease]:
+        """Return all leases, including expired ones."""
+
+
+class Leases(LeasesView, Protocol):
+    """The part of `Transaction` that writes leases."""
+
+    def lend(self, lease: Lease) -> None:
+        """Store a lease in place of the agent's last one. The caller has checked that one in the same transaction."""
+
+    def renew(self, holder: str, until: str) -> list[Lease]:
+        """Extend all leases of a runtime and return them."""
+
+    def lease_state(self, agent_id: str, holder: str, state: str) -> None:
+        """Set the agent's state, if `holder` still holds its lease."""
+
+    def give_back(self, agent_id: str, holder: str) -> None:
+        """End the agent's lease if `holder` still holds it."""
+
+    def ask_interrupt(self, agent_id: str) -> None:
+        """Ask the lease's holder to end the agent's turn."""
+
+
+MAIL = "mail"
+"""The kind of a change that is mail."""
+
+LIVES = ("born", "renamed", "archived", "unarchived", "killed", "deleted")
+"""Kinds of changes to an agent: created or forked, renamed, archived or taken out of the archive."""
+
+PAGE = 1000
+"""Maximum number of events or changes of a page."""
+
+
+class Change(NamedTuple):
+    """A committed event; or, with `event_id` None, mail sent to an agent (`kind` is `MAIL`) or a change of an agent
+    (`kind` is one of `LIVES`).
+
+    It says where to look: its subject may have been erased or changed since.
+    """
+
+    agent_id: str
+    event_id: int | None
+    kind: str
+
+
+class Changes(NamedTuple):
+    """A page of changes, and the cursor after the last of them."""
+
+    changes: list[Change]
+    cursor: str
+
+
+class ChangesView(Protocol):
+    """Reads what was committed since an earlier `Snapshot`."""
+
+    def changes(self, after: str | None, limit: int) -> Changes:
+        """Return up to `limit` changes after cursor `after`; without a cursor no changes, and the cursor of this
+        moment.
+
+        A reader that goes on from each page's cursor gets every change exactly once, whichever process committed it;
+        those of one conversation and its forks in the order of their ids. No other order is promised. Raises
+        CommandError for a text that is no cursor, StoreError inside a transaction: it may never be committed.
+        """
+
+
+class Watch(Protocol):
+    """Waits for commits to one database, from this process and others. It is thread-safe and holds no lock of the store
+    while it waits."""
+
+    def wait(self, seconds: float) -> bool:
+        """Wait at most `seconds` for a commit that this watch has not reported yet.
+
+        Any commit counts, including leases and settings. Return True after a commit; False after the time is over, or
+        at once when the watch or its store is closed.
+        """
+
+    def close(self) -> None:
+        """Close this watch, and end a wait in another thread."""
+
+
+def check_page(limit: object) -> None:
+    """Raise CommandError if `limit` is no valid page size."""
+    if not isinstance(limit, int) or not 1 <= limit <= PAGE:
+        raise CommandError(f"limit is a number from 1 to {PAGE}, not {str(limit)[:40]}")

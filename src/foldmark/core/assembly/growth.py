@@ -1,0 +1,178 @@
+"""Compute the reach of a growing request: how far back it reaches and what of it is settled [SPEC 5.7]. Pure functions.
+
+Between two boundaries nothing that was sent changes. Operations, new turns and settings are boundaries that the log
+names. The others follow from sizes: a request that would exceed its limit is reduced to low water in one step, at the
+first moment at which the model was asked with too much; from there it grows again. So the reach is found by going
+through the events since the newest boundary that the log names, in order.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+import msgspec
+
+from foldmark.core.assembly.media import media_of
+from foldmark.core.assembly.prompt import Layer
+from foldmark.core.assembly.view import active_from, tiers
+from foldmark.core.assembly.window import Units
+from foldmark.core.assembly.wire import shown_bytes, weight
+from foldmark.core.config import Config
+from foldmark.core.events import ANSWER_KINDS, Event
+from foldmark.core.request import BOUND
+
+SAFE = 0.95
+"""The share of the model's window that weights may fill. They are estimates, and a provider refuses a longer
+request."""
+
+
+class Reach(NamedTuple):
+    """The reach of a request: the first `cut` of the messages that it could hold are left out. Everything at
+    event `settled` stays as it was then, with the `oldest` first results of the active turn cut as if the turn were
+    over."""
+
+    cut: int
+    settled: int
+    oldest: int = 0
+
+
+def followed(
+    events: Sequence[Event],
+    reach: Reach,
+    size: float,
+    room: Callable[[int], float],
+    config: Config,
+    lower: Callable[[Sequence[Event]], tuple[Reach, int]],
+    beside: Mapping[int, int] = MappingProxyType({}),
+) -> Reach:
+    """Return the reach after `events`, the visible messages in order from the beginning of the request at the boundary.
+
+    `size` is the bytes of the request at event `reach.settled`, `room` its limit as known at an event; `lower` reduces
+    messages to low water (`lowered`); `beside` is the bytes of the layers in front of a message, by its event.
+    """
+    waiting: set[int] = set()
+    answering = False
+    # While a turn is too large whatever is cut of it, each step would undo the one before: only the last one is made.
+    stuck, last = False, 0
+    for index, event in enumerate(events):
+        if event.id == event.turn_id or (event.kind in ANSWER_KINDS and not answering):
+            waiting.clear()  # calls without a result by now are over
+        if stuck and event.id == event.turn_id:
+            further, size = lower(events[reach.cut : last + 1])
+            size += sum(entered(each, config) for each in events[last + 1 : index])
+            reach, stuck = further._replace(cut=reach.cut + further.cut), False
+        answering = event.kind in ANSWER_KINDS
+        if event.kind == "tool_call":
+            waiting.add(event.id)
+        waiting.discard(event.answers or 0)
+        if event.id <= reach.settled:
+            continue
+        size += entered(event, config) + beside.get(event.id, 0)
+        # A boundary is final even if the answer never came: the model was asked.
+        if size > room(event.id) and not answering and not waiting:
+            last = index
+            if stuck:
+                continue
+            further, size = lower(events[reach.cut : index + 1])
+            reach = further._replace(cut=reach.cut + further.cut)
+            stuck = size - _whole(events[: index + 1], config) > room(event.id)
+    if stuck and events[last].id > reach.settled:
+        further, _ = lower(events[reach.cut : last + 1])
+        reach = further._replace(cut=reach.cut + further.cut)
+    return reach
+
+
+def _whole(events: Sequence[Event], config: Config) -> int:
+    """Return by how many bytes, at most, the newest results are longer now than after the end of their turn."""
+    found = 0
+    for event in reversed(events):
+        if event.kind in ANSWER_KINDS:
+            break
+        if event.kind == "tool_result":
+            found += max(0, entered(event, config) - _size(event, config, config.truncate_inactive, True))
+    return found
+
+
+class Sizes:
+    """The bytes of messages as sent under some settings, each computed once: an event never changes."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self._known: dict[tuple[int, int | None, bool], int] = {}
+
+    def of(self, event: Event, kept: int | None, active: bool) -> int:
+        """Return the bytes of a message that keeps this many characters; None: as a tool result in a turn that is
+        over."""
+        key = event.id, kept, active
+        if key not in self._known:
+            self._known[key] = _size(event, self.config, kept, active)
+        return self._known[key]
+
+
+def lowered(events: Sequence[Event], low: float, fixed: int, known: Sizes) -> tuple[Reach, int]:
+    """Return the reach of a request reduced to `low` bytes, and its bytes. The active turn's results are cut in tiers
+    first, then the oldest turns are left out, then the active turn's oldest results are cut as if it were over. Results
+    that the model has not answered to yet are not cut: it would never see them.
+
+    `fixed` is the bytes beside the turns.
+    """
+    since, config = active_from(events), known.config
+    results = sorted(e.id for e in events if e.kind == "tool_result" and _is_active(e, since))
+    limits = tiers(results, config)
+    sizes = {e.id: known.of(e, limits.get(e.id), _is_active(e, since)) for e in events}
+    total, cut = fixed + sum(sizes.values()), 0
+    units = Units(reversed(events if total > low and not (since and _is_active(events[0], since)) else ()))
+    count = units.all()
+    # Where nobody opened a turn, all are active, and only the newest has to stay.
+    while count > 1 and total > low and not (since and any(_is_active(e, since) for e in units[count - 1].events)):
+        count -= 1
+        cut += len(units[count].events)
+        total -= sum(sizes[event.id] for event in units[count].events)
+    by_id, oldest = {event.id: event for event in events}, 0
+    answered = max((event.id for event in events if event.kind in ANSWER_KINDS), default=0)
+    while total > low and oldest < len(results) and results[oldest] < answered:
+        event = by_id[results[oldest]]
+        total += known.of(event, config.truncate_inactive, True) - sizes[event.id]
+        oldest += 1
+    return Reach(cut, max(event.id for event in events), oldest), total
+
+
+def room_for(budget: int, limit: int | None, ratio: float, newest: float) -> float:
+    """Return the bytes that a request may have: `budget` tokens (0: no budget) of `ratio` bytes, as calibrated at the
+    boundary, and within the model's `limit` tokens (None: not known) of `newest` bytes, as calibrated now.
+
+    The model's own limit uses the newest calibration: the provider would refuse a longer request.
+    """
+    return min(filter(None, (budget * ratio, (limit or 0) * newest * SAFE)))
+
+
+def put_in(layers: Iterable[Layer]) -> int:
+    """Return the weight in bytes of layers in front of a message."""
+    return sum(weight("user", layer.text, None, False, 0) for layer in layers)
+
+
+def entered(event: Event, config: Config) -> int:
+    """Return the bytes of a message as it enters a request."""
+    return _size(event, config, config.truncate_recent, True)
+
+
+def _size(event: Event, config: Config, kept: int | None, active: bool) -> int:
+    characters = len(event.content) if not config.truncation else config.truncate_inactive if kept is None else kept
+    shape = config.truncate_shape
+    size = weight(event.kind, event.content, event.data, event.interrupted, event.id, characters, shape)
+    blocks = (event.data or {}).get("blocks") if active else None
+    if not blocks or event.kind not in ("assistant", "tool_result"):
+        return size
+    if event.kind == "assistant":  # blocks that the provider wants to see again
+        return size + sum(map(_block_size, blocks if isinstance(blocks, list) else [blocks]))
+    return size + sum(map(shown_bytes, media_of(event.data)[0]))
+
+
+def _block_size(block: object) -> int:
+    if isinstance(block, dict):
+        block = {name: value for name, value in block.items() if name != BOUND}
+    return len(msgspec.json.encode(block)) + 1
+
+
+def _is_active(event: Event, since: int) -> bool:
+    return event.turn_id is not None and event.turn_id >= since

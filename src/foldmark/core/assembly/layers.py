@@ -1,0 +1,113 @@
+"""The texts of the layers in front of the messages: guidelines, children and mail, the window summary [SPEC 5.1, 6]."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from foldmark.core.request import Child, Family
+from foldmark.core.wording import listing, one_line, quoted
+
+_HISTORY = "### HISTORY\nParts of this conversation may be missing or shortened."
+_QUERY = (
+    ' A tool result that ends in "[TRUNCATED. ...]" is whole in the database; the query named there shows it. Look for '
+    "older messages with query_db: ORDER BY id DESC, and only rows with status != 'dropped'."
+)
+_MEMOS = (
+    "\nBefore you assume something, look into the memos. Save decisions and their reasons as memos, not what the code "
+    "itself shows."
+)
+_END = (
+    "\nEnd every answer with a block of this form, and keep in it what must survive a change of model or a shortened "
+    "history:\n### STATE\nGoal: what is being done\nContext: files and parts being worked on\n"
+    "Resolved: what is finished\nTechnical Anchors: names, addresses, numbers that must not be lost"
+)
+GUIDELINES = f"{_HISTORY}{_QUERY}{_MEMOS}{_END}"
+"""How to read the history, and the model's duties towards it [S2]; sent when the model has tools."""
+
+
+def guidelines(tools: Collection[str], identity: str | None = None, commands: str = "") -> str | None:
+    """Return the guidelines for a model with these tools, None without any; they mention only tools that it has.
+    `identity` is a child's identity, `commands` the description of `slash`."""
+    if not tools:
+        return None
+    parts = [_HISTORY, _QUERY if "query_db" in tools else "", _MEMOS if "save_memo" in tools else "", _END]
+    own = (commands, identity) if "slash" in tools else ()
+    return "\n".join(("".join(parts), *filter(None, own)))
+
+
+WAITS, AT_WORK, IDLE = "waits to be run", "is at work", "is idle"
+"""States of a living child."""
+
+_COMMANDS = {
+    "mark": "mark NAME sets a checkpoint",
+    "clear": "clear MARK goes back to it and drops what came after (without MARK: everything)",
+    "fork": "fork MARK starts a child agent that knows only what came after MARK (without MARK: everything) and works "
+    "beside you",
+    "send": "send UUID MESSAGE writes to an agent",
+    "check-mail": "check-mail reads what has come for you",
+    "kill": "kill UUID ends a child",
+}
+_DELEGATE = " To delegate: mark NAME, say the task, fork NAME."
+MAIL_TOLD = "[Foldmark: Mail has come from "
+"""Beginning of the notice that wakes an idle agent for new mail."""
+
+
+def commands_told(allowed: str) -> str:
+    """Return the description of the `slash` commands, empty if there are none; `allowed` has the form of the setting
+    `model_commands`."""
+    names = list(_COMMANDS) if allowed == "all" else [name for name in _COMMANDS if name in allowed.split(", ")]
+    if not names:
+        return ""
+    told = f"The tool slash takes a command and its args as one text: {'; '.join(_COMMANDS[name] for name in names)}."
+    return told + (_DELEGATE if {"mark", "fork"} <= set(names) else "")
+
+
+def identity(agent_id: str, parent_id: str) -> str:
+    """Return the part of the guidelines that tells a child who it is."""
+    return (
+        f"You are agent {agent_id[:8]}, a child of agent {parent_id[:8]}. What you find out reaches it by mail only: "
+        f"slash send {parent_id[:8]} MESSAGE. Mail for you: slash check-mail."
+    )
+
+
+def birth_message(agent_id: str, parent_id: str, mark: str | None, words: str = "") -> str:
+    """Return the first message of a child that has no message yet.
+
+    `words` are the text of the parent's answer that forked; the fork leaves that text out, and it may state the task.
+    """
+    place = "" if mark is None else f" from its mark '{one_line(mark)}'"
+    told = (
+        f"[Foldmark: You are agent {agent_id[:8]}, a child of agent {parent_id[:8]}, forked{place}. Carry out what "
+        f"stands above, as far as it is yours to do; do not fork for it again. Report by slash send {parent_id[:8]} "
+        "MESSAGE when it is done."
+    )
+    if not words.strip():
+        return f"{told}]"
+    return f"{told} It forked you with these words:]\n{quoted(words)}"
+
+
+def mail_told(senders: Sequence[str]) -> str:
+    """Return the notice that tells an idle agent of mail. The mail itself is not delivered by it."""
+    return f"{MAIL_TOLD}{listing(sender[:8] for sender in senders)}. slash check-mail reads it.]"
+
+
+def family_told(family: Family, goals: Mapping[int, str], *, reads_mail: bool) -> str:
+    """Return one line that tells a parent about its children and its mail; empty if there is neither.
+
+    `goals` are the beginnings of the children's tasks, by event.
+    """
+    mail = family.mail if reads_mail else ()
+    if not (family.children or family.killed):
+        return mail_told(mail) if mail else ""
+    told = [_child_told(child, goals.get(child.goal, "")) for child in family.children]
+    told += [f"{family.more} older ones"] if family.more else []
+    killed = f"{listing(agent[:8] for agent in family.killed)} killed" if family.killed else ""
+    said = f"Your children: {'; '.join((*told, killed) if killed else told)}."
+    if family.children:
+        said += " What a child was given is its task, not yours."
+    if mail:
+        said += f" Mail has come from {listing(sender[:8] for sender in mail)}. slash check-mail reads it."
+    return f"[Foldmark: {said}]"
+
+
+def _child_told(child: Child, goal: str) -> str:
+    place = "this context" if child.mark is None else f"what stood after mark '{one_line(child.mark)}'"
+    return f"{child.agent[:8]}, given {f'“{goal}”' if goal else place}, {child.state}"

@@ -1,0 +1,274 @@
+"""The prompt: the layers of a request in order, and the view framed so that every provider takes it [SPEC 5.1, 5.2].
+
+System prompt and guidelines go into the provider's system field. The anchors (state, scratchpad, memos and the window
+summary) follow them there or, to keep the provider's cache, precede the text that opened the active turn. The layer
+about children always stands among the messages. Pinned turns and the window are the messages. The first is a user's,
+the last one a user's or a tool's result.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from msgspec import structs
+
+from foldmark.core.assembly.media import Medium
+from foldmark.core.assembly.view import Calls, Step, View, ViewMessage
+from foldmark.core.config import Config
+from foldmark.core.events import Event
+from foldmark.core.request import LeftOut, Part
+
+OMITTED = "[Earlier conversation omitted.]"
+GO_ON = "[Go on.]"
+EMPTY = "[The conversation is empty.]"
+_STATE, _SCRATCHPAD, _EARLIER = "### STATE", "### SCRATCHPAD", "### EARLIER CONVERSATION"
+CHILDREN = "children"
+"""The layer about children and mail. It stands among the messages, in front of a person's newest."""
+
+ANCHORS = ("state", "scratchpad", "memos", "window_summary", CHILDREN)
+"""The layers that may change with every turn."""
+
+
+class Layer(NamedTuple):
+    """One text of the system field: its layer, its kind, and the event or the memo it came from if there is one;
+    `detail` says more for a person."""
+
+    layer: str
+    kind: str
+    text: str
+    event: int | None = None
+    turn: int | None = None
+    detail: str = ""
+    memo: int | None = None
+
+
+class Prompt(NamedTuple):
+    """The input of an encoder, and its description for the manifest.
+
+    `stable` and `anchors` make the system field: what stays the same for long, and what may change with every turn. The
+    first `settled` steps are of turns before the active one, the first `earlier` of turns before the newest of those.
+    `turns` are the steps at which turns begin, including the layers in front of their first messages, by the events
+    that opened them; 0 is the end of all. `anchored` is the step at which the anchors stand, -1 in the system field.
+    """
+
+    stable: str
+    steps: tuple[Step, ...]
+    parts: tuple[Part, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    anchors: str = ""
+    settled: int = 0
+    earlier: int = 0
+    turns: Mapping[int, int] = MappingProxyType({})
+    anchored: int = -1
+
+    @property
+    def system(self) -> str:
+        """The whole system field, empty for none."""
+        return "\n\n".join(text for text in (self.stable, self.anchors) if text)
+
+    @property
+    def media(self) -> tuple[Medium, ...]:
+        """All images and documents of the messages, in order."""
+        found: list[Medium] = []
+        for step in self.steps:
+            found += [i for call in step.calls for i in call.media] if isinstance(step, Calls) else step.media
+        return tuple(found)
+
+
+def layers(
+    config: Config,
+    system: Iterable[Event],
+    *,
+    guidelines: str | None,
+    state: Event | None,
+    scratchpad: Event | str | None,
+    memos: Sequence[Layer] = (),
+    later: bool = False,
+) -> list[Layer]:
+    """Return the layers in front of the messages, in order; `system` are the visible `system` messages.
+
+    `scratchpad` is its event, or its text where it was handed down; `memos` are the layers of the picked ones. With
+    `later`, an earlier scratchpad may stand in the request, so an emptied one says so.
+    """
+    found = [Layer("system", "system", config.system)]
+    found += [Layer("system", "system", event.content, event.id, event.turn_id) for event in system]
+    if guidelines is not None:
+        found.append(Layer("guidelines", "guidelines", guidelines))
+    if state is not None and state.content.strip():
+        found.append(Layer("state", "state", _headed(_STATE, state.content), state.id, state.turn_id))
+    if isinstance(scratchpad, Event) and (later or scratchpad.content.strip()):
+        text = _headed(_SCRATCHPAD, scratchpad.content if scratchpad.content.strip() else "(empty)")
+        found.append(Layer("scratchpad", "scratchpad", text, scratchpad.id, scratchpad.turn_id))
+    elif isinstance(scratchpad, str) and scratchpad.strip():
+        found.append(Layer("scratchpad", "scratchpad", _headed(_SCRATCHPAD, scratchpad)))
+    return [*found, *memos]
+
+
+def summed_up(event: Event) -> Layer:
+    """Return the last layer: the summary of what the window cut."""
+    turns = (event.data or {}).get("turns")
+    which = f" of turns {turns[0]} to {turns[1]}" if isinstance(turns, list) and len(turns) == 2 else ""
+    said = f"A model's summary{which}, which stand in front of the messages here and are not among them:"
+    text = f"{_EARLIER}\n{said}\n{event.content}"
+    return Layer("window_summary", "window_summary", text, event.id, event.turn_id)
+
+
+def assemble(
+    layers: Sequence[Layer],
+    view: View,
+    instruction: str | None = None,
+    *,
+    anchors_last: bool = False,
+    later: Mapping[int, Sequence[Layer]] = MappingProxyType({}),
+) -> Prompt:
+    """Return the prompt of these layers and messages; `instruction` is a request of Foldmark's own, not of a person.
+
+    With `anchors_last` state, scratchpad and memos stand in front of the active turn instead of in the system field;
+    `later` are layers in front of a later message, by its event (0: of the active turn).
+    """
+    shown = [layer for layer in layers if layer.text.strip()]
+    blank = [layer for layer in layers if not layer.text.strip() and layer.event is not None]
+    anchors = [layer for layer in shown if layer.layer in ANCHORS and layer.layer != CHILDREN]
+    told = [layer for layer in shown if layer.layer == CHILDREN]
+    stable = [layer for layer in shown if layer.layer not in ANCHORS]
+    steps, parts = list(view.steps), list(view.parts)
+    if instruction is not None:
+        steps.append(ViewMessage("user", instruction))
+        parts.append(_synthetic("instruction", instruction, "what the request is for"))
+    elif not steps:
+        steps.append(ViewMessage("user", EMPTY))
+        parts.append(_synthetic("empty", EMPTY, "a request needs a message"))
+    elif isinstance(steps[-1], ViewMessage) and steps[-1].role == "assistant":
+        steps.append(ViewMessage("user", GO_ON))
+        parts.append(_synthetic("go_on", GO_ON, "the last message must be a user's"))
+    places = {0: view.active, **view.openers}
+    injected: dict[int, list[str]] = defaultdict(list)
+    if anchors_last:
+        injected[view.active] += _texts(anchors)
+    injected[view.asked] += _texts(told)
+    for event in sorted(later):
+        if event in places:
+            injected[places[event]] += _texts(later[event])
+    for place in sorted(injected, reverse=True):
+        steps[place:place] = [ViewMessage("user", text) for text in injected[place]]
+    moved = {
+        end: sum(len(injected[place]) for place in injected if place < end) for end in (view.settled, view.earlier)
+    }
+    settled, earlier = view.settled + moved[view.settled], view.earlier + moved[view.earlier]
+    ends = {**view.openers, 0: len(view.steps)}
+    turns = {event: end + sum(len(injected[each]) for each in injected if each < end) for event, end in ends.items()}
+    anchored = view.active + sum(len(injected[each]) for each in injected if each < view.active)
+    if not _may_begin(steps[0]):
+        settled, earlier = settled + 1, earlier + 1
+        turns = {event: begin + 1 for event, begin in turns.items()}
+        anchored += 1
+        steps.insert(0, ViewMessage("user", OMITTED))
+        parts.insert(0, _synthetic("omitted", OMITTED, "the first message must be a user's", parts[0].layer))
+    news = [structs.replace(_part(layer), before=event) for event in sorted(later) for layer in later[event]]
+    return Prompt(
+        joined(stable),
+        tuple(steps),
+        (*map(_part, (*stable, *anchors, *told)), *news, *parts),
+        # A layer is no message of a turn, although its event may have been recorded in one.
+        (*(LeftOut(e.event, None, "empty", "it has no text") for e in blank if e.event is not None), *view.left_out),
+        "" if anchors_last else joined(anchors),
+        settled,
+        earlier,
+        turns,
+        anchored if anchors_last else -1,
+    )
+
+
+def before(prompt: Prompt, opener: int) -> Prompt:
+    """Return the beginning of a prompt: everything before the turn that event `opener` opened, 0 for all messages;
+    without the instruction at the end."""
+    end = prompt.turns[opener]
+    steps = prompt.steps[:end]
+    mine = [part.layer in ("window", "pinned") for part in prompt.parts]
+    first = _first_of(prompt, opener)
+    parts, left = [], []
+    for index, part in enumerate(prompt.parts):
+        if mine[index] and (index >= first or part.kind in ("go_on", "empty")):
+            if part.event is not None:
+                left.append(LeftOut(part.event, part.turn, "kept", "it stays as it is behind the summary"))
+        elif _among(part, prompt, 0, end):
+            parts.append(part)
+    return prompt._replace(
+        steps=steps,
+        parts=tuple(parts),
+        left_out=(*prompt.left_out, *left),
+        settled=min(prompt.settled, end),
+        earlier=min(prompt.earlier, end),
+    )
+
+
+def begun_with(prompt: Prompt, opener: int, summary: View) -> Prompt:
+    """Return a prompt with a summary in place of everything before the turn that event `opener` opened."""
+    begin, added = prompt.turns[opener], len(summary.steps)
+    steps = (*summary.steps, *prompt.steps[begin:])
+    mine = [part.layer in ("window", "pinned") for part in prompt.parts]
+    first = _first_of(prompt, opener)
+    layers = [part for i, part in enumerate(prompt.parts) if not mine[i]]
+    stays = [part for part in layers if _among(part, prompt, begin, len(prompt.steps))]
+    moved = added - begin
+    return prompt._replace(
+        steps=steps,
+        parts=(*stays, *summary.parts, *(part for i, part in enumerate(prompt.parts) if mine[i] and i >= first)),
+        left_out=tuple(left for left in prompt.left_out if left.event >= opener),
+        settled=max(prompt.settled + moved, added),
+        earlier=max(prompt.earlier + moved, added),
+        turns={event: place + moved for event, place in prompt.turns.items() if place >= begin},
+        anchored=prompt.anchored + moved if prompt.anchored >= begin else -1,
+    )
+
+
+def _first_of(prompt: Prompt, opener: int) -> int:
+    """Return the first part of the messages since the turn that event `opener` opened, whose opener may have nothing to
+    send; a summary stands at the beginning of what it replaced."""
+    since = (
+        i
+        for i, part in enumerate(prompt.parts)
+        if part.layer in ("window", "pinned") and part.kind != "summary" and 0 < opener <= (part.event or 0)
+    )
+    return next(since, len(prompt.parts))
+
+
+def _among(part: Part, prompt: Prompt, begin: int, end: int) -> bool:
+    """Return True if a layer is in the system field or in these steps."""
+    if part.layer not in ANCHORS:
+        return True
+    if part.before:
+        return begin <= prompt.turns.get(part.before, -1) < end
+    if part.layer == CHILDREN and part.before is None:
+        return any(isinstance(step, ViewMessage) and part.text in step.text for step in prompt.steps[begin:end])
+    return prompt.anchored < 0 or begin <= prompt.anchored < end
+
+
+def _texts(anchors: Iterable[Layer]) -> list[str]:
+    """Return the texts of layers among the messages; the layer about children is a message of its own."""
+    anchors = list(anchors)
+    notes = joined(layer for layer in anchors if layer.layer != CHILDREN)
+    return [*filter(None, [notes]), *(layer.text for layer in anchors if layer.layer == CHILDREN)]
+
+
+def _part(layer: Layer) -> Part:
+    of = layer.event, layer.turn, layer.kind
+    return Part(layer.layer, *of, detail=layer.detail, text=layer.text, memo=layer.memo)
+
+
+def joined(layers: Iterable[Layer]) -> str:
+    """Return the texts of layers as one."""
+    return "\n\n".join(layer.text for layer in layers)
+
+
+def _may_begin(step: Step) -> bool:
+    return not isinstance(step, Calls) and (step.role == "user" or step.native)
+
+
+def _headed(head: str, text: str) -> str:
+    return text if text.lstrip().startswith(head) else f"{head}\n{text}"
+
+
+def _synthetic(kind: str, text: str, detail: str, layer: str = "window") -> Part:
+    return Part(layer, None, None, kind, "synthetic", detail, text)

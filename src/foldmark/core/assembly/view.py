@@ -1,0 +1,372 @@
+"""The view: a context after dialect isolation, pairing repair and truncation [S2, SPEC 5.2]. Pure functions.
+
+Isolation: text crosses dialects. `tool_call`, `tool_result` and `tool` messages are shown only in the dialect that they
+were written in; `gemini` and `gemini_gca` are one. A message without a dialect is shown everywhere: Foldmark keeps
+calls in a form of its own, and a caller that names no dialect expects to see it again.
+
+Pairing: consecutive calls are sent together, with the text that the model wrote before them, and each is followed by
+its result, wherever that stands in the log. A call without a result gets a synthetic one; a result without a call is
+left out. A `tool` message has no call that it could be the result of: its text is sent as a user's.
+
+See `core/assembly/media.py` for what a message holds besides its text.
+"""
+
+from bisect import bisect_right
+from collections.abc import Container, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias
+
+from msgspec import Struct
+
+from foldmark.core.assembly import wire
+from foldmark.core.assembly.eviction import begins, evicted_as_sent, in_place
+from foldmark.core.assembly.media import NOTHING, Accepts, Attached, Medium, attached
+from foldmark.core.assembly.wire import Shortened, shorten
+from foldmark.core.config import Config
+from foldmark.core.events import Event
+from foldmark.core.request import LeftOut, Part
+from foldmark.core.segments import END
+
+INTERRUPTED = "\n\n[Interrupted.]"
+"""Suffix of an answer that was cut short."""
+
+NO_RESULT = "[Interrupted: this call has no result.]"
+HIDDEN_RESULT = "[The result of this call was written in another format and is not shown.]"
+NO_OUTPUT = "[No output.]"
+DAMAGED = "damaged on the disk, see `foldmark doctor`"
+TOOL_MESSAGE = "[Message of a tool:]\n"
+_TOOLS = ("tool_call", "tool_result", "tool")
+
+
+class ViewMessage(NamedTuple):
+    """A message on its way to a provider; `role` is `user` or `assistant`, `media` a user's, `kept` the blocks of an
+    answer in the dialect's form. At least one of text, media and blocks is not empty. `native` marks blocks that are a
+    whole summary in the provider's own form, which may stand at the beginning."""
+
+    role: str
+    text: str
+    media: tuple[Medium, ...] = ()
+    kept: tuple[dict[str, Any], ...] = ()
+    native: bool = False
+
+
+class AnsweredCall(NamedTuple):
+    """A tool call and its result; `arguments` is the JSON text of an object, `signature` Gemini's, as received."""
+
+    call_id: str
+    name: str
+    arguments: str
+    result: str
+    failed: bool
+    signature: str | None
+    media: tuple[Medium, ...] = ()
+
+
+class Calls(NamedTuple):
+    """The calls of one answer, the text in front of them, empty for none, and the blocks in front of that."""
+
+    text: str
+    calls: tuple[AnsweredCall, ...]
+    kept: tuple[dict[str, Any], ...] = ()
+
+
+Step: TypeAlias = ViewMessage | Calls
+
+
+class CallGroup(NamedTuple):
+    """Events that are sent together: calls, each with its result if there is one, and the text before them."""
+
+    text: Event | None
+    calls: tuple[tuple[Event, Event | None], ...]
+
+
+class View(Struct, frozen=True):
+    """The view of some messages: the steps in order, the origin of each, and what is left out.
+
+    The first `settled` steps are of turns before the newest one: they change no more. The first `earlier` of these are
+    of turns before the newest that is over, so they were settled when that one was active. Step `asked` is the newest
+    message of a person in the newest turn, or the beginning of that turn; from step `active` on nothing is shortened as
+    over. `openers` are the steps of messages that opened a turn, by event; for one that has nothing to send, the step
+    after it.
+    """
+
+    steps: tuple[Step, ...]
+    parts: tuple[Part, ...]
+    left_out: tuple[LeftOut, ...]
+    settled: int = 0
+    earlier: int = 0
+    asked: int = 0
+    active: int = 0
+    openers: dict[int, int] = {}
+
+
+def view(
+    events: Sequence[Event],
+    dialect: Accepts,
+    config: Config,
+    window: int = 0,
+    active: int | None = None,
+    uncut: int | None = None,
+    evicted: Mapping[int, int] = MappingProxyType({}),
+    settled: int = END,
+    oldest: int = 0,
+    thoughts: bool = False,
+) -> View:
+    """Return the view of messages in the order of the log, none of them a `system` message.
+
+    What stands before event `window` is pinned. `active` is the turn since which results are of the active turn
+    (`active_from`), by default told from the events themselves. Result `uncut` is not truncated. Of results `evicted`,
+    each by an operation, a placeholder is sent. Results are shortened by what was there at event `settled`; later ones
+    enter as new and stay so [SPEC 5.7]. The `oldest` results of the active turn, so many, are cut as if it were over.
+    With `thoughts` a model's thinking is sent when its turn is over, too.
+    """
+    events = in_place(events)
+    events, told = evicted_as_sent(events, evicted, config, settled, uncut)
+    since = active_from(each for each in events if each.id <= settled) if active is None else active
+    more = attached(events, dialect, config, since, window, thoughts)
+    kept, isolated = isolate(events, dialect, foreign=not config.isolation, beside=more)
+    groups, unpaired = pair(kept)
+    texts = _results(groups, config, since, window, {uncut, *told}, settled, oldest)
+    builder = _Builder(window, since, texts, more, {e.event for e in isolated}, events, told)
+    return builder.build(groups, (*isolated, *unpaired))
+
+
+def active_from(events: Iterable[Event]) -> int:
+    """Return the newest turn that a user message opened; it is active together with everything after it. 0 if there is
+    none.
+
+    A turn whose opening message is not among the events counts as opened by a user.
+    """
+    turns, others = {0}, set()
+    for event in events:
+        if event.turn_id is not None:
+            turns.add(event.turn_id)
+            if event.id == event.turn_id and event.kind != "user":
+                others.add(event.id)
+    return max(turns - others)
+
+
+def isolate(
+    events: Iterable[Event],
+    dialect: Accepts,
+    *,
+    foreign: bool = False,
+    beside: Mapping[int, Attached] = MappingProxyType({}),
+) -> tuple[list[Event], list[LeftOut]]:
+    """Split events into those that may be sent in a dialect, and those that may not or have nothing to send; with
+    `foreign` every dialect passes."""
+    kept, left = [], []
+    for event in events:
+        if not foreign and event.kind in _TOOLS and not dialect.owns(event.dialect):
+            left.append(_left(event, "isolation", f"written for {event.dialect}, this request is {dialect.recorded}"))
+        elif event.kind not in ("tool_call", "tool_result") and not event.content.strip():
+            more = beside.get(event.id, NOTHING)
+            if more.media or more.kept:
+                kept.append(event)
+            else:
+                left.append(_left(event, "empty", more.detail or "it has no text"))
+        else:
+            kept.append(event)
+    return kept, left
+
+
+def pair(events: Sequence[Event]) -> tuple[list[Event | CallGroup], list[LeftOut]]:
+    """Return calls with their results and the text before them; and the results left out, which have no call here or
+    are second ones."""
+    calls = {event.id for event in events if event.kind == "tool_call"}
+    results: dict[int, Event] = {}
+    left = []
+    for event in events:
+        if event.kind != "tool_result":
+            continue
+        if event.answers is None or event.answers not in calls:
+            left.append(_left(event, "pairing", "the call that it answers is not in the request"))
+        elif event.answers in results:
+            left.append(_left(event, "pairing", f"result {results[event.answers].id} answers the same call"))
+        else:
+            results[event.answers] = event
+    orphans = {each.event for each in left}
+    groups: list[Event | CallGroup] = []
+    before: Event | None = None
+    for event in events:
+        if event.id in orphans:
+            continue
+        if event.kind == "tool_call":
+            call = (event, results.get(event.id))
+            open_group = groups[-1] if groups else None
+            if isinstance(open_group, CallGroup) and _together(before, event):
+                groups[-1] = CallGroup(open_group.text, (*open_group.calls, call))
+            elif isinstance(open_group, Event) and open_group is before and _leads_to(open_group, event):
+                groups[-1] = CallGroup(open_group, (call,))
+            else:
+                groups.append(CallGroup(None, (call,)))
+        elif event.kind != "tool_result":
+            groups.append(event)
+        before = event
+    return groups, left
+
+
+def _together(before: Event | None, call: Event) -> bool:
+    return before is not None and before.kind == "tool_call" and before.turn_id == call.turn_id
+
+
+def _leads_to(text: Event, call: Event) -> bool:
+    return text.kind == "assistant" and text.turn_id == call.turn_id
+
+
+def _left(event: Event, why: str, detail: str) -> LeftOut:
+    return LeftOut(event.id, event.turn_id, why, detail)
+
+
+def _results(
+    groups: Iterable[Event | CallGroup],
+    config: Config,
+    since: int,
+    window: int,
+    uncut: Container[int | None],
+    settled: int,
+    oldest: int,
+) -> dict[int, Shortened]:
+    """Return what is sent of every result, by its event."""
+    results = [r for group in groups if isinstance(group, CallGroup) for _, r in group.calls if r is not None]
+    if not config.truncation:
+        return {result.id: Shortened(result.content, len(result.content)) for result in results}
+    active = sorted(r.id for r in results if r.turn_id is not None and r.turn_id >= since and r.id >= window)
+    limits = tiers(active, config, settled, oldest)
+    limits.update({r.id: len(r.content) for r in results if r.id in uncut})
+    return {
+        r.id: shorten(r.content, limits.get(r.id, config.truncate_inactive), config.truncate_shape, r.id)
+        for r in results
+    }
+
+
+def tiers(active: Sequence[int], config: Config, settled: int = END, oldest: int = 0) -> dict[int, int]:
+    """Return the number of characters kept of each of the active turn's results, by id, as of event `settled` (see
+    `view`)."""
+    new = bisect_right(active, settled)
+    recent = max(0, new - config.truncate_recent_count)
+    limits = dict.fromkeys(active, config.truncate_recent)
+    limits.update(dict.fromkeys(active[:recent], config.truncate_active))
+    limits.update(dict.fromkeys(active[:oldest], config.truncate_inactive))
+    return limits
+
+
+def _first(group: Event | CallGroup) -> Event:
+    return group.calls[0][0] if isinstance(group, CallGroup) else group
+
+
+def _opens(event: Event) -> bool:
+    return event.id == event.turn_id
+
+
+def _by_person(group: Event | CallGroup) -> bool:
+    return isinstance(group, Event) and group.kind == "user" and group.actor == "human"
+
+
+class _Builder:
+    """Builds steps and their parts from groups."""
+
+    def __init__(
+        self,
+        window: int,
+        since: int,
+        texts: dict[int, Shortened],
+        beside: Mapping[int, Attached],
+        isolated: set[int],
+        events: Sequence[Event],
+        evicted: Mapping[int, str],
+    ) -> None:
+        self._window, self._since, self._texts, self._beside = window, since, texts, beside
+        self._events, self._newest, self._evicted = events, active_from(events), evicted
+        self._hidden = {event.answers for event in events if event.id in isolated and event.answers is not None}
+        self._parts: list[Part] = []
+
+    def build(self, groups: Sequence[Event | CallGroup], left_out: Sequence[LeftOut]) -> View:
+        calls = [call for group in groups if isinstance(group, CallGroup) for call, _ in group.calls]
+        self._ids = dict(zip((c.id for c in calls), wire.call_ids(c.call_id or "" for c in calls), strict=True))
+        steps = tuple(self._calls(group) if isinstance(group, CallGroup) else self._said(group) for group in groups)
+        active = next((index for index, group in enumerate(groups) if self._is_active(group, self._since)), len(groups))
+        settled = next((i for i, group in enumerate(groups) if self._is_active(group, self._newest)), len(groups))
+        turns = [_first(group).turn_id for group in groups[:settled]]
+        earlier = settled
+        while earlier and turns[earlier - 1] == turns[-1]:
+            earlier -= 1
+        asked = max((i for i, group in enumerate(groups) if _by_person(group)), default=0)
+        left = tuple(sorted(left_out, key=lambda each: each.event))
+        openers = self._openers(groups)
+        return View(steps, tuple(self._parts), left, settled, earlier, max(settled, asked), active, openers)
+
+    def _openers(self, groups: Sequence[Event | CallGroup]) -> dict[int, int]:
+        """Return the steps of messages that opened a turn, or of where they would stand."""
+        places, place, openers = {_first(group).id: i for i, group in enumerate(groups)}, len(groups), dict[int, int]()
+        for event in reversed(self._events):
+            place = places.get(event.id, place)
+            if event.kind == "user" and _opens(event):
+                openers[event.id] = place
+        return openers
+
+    def _is_active(self, group: Event | CallGroup, since: int) -> bool:
+        event = _first(group)
+        if begins(event) < event.id:  # a summary: its messages are over
+            return False
+        return event.turn_id is not None and event.turn_id >= since and event.id >= self._window
+
+    def _part(self, event: Event, text: str, how: str = "whole", detail: str = "", **more: Any) -> None:
+        layer = "window" if event.id >= self._window else "pinned"
+        detail = "; ".join(filter(None, (detail, DAMAGED * event.damaged)))
+        self._parts.append(Part(layer, event.id, event.turn_id, event.kind, how, detail, text, **more))
+
+    def _said(self, event: Event) -> ViewMessage:
+        text, how, detail = event.content, "whole", ""
+        if event.kind == "assistant" and event.interrupted:
+            text, how = text + INTERRUPTED, "interrupted"
+        elif event.kind == "tool":
+            text, detail = TOOL_MESSAGE + text, "sent as a user's text"
+        more = self._beside.get(event.id, NOTHING)
+        native = event.kind == "summary" and bool(more.kept)
+        text = text if text.strip() else ""  # a provider refuses a text of white space only
+        self._part(event, text, how, "; ".join(each for each in (detail, more.detail) if each))
+        text = "" if native else text
+        return ViewMessage(
+            "user" if event.kind in ("user", "tool") else "assistant", text, more.media, more.kept, native
+        )
+
+    def _calls(self, exchange: CallGroup) -> Calls:
+        said = self._said(exchange.text) if exchange.text else ViewMessage("assistant", "")
+        sent = [self._call(call) for call, _ in exchange.calls]
+        answered = [self._result(call, result) for call, result in exchange.calls]
+        calls = (u._replace(result=r, failed=f, media=i) for u, (r, f, i) in zip(sent, answered, strict=True))
+        return Calls(said.text, tuple(calls), said.kept)
+
+    def _call(self, call: Event) -> AnsweredCall:
+        data = call.data or {}
+        own_id, own_name, signature = call.call_id or "", str(data.get("name", "")), data.get("thought_signature")
+        call_id, name, args = self._ids[call.id], wire.tool_name(own_name), wire.arguments(call.content)
+        changes = [f"call id sent as {call_id}"] if call_id != own_id else []
+        changes += [f"name sent as {name}"] if name != own_name else []
+        changes += ["arguments wrapped in an object"] if args != call.content else []
+        self._part(call, f"{name}({args})", detail="; ".join(changes))
+        return AnsweredCall(call_id, name, args, "", False, signature if isinstance(signature, str) else None)
+
+    def _result(self, call: Event, result: Event | None) -> tuple[str, bool, tuple[Medium, ...]]:
+        if result is None:
+            hidden = call.id in self._hidden
+            text, why = (HIDDEN_RESULT, "is of another dialect") if hidden else (NO_RESULT, "never came")
+            layer, detail = "window" if call.id >= self._window else "pinned", f"the result of call {call.id} {why}"
+            made = Part(layer, None, call.turn_id, "tool_result", "synthetic", detail, text, failed=not hidden)
+            self._parts.append(made)
+            return text, not hidden, ()
+        failed = (result.data or {}).get("is_error") is True
+        if result.id in self._evicted:
+            self._part(result, result.content, "evicted", self._evicted[result.id], failed=failed)
+            return result.content, failed, ()
+        text, kept = self._texts[result.id]
+        beside = self._beside.get(result.id, NOTHING)
+        more = beside.detail
+        if not text.strip():
+            text, more = f"[{more[0].upper()}{more[1:]}.]" if more else NO_OUTPUT, more or "empty"
+        if kept < len(result.content):
+            self._part(result, text, "truncated", more, kept=kept, of=len(result.content), failed=failed)
+        else:
+            self._part(result, text, detail=more, failed=failed)
+        return text, failed, beside.media

@@ -1,0 +1,234 @@
+"""The window: the newest whole turns whose request fits a budget [S2, S3, SPEC 5.3].
+
+A turn includes everything between its visible messages, so a window begins only where no turn is split: the messages
+form *units*, nearly always one turn each. A summary recorded inside a turn splits it in two unless something of the
+turn is still visible in front of it: the part after the summary is the newest turn, and the summary an older one. The
+newest unit is always in. Each older one is taken while the request with it and all newer ones fits; the first that does
+not fit ends the window.
+
+`size` decides what fits: it measures real requests. A request grows with every unit but for the synthetic messages at
+its ends, which are less than `SLACK` bytes; this is why few of them need to be made.
+
+A stepped window begins only at a few places, which depend on the sums of stored weights and not on the end of the
+conversation (`in_steps`). So it begins at the same turn for as long as a step lasts, and the provider's cache can keep
+the beginning of the request.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from foldmark.core.assembly.eviction import begins, in_place_newest_first
+from foldmark.core.events import Event
+
+SLACK = 200
+"""Bytes by which a request of more units may be shorter than one of fewer."""
+
+
+class Unit(NamedTuple):
+    """Messages of one turn, or of several interleaved ones, in the order of the log.
+
+    `opener` is the id of the event that opened the first of the turns, or of the first message that is left of it where
+    a summary replaced what came before; every message of the unit has that id or a later one.
+    """
+
+    opener: int
+    turns: tuple[int | None, ...]
+    events: tuple[Event, ...]
+
+    @property
+    def settled(self) -> int:
+        """The event as of which a window that ends with this unit is measured: the opener, or the newest summary
+        recorded since; the cut moves again after an operation [SPEC 5.3]."""
+        return max([self.opener, *(event.id for event in self.events if event.kind == "summary")])
+
+
+def opened_by(event: Event) -> Unit:
+    """Return the turn that an event opened, as a unit of its own."""
+    return Unit(event.id, (event.turn_id,), (event,))
+
+
+class Units:
+    """The units of messages that come newest first, read only as far as needed."""
+
+    def __init__(self, newest_first: Iterable[Event]) -> None:
+        self._read: list[Unit] = []
+        self._rest = _units(newest_first)
+
+    def reach(self, count: int) -> bool:
+        """Return True if there are at least `count` units."""
+        while len(self._read) < count:
+            unit = next(self._rest, None)
+            if unit is None:
+                return False
+            self._read.append(unit)
+        return True
+
+    def all(self) -> int:
+        """Return the number of units; reads them all."""
+        self._read.extend(self._rest)
+        return len(self._read)
+
+    def __getitem__(self, index: int) -> Unit:
+        """Return the unit that has `index` newer ones. It must have been read."""
+        return self._read[index]
+
+    def newest(self, count: int) -> list[Event]:
+        """Return the messages of the newest `count` units in the order of the log."""
+        return [event for unit in reversed(self._read[:count]) for event in unit.events]
+
+
+class Cut(NamedTuple):
+    """How many units are in the window, and why no more: `budget`, `turns` or None if there are no more."""
+
+    units: int
+    why: str | None
+
+
+def choose(
+    units: Units,
+    turns: int,
+    fits: Callable[[int], bool] | None,
+    size: Callable[[int], int],
+    rough: Callable[[Unit], int],
+) -> Cut:
+    """Return where the window begins: at most `turns` turns (0: any number), within what `fits` (None: any size).
+
+    `size(n)` is the bytes of the request with the newest n units, `rough` what a unit adds to it by itself, and `fits`
+    whether a request of so many bytes does. Reads one unit more than it takes.
+    """
+    upto = _upto(units, turns)
+    if fits is None:
+        count = upto(turns or units.all())
+    else:
+        count = _widest(upto, units, fits, size, rough) if units.reach(1) else 0
+        if upto(count + 1) > count:
+            return Cut(count, "budget")
+    return Cut(count, "turns" if units.reach(count + 1) else None)
+
+
+class Steps(NamedTuple):
+    """The steps of a window, all in uncalibrated tokens: G = `step`, b = `room` for turns, T = `total` of all the
+    visible turns [SPEC 5.3]."""
+
+    step: int
+    room: int
+    total: int
+
+
+def in_steps(units: Units, turns: int, steps: Steps, before: Callable[[int], int], fits: Callable[[int], bool]) -> Cut:
+    """Return the window's beginning in steps: the first turn that has at least L tokens of turns before it.
+
+    L is the least multiple of the step whose weights leave enough room, or a later one if the request does not fit; one
+    unit always stays. `before(n)` is the tokens in front of the newest n units, `fits(n)` whether the request with them
+    does. Reads one unit more than the weights leave room for.
+    """
+    upto = _upto(units, turns)
+    left = max(0, -((steps.room - steps.total) // steps.step) * steps.step)
+    count = upto(1)
+    while upto(count + 1) > count and before(count + 1) >= left:
+        count += 1
+    stopped = "budget" if upto(count + 1) > count else "turns" if units.reach(count + 1) else None
+    while count > 1 and not fits(count):
+        stopped = "budget"
+        left = (before(count) // steps.step + 1) * steps.step
+        while count > 1 and before(count) < left:
+            count -= 1
+    return Cut(count, stopped)
+
+
+def _upto(units: Units, turns: int) -> Callable[[int], int]:
+    """Return a function that limits a number of units to those with at most `turns` turns (0: any number)."""
+    held: list[int] = []  # turns in the newest 1, 2, ... units
+
+    def upto(count: int) -> int:
+        while len(held) < count and units.reach(len(held) + 1):
+            held.append((held[-1] if held else 0) + len(units[len(held)].turns))
+        while turns and len(held) > 1 and held[-1] > turns:
+            held.pop()
+        return min(count, len(held))
+
+    return upto
+
+
+def _widest(
+    upto: Callable[[int], int],
+    units: Units,
+    fits: Callable[[int], bool],
+    size: Callable[[int], int],
+    rough: Callable[[Unit], int],
+) -> int:
+    """Return the first count that one more unit does not fit with; `upto(n)` is n, or how many units there are if
+    fewer."""
+
+    measure = lru_cache(maxsize=None)(size)
+
+    def certain(count: int) -> bool:
+        return fits(measure(count) + SLACK)
+
+    guess, total = 1, measure(1)
+    silent: set[int] = set()
+    while upto(guess + 1) > guess:
+        added = rough(units[guess])
+        if not fits(total + added):
+            break
+        if not added:
+            silent.add(guess + 1)
+        total, guess = total + added, guess + 1
+
+    # Everything up to `low` fits; `high` is not certain to, nor is anything behind it.
+    low, high, probe, step = 1, 0, guess, 1
+    while probe > low and not high:
+        if certain(probe):
+            low, probe, step = probe, upto(probe + step), step * 2
+        else:
+            high, step = probe, 1
+    while high - low > 1:
+        probe = max(low + 1, high - step) if step else (low + high) // 2
+        if certain(probe):
+            low, step = probe, 0
+        else:
+            high, step = probe, step * 2
+
+    present = measure(low)
+    while upto(low + 1) > low:
+        # A unit of which nothing is sent changes no request: it need not be made again.
+        present = present if low + 1 in silent else measure(low + 1)
+        if not fits(present):
+            break
+        low += 1
+    return low
+
+
+def _units(newest_first: Iterable[Event]) -> Iterator[Unit]:
+    current: list[Event] = []
+    opener = 0
+    for event in in_place_newest_first(newest_first):
+        if current and event.id < opener:
+            yield from _parted(opener, current)
+            current = []
+        begun = event.id if event.turn_id is None else event.turn_id
+        opener = min(opener, begun) if current else begun
+        current.append(event)
+    if current:
+        yield from _parted(opener, current)
+
+
+def _parted(opener: int, newest_first: list[Event]) -> Iterator[Unit]:
+    """Yield the units of messages that lie behind the opening of one turn, newest first: one, but for a summary in
+    between that has all messages of the turn on one side."""
+    last = {event.turn_id: begins(event) for event in reversed(newest_first)}
+    parts: list[list[Event]] = []
+    reach = begins(newest_first[-1]) - 1
+    for event in reversed(newest_first):
+        if begins(event) > reach:
+            parts.append([])
+        parts[-1].append(event)
+        reach = max(reach, event.id if event.turn_id is None else last[event.turn_id])
+    for part in reversed(parts[1:]):
+        yield _unit(part[0].id, part[::-1])
+    yield _unit(opener, parts[0][::-1])
+
+
+def _unit(opener: int, newest_first: list[Event]) -> Unit:
+    return Unit(opener, tuple(dict.fromkeys(e.turn_id for e in newest_first)), tuple(reversed(newest_first)))

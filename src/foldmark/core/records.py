@@ -1,0 +1,288 @@
+"""Records that belong to the database: memos and the sessions of coding agents; and all records as copies take them.
+
+A copy is independent of the source store. It keeps all ids and leaves out whatever the target store can derive from the
+log: running sums, weights, the word index, stored segments. Vectors, leases and the keys of appends are not copied.
+"""
+
+import re
+import unicodedata
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from msgspec import Struct
+
+from foldmark.core.codec import well_formed
+from foldmark.core.errors import CommandError
+
+
+class Memo(Struct, frozen=True):
+    """A memo; `tags` are in lower case, sorted, distinct.
+
+    `agent` is who saved it (None: nobody's), `created_at` UTC as `Event.created_at`.
+    """
+
+    id: int
+    content: str
+    tags: tuple[str, ...]
+    agent: str | None
+    actor: str
+    created_at: str
+
+    @property
+    def labels(self) -> str:
+        """The tags as a suffix: ` [arch-decision, gotcha]`; empty without any."""
+        return f" [{', '.join(self.tags)}]" if self.tags else ""
+
+
+class MemosView(Protocol):
+    """The part of `Snapshot` that reads memos."""
+
+    def memo(self, memo_id: int) -> Memo | None:
+        """Return the memo with this id."""
+
+    def memos(self, limit: int) -> list[Memo]:
+        """Return the newest memos, newest first."""
+
+    def memos_tagged(self, tags: Sequence[str], limit: int) -> list[Memo]:
+        """Return memos with any of these tags: those with most of them first, then the newest."""
+
+    def memos_with(self, asked: Sequence[tuple[Sequence[str], int]], limit: int) -> list[list[Memo]]:
+        """Return, for each of these words and events, memos of any agent with any of the words in content or tags,
+        saved before the event was appended; the best first, at most `limit` each. `END` stands for all memos.
+
+        The order depends on the memos and the words alone. The store decides by the order of commits which was first;
+        ids of two conversations cannot be compared.
+        """
+
+    def memo_tags(self, limit: int) -> list[tuple[str, int]]:
+        """Return the tags in alphabetical order, and the number of memos with each."""
+
+
+class Memos(MemosView, Protocol):
+    """The part of `Transaction` that writes memos."""
+
+    def save_memo(self, content: str, tags: Sequence[str], agent_id: str | None, actor: str, created_at: str) -> int:
+        """Store a memo and return its id; ids are never used again."""
+
+    def remove_memo(self, memo_id: int) -> None:
+        """Erase a memo. Its text remains nowhere in the database except where it was sent to a model."""
+
+
+LONGEST_MEMO = 2000
+"""Maximum number of characters of a memo: up to five memos go into every request of a turn."""
+
+MOST_TAGS, LONGEST_TAG = 10, 40
+_TAG = re.compile(r"\w[\w.+/-]*")
+
+
+def checked_content(text: str) -> str:
+    """Return the checked content of a memo. Raises CommandError if it is empty or too long."""
+    content = well_formed(text).strip()
+    if not content:
+        raise CommandError("a memo needs a text; nothing was saved")
+    if len(content) > LONGEST_MEMO:
+        raise CommandError(
+            f"a memo has at most {LONGEST_MEMO:,} characters, not {len(content):,}; save what matters of it, or several"
+        )
+    return str(content)
+
+
+def checked_tags(words: Iterable[str]) -> tuple[str, ...]:
+    """Return tags in normal form: lower case, '-' for white space, sorted, distinct. Raises CommandError."""
+    tags = sorted({tag for word in words if (tag := _normal(word))})
+    for tag in tags:
+        if len(tag) > LONGEST_TAG or not _TAG.fullmatch(tag):
+            raise CommandError(
+                f"a tag is up to {LONGEST_TAG} letters, digits, '-', '_', '.', '+' or '/', unlike {tag[:LONGEST_TAG]!r}"
+            )
+    if len(tags) > MOST_TAGS:
+        raise CommandError(
+            f"a memo has at most {MOST_TAGS} tags, not {len(tags)}; the few that it will be looked for by"
+        )
+    return tuple(tags)
+
+
+def _normal(word: str) -> str:
+    text = unicodedata.normalize("NFC", well_formed(word)).strip().removeprefix("#")
+    return "-".join(text.lower().split())
+
+
+EndReason = Literal["rollover", "trim", "completed"]
+
+
+class CodingSession(Struct, frozen=True):
+    """One session of a coding agent.
+
+    `kind` is `claude` or `codex`, `session_id` the agent's own id of it, `file` its path. `parent` is the `session_id`
+    of the session that it continues, of the same kind; `session_number` counts from 1 along such a line. Times are as
+    `Event.created_at`; `context_at_end` is in percent of the model's window; `summary` is what a rollover handed over.
+    Unknown fields are None. `id` is the store's, 0 before it is saved.
+    """
+
+    kind: str
+    session_id: str
+    file: str
+    parent: str | None = None
+    session_number: int = 1
+    worker_id: int | str | None = None
+    issue: str | None = None
+    started_at: str | None = None
+    ended_at: str | None = None
+    end_reason: EndReason | None = None
+    context_at_end: int | None = None
+    summary: str | None = None
+    id: int = 0
+
+
+class LineageView(Protocol):
+    """The part of `Snapshot` that reads the sessions of coding agents."""
+
+    def coding_session(self, kind: str, session_id: str) -> CodingSession | None:
+        """Return the session with the coding agent's own id."""
+
+    def coding_sessions(self) -> list[CodingSession]:
+        """Return all sessions, in the order in which they became known."""
+
+
+class Lineage(LineageView, Protocol):
+    """The part of `Transaction` that writes the sessions of coding agents."""
+
+    def save_coding_session(self, session: CodingSession) -> int:
+        """Store a session, replacing the one with its `kind` and `session_id`. Return its `id` in the store, which
+        never changes."""
+
+
+class CopiedAgent(Struct, frozen=True):
+    """An agent as it was created. `place` is its number among all agents of its store, from 1."""
+
+    place: int
+    id: str
+    name: str | None
+    parent: str | None
+    fork_event: int
+    created_at: str
+
+
+class CopiedEvent(Struct, frozen=True):
+    """An event as it is stored. `data` is its JSON text; `redacted` is the operation that erased it, if one did."""
+
+    id: int
+    agent: str
+    turn: int | None
+    kind: str
+    dialect: str | None
+    actor: str
+    created_at: str
+    interrupted: bool
+    call_id: str | None
+    answers: int | None
+    apart: bool
+    redacted: int | None
+    content: str
+    data: str | None
+
+
+class CopiedEnd(Struct, frozen=True):
+    """How an agent ended: who killed it and when, who deleted it and when, and since when it is archived. Each is None
+    if that did not happen."""
+
+    agent: str
+    killed: tuple[str, str, str] | None
+    deleted: tuple[str, str] | None
+    archived: str | None
+
+
+class CopiedMail(Struct, frozen=True):
+    """A message to an agent; `event` is the event that carried it, None while it is unread."""
+
+    id: int
+    sender: str
+    recipient: str
+    actor: str
+    sent_at: str
+    content: str
+    event: int | None
+
+
+class CopiedSent(Struct, frozen=True):
+    """A recorded request. `data` is the JSON text of its `RequestRecord`, without `question`, which holds a person's
+    words."""
+
+    id: int
+    agent: str
+    event: int
+    turn: int | None
+    created_at: str
+    provider: str
+    model: str
+    sha256: str
+    bytes: int
+    tokens: int
+    data: str
+    question: str | None
+
+
+class CopiedMemo(Struct, frozen=True):
+    """A memo with its tags, sorted; `event` is the newest event that existed when it was saved."""
+
+    id: int
+    event: int
+    agent: str | None
+    actor: str
+    created_at: str
+    content: str
+    tags: tuple[str, ...]
+
+
+Beside: TypeAlias = CopiedMail | CopiedSent | CopiedMemo | CodingSession
+"""Records beside the log that have ids of their own."""
+
+Copied = TypeVar("Copied", CopiedMail, CopiedSent, CopiedMemo, CodingSession, CopiedEnd)
+
+
+class Numbers(NamedTuple):
+    """The highest ids ever given to mail, requests and memos. Ids of removed records are never reused."""
+
+    mail: int
+    sent: int
+    memos: int
+
+
+class CopyingView(Protocol):
+    """Reads records to copy. Every method raises DamagedError for bytes that changed on the disk."""
+
+    def copied_events(self, after: Mapping[str, int]) -> Iterator[CopiedEvent]:
+        """Yield the events of these agents after the id given for each; those of a conversation and its forks in order.
+        They are read as they are consumed."""
+
+    def copied(self, kind: type[Copied], agents: Collection[str] | None = None, after: int = 0) -> Iterator[Copied]:
+        """Yield the records of one kind beside the log, by id, with ids above `after`: those of these agents (mail of
+        its recipients), by default all. Memos and sessions belong to no agent. Ends come in no order and all at once;
+        the others are read as they are consumed."""
+
+    def erased(self, agents: Collection[str]) -> Iterator[tuple[int, str, int]]:
+        """Yield the erased events of these agents: the id, the agent, the operation that erased it."""
+
+    def kept_texts(self, hashes: Collection[str]) -> dict[str, str]:
+        """Return the existing texts with these hashes, hash -> text."""
+
+    def numbers(self) -> Numbers:
+        """Return the highest ids ever given to records beside the log."""
+
+
+class Copying(CopyingView, Protocol):
+    """The part of `Transaction` that takes records from another store, with their ids."""
+
+    def take_agents(self, agents: Sequence[CopiedAgent]) -> None:
+        """Add agents, without stored segments; parents come before their forks. Raises StoreError if a name is
+        taken."""
+
+    def take_events(self, events: Sequence[CopiedEvent]) -> None:
+        """Append events with their ids to any of the agents. Raises StoreError if an event is not newer than its
+        agent's newest, or its id is taken. An operation invalidates its agent's stored segments."""
+
+    def take(self, records: Sequence[Beside], texts: Mapping[str, str] = {}) -> None:
+        """Record what stands beside the log, replacing records with the same id, and these texts by their hashes."""
+
+    def take_numbers(self, numbers: Numbers) -> None:
+        """Reserve these ids and all lower ones, so that they are never given to new records."""

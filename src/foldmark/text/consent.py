@@ -1,0 +1,181 @@
+"""Decide whether a person's text agrees to a preview, or to which part of it [SPEC 4.2].
+
+It errs in one direction: a missed yes costs a second question, a wrong yes costs context. So a text agrees only if it
+begins with a word of agreement and holds nothing else but courtesy, or the order to go ahead.
+"""
+
+import re
+import unicodedata
+
+from foldmark.core.errors import CommandError
+from foldmark.core.wording import listing
+
+LONGEST = 100
+"""Maximum number of characters of a plain yes."""
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_YES = _set(
+    """
+    y yes yep yeah yup aye ok okay okey k kk sure certainly absolutely definitely agreed confirm confirmed proceed
+    affirmative lgtm
+    ja jawohl jo jep gerne klar einverstanden oui ouais sí sì si claro vale sim da да ага давай ano áno igen evet
+    joo kyllä jah ναι כן نعم हाँ हां はい ええ お願いします 是 是的 好 好的 对 對 可以 行 네 예 👍 ✅
+    """
+)
+
+_YES_PHRASES = (
+    "please do",
+    "please proceed",
+    "please go ahead",
+    "go ahead",
+    "go for it",
+    "do it",
+    "do that",
+    "do so",
+    "make it so",
+    "of course",
+    "by all means",
+    "sounds good",
+    "sounds great",
+    "looks good",
+    "looks right",
+    "that's right",
+    "that's fine",
+    "all right",
+    "alright",
+    "mach das",
+    "mach es",
+    "d'accord",
+    "vas y",
+    "allez y",
+    "de acuerdo",
+    "hazlo",
+    "va bene",
+)
+_COURTESY = _set(
+    """
+    please pls thanks thank you very much now then exactly right perfect great good fine all of them these those both
+    with the forgetting i do am bitte danke merci gracias grazie por favor plaît s'il te vous obrigado спасибо
+    пожалуйста ください
+    """
+)
+
+_ORDER = re.compile(
+    r"(?:and |then |please |so |to )*(?:apply\b|proceed\b"
+    r"|(?:forget|remove|drop) (?:all of )?(?:them|these|those)$"
+    r"|(?:forget|remove|drop) (?:all )?(?:of )?(?:the|these|those) .*(?:messages|discussions|turns|exchanges)$)"
+)
+"""Words that may follow a yes. "Forget it", "drop the idea" and "forget the whole thing" mean the opposite."""
+
+_DOUBT = _set(
+    """
+    no not nothing nope never don't dont doesn't won't can't cannot shouldn't without but except excluding unless
+    until if only just rather instead however though although maybe perhaps probably later first before after wait hold
+    stop cancel
+    abort leave keep skip other others else different which what why how who when where show also other than half most
+    some many few nearly almost wrong undo
+    nein nicht kein keine aber außer nur warte stopp sondern erst non pas mais sauf seulement attends pero salvo solo
+    espera нет не но стоп 不 别 不要
+    """
+)
+
+_NO = _set(
+    """
+    no nope nah n never stop cancel abort don't dont wait quit nein nö nicht stopp abbrechen non annule cancela não
+    nao нет не стоп ne nej いいえ 不 不要 不是 아니요 لا
+    """
+)
+
+_DECLINED = frozenset(["it", "that", "this", "do", "forget", "proceed", "never", "mind", "anything", "here", "apply"])
+_PLAIN = {ord("’"): "'", ord("‘"): "'", ord("?"): " ? ", ord("؟"): " ? ", ord("⸮"): " ? ", 0xFE0F: None}
+_PLAIN |= dict.fromkeys(range(0x1F3FB, 0x1F400))  # skin tones
+_WORD = re.compile(r"[^\s.,;:!…。、，！：；'\"“”„«»()\[\]*_`~-]+(?:'[^\s.,;:!'\"]+)?")
+
+
+def is_yes(text: str) -> bool:
+    """Return True if a text is a plain yes to a question: "Yes, proceed", "ok", "ja, bitte".
+
+    A question, a condition, a number, an exception or an addition makes it no plain yes; so does a text that goes on
+    after its first word.
+    """
+    words = _words(text)
+    if not words or "?" in words:
+        return False
+    line = " ".join(words)
+    phrase = next((each for each in _YES_PHRASES if f"{line} ".startswith(f"{each} ")), None)
+    if phrase is None and words[0] not in _YES:
+        return False
+    rest = words[len(phrase.split()) if phrase else 1 :]
+    while rest:
+        tail = f"{' '.join(rest)} "
+        more = next((each for each in _YES_PHRASES if tail.startswith(f"{each} ")), None)
+        if more is None and rest[0] not in _YES | _COURTESY:
+            break
+        rest = rest[len(more.split()) if more else 1 :]
+    if not rest:
+        return True
+    return (
+        len(words) <= 10
+        and _ORDER.match(" ".join(rest)) is not None
+        and not any(word in _DOUBT or any(char.isdigit() for char in word) for word in words)
+    )
+
+
+def is_no(text: str) -> bool:
+    """Return True if a text declines and asks for nothing else: "no", "stop, please", "cancel that"."""
+    words = _words(text)
+    return bool(words) and words[0] in _NO and all(word in _NO | _COURTESY | _DECLINED for word in words[1:])
+
+
+_NUMBER = r"[0-9]{1,4}(?:\s*[-–]\s*[0-9]{1,4})?"
+_NUMBERS = rf"(?P<numbers>{_NUMBER}(?:(?:\s*,\s*|\s+|[\s,]+(?:and|und|&)\s+){_NUMBER})*)"
+_POLITE = r"(?:[\s,]*(?:please|bitte|thanks|danke))?[\s.!]*"
+_WHAT = r"\s+(?:(?:ranges?|numbers?|no\.?|nr\.?)\s+)?"
+_AGREED = r"(?:yes|ok|okay|sure|ja)[\s,]+(?:but\s+)?"
+_ALL_BUT = re.compile(
+    rf"(?:(?:{_AGREED})?(?:all|everything|alles?)[\s,]+(?:but(?:\s+not)?|except(?:\s+for)?|without|außer|bis\s+auf)"
+    rf"|{_AGREED}(?:not|nicht)|(?:{_AGREED})?(?:but\s+not|except(?:\s+for)?|außer)){_WHAT}{_NUMBERS}{_POLITE}",
+    re.IGNORECASE,
+)
+_ONLY = re.compile(rf"(?:{_AGREED})?(?:only|just|nur){_WHAT}{_NUMBERS}{_POLITE}", re.IGNORECASE)
+
+
+def chosen(text: str, of: int) -> tuple[int, ...] | None:
+    """Return the ranges, from 1 to `of`, that a text agrees to: "all but 2", "only 1 3", "only 2-4"; None if it names
+    none.
+
+    Raises CommandError for numbers that were not shown, or if nothing remains.
+    """
+    line = text.strip()
+    if len(line) > LONGEST:
+        return None
+    left_out, kept = _ALL_BUT.fullmatch(line), _ONLY.fullmatch(line)
+    match = left_out or kept
+    if match is None:
+        return None
+    named: set[int] = set()
+    for first, last in re.findall(r"([0-9]+)(?:\s*[-–]\s*([0-9]+))?", match["numbers"]):
+        named.update(range(int(first), min(int(last or first), of + 1) + 1))
+        named.update(int(number) for number in (first, last) if number)
+    if wrong := sorted(number for number in named if not 1 <= number <= of):
+        there_is = "there is only range 1" if of == 1 else f"the ranges are 1 to {of}"
+        raise CommandError(
+            f"there is no range {listing(wrong)}; {there_is}. The offer is still open; ids "
+            "are named as in: except messages 45-50"
+        )
+    found = tuple(number for number in range(1, of + 1) if (number in named) is (kept is not None))
+    if not found:
+        raise CommandError("that leaves no range; answer no to change nothing. The offer is still open")
+    return found
+
+
+def _words(text: str) -> list[str]:
+    """Return the words of a short text, with a question mark as a word; nothing for a long text."""
+    if len(text) > LONGEST:
+        return []
+    folded = unicodedata.normalize("NFKC", text).casefold().translate(_PLAIN)
+    return _WORD.findall(folded)
