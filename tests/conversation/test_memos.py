@@ -20,7 +20,7 @@ from foldmark import Agent, CommandError, Log
 from foldmark.core.request import Part, Request
 from foldmark.log.doctor import examine
 from foldmark.log.recording import save_memo
-from foldmark.runtime.asking import StreamedAnswer, ask
+from foldmark.runtime.streaming import StreamedAnswer, stream
 from foldmark.sending.rebuilding import REDACTED, Rebuilt, rebuilt
 from foldmark.sending.sent import record_sent
 from stored import stored
@@ -75,7 +75,7 @@ def parts(request: Request) -> list[Part]:
 def send(agent: Agent) -> Request:
     """Send the next request; the answer is not recorded."""
     request = agent.request()
-    asyncio.run(ask(agent, Model(), StreamedAnswer(request), lambda _: None))
+    asyncio.run(stream(agent, Model(), StreamedAnswer(request), lambda _: None))
     return request
 
 

@@ -27,8 +27,8 @@ from foldmark.core.request import Manifest, Request, ToolCall
 from foldmark.dialects.openai import dialect as openai
 from foldmark.log.doctor import examine
 from foldmark.operations.effects import Asking
-from foldmark.runtime.asking import StreamedAnswer, ask
 from foldmark.runtime.loop import Shown, turn
+from foldmark.runtime.streaming import StreamedAnswer, stream
 from foldmark.sending.rebuilding import REDACTED, Rebuilt, rebuilt
 from foldmark.sending.sent import record_sent
 from foldmark.settings.given import Server, Settings
@@ -101,7 +101,7 @@ def agent(log: Log) -> Agent:
 
 
 def send(agent: Agent, model: Model) -> None:
-    asyncio.run(ask(agent, model, StreamedAnswer(agent.request()), lambda _: None))
+    asyncio.run(stream(agent, model, StreamedAnswer(agent.request()), lambda _: None))
 
 
 def say(agent: Agent, *texts: str) -> list[int]:

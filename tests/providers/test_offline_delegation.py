@@ -11,7 +11,7 @@ from foldmark.core.request import Request, ToolCall
 from foldmark.log import Agent
 from foldmark.providers.offline_delegation import asks_for_mail, asks_for_report, own_task, report, tasks_in
 from foldmark.providers.offline_lines import WHO
-from foldmark.runtime.birth import born
+from foldmark.runtime.unprompted import append_birth
 
 SLASH = [{"type": "function", "function": {"name": "slash", "parameters": {"type": "object"}}}]
 PARENT, CHILD, OTHER = (digit * 8 + "-0000-4000-8000-000000000000" for digit in "abc")
@@ -441,7 +441,7 @@ def test_delegation_from_beginning_to_end() -> None:
         assert len(children) == 2
         for number, child in enumerate(children, 1):
             assert not list(child.context().messages)
-            born(child)
+            append_birth(child)
             task = ("research OAuth2", "research sessions")[number - 1]
             assert _turn(child) == [("send", f"{parent.id[:8]} {report(task)}")]
             assert "I reported to agent" in list(child.context().messages)[-1].content

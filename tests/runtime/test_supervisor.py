@@ -15,8 +15,8 @@ from foldmark.commands import context
 from foldmark.core.request import Piece, Request, ToolCall, ToolSpec
 from foldmark.log.doctor import examine
 from foldmark.runtime import supervisor
-from foldmark.runtime.mail_notices import WAKES
 from foldmark.runtime.supervisor import ContextChangedError, NoAudience, TurnInterruptedError
+from foldmark.runtime.unprompted import WAKES
 from patience import LIMIT
 from stored import stored
 

@@ -10,7 +10,7 @@ from foldmark.chat.person import ANSWERS, decides, reading
 from foldmark.log import Agent, family
 from foldmark.operations.effects import Asking, Decision
 from foldmark.rendering import fitted, harmless
-from foldmark.runtime.mail_notices import WAKES
+from foldmark.runtime.unprompted import WAKES
 
 
 class Notices:

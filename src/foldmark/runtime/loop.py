@@ -23,7 +23,7 @@ from foldmark.log import Agent, Result
 from foldmark.log.recording import append_answer
 from foldmark.operations.effects import NOBODY, Asking
 from foldmark.request.planning import passed, planning
-from foldmark.runtime.asking import HeldBackText, StreamedAnswer, ask
+from foldmark.runtime.streaming import HeldBackText, StreamedAnswer, stream
 from foldmark.sending.interruption import CURRENT, Interruption
 from foldmark.sending.status import calibrate, record_usage, reminder
 
@@ -116,28 +116,32 @@ class _Turn:
             self._show.result(done)
             return
         self._opened = self._agent.open_turn
-        answer = said = StreamedAnswer()
+        answer = measured = StreamedAnswer()
         most = self._agent.standing().config.turn_steps
         try:
             for _ in range(most):
                 answer = StreamedAnswer(self._request())
                 self._writing.state(MODEL)
                 # A question about the planning conversation alone may turn out to be about something else.
-                alone = answer.request is not None and answer.request.manifest.edge.why == "planning" and self._past()
-                held = HeldBackText(self._show.piece) if alone else None
+                alone = (
+                    answer.request is not None
+                    and answer.request.manifest.edge.why == "planning"
+                    and self._planning_passed()
+                )
+                held_back = HeldBackText(self._show.piece) if alone else None
                 try:
-                    asked = await ask(self._agent, self._provider, answer, held or self._show.piece)
+                    limit = await stream(self._agent, self._provider, answer, held_back or self._show.piece)
                 except (CancelledError, Exception):
                     answer = StreamedAnswer() if alone else answer
                     raise
-                self._limit = asked or self._limit
-                said = answer if answer.usage is not None else said
-                if held is not None:
+                self._limit = limit or self._limit
+                measured = answer if answer.usage is not None else measured
+                if held_back is not None:
                     if not any(call.name == FILTER for call in answer.calls):
                         self._end_planning(answer)
                         answer = StreamedAnswer()
                         continue
-                    held.release()
+                    held_back.release()
                 if not answer.calls and not answer.goes_on:
                     break
                 if not any(call.name == FILTER or self._together(call) for call in answer.calls):
@@ -156,11 +160,11 @@ class _Turn:
         except (CancelledError, Exception):
             answer.calls, answer.kept, answer.compacted = [], [], []
             self._end_planning()
-            self._record(answer, interrupted=True, end=True, measured=said)
+            self._record(answer, interrupted=True, end=True, measured=measured)
             raise
         self._end_planning()
-        planned = self._plans()
-        self._record(answer, interrupted=False, end=True, measured=said)
+        planned = self._planning_open()
+        self._record(answer, interrupted=False, end=True, measured=measured)
         if planned:
             self._show.result(standing_offer(self._agent))
 
@@ -171,25 +175,24 @@ class _Turn:
             self._agent.append("user", text)
         return done
 
-    # A planning conversation that a person talks past [SPEC 4.2]
-
-    def _plans(self) -> bool:
+    def _planning_open(self) -> bool:
         with self._agent.reading() as (moment, at):
             return planning(moment, at) is not None
 
-    def _past(self) -> bool:
+    def _planning_passed(self) -> bool:
         with self._agent.reading() as (moment, at):
             return passed(moment, at) is not None
 
     def _end_planning(self, thrown_away: StreamedAnswer | None = None) -> None:
-        """End it where the person has talked past it, and say so; `thrown_away` calls were paid for all the same."""
+        """End the planning conversation if the person has talked past it [SPEC 4.2], and show that. The usage of a
+        `thrown_away` answer is recorded all the same."""
 
         def once() -> int | None:
             if thrown_away is not None and thrown_away.request is not None and thrown_away.usage is not None:
                 record_usage(self._agent, thrown_away.request, thrown_away.usage, thrown_away.stopped)
             return self._agent.end_planning()
 
-        if self._past() and self._recorded(once) is not None:
+        if self._planning_passed() and self._recorded(once) is not None:
             self._show.result(Result(ENDED))
 
     def _request(self) -> Request:
@@ -197,17 +200,17 @@ class _Turn:
         up."""
         agent = self._agent
         request = agent.request(limit=self._limit)
-        told = None if self._plans() else reminder(agent, request.tokens, agent.window)
-        if told is None:
+        text = None if self._planning_open() else reminder(agent, request.tokens, agent.window)
+        if text is None:
             return request
-        self._recorded(partial(agent.append, "user", told, actor="system", data={"reminder": True}))
+        self._recorded(partial(agent.append, "user", text, actor="system", data={"reminder": True}))
         return agent.request(limit=self._limit)
 
     async def _run_tools(self, answer: StreamedAnswer) -> None:
         """Run the calls of one answer and record their results [SPEC 3].
 
-        When the turn is cancelled, the running tools are told and waited for, their results are recorded, and no other
-        is begun.
+        When the turn is cancelled, the running tools are interrupted and waited for, their results are recorded, and no
+        other is begun.
         """
         interruption = Interruption()
         CURRENT.set(interruption)
@@ -224,16 +227,17 @@ class _Turn:
         cancelled = False
         try:
             for call, work in zip(calls, works, strict=True):
-                cancelled = await _waited_for(work, interruption) or cancelled
+                cancelled = await _wait_for(work, interruption) or cancelled
                 text, failed = work.result()
-                self._recorded(partial(self._result, call.call_id, text, failed, dialect))
+                append = partial(self._agent.append_tool_result, call.call_id, text, dialect=dialect, is_error=failed)
+                self._recorded(append)
                 if failed or not self._quiet(call):
                     self._show.returned(call, text)
         finally:  # one could not be recorded: stop the others
             if not all(work.done() for work in works):
                 interruption.happen()
             for work in works:
-                cancelled = await _waited_for(work, interruption) or cancelled
+                cancelled = await _wait_for(work, interruption) or cancelled
         if cancelled:
             raise CancelledError
 
@@ -264,9 +268,6 @@ class _Turn:
             return f"{ERROR}{error}", True
         except (Exception, SystemExit) as error:  # a program's own tool; the turn goes on without it
             return f"{ERROR}{call.name} failed: {one_line(f'{type(error).__name__}: {error}'[:MOST])}", True
-
-    def _result(self, call_id: str, text: str, failed: bool, dialect: str | None) -> None:
-        self._agent.append_tool_result(call_id, text, dialect=dialect, is_error=failed)
 
     def _record(
         self, answer: StreamedAnswer, *, interrupted: bool, end: bool, measured: StreamedAnswer | None = None
@@ -317,8 +318,8 @@ def in_thread(threads: Executor | None, work: Callable[[], _T]) -> "Future[_T]":
     return get_running_loop().run_in_executor(threads, partial(copy_context().run, work))
 
 
-async def _waited_for(work: "Future[tuple[str, bool]]", interruption: Interruption) -> bool:
-    """Wait for the end of a tool; return True if the turn was cancelled meanwhile, which the tool is told."""
+async def _wait_for(work: "Future[tuple[str, bool]]", interruption: Interruption) -> bool:
+    """Wait for the end of a tool; return True if the turn was cancelled meanwhile, which interrupts the tool."""
     cancelled = False
     while not work.done():
         try:

@@ -25,11 +25,9 @@ from foldmark.operations.effects import NOBODY, Asking
 from foldmark.operations.notices import happened
 from foldmark.providers.closing import streams_closed
 from foldmark.providers.lazy import LazyProvider
-from foldmark.runtime.birth import born
 from foldmark.runtime.lease import SECONDS, LeaseError, renew, take
 from foldmark.runtime.loop import Shown, turn
-from foldmark.runtime.mail_notices import MailNotices, tell_of_mail
-from foldmark.runtime.window_summaries import WindowSummaries
+from foldmark.runtime.unprompted import MailNotices, WindowSummaries, append_birth, append_mail_notice
 from foldmark.sending.status import waits
 
 AT_ONCE = 32
@@ -112,7 +110,7 @@ class Supervisor:
         self._started, self._leased = set[str](), set[str]()
         self._changing: dict[str, int] = {}
         self._watch: Task[None] | None = None
-        self._telling, self._summing = MailNotices(), WindowSummaries()
+        self._mail_notices, self._summaries = MailNotices(), WindowSummaries()
         self._room = asyncio.Semaphore(AT_ONCE)
 
     async def __aenter__(self) -> "Supervisor":
@@ -137,9 +135,9 @@ class Supervisor:
             for task in tasks:
                 _cancel(task)
             await asyncio.wait(tasks)
-        while summing := self._summing.tasks:
-            self._summing.interrupt()
-            await asyncio.wait(summing)
+        while summaries := self._summaries.tasks:
+            self._summaries.interrupt()
+            await asyncio.wait(summaries)
         self._threads.shutdown()  # their work has ended
         self._listening.shutdown()
         await streams_closed()
@@ -157,7 +155,7 @@ class Supervisor:
             raise CommandError("agents are run inside of `async with foldmark.supervise(log) as agents:`")
         if agent.log is not self.log:
             raise CommandError(f"{family.label(agent)} is of another log; supervise that one")
-        self._telling.person_said()
+        self._mail_notices.reset_wakes()
         caller = asyncio.current_task()
         assert caller is not None
         while (running := self._tasks.get(agent.id)) is not None:
@@ -197,13 +195,13 @@ class Supervisor:
         """Cancel the turns of all agents, and the work in the background."""
         for task in self._tasks.values():
             _cancel(task)
-        self._summing.interrupt()
+        self._summaries.interrupt()
 
     def start(self, agent: Agent) -> None:
         """Let an agent answer its context in the background: a child that was forked."""
         if agent.id not in self._tasks:
             self._started.add(agent.id)
-            self._background(agent, born)
+            self._background(agent, append_birth)
 
     async def interrupt(self, agent: Agent) -> bool:
         """End the agent's open turn and wait until it is recorded. Return False if no turn was open."""
@@ -217,7 +215,7 @@ class Supervisor:
         await asyncio.sleep(0)  # lets a child that was forked just now start
         with suppress(FoldmarkError):  # the database is busy; the next look may succeed
             self._take_up()
-        while tasks := [*self._tasks.values(), *self._summing.tasks]:
+        while tasks := [*self._tasks.values(), *self._summaries.tasks]:
             await asyncio.wait(tasks)
 
     @property
@@ -263,17 +261,17 @@ class Supervisor:
     async def _turn(
         self, agent: Agent, text: str | None, show: Shown, asking: Asking, begin: Begin = lambda _: True
     ) -> None:
-        held = take(agent, self._holder)
+        lease = take(agent, self._holder)
         self._leased.add(agent.id)
         try:
             if not begin(agent):
                 return
             model = LazyProvider(partial(self._models, agent.standing().config.model))
-            await turn(agent, model, text, show, asking, held, self._threads)
+            await turn(agent, model, text, show, asking, lease, self._threads)
         finally:
             self._leased.discard(agent.id)
-            held.give_back()
-        self._summing.begin(agent, self._threads)
+            lease.give_back()
+        self._summaries.begin(agent, self._threads)
 
     # In the background
 
@@ -311,8 +309,8 @@ class Supervisor:
         """Report to the parent that its child's turn failed; nobody watches a child."""
         with suppress(FoldmarkError):  # one of them is dead
             if (parent := agent.parent) is not None:
-                said = str(error) if isinstance(error, FoldmarkError) else f"{type(error).__name__}: {error}"
-                send(agent, parent, f"My turn ended with an error: {said}", "system")
+                text = str(error) if isinstance(error, FoldmarkError) else f"{type(error).__name__}: {error}"
+                send(agent, parent, f"My turn ended with an error: {text}", "system")
 
     def _happened(self, what: Happening, agent_id: str) -> None:
         with suppress(RuntimeError):  # the loop has just closed
@@ -334,9 +332,9 @@ class Supervisor:
         """Tell an idle agent, or the person who talks to it, of the mail that has come since the last notice."""
         if agent.id in self._tasks or not self._on:
             return
-        match self._telling.wanted(agent, attended=agent.id == self.attended):
-            case "wake":
-                self._background(agent, tell_of_mail)
+        match self._mail_notices.recipient(agent, attended=agent.id == self.attended):
+            case "agent":
+                self._background(agent, append_mail_notice)
             case "person":
                 self.audience.mail(agent)
             case None:

@@ -1,4 +1,4 @@
-"""One request to a model and its answer: pieces are collected for the log, and shown as they come, except the state
+"""One request to a model and its streamed answer: pieces are collected for the log and shown at once, except the state
 block at the end [SPEC 7]."""
 
 from collections.abc import Callable
@@ -40,11 +40,11 @@ class StreamedAnswer:
 
     @property
     def goes_on(self) -> bool:
-        """True if the provider only wrote a summary, and is to be asked again for the answer."""
+        """True if the provider only wrote a summary; the answer takes another request."""
         return bool(self.compacted) and self.stopped is not None and self.stopped.why == "compacted"
 
     def reader(self, agent: Agent) -> str:
-        """Whose form the summaries in it have (`eviction`)."""
+        """Return the reader whose form its summaries have (`core.assembly.eviction`)."""
         from foldmark.providers.registry import dialect_of
 
         if not self.compacted or self.request is None:
@@ -71,7 +71,7 @@ class StreamedAnswer:
 
 
 class HeldBackText:
-    """Keeps text back until it is known whether the answer counts; other pieces are shown at once."""
+    """Holds text back until it is known whether the answer counts; other pieces are shown at once."""
 
     def __init__(self, show: Callable[[Piece], None]) -> None:
         self._show, self._text = show, list[str]()
@@ -88,13 +88,13 @@ class HeldBackText:
             self._show(text)
 
 
-async def ask(agent: Agent, provider: Provider, answer: StreamedAnswer, show: Callable[[Piece], None]) -> int | None:
+async def stream(agent: Agent, provider: Provider, answer: StreamedAnswer, show: Callable[[Piece], None]) -> int | None:
     """Send `answer.request` and collect the pieces in `answer`, where they remain if this is cut short. Each request is
     recorded before it is sent [SPEC 5.6].
 
-    If the provider refuses the model's earlier thinking, it is asked once more without, and `show` is told. If it finds
-    the request too long, it is asked once more with a smaller window; the tokens of that window are returned, since the
-    turn's next requests have to stay within them as well. Raises ProviderError, StoreError.
+    If the provider refuses the model's earlier thinking, the request is sent once more without it, and `show` gets a
+    notice. If the provider finds the request too long, it is sent once more with a smaller window; that window's tokens
+    are returned, since the turn's next requests have to stay within them as well. Raises ProviderError, StoreError.
     """
     assert answer.request is not None
     try:
@@ -131,10 +131,10 @@ async def _sent(agent: Agent, provider: Provider, answer: StreamedAnswer, show: 
         async with aclosing(provider.answer(answer.request)) as pieces:
             async for piece in pieces:
                 answer.take(piece)
-                seen = hiding.feed(piece) if isinstance(piece, str) else piece
-                if seen:
-                    show(seen)
+                shown = hiding.feed(piece) if isinstance(piece, str) else piece
+                if shown:
+                    show(shown)
         whole = True
     finally:
-        if held := hiding.end(interrupted=not whole):
-            show(held)
+        if rest := hiding.end(interrupted=not whole):
+            show(rest)

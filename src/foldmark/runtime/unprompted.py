@@ -1,0 +1,122 @@
+"""Work that no person asks for: a child's first message, notices of mail, window summaries [SPEC 5.1, 6]."""
+
+import asyncio
+from asyncio import Task
+from collections import Counter
+from concurrent.futures import Executor
+from contextlib import suppress
+from functools import partial
+from typing import Literal
+
+from foldmark.core.assembly.layers import birth_message, mail_told
+from foldmark.core.codec import operation_of
+from foldmark.core.errors import FoldmarkError
+from foldmark.core.events import Fork
+from foldmark.log import Agent
+from foldmark.request.layers import words_of
+from foldmark.request.planning import planning
+from foldmark.runtime.loop import in_thread
+from foldmark.sending.interruption import CURRENT, Interruption
+
+WAKES = 20
+"""Maximum number of times that mail wakes an agent until a person speaks again: agents that thank each other would
+never stop."""
+
+
+def append_birth(agent: Agent) -> bool:
+    """Append the birth message to a child without messages; return True if the child has something to answer.
+
+    A person who forks has given the task as a user message. If that is not the newest message that the child sees, or a
+    model forked (whose words the fork left out), the message says who the child is and what its task is.
+    """
+    with agent.reading() as (moment, at):
+        parent = at.record.parent
+        if parent is None or at.record.messages or moment.newest_sent(agent.id, 1):
+            return False
+        event = moment.event(at.record.fork_event)
+        operation = operation_of(event) if event is not None else None
+        if event is None or not isinstance(operation, Fork):
+            return False
+        newest = next(moment.messages(at.visible, newest_first=True), None)
+        if event.actor == "human" and newest is not None and newest.kind == "user":
+            return True
+        words = words_of(moment, event) if event.actor == "model" else None
+    text = birth_message(agent.id, parent, operation.mark, words.content if words is not None else "")
+    agent.append("user", text, actor="system", data={"birth": True})
+    return True
+
+
+class MailNotices:
+    """The mail that was announced so far, by agent."""
+
+    def __init__(self) -> None:
+        self._announced: dict[str, int] = {}
+        self._woken: Counter[str] = Counter()
+
+    def reset_wakes(self) -> None:
+        """Reset the count of wakes, because a person has asked for something."""
+        self._woken.clear()
+
+    def recipient(self, agent: Agent, *, attended: bool) -> Literal["agent", "person"] | None:
+        """Return whom to tell of an idle agent's new mail, which then counts as announced; None if there is none.
+
+        The agent is told, which wakes it. A person is told instead if one talks to it or it was woken too often.
+        """
+        with agent.reading() as (moment, at):
+            mail = moment.unread(agent.id)
+            if not mail or mail[-1].id <= self._announced.get(agent.id, 0) or moment.end(agent.id) is not None:
+                return None
+            if planning(moment, at) is not None:  # mail waits for its end; a later look finds it
+                return None
+        self._announced[agent.id] = mail[-1].id
+        self._woken[agent.id] += 1
+        return "person" if attended or self._woken[agent.id] > WAKES else "agent"
+
+
+def append_mail_notice(agent: Agent) -> bool:
+    """Append a notice of new mail to an agent's log; return False if there is no mail any more."""
+    with agent.log.store.read() as moment:
+        mail = moment.unread(agent.id)
+    if mail:
+        senders = list(dict.fromkeys(each.sender for each in mail))
+        agent.append("user", mail_told(senders), actor="system")
+    return bool(mail)
+
+
+class WindowSummaries:
+    """The window summaries under way, one at a time for each agent."""
+
+    def __init__(self) -> None:
+        self._under_way: dict[str, tuple[Interruption, Task[None]]] = {}
+
+    def begin(self, agent: Agent, threads: Executor) -> None:
+        """Have the agent's model sum up what the window has passed, if the setting asks for it and a summary is due."""
+        if not agent.standing().config.window_summary or agent.id in self._under_way:
+            return
+        interruption = Interruption()
+        task = asyncio.create_task(_summarize(agent, interruption, threads))
+        self._under_way[agent.id] = interruption, task
+        task.add_done_callback(lambda _: self._under_way.pop(agent.id))
+
+    @property
+    def tasks(self) -> list[Task[None]]:
+        """The tasks under way."""
+        return [task for _, task in self._under_way.values()]
+
+    def interrupt(self) -> None:
+        """Cancel all summaries."""
+        for interruption, _ in self._under_way.values():
+            interruption.happen()
+
+
+async def _summarize(agent: Agent, interruption: Interruption, threads: Executor) -> None:
+    CURRENT.set(interruption)
+    await in_thread(threads, partial(_make_summary, agent))
+
+
+def _make_summary(agent: Agent) -> None:
+    from foldmark.sending.questions import due, make
+
+    with suppress(FoldmarkError):  # it is tried again after the next turn
+        if (wanted := due(agent)) is not None:
+            make(agent, wanted)
