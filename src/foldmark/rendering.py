@@ -66,7 +66,7 @@ def receipt(result: Result) -> str:
         ]
         if widened := getattr(outcome.operation, "widened", ()):
             parts.append(f"{len(widened)} of them for whole exchanges")
-        parts += outcome.thoughts.told()
+        parts += outcome.thoughts.lines()
         if outcome.cached_prefix is not None:
             parts.append(f"{outcome.cached_prefix.percent}% of the cached prompt holds")
     before = "" if change.before == change.after else f"{change.before.messages:,} → "

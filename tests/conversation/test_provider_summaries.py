@@ -279,7 +279,7 @@ def test_a_compaction_that_failed_replaces_nothing(agent: Agent) -> None:
 
 def test_a_turn_that_was_kept_stands_behind_the_summary_of_what_was_older() -> None:
     from foldmark.core.segments import Segment
-    from foldmark.operations.provider_summary import standing_for
+    from foldmark.operations.summaries import provider_summary
 
     agent = foldmark.open(":memory:").agent("default")
     for number in range(4):
@@ -288,7 +288,8 @@ def test_a_turn_that_was_kept_stands_behind_the_summary_of_what_was_older() -> N
         agent.end_turn()
     older = Segment(agent.id, 1, [each.id for each in agent.context().messages][3])
     agent.operate(
-        lambda moment, at: standing_for(moment, at, {"anthropic": [SUMMED_UP]}, [older]), content="They asked for x."
+        lambda moment, at: provider_summary(moment, at, {"anthropic": [SUMMED_UP]}, [older]),
+        content="They asked for x.",
     )
     agent.append("user", "And now?")
     body = sent(agent, *CLAUDE)
@@ -312,6 +313,6 @@ def test_pinned_turns_stand_behind_a_compaction(agent: Agent) -> None:
 
 
 def _after(moment: Any, at: Any, mark: str) -> Any:
-    from foldmark.operations import decide
+    from foldmark.operations import summaries
 
-    return msgspec.structs.replace(decide.summary(moment, at, mark), native={"anthropic": [SUMMED_UP]})
+    return msgspec.structs.replace(summaries.summary(moment, at, mark), native={"anthropic": [SUMMED_UP]})

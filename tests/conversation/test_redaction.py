@@ -26,6 +26,7 @@ from deeds import DEEDS, Shown, do, family, shown
 from foldmark import Agent, CommandError, Log
 from foldmark.core.replay import birth
 from foldmark.log.doctor import examine
+from foldmark.operations import summaries
 from foldmark.stores.queries import migrations
 from patience import LIMIT
 from sampled import sampled
@@ -640,11 +641,9 @@ def test_summaries_in_the_midst_of_the_turn(log: Log, path: Path, agent: Agent) 
     opened = agent.append("user", secrets())
     agent.append("assistant", secrets())
     for text in ("first", "second"):
-        agent.operate(
-            lambda moment, at: foldmark.operations.decide.summary(moment, at, None), content=f"{text} summary"
-        )
+        agent.operate(lambda moment, at: summaries.summary(moment, at, None), content=f"{text} summary")
     agent.append("assistant", secrets())
-    agent.operate(lambda moment, at: foldmark.operations.decide.summary(moment, at, None), content="third summary")
+    agent.operate(lambda moment, at: summaries.summary(moment, at, None), content="third summary")
     agent.record("state", secrets())
     agent.record("command", secrets(), data={"x": secrets()})
     agent.end_turn()
@@ -657,9 +656,7 @@ def test_summaries_in_the_midst_of_the_turn(log: Log, path: Path, agent: Agent) 
 def test_a_summary_itself(log: Log, path: Path, agent: Agent) -> None:
     secrets = Secrets()
     plain(agent, "one")
-    summary = agent.operate(
-        lambda moment, at: foldmark.operations.decide.summary(moment, at, None), content=secrets()
-    ).event_id
+    summary = agent.operate(lambda moment, at: summaries.summary(moment, at, None), content=secrets()).event_id
     plain(agent, "two")
     agent.do(f"/message remove {summary} --yes")
     assert [message.content for message in agent.context().messages] == ["two", "about two"]

@@ -15,7 +15,7 @@ from foldmark.core.assembly.window import SLACK, Units, choose
 from foldmark.core.config import Config
 from foldmark.core.request import Request, ToolSpec
 from foldmark.log import Agent
-from foldmark.operations import decide
+from foldmark.operations import summaries
 from foldmark.providers.registry import BUILT_IN, dialect_of
 from foldmark.request.prepare import prepare
 from stored import stored
@@ -108,7 +108,7 @@ def summarized_inside_a_turn(mark: str | None, length: int) -> tuple[Request, in
         if mark is not None:
             agent.do(f"/mark {mark}")
         agent.append("assistant", "An answer")
-        receipt = agent.operate(lambda moment, at: decide.summary(moment, at, mark), content="word " * length)
+        receipt = agent.operate(lambda moment, at: summaries.summary(moment, at, mark), content="word " * length)
         agent.append("user", "And this?")
         agent.append("assistant", "That.")
         return made(agent, 4000), opened, receipt.event_id

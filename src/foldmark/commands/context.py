@@ -9,8 +9,8 @@ from foldmark.core.errors import CommandError
 from foldmark.core.events import Clear, Drop, Fork, Mark, Operation, Restore, Rewind, Summary, Undo
 from foldmark.core.ports import Snapshot
 from foldmark.log import Agent, Result, family
-from foldmark.operations import decide
-from foldmark.operations.history import summed_up, turns_named, words
+from foldmark.operations import decide, summaries
+from foldmark.operations.history import ids_named, summed_up, words
 from foldmark.operations.receipts import Receipt
 from foldmark.request.standing import Standing
 from foldmark.sending.questions import compacted, summarized
@@ -100,7 +100,7 @@ def _dropped(call: CommandCall, decision: Callable[[Snapshot, Standing], Drop | 
     receipt = _recorded(call, decision)
     operation = receipt.operation
     assert isinstance(operation, Drop | Undo)
-    named = turns_named(operation.turns)
+    named = ids_named("turn", operation.turns)
     return result(
         receipt,
         f"{named[0].upper()}{named[1:]} left the context.",
@@ -128,7 +128,7 @@ def _summarize(call: CommandCall) -> Result:
     mark = call.get("MARK")
 
     def decision(moment: Snapshot, at: Standing) -> Summary:
-        return decide.summary(moment, at, mark)
+        return summaries.summary(moment, at, mark)
 
     if call.flag(PREVIEW):
         return previewed(call, decision, "; the summary itself is not counted")

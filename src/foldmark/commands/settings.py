@@ -20,12 +20,12 @@ def _set(call: CommandCall, key: str, value: Any, text: str) -> Result:
     if agent != call.agent:
         agent.context()
         text = f"{text} (for {family.label(agent)}, which this agent belongs to)"
-    from foldmark.operations.receipts import changed  # takes 20 ms, and few settings need it
+    from foldmark.operations.receipts import thinking_change
 
     event_id = agent.configure(key, value, actor=call.actor)
     with agent.reading() as (moment, there):
-        thoughts = changed(moment, lambda place: agent.request(at=place), at, there)
-    text = ". ".join((text.rstrip("."), *told)) + "." if (told := thoughts.told()) else text
+        thoughts = thinking_change(moment, lambda place: agent.request(at=place), at, there)
+    text = ". ".join((text.rstrip("."), *told)) + "." if (told := thoughts.lines()) else text
     data = {"key": key, "value": value, "event": event_id, **thoughts.data()}
     if (over := at.given.overrides.get(key)) is None:
         return Result(text, None, data)

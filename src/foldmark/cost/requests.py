@@ -252,7 +252,7 @@ class Preview(Struct, frozen=True):
 
     def price(self) -> list[str]:
         """Return lines for a person about the loss and the cost of the next request."""
-        prefix, cost, lines = self.outcome.cached_prefix, self.next, self.outcome.thoughts.told(would=True)
+        prefix, cost, lines = self.outcome.cached_prefix, self.next, self.outcome.thoughts.lines(would=True)
         request = f"next request ~{count(cost.tokens, 'token')} instead of ~{cost.without:,}"
         if prefix is None:
             return [*lines, request + self._more()]

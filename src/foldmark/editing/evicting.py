@@ -14,7 +14,7 @@ from foldmark.core.ports import Snapshot
 from foldmark.core.segments import END, Segment, contains, intersect
 from foldmark.core.wording import count, listing, one_line
 from foldmark.operations.effects import Result
-from foldmark.operations.history import results_named
+from foldmark.operations.history import ids_named
 from foldmark.request.standing import Standing
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def evict(
     receipt = agent.operate(lambda moment, at: eviction(moment, at, wanted), actor=actor, reason=reason)
     operation = receipt.operation
     assert isinstance(operation, Evict)
-    named = results_named(operation.results)
+    named = ids_named("result", operation.results)
     text = f"{named[0].upper()}{named[1:]} evicted: a one-line placeholder is sent instead."
     return Result(text, receipt.event_id, {"results": list(operation.results)}, effect=receipt)
 

@@ -22,7 +22,15 @@ from foldmark.core.wording import is_ephemeral
 from foldmark.log.context import Context
 from foldmark.log.timeline import Timeline
 from foldmark.operations import decide
-from foldmark.operations.receipts import Outcome, Receipt, ThinkingChange, cached_prefix, change, results_changed
+from foldmark.operations.receipts import (
+    Outcome,
+    Receipt,
+    ThinkingChange,
+    cached_prefix,
+    changed_results,
+    context_change,
+    thinking_change,
+)
 from foldmark.operations.redaction import erasable, erase
 from foldmark.request.planning import passed, talk
 from foldmark.request.standing import AGREED_AT, Standing, as_of
@@ -260,17 +268,15 @@ class Operable(Readable):
         """Return the effect of `operation` on the context of `at` when event `event_id` records it. Writes nothing."""
         fold = self._after(at.fold, event_id, operation)
         seen = subtract(until(fold.segments, at.newest), erasing)
-        changed = change(at.visible, seen, at.size, moment.size)
-        out, back = results_changed(moment, at, fold, seen)
+        changed = context_change(at.visible, seen, at.size, moment.size)
+        out, back = changed_results(moment, at, fold, seen)
         prefix = cached_prefix(moment, at, seen, [*out, *back])
         evicted, whole = (Size(len(each), _tokens(each)) for each in (out, back))
         thoughts = ThinkingChange()
         if at.config.provider != "offline" and codec.operation_kind(operation) not in BESIDE_KINDS:
-            from foldmark.operations.receipts import changed as thinking_changed  # takes 20 ms
-
             left = replace(fold, segments=subtract(fold.segments, erasing))
             there = replace(at, fold=left, size=changed.after)
-            thoughts = thinking_changed(moment, lambda place: self.request(at=place), at, there, operation)
+            thoughts = thinking_change(moment, lambda place: self.request(at=place), at, there, operation)
         return Outcome(operation, fold, changed, prefix, evicted, whole, thoughts)
 
     def redact(self, turn_id: int, *, actor: str = "human", reason: str | None = None) -> Receipt:

@@ -61,11 +61,11 @@ def _said(
 
 
 def _summed_up(agent: Operable, made: Compacted, reader: str) -> int:
-    from foldmark.operations.provider_summary import form_of, standing_for  # few answers hold one
+    from foldmark.operations.summaries import provider_form, provider_summary  # few answers hold one
 
-    form = form_of(agent.log.secrets, made, reader)
+    form = provider_form(agent.log.secrets, made, reader)
     receipt = agent.operate(
-        lambda moment, at: standing_for(moment, at, form), actor="system", content=made.text or OPAQUE
+        lambda moment, at: provider_summary(moment, at, form), actor="system", content=made.text or OPAQUE
     )
     return receipt.event_id
 

@@ -1,4 +1,5 @@
-"""Resolve a request of a person or a model into an operation with one fixed meaning [SPEC 3].
+"""Resolve a request of a person or a model into an operation with one fixed meaning [SPEC 3]; `summaries.py` resolves
+summaries.
 
 Each function reads what it needs and returns the operation to record, or raises CommandError that says what there is
 instead. Nothing is written here. Cost follows the turns and ids named, never the history.
@@ -7,45 +8,40 @@ instead. Nothing is written here. Cost follows the turns and ids named, never th
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
-from foldmark.core.assembly.eviction import begins, in_place_newest_first
+from foldmark.core.assembly.eviction import in_place_newest_first
 from foldmark.core.codec import operation_of
 from foldmark.core.errors import CommandError
 from foldmark.core.events import (
     OPERATION_KINDS,
-    ROLES,
     Drop,
-    Event,
     Filter,
     Fork,
     Mark,
     Pin,
     Restore,
     Rewind,
-    Summary,
     Undo,
     Unpin,
 )
 from foldmark.core.ports import Snapshot
-from foldmark.core.replay import Recorded, recorded, taken_back
+from foldmark.core.replay import recorded, taken_back
 from foldmark.core.segments import END, Segment, Segments, contains, intersect, normal, subtract
 from foldmark.core.turns import Message, newest_turns, settle
 from foldmark.core.wording import listing
 from foldmark.request.exchanges import (
-    behind,
     calls_before,
     closure,
     exchanges,
+    messages_in,
     ranges_of,
     reaching,
     still_open,
     summaries_before,
     until_next,
+    visible_after,
 )
 from foldmark.request.planning import not_while_planning
-from foldmark.request.standing import Standing, of_kind, state_of
-
-SPAN = ".."
-"""Separates the ends of a span."""
+from foldmark.request.standing import Standing, of_kind
 
 
 def mark(at: Standing, name: str | None) -> Mark:
@@ -75,10 +71,9 @@ def fork(moment: Snapshot, at: Standing, name: str | None, child: str) -> Fork:
         scratchpad = at.scratchpad
     else:
         name, _, position = marked(moment, at, name)
-        start = behind(moment, at, position)
-    for exchange in still_open(moment, at):
-        start = subtract(start, ranges_of(moment, at, moment.lookup((exchange.first, *exchange.members))))
-    pins = tuple(pin for pin in at.fold.pins if _shows(moment, at, start, pin))
+        start = visible_after(moment, at, position)
+    start = without_open(moment, at, start)
+    pins = tuple(pin for pin in at.fold.pins if _shows_turn(moment, at, start, pin))
     evicted = tuple(m.id for m in moment.lookup(sorted(at.fold.evicted)) if contains(start, m.agent_id, m.id))
     return Fork(child, start, name, position, pins, evicted, at.settings, scratchpad)
 
@@ -94,7 +89,7 @@ def drop(moment: Snapshot, at: Standing, wanted: Iterable[int | tuple[int, int]]
     if not found:
         raise CommandError(f"no turn was named; {_newest_turns(moment, at)}")
     first, *others = sorted(found)
-    ranges, widened = _whole(moment, at, [message for turn in (first, *others) for message in found[turn]])
+    ranges, widened = whole_exchanges(moment, at, [message for turn in (first, *others) for message in found[turn]])
     return Drop(first, ranges, widened, tuple(others))
 
 
@@ -104,7 +99,9 @@ def undo(moment: Snapshot, at: Standing) -> Undo:
         if message.kind == "summary":
             raise CommandError(f"the newest turn is a summary; `/restore {message.id}` brings back what it stands for")
         if message.turn_id is not None:
-            return Undo(message.turn_id, *_whole(moment, at, _turns(moment, at, [message.turn_id])[message.turn_id]))
+            return Undo(
+                message.turn_id, *whole_exchanges(moment, at, _turns(moment, at, [message.turn_id])[message.turn_id])
+            )
     raise CommandError("there is no turn to undo: the context is empty. `/restore ID` takes back an operation.")
 
 
@@ -124,8 +121,15 @@ def restore(moment: Snapshot, at: Standing, target: int, is_back: Callable[[int]
         wrong = f"operation {target} is taken back already"
     else:
         return Restore(target)
-    there_are = recorded(moment.operations(at.record.id))
-    raise CommandError(f"{wrong}; {_restorable(there_are, taken_back(there_are))}")
+    pairs = recorded(moment.operations(at.record.id))
+    back = taken_back(pairs)
+    names = [
+        f"{id} ({type(operation).__name__.lower()})"
+        for id, operation in reversed(pairs)
+        if id not in back and operation.restorable
+    ]
+    there_is = f"operations in force: {listing(names, 6)}" if names else "no operation is in force"
+    raise CommandError(f"{wrong}; {there_is}")
 
 
 def pin(moment: Snapshot, at: Standing, turn_id: int) -> Pin:
@@ -143,88 +147,6 @@ def unpin(at: Standing, turn_id: int) -> Unpin:
     return Unpin(turn_id)
 
 
-def summary(moment: Snapshot, at: Standing, name: str | None) -> Summary:
-    """Return a summary of what is visible after a mark, in a span such as `12..M`, or of everything; without the open
-    exchange."""
-    if name is not None and name not in at.fold.marks and SPAN in name:
-        return _spanned(moment, at, name)
-    ranges = at.visible
-    if name is not None:
-        name, _, position = marked(moment, at, name)
-        ranges = behind(moment, at, position)
-    ranges = _without_open(moment, at, ranges)
-    if not moment.size(ranges).messages:
-        raise CommandError(f"there is nothing {f'after mark {name!r} ' if name else ''}to summarize")
-    state = state_of(moment, at)
-    ranges = reaching(moment, at, ranges)
-    return Summary(ranges, name, state.content if state else None)
-
-
-def _without_open(moment: Snapshot, at: Standing, ranges: Segments) -> Segments:
-    for exchange in still_open(moment, at):
-        ranges = subtract(ranges, ranges_of(moment, at, moment.lookup((exchange.first, *exchange.members))))
-    return ranges
-
-
-def _spanned(moment: Snapshot, at: Standing, span: str) -> Summary:
-    """Return a summary of what stands between two marks or messages, both left out for the beginning and the end.
-
-    A summary inside the span counts by its own place, and its source is replaced with it. The state block moves to the
-    new summary only if it was in the span: a later one stays in force by itself.
-    """
-    first, last = _bounds(moment, at, span)
-    agents = {segment.agent for segment in at.visible}
-    ranges = intersect(at.visible, [Segment(agent, first, last) for agent in agents])
-    summaries = [event for each in moment.of_kind("summary", at.visible) if (event := moment.event(each))]
-    apart = [Segment(each.agent_id, each.id, each.id) for each in summaries]
-    inside = [each for each in summaries if first <= begins(each) <= last]
-    ranges = normal((*subtract(ranges, apart), *(Segment(each.agent_id, each.id, each.id) for each in inside)))
-    named = [Message(e.id, e.agent_id, e.turn_id, e.kind, e.answers) for e in moment.messages(ranges)]
-    whole, widened = _whole(moment, at, named)
-    ranges = _without_open(moment, at, whole)
-    if not moment.size(intersect(at.visible, ranges)).messages:
-        raise CommandError(f"nothing of {span} can be summarized: nothing in it is visible, or its calls go on")
-    state = state_of(moment, at)
-    carried = state is not None and contains(ranges, state.agent_id, state.id)
-    before = [segment for each in inside for segment in _as_summary(each).ranges]
-    return Summary(normal((*ranges, *before)), None, state.content if state and carried else None, None, span, widened)
-
-
-def _as_summary(event: Event) -> Summary:
-    operation = operation_of(event)
-    assert isinstance(operation, Summary)
-    return operation
-
-
-def _bounds(moment: Snapshot, at: Standing, span: str) -> tuple[int, int]:
-    """Return the first and the last id that a span names. A mark's name may contain the dots as well."""
-    places = [place for place in range(len(span)) if span.startswith(SPAN, place)]
-    ways = [(span[:place], span[place + len(SPAN) :]) for place in places]
-    known = [way for way in ways if all(not end or end in at.fold.marks or end.isdecimal() for end in way)]
-    first, last = (known or ways)[0]
-    begin = _place(moment, at, first, last=False) if first else 1
-    end = _place(moment, at, last, last=True) if last else at.newest
-    if begin > end and first and last:
-        raise CommandError(f"a span goes from what comes first to what comes later, unlike {span}")
-    return begin, end
-
-
-def _place(moment: Snapshot, at: Standing, name: str, *, last: bool) -> int:
-    """Return the id at which a span begins or ends: behind a mark or before it; at a message, or at the end of the turn
-    that it opened."""
-    if name in at.fold.marks or not (name.isascii() and name.isdecimal()):
-        return marked(moment, at, name)[2] + (0 if last else 1)
-    event_id = int(name)
-    event = moment.event(event_id) if event_id < END else None
-    known = event is not None and event.kind in ROLES and contains(at.lineage, event.agent_id, event_id)
-    if event is None or not known or moment.erased_by(event_id) is not None:
-        raise CommandError(f"there is no message {name[:40]} in this conversation; `/context show` shows ids")
-    if event.kind == "summary":
-        return begins(event)
-    turn = moment.turns([event_id])[event_id] if last else []
-    return max([event_id, *(each.id for each in turn if contains(at.lineage, each.agent_id, each.id))])
-
-
 def filter(
     moment: Snapshot,
     at: Standing,
@@ -239,8 +161,8 @@ def filter(
         raise CommandError(f"a filter's mode is 'forget' or 'remember', not {mode!r}")
     if not isinstance(criteria, str | None):
         raise CommandError(f"a filter's criteria are a text, not {criteria!r}")
-    named, talk = _named(moment, at, ids), _talk(moment, at, planning)
-    inside = [Message(e.id, e.agent_id, e.turn_id, e.kind, e.answers) for e in moment.messages(talk)]
+    named, talk = _named(moment, at, ids), _planning_segments(moment, at, planning)
+    inside = messages_in(moment, talk)
     if mode == "forget":
         added = closure(moment, at, [*named, *inside])
         ranges = normal((*ranges_of(moment, at, [*named, *added]), *talk))
@@ -252,7 +174,7 @@ def filter(
         ranges = normal((*gone, *ranges_of(moment, at, closure(moment, at, inside)), *talk))
     before = moment.size(subtract(at.visible, talk)).messages if talk else at.size.messages
     after = moment.size(subtract(at.visible, ranges)).messages
-    return Filter(mode, ranges, criteria, planning, _seen(at, added), before, after)
+    return Filter(mode, ranges, criteria, planning, _visible_ids(at, added), before, after)
 
 
 def ended_before(moment: Snapshot, at: Standing, first: int, message_id: int) -> Filter:
@@ -272,10 +194,17 @@ def marked(moment: Snapshot, at: Standing, name: str | None) -> tuple[str, int, 
     if name not in marks:
         there_is = f"marks: {listing(marks)}" if marks else "there is no mark yet, `/mark NAME` sets one"
         raise CommandError(f"there is no mark '{name}'; {there_is}")
-    return name, marks[name], _settled(moment, at, marks[name])
+    return name, marks[name], _settled_position(moment, at, marks[name])
 
 
-def _settled(moment: Snapshot, at: Standing, position: int) -> int:
+def without_open(moment: Snapshot, at: Standing, ranges: Segments) -> Segments:
+    """Return `ranges` without the open exchanges and their texts."""
+    for exchange in still_open(moment, at):
+        ranges = subtract(ranges, ranges_of(moment, at, moment.lookup((exchange.first, *exchange.members))))
+    return ranges
+
+
+def _settled_position(moment: Snapshot, at: Standing, position: int) -> int:
     """Return the position of a cut. Behind the last result of an exchange it may fall inside another one."""
     own, waiting = at.record.id, still_open(moment, at)
     while True:
@@ -291,7 +220,7 @@ def _turns(moment: Snapshot, at: Standing, turn_ids: Iterable[int]) -> dict[int,
     """Return the messages of those of these turns that have visible ones."""
     found = moment.turns([turn for turn in turn_ids if turn < END])
     for turn in turn_ids:
-        if not _seen(at, found.get(turn, ())):
+        if not _visible_ids(at, found.get(turn, ())):
             raise CommandError(f"no turn {turn} is in the context; {_newest_turns(moment, at)}")
     return found
 
@@ -302,7 +231,7 @@ def _between(moment: Snapshot, at: Standing, first: int, last: int) -> dict[int,
         raise CommandError(f"a range of turns goes from the lower id to the higher one, unlike {first}-{last}")
     agents = {segment.agent for segment in at.visible}
     opened = moment.opened(tuple(Segment(agent, first, min(last, at.newest)) for agent in sorted(agents)))
-    found = {turn: messages for turn, messages in moment.turns(opened).items() if _seen(at, messages)}
+    found = {turn: messages for turn, messages in moment.turns(opened).items() if _visible_ids(at, messages)}
     if not found:
         raise CommandError(f"no turn from {first} to {last} is in the context; {_newest_turns(moment, at)}")
     return found
@@ -315,7 +244,7 @@ def _newest_turns(moment: Snapshot, at: Standing) -> str:
     return f"its newest turns: {there_is}" if there_is else "the context is empty"
 
 
-def _whole(moment: Snapshot, at: Standing, messages: Sequence[Message]) -> tuple[Segments, tuple[int, ...]]:
+def whole_exchanges(moment: Snapshot, at: Standing, messages: Sequence[Message]) -> tuple[Segments, tuple[int, ...]]:
     """Return the ranges of all messages of some turns, and the messages added so that no exchange is split."""
     ids, answered = {message.id for message in messages}, {message.answers for message in messages}
     # All calls of an exchange are of one turn. So only answers to, or from, other turns have to be looked up.
@@ -326,7 +255,7 @@ def _whole(moment: Snapshot, at: Standing, messages: Sequence[Message]) -> tuple
         or (each.kind == "tool_result" and each.answers not in ids)
     ]
     added = [message for message in closure(moment, at, parted) if message.id not in ids]
-    return ranges_of(moment, at, [*messages, *added]), _seen(at, added)
+    return ranges_of(moment, at, [*messages, *added]), _visible_ids(at, added)
 
 
 def _named(moment: Snapshot, at: Standing, ids: Iterable[int]) -> list[Message]:
@@ -345,7 +274,7 @@ def _named(moment: Snapshot, at: Standing, ids: Iterable[int]) -> list[Message]:
     return found
 
 
-def _talk(moment: Snapshot, at: Standing, planning: tuple[int, int | None] | None) -> Segments:
+def _planning_segments(moment: Snapshot, at: Standing, planning: tuple[int, int | None] | None) -> Segments:
     """Return the range of the planning conversation; without a last it has no end yet."""
     if planning is None:
         return ()
@@ -372,21 +301,11 @@ def _pinned(at: Standing) -> str:
     return f"pinned: {listing(at.fold.pins)}" if at.fold.pins else "no turn is pinned, `/pin GID` pins one"
 
 
-def _seen(at: Standing, messages: Iterable[Message]) -> tuple[int, ...]:
+def _visible_ids(at: Standing, messages: Iterable[Message]) -> tuple[int, ...]:
     """Return the ids of the visible messages."""
     visible = at.visible
     return tuple(message.id for message in messages if contains(visible, message.agent_id, message.id))
 
 
-def _shows(moment: Snapshot, at: Standing, segments: Segments, turn_id: int) -> bool:
+def _shows_turn(moment: Snapshot, at: Standing, segments: Segments, turn_id: int) -> bool:
     return bool(moment.size(intersect(segments, ranges_of(moment, at, moment.turns([turn_id])[turn_id]))).messages)
-
-
-def _restorable(there_are: Sequence[Recorded], back: frozenset[int]) -> str:
-    """Return what can be restored, for an error message."""
-    names = [
-        f"{id} ({type(operation).__name__.lower()})"
-        for id, operation in reversed(there_are)
-        if id not in back and operation.restorable
-    ]
-    return f"operations in force: {listing(names, 6)}" if names else "no operation is in force"

@@ -1,8 +1,10 @@
-"""Describe an agent's operations and whether they still count: for lists, explanations and differences [SPEC 4].
+"""Describe an agent's operations and whether they still count, and explain what each event owes to them [SPEC 4].
 
-Explain why an event is in the context or not: which operations did it [SPEC 4, `/context explain`]."""
+For lists, differences and `/context explain`.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -37,7 +39,7 @@ from foldmark.core.segments import END, contains
 from foldmark.core.wording import count, listing, one_line
 from foldmark.operations import decide
 from foldmark.operations.receipts import ThinkingChange
-from foldmark.request.exchanges import behind
+from foldmark.request.exchanges import visible_after
 from foldmark.request.standing import Standing, latest
 
 CRITERIA = 60
@@ -62,7 +64,7 @@ class OperationEntry(Struct, frozen=True):
         """`2 messages (~71 tokens) left`; empty if nothing left or came back."""
         both = ((self.left, "left"), (self.returned, "came back"))
         messages = [f"{sized(size)} {how}" for size, how in both if size.messages]
-        return ", ".join((*messages, *self.thoughts.told()))
+        return ", ".join((*messages, *self.thoughts.lines()))
 
     def data(self) -> dict[str, Any]:
         """Return the entry as JSON."""
@@ -107,10 +109,10 @@ def operations(moment: Snapshot, at: Standing) -> list[OperationEntry]:
     """Return all operations of the agent, oldest first. Cost grows with the number of operations."""
     events = [event for event in moment.operations(at.record.id) if event.kind != "turn_ended"]
     restores = _restores(events)
-    return [done(event, restores) for event in events]
+    return [_entry(event, restores) for event in events]
 
 
-def done(event: Event, restores: dict[int, int]) -> OperationEntry:
+def _entry(event: Event, restores: dict[int, int]) -> OperationEntry:
     """Return the entry of an operation; `restores` are those in force, target -> restore."""
     operation = operation_of(event)
     receipt = (event.data or {}).get("receipt") or {}
@@ -120,12 +122,6 @@ def done(event: Event, restores: dict[int, int]) -> OperationEntry:
     return OperationEntry(
         event, words(operation), left, returned, by, back, ThinkingChange(**receipt.get("thinking", {}))
     )
-
-
-def one(moment: Snapshot, at: Standing, event: Event) -> OperationEntry:
-    """Return the entry of one operation of any agent."""
-    own = event.agent_id == at.record.id
-    return done(event, _restores(moment.operations(at.record.id, after=event.id)) if own else {})
 
 
 def _restores(events: list[Event]) -> dict[int, int]:
@@ -142,7 +138,7 @@ def marks(moment: Snapshot, at: Standing) -> list[MarkEntry]:
     found, names = [], {event_id: name for name, event_id in at.fold.marks.items()}
     for event in moment.events(list(names)):
         _, _, position = decide.marked(moment, at, names[event.id])
-        there = behind(moment, at, position)
+        there = visible_after(moment, at, position)
         first = next(moment.messages(there), None)
         found.append(MarkEntry(names[event.id], event, moment.size(there), first))
     return found
@@ -159,10 +155,13 @@ def words(operation: Operation) -> str:
             return f"rewind to '{mark}'"
         case Fork(child=child, mark=mark):
             return f"fork of child {child[:8]}" + (f" from '{mark}'" if mark is not None else "")
-        case Filter(mode=mode):
-            return _filtered(mode, operation)
+        case Filter(planning=(_, _), criteria=None, before=before, after=after) if before == after:
+            return "end of a planning conversation without a filter"
+        case Filter(mode=mode, criteria=criteria):
+            about = one_line((criteria or "")[:CRITERIA])
+            return f"{mode} '{about}'" if about else mode
         case Drop(turns=turns):
-            return f"drop of {turns_named(turns)}"
+            return f"drop of {ids_named('turn', turns)}"
         case Undo(turn=turn):
             return f"undo of turn {turn}"
         case Summary(span=None, native=form) if form:
@@ -176,18 +175,11 @@ def words(operation: Operation) -> str:
         case Unpin(turn=turn):
             return f"end of the pin of turn {turn}"
         case Evict(results=results):
-            return f"eviction of {results_named(results)}"
+            return f"eviction of {ids_named('result', results)}"
         case Redact(turn=turn):
             return f"erasure of {f'turn {turn}' if turn else 'everything'}"
         case PlanningEnded(closes=closes):
             return f"end of the planning conversation of filter {closes}"
-
-
-def _filtered(mode: str, operation: Filter) -> str:
-    if operation.planning is not None and operation.criteria is None and operation.before == operation.after:
-        return "end of a planning conversation without a filter"
-    about = one_line((operation.criteria or "")[:CRITERIA])
-    return f"{mode} '{about}'" if about else mode
 
 
 def summed_up(operation: Summary) -> str:
@@ -197,14 +189,9 @@ def summed_up(operation: Summary) -> str:
     return "everything" if operation.mark is None else f"what stood after '{operation.mark}'"
 
 
-def turns_named(turns: tuple[int, ...]) -> str:
+def ids_named(noun: str, ids: Sequence[int]) -> str:
     """Return `turn 5`, `turns 5, 7, 9`."""
-    return f"turn {turns[0]}" if len(turns) == 1 else f"turns {listing(turns)}"
-
-
-def results_named(results: Sequence[int]) -> str:
-    """Return `result 5`, `results 5, 7, 9`."""
-    return f"result {results[0]}" if len(results) == 1 else f"results {listing(results)}"
+    return f"{noun} {ids[0]}" if len(ids) == 1 else f"{noun}s {listing(ids)}"
 
 
 def sized(size: Size) -> str:
@@ -234,13 +221,16 @@ def explain(moment: Snapshot, at: Standing, event_id: int) -> Explanation:
 
     Raises CommandError for an unknown id.
     """
-    found = _explain(moment, at, event_id)
-    if found.event.kind in OPERATION_KINDS and found.reason not in ("elsewhere", "not inherited"):
-        return replace(found, did=one(moment, at, found.event))
-    return found
+    found = _explained(moment, at, event_id)
+    event = found.event
+    if event.kind not in OPERATION_KINDS or found.reason in ("elsewhere", "not inherited"):
+        return found
+    own = event.agent_id == at.record.id
+    restores = _restores(moment.operations(event.agent_id, after=event.id)) if own else {}
+    return replace(found, did=_entry(event, restores))
 
 
-def _explain(moment: Snapshot, at: Standing, event_id: int) -> Explanation:
+def _explained(moment: Snapshot, at: Standing, event_id: int) -> Explanation:
     event = moment.event(event_id) if 0 < event_id < END else None
     if event is None:
         raise CommandError(f"there is no event {event_id}; `/message list` shows turns, `/context show` what is sent")
@@ -257,13 +247,12 @@ def _explain(moment: Snapshot, at: Standing, event_id: int) -> Explanation:
         return _evicted(moment, at, event)
     if visible:
         return Explanation(event, True, "visible", "no operation in force takes it out")
-    because = _keeping_out(moment, at, event)
-    again = " and ".join(f"/restore {each.id}" for each in because)
-    text = f"taken out by {_named(because)}; {again} would bring it back"
+    because = _in_force(moment, at, partial(_keeps_out, moment, at, event))
+    text = f"taken out by {_described(because)}; {_restoring(because)} would bring it back"
     return Explanation(event, False, "operation", text, tuple(because))
 
 
-def _named(because: Iterable[Event]) -> str:
+def _described(because: Iterable[Event]) -> str:
     """Return the operations, each with who did it, when and why."""
     return ", ".join(
         f"{_kind(each)} {each.id} (by a {each.actor}, {each.created_at[:19]}Z"
@@ -272,14 +261,17 @@ def _named(because: Iterable[Event]) -> str:
     )
 
 
+def _restoring(because: Iterable[Event]) -> str:
+    return " and ".join(f"/restore {each.id}" for each in because)
+
+
 def _evicted(moment: Snapshot, at: Standing, event: Event) -> Explanation:
     """Return why a visible result is sent as a placeholder."""
-    because = _in_force(moment, at, lambda _, operation: isinstance(operation, Evict) and event.id in operation.results)
+    because = _in_force(moment, at, lambda _, each, __: isinstance(each, Evict) and event.id in each.results)
     if not because:
         text = "evicted before this agent was forked; only its parent can take that back"
         return Explanation(event, True, "evicted", text)
-    again = " and ".join(f"/restore {each.id}" for each in because)
-    text = f"evicted by {_named(because)}; {again} would send it as it was"
+    text = f"evicted by {_described(because)}; {_restoring(because)} would send it as it was"
     return Explanation(event, True, "evicted", text, tuple(because))
 
 
@@ -325,50 +317,39 @@ def _not_inherited(moment: Snapshot, at: Standing, child: AgentRecord, event: Ev
     return f"this agent was forked without it: its start holds {whole}, and this was not among it"
 
 
-def _in_force(moment: Snapshot, at: Standing, wanted: Callable[[int, Operation], bool]) -> list[Event]:
-    """Return the agent's operations in force that are `wanted`, judged by id and content."""
+def _in_force(moment: Snapshot, at: Standing, wanted: Callable[[int, Operation, frozenset[int]], bool]) -> list[Event]:
+    """Return the agent's operations in force that are `wanted`, judged by id, content and the ids of those taken
+    back."""
     operations = moment.operations(at.record.id)
     pairs = recorded(operations)
     back = taken_back(pairs)
     return [
-        each
-        for each, (id, operation) in zip(operations, pairs, strict=True)
-        if id not in back and wanted(id, operation)
+        event
+        for event, (id, operation) in zip(operations, pairs, strict=True)
+        if id not in back and wanted(id, operation, back)
     ]
 
 
-def _keeping_out(moment: Snapshot, at: Standing, event: Event) -> list[Event]:
-    found = _in_force(moment, at, lambda event_id, operation: _takes_out(moment, at, event_id, operation, event))
-    # A summary is a message as well: when it is restored, its own text leaves.
-    operations = moment.operations(at.record.id)
-    pairs = recorded(operations)
-    back = taken_back(pairs)
-    if event.id in back:
-        restores = [
-            each
-            for each, (_, operation) in zip(operations, pairs, strict=True)
-            if isinstance(operation, Restore) and operation.target == event.id
-        ]
-        found = sorted([*found, *(each for each in restores if each.id not in back)], key=lambda each: each.id)
-    return found
-
-
-def _takes_out(moment: Snapshot, at: Standing, id: int, operation: Operation, event: Event) -> bool:
+def _keeps_out(
+    moment: Snapshot, at: Standing, event: Event, id: int, operation: Operation, back: frozenset[int]
+) -> bool:
+    """Return True if an operation in force keeps an event out of the context."""
     match operation:
         case Clear():
             return event.id < id
         case Rewind(position=position, kept=kept):
             return event.agent_id == at.record.id and position < event.id <= id and event.id not in kept
+        case Restore(target=target):  # a summary is a message as well: when it is taken back, its own text leaves
+            return target == event.id and target in back
         case Filter(ranges=ranges, planning=(_, None)):
-            end = _closed(moment, at, id)
-            return event.id <= end and contains(ranges, event.agent_id, event.id)
+            return event.id <= _planning_end(moment, at, id) and contains(ranges, event.agent_id, event.id)
         case Filter(ranges=ranges) | Drop(ranges=ranges) | Undo(ranges=ranges) | Summary(ranges=ranges):
             return contains(ranges, event.agent_id, event.id)
         case _:
             return False
 
 
-def _closed(moment: Snapshot, at: Standing, filter_id: int) -> int:
+def _planning_end(moment: Snapshot, at: Standing, filter_id: int) -> int:
     """Return the id of the event that closed a planning conversation, `END` if it is still open."""
     pairs = recorded(moment.operations(at.record.id, after=filter_id))
     back = taken_back(pairs)

@@ -78,6 +78,11 @@ def _runs(moment: Snapshot, calls: Mapping[int, Message]) -> list[tuple[Message 
     return runs
 
 
+def messages_in(moment: Snapshot, segments: Segments) -> list[Message]:
+    """Return the messages inside segments, without their texts."""
+    return [Message(e.id, e.agent_id, e.turn_id, e.kind, e.answers) for e in moment.messages(segments)]
+
+
 def still_open(moment: Snapshot, at: Standing) -> list[Exchange]:
     """Return the exchanges of the open turn that wait for a result, except for calls that left the context."""
     visible = at.visible
@@ -94,7 +99,7 @@ def closure(moment: Snapshot, at: Standing, messages: Sequence[Message]) -> list
     return moment.lookup(sorted(whole([message.id for message in messages], found)))
 
 
-def behind(moment: Snapshot, at: Standing, position: int) -> Segments:
+def visible_after(moment: Snapshot, at: Standing, position: int) -> Segments:
     """Return this agent's own visible events after a position, without the summaries that replace only earlier
     messages."""
     own = intersect(at.visible, [Segment(at.record.id, position + 1, END)])
@@ -105,17 +110,12 @@ def summaries_before(moment: Snapshot, at: Standing, position: int) -> tuple[int
     """Return the agent's own visible summaries after a position that replace only earlier messages [SPEC 5.7]."""
     own, visible = at.record.id, at.visible
     there, found = (Segment(own, position + 1, at.newest),), dict[int, None]()
-    for each in moment.of_kind("summary", there):  # one may replace another
-        replaced = intersect(_replaced(moment, at, each), there)
+    for event in moment.events(moment.of_kind("summary", there)):  # one may replace another
+        operation = operation_of(event)
+        replaced = intersect(operation.ranges if isinstance(operation, Summary) else (), there)
         if moment.size(replaced).messages == sum(contains(replaced, own, other) for other in found):
-            found[each] = None
+            found[event.id] = None
     return tuple(each for each in found if contains(visible, own, each))
-
-
-def _replaced(moment: Snapshot, at: Standing, summary_id: int) -> Segments:
-    event = moment.event(summary_id)
-    operation = operation_of(event) if event is not None else None
-    return operation.ranges if isinstance(operation, Summary) else ()
 
 
 def calls_before(moment: Snapshot, agent_id: str, event_id: int) -> list[Message]:
@@ -169,7 +169,7 @@ def reaching(moment: Snapshot, at: Standing, ranges: Segments) -> Segments:
     return normal((*ranges, *reached))
 
 
-def all_but(moment: Snapshot, at: Standing, stays: Iterable[int]) -> Segments:
+def visible_except(moment: Snapshot, at: Standing, stays: Iterable[int]) -> Segments:
     """Return what is visible, without these messages with their whole exchanges, and without `system` messages."""
     kept = [*moment.lookup(stays), *moment.lookup(of_kind(moment, at, "system", at.visible))]
     return subtract(at.visible, ranges_of(moment, at, [*kept, *closure(moment, at, kept)]))
@@ -195,7 +195,7 @@ def read_by(moment: Snapshot, at: Standing, reads: Callable[[Event], bool]) -> S
     return _without(moment, at, operations, back | out)
 
 
-def without(moment: Snapshot, at: Standing, event_id: int) -> Standing | None:
+def standing_without(moment: Snapshot, at: Standing, event_id: int) -> Standing | None:
     """Return where the agent would stand without an operation; None if it already stands without others, as after
     `read_by`."""
     operations = recorded(moment.operations(at.record.id))

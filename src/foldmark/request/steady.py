@@ -23,7 +23,7 @@ from foldmark.core.events import BESIDE_KINDS, RECORD_KINDS, Event, Pin, Summary
 from foldmark.core.ports import Since, Snapshot
 from foldmark.core.request import Edge, Family
 from foldmark.core.segments import END, Segment, Segments, contains
-from foldmark.request.exchanges import without
+from foldmark.request.exchanges import standing_without
 from foldmark.request.layers import children_of, room_told, told_at
 from foldmark.request.sources import Sources, VisibleMessages, children_layer
 from foldmark.request.standing import Standing, as_of, of_kind, once
@@ -77,7 +77,7 @@ def swapped(moment: Snapshot, at: Standing, newest: int, reads: str) -> Swap | N
     summary = operation_of(event)
     if not isinstance(summary, Summary) or not summary.kept or not blocks_of(event, reads):
         return None
-    there = without(moment, at, event.id)
+    there = standing_without(moment, at, event.id)
     return None if there is None else Swap(event, summary.kept, there)
 
 

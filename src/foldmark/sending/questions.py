@@ -23,7 +23,7 @@ from foldmark.core.ports import Snapshot
 from foldmark.core.request import COMPACTION, Compacted, Request, Stopped
 from foldmark.core.segments import Segment, Segments, since, subtract, until
 from foldmark.log.log import Agent
-from foldmark.operations.provider_summary import form_of, standing_for
+from foldmark.operations.summaries import provider_form, provider_summary
 from foldmark.request.exchanges import ranges_of
 from foldmark.request.layers import Covered, WindowSummary, hash_of, in_force
 from foldmark.request.standing import Standing, of_kind
@@ -161,9 +161,9 @@ def compacted(agent: "Agent", decided: Summary) -> Made | None:
             f"{at.config.model} wrote no summary ({why or 'it said nothing'}); nothing was changed. Ask again, or have "
             "Foldmark ask for one: /config set provider_compaction=off"
         )
-    form = form_of(agent.log.secrets, made, dialect.reads)
+    form = provider_form(agent.log.secrets, made, dialect.reads)
     with agent.log.store.read() as moment:
-        summary = standing_for(moment, at, form, ranges)
+        summary = provider_summary(moment, at, form, ranges)
     return Made(
         replace(summary, state=decided.state, span=decided.span, widened=decided.widened, kept=upto or None), made.text
     )
@@ -270,14 +270,14 @@ def make(agent: Agent, due: Due) -> int | None:
     Blocks, and may run while the agent goes on. Raises CommandError for a model that cannot be asked, FoldmarkError for
     an empty answer or an interruption, ConflictError, StoreError.
     """
-    from foldmark.operations import decide
+    from foldmark.operations import summaries
     from foldmark.sending.questions import ask, compacted
 
     covered, earlier = due.covered, due.earlier
     made = None
     with suppress(CommandError):  # conflicting settings: the model is asked as without them
         with agent.reading() as (moment, at):
-            decided = decide.summary(moment, at, f"{decide.SPAN}{covered.until}")
+            decided = summaries.summary(moment, at, f"{summaries.SPAN}{covered.until}")
         made = compacted(agent, decided)
     if made is not None:
         agent.context()  # other processes may have written to the agent meanwhile

@@ -18,7 +18,7 @@ from foldmark.integrations.openai_agents.keeping import exact, is_inline, native
 from foldmark.integrations.openai_agents.reading import read
 from foldmark.integrations.openai_agents.recording import append, end_turn, entries
 from foldmark.log import Agent
-from foldmark.operations.provider_summary import standing_for
+from foldmark.operations.summaries import provider_summary
 from foldmark.request.standing import Standing
 
 OPAQUE = "compaction"
@@ -77,7 +77,7 @@ def without_last(agent: Agent, copy: Event, rest: Sequence[Any]) -> None:
     """Put the items of a copy but the last in the place of that copy."""
     within = [Segment(copy.agent_id, copy.id, copy.id)]
     agent.operate(
-        lambda moment, at: standing_for(moment, at, native(rest), within), actor="system", content=_text(rest)
+        lambda moment, at: provider_summary(moment, at, native(rest), within), actor="system", content=_text(rest)
     )
 
 
@@ -107,7 +107,7 @@ def take_back(agent: Agent, event: Event) -> bool:
 
 def _summed_up(agent: Agent, form: dict[str, Any], items: Sequence[Any], first: int = 1) -> None:
     def decision(moment: Snapshot, at: Standing) -> Summary:
-        return standing_for(moment, at, form, [Segment(each.agent, first, END) for each in at.visible])
+        return provider_summary(moment, at, form, [Segment(each.agent, first, END) for each in at.visible])
 
     agent.operate(decision, actor="system", content=_text(items))
 

@@ -16,8 +16,8 @@ from foldmark.integrations.pydantic_ai.entries import Entry, split
 from foldmark.integrations.pydantic_ai.pieces import Handed, Piece, plain
 from foldmark.integrations.pydantic_ai.recorded import Recorded, Sought, stamp
 from foldmark.log import Agent
-from foldmark.operations.provider_summary import standing_for
-from foldmark.request.exchanges import all_but
+from foldmark.operations.summaries import provider_summary
+from foldmark.request.exchanges import visible_except
 from foldmark.request.standing import Standing
 
 
@@ -181,7 +181,7 @@ class Logbook:
 
     def _sum_up(self, entry: Entry, data: kept.Json | None, behind: Sequence[int]) -> int:
         def decision(moment: Snapshot, at: Standing) -> Summary:
-            return standing_for(moment, at, data, all_but(moment, at, behind))
+            return provider_summary(moment, at, data, visible_except(moment, at, behind))
 
         time = stamp(entry.time)
         return self._agent.operate(decision, actor="system", content=entry.text, created_at=time).event_id

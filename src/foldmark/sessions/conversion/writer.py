@@ -14,7 +14,7 @@ from foldmark.core.ports import Progress, Snapshot
 from foldmark.core.segments import Segments, contains, intersect, subtract
 from foldmark.log import Agent
 from foldmark.log.timeline import Timeline
-from foldmark.operations import decide
+from foldmark.operations import decide, summaries
 from foldmark.operations.notices import awaiting, shown
 from foldmark.request.exchanges import closure, ranges_of
 from foldmark.request.standing import Standing
@@ -232,7 +232,7 @@ class ImportWriter:
 
 def _standing_for(moment: Snapshot, at: Standing, stays: list[int], imported: Segments) -> Summary:
     """A summary of everything shown that was imported but the events that stay, each with its whole exchange."""
-    decided = decide.summary(moment, at, None)
+    decided = summaries.summary(moment, at, None)
     kept = list(moment.lookup(stays))
     ranges = subtract(intersect(decided.ranges, imported), ranges_of(moment, at, [*kept, *closure(moment, at, kept)]))
     if not moment.size(ranges).messages:
