@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldmark.commands.options import take_options
+from foldmark.commands.registry import split_options
 from foldmark.core.errors import CommandError
 
 TAKES = {"--role": True, "--agent": True, "--all": False}
@@ -38,7 +38,7 @@ TAKES = {"--role": True, "--agent": True, "--all": False}
     ],
 )
 def test_what_is_an_option(text: str, found: dict[str, str], rest: str) -> None:
-    assert take_options(text, TAKES) == (found, rest)
+    assert split_options(text, TAKES) == (found, rest)
 
 
 @pytest.mark.parametrize(
@@ -52,20 +52,20 @@ def test_what_is_an_option(text: str, found: dict[str, str], rest: str) -> None:
 )
 def test_what_is_refused(text: str, told: str) -> None:
     with pytest.raises(CommandError, match=told):
-        take_options(text, TAKES)
+        split_options(text, TAKES)
 
 
 def test_without_options_a_line_stays_as_it_is() -> None:
-    assert take_options(' --role user "x ', {}) == ({}, ' --role user "x ')
+    assert split_options(' --role user "x ', {}) == ({}, ' --role user "x ')
 
 
 @given(st.lists(st.sampled_from(["--role", "--all", "--agent=x", '"', "a b", '"--role u"', "u", "\ud800", "\0"])))
 def test_what_is_left_is_a_piece_without_options(parts: list[str]) -> None:
     text = " ".join(parts).strip()
     try:
-        found, rest = take_options(text, TAKES)
+        found, rest = split_options(text, TAKES)
     except CommandError:
         return
     assert rest in text
-    assert take_options(rest, TAKES) == ({}, rest)
+    assert split_options(rest, TAKES) == ({}, rest)
     assert found or rest == text

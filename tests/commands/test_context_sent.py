@@ -102,7 +102,7 @@ def test_what_is_wrong(log: Log, agent: Agent) -> None:
     for wrong in ("0", "9" * 19, "9" * 40):
         fails(agent, f"/context sent {wrong}", r"^there is no request \d+ of this agent; its newest: 2, 1$")
     fails(agent, "/context sent x", r"^ID is a number, not 'x'$")
-    fails(agent, "/context sent 1 2", r"^'2' is too much; usage: /context sent \[ID\]$")
+    fails(agent, "/context sent 1 2", r"^unexpected argument '2'; usage: /context sent \[ID\]$")
     for actor in ("model", "system"):
         fails(agent, "/context sent 1", r"/context sent is not for a ", actor)
 

@@ -239,7 +239,7 @@ def test_parallel_research(talk: Log, open_log: Open) -> None:
         child = talk.agent(result.data["child"])
         assert result.text == (
             f"Forked. Child: {child.id[:8]} (from {mark})\n"
-            "It waits until `foldmark chat research` or `supervise` is there to run it."
+            "It waits until `foldmark chat research` or `supervise` runs it."
         )
         assert contents(child) == [goal]
         children.append(child)
@@ -375,9 +375,9 @@ DEAD = f"agent 30000000 is dead: killed by a person in 10000000 at {AT}"
         (1, "/send 3000 hello", f"{DEAD}; nothing was sent"),
         (3, "/send 1000 hello", f"{DEAD}; nothing was sent"),
         (3, "/check-mail", f"{DEAD}; it gets no mail any more"),
-        (1, "/check-mail now", "'now' is too much; usage: /check-mail"),
+        (1, "/check-mail now", "unexpected argument 'now'; usage: /check-mail"),
         (1, "/kill", "UUID is missing; usage: /kill UUID"),
-        (1, "/kill 2000 3000", "'3000' is too much; usage: /kill UUID"),
+        (1, "/kill 2000 3000", "unexpected argument '3000'; usage: /kill UUID"),
         (1, "/kill 9999", NONE.format("9999", "20000000, 30000000")),
         (4, "/kill 9999", NONE.format("9999", "50000000")),
         (1, "/kill 1000", "an agent cannot kill itself; its parent, or a person in another agent, can"),

@@ -9,7 +9,7 @@ import pytest
 
 import foldmark
 from foldmark import Agent, CommandError
-from foldmark.commands.memo import tagged
+from foldmark.commands.memory import tagged
 from foldmark.operations.effects import Asking
 from stored import stored
 
@@ -22,7 +22,7 @@ def agent(tmp_path: Path) -> Iterator[Agent]:
 
 def test_add_list_show_search(agent: Agent) -> None:
     date = agent.log.clock()[:10]
-    assert agent.do("/memo list").text == "There is no memo yet; `/memo add TEXT #tag` saves one."
+    assert agent.do("/memo list").text == "No memo yet; `/memo add TEXT #tag` saves one."
     saved = agent.do("/memo add #Infra We deploy with Fly. #arch-decision")
     assert saved.text == "Memo 1 saved [arch-decision, infra]."
     agent.do("/memo add Tabs,\nnever spaces")
@@ -42,7 +42,7 @@ def test_add_list_show_search(agent: Agent) -> None:
     assert found.data is not None
     assert [memo["id"] for memo in found.data["memos"]] == [1]
     assert agent.do("/memo search we").text.splitlines()[1:] == found.text.splitlines()[1:]
-    assert agent.do("/memo search zebra").text == "No memo has a word of: zebra"
+    assert agent.do("/memo search zebra").text == "No memo matches: zebra"
 
 
 def test_the_data_has_all_of_a_memo(agent: Agent) -> None:
@@ -86,8 +86,8 @@ def test_tags_stand_at_the_beginning_or_the_end(line: str, text: str, tags: list
         ("/memo show x", "ID is a number, not 'x'"),
         ("/memo show " + "9" * 30, "there is no memo"),
         ("/memo remove 9 --yes", "there is no memo 9; the newest: 1"),
-        ("/memo list 0", "N is a number from 1"),
-        ("/memo search ++", "there is no word to search for"),
+        ("/memo list 0", "N is the number of memos to list"),
+        ("/memo search ++", "no word to search for"),
     ],
 )
 def test_what_is_wrong(agent: Agent, line: str, says: str) -> None:

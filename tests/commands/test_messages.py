@@ -40,7 +40,7 @@ def said(agent: Agent, *texts: str) -> list[int]:
 
 
 def test_an_empty_log(agent: Agent) -> None:
-    assert agent.do("/message list").text == "There is no turn yet."
+    assert agent.do("/message list").text == "No turn yet."
     assert agent.do("/message list").data == {"turns": []}
 
 
@@ -230,10 +230,10 @@ def test_the_question_names_every_agent_that_sees_it(log: Log, agent: Agent) -> 
     said(log.agent("another"), "one")
     tail = "This cannot be taken back."
     assert asked(agent, f"/message remove {one}").endswith(
-        f"? Agents that inherited it lose it, too: {sees.id[:8]}, {forgot.id[:8]}, {below.id[:8]}. {tail}"
+        f"? Agents that inherited it lose it as well: {sees.id[:8]}, {forgot.id[:8]}, {below.id[:8]}. {tail}"
     )
     assert asked(sees, f"/message remove {one}").endswith(
-        f"? Agents that inherited it lose it, too: root, {forgot.id[:8]}, {below.id[:8]}. {tail}"
+        f"? Agents that inherited it lose it as well: root, {forgot.id[:8]}, {below.id[:8]}. {tail}"
     )
     with pytest.raises(CommandError, match=f"there is no turn {one} in this conversation"):
         grandchild.do(f"/message remove {one}")

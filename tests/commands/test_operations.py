@@ -145,9 +145,9 @@ def test_the_library_gives_a_reason(log: Log, agent: Agent) -> None:
         ("/undo --", "the reason is empty; say why behind `--`, or leave both out"),
         ("/undo --  \t", "the reason is empty; say why behind `--`, or leave both out"),
         (f"/undo -- {'x' * 501}", "a reason has at most 500 characters, not 501; shorten it"),
-        ("/undo because", "'because' is too much; usage: /undo [--preview] [-- REASON]"),
-        ("/context window 3 -- why", "'-- why' is too much; usage: /context window N"),
-        ("/operations -- why", "'why' is too much; usage: /operations [N]"),
+        ("/undo because", "unexpected argument 'because'; usage: /undo [--preview] [-- REASON]"),
+        ("/context window 3 -- why", "unexpected argument '-- why'; usage: /context window N"),
+        ("/operations -- why", "unexpected argument 'why'; usage: /operations [N]"),
     ],
 )
 def test_wrong_reasons(agent: Agent, line: str, message: str) -> None:
@@ -354,7 +354,7 @@ def test_operations_in_force_and_taken_back(agent: Agent) -> None:
     assert agent.do("/restore").data == result.data
     assert agent.do("/operations 2").text.splitlines()[0] == "4 older operations; /operations 6 lists all"
     assert len(agent.do("/operations 2").data["operations"]) == 2
-    assert refused(agent, "/operations 0").startswith("N is a number from 1")
+    assert refused(agent, "/operations 0").startswith("N is the number of operations to list")
 
 
 def test_words_for_every_operation(agent: Agent) -> None:

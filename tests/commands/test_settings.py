@@ -131,7 +131,7 @@ def test_what_the_environment_says_goes_first() -> None:
     said = {"context_size": Value(5, "environment FOLDMARK_CONTEXT_SIZE"), "system": Value("a\nb", "command line")}
     with foldmark.open(":memory:", settings=Settings(overrides=said)) as log:
         agent = log.agent("root")
-        told = "Kept for this agent, but environment FOLDMARK_CONTEXT_SIZE goes before it: context_size = 5"
+        told = "Kept for this agent, but environment FOLDMARK_CONTEXT_SIZE overrides it: context_size = 5"
         for line in ("/config set context_size=4", "/context window 3"):
             result = agent.do(line)
             assert result.text == told
@@ -139,7 +139,7 @@ def test_what_the_environment_says_goes_first() -> None:
             assert agent.standing().config.context_size == 5
         assert agent.standing().settings == {"context_size": 3}
         result = agent.do("/system edit c")
-        assert result.text == "Kept for this agent, but command line goes before it: another system"
+        assert result.text == "Kept for this agent, but command line overrides it: another system"
         assert "overridden" not in agent.do("/config set truncate_recent=5").data
         assert agent.do("/config get context_size").text == "context_size = 5 (environment FOLDMARK_CONTEXT_SIZE)"
         sources = agent.do("/config get").data["sources"]
@@ -156,7 +156,7 @@ def test_the_model_of_the_environment() -> None:
     with foldmark.open(":memory:", settings=Settings(overrides=said)) as log:
         agent = log.agent("root")
         assert agent.do("/model").text == "Model: openai/gpt-5 (environment FOLDMARK_MODEL)"
-        told = "Kept for this agent, but environment FOLDMARK_MODEL goes before it: model = openai/gpt-5"
+        told = "Kept for this agent, but environment FOLDMARK_MODEL overrides it: model = openai/gpt-5"
         assert agent.do("/model offline").text == told
         assert agent.request().provider == "openai"
 
@@ -193,7 +193,7 @@ def test_what_is_no_model(agent: Agent, line: str, name: str) -> None:
 
 
 def test_the_system_prompt(agent: Agent) -> None:
-    assert agent.do("/system").text == "There is no system prompt."
+    assert agent.do("/system").text == "No system prompt."
     agent.do("/system edit Answer\n  in verse. ")
     assert agent.do("/system").text == "Answer\n  in verse."
     assert agent.request().body["messages"][0]["content"].startswith("Answer\n  in verse.")
@@ -208,7 +208,7 @@ def test_the_system_prompt(agent: Agent) -> None:
 
 
 def test_the_state_block(agent: Agent) -> None:
-    assert agent.do("/state").text == "There is no state block yet."
+    assert agent.do("/state").text == "No state block yet."
     turn = agent.append("user", "hello")
     agent.record("state", "Goal: sing")
     agent.end_turn()

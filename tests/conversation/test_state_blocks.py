@@ -332,7 +332,7 @@ def test_clear_leaves_none(agent: Agent) -> None:
     assert agent.context().state is None
     assert layers(agent) == []
     assert (
-        agent.do("/state").text == "No state block is in the context any more; `/state --all` shows those there were."
+        agent.do("/state").text == "No state block is in the context any more; `/state --all` shows the earlier ones."
     )
     agent.do(f"/restore {cleared.event_id}")
     assert agent.context().state == ONE
@@ -391,7 +391,7 @@ def test_erasing_a_turn_erases_its_own(agent: Agent) -> None:
 
 
 def test_the_earlier_ones(agent: Agent) -> None:
-    assert agent.do("/state --all").text == "There is no state block yet."
+    assert agent.do("/state --all").text == "No state block yet."
     first = say(agent, "one", with_block(ONE)) + 1
     second = say(agent, "two", with_block(TWO)) + 1
     third = say(agent, "three", with_block("Goal: go on")) + 1
@@ -427,5 +427,5 @@ def test_a_fresh_one_from_the_model(log: Log, agent: Agent) -> None:
 
 
 def test_wrong_arguments(agent: Agent) -> None:
-    with pytest.raises(CommandError, match="'all' is too much; usage: /state"):
+    with pytest.raises(CommandError, match="unexpected argument 'all'; usage: /state"):
         agent.do("/state all")

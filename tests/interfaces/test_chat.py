@@ -567,10 +567,10 @@ def test_context_show_uses_the_pager_only_on_a_small_terminal(
     cli("chat", stdin="hello\n")
     with terminal("context", "show", "notes-cli") as screen:
         assert screen.end() == 0
-        assert screen.screen.startswith("paged:What would go to offline for notes-cli")
+        assert screen.screen.startswith("paged:The next request to offline for notes-cli")
     with terminal("context", "show", "default") as screen:
         assert screen.end() == 0
-        assert screen.screen.startswith("What would go to offline for default")
+        assert screen.screen.startswith("The next request to offline for default")
 
 
 def test_an_import_shows_its_progress_on_a_terminal(terminal: Start) -> None:

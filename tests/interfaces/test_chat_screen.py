@@ -308,7 +308,7 @@ def test_asking_again_after_a_failed_answer(cli: Cli, provider: Provide, log: fo
     assert [WIRE.texts(each.body)[-1] for each in server.asked] == [("user", "Tell me.")] * 3
     opened = [event.turn_id for event in events(log) if event.role]
     assert opened[0] != opened[1]
-    assert "there is nothing to ask again" in talk.err.splitlines()[-1]
+    assert "there is nothing to retry" in talk.err.splitlines()[-1]
     assert talk.out.count("(/retry asks again)") == 2
     assert list(examine(log)) == []
     assert log.agent("default").open_turn is None
@@ -358,5 +358,5 @@ def test_asking_again_on_the_command_line(cli: Cli, provider: Provide, log: fold
     cli("chat", "--model", "openai/gpt-5", stdin="Tell me.\n")
     assert cli("do", "default", "/retry").lines[-1] == "Here it is."
     refused = cli("do", "default", "/retry")
-    assert (refused.code, "there is nothing to ask again" in refused.err) == (2, True)
+    assert (refused.code, "there is nothing to retry" in refused.err) == (2, True)
     assert len(turns(log)) == 2

@@ -200,7 +200,7 @@ def test_nothing_found_and_nothing_asked(log: foldmark.Log, say: Say) -> None:
     agent = log.agent("default")
     say(agent, "schema")
     result = agent.do("/recall zebra\x1b[31m")
-    assert result.text == "Nothing was ever said with a word of: zebra\\x1b[31m"
+    assert result.text == "No messages match: zebra\\x1b[31m"
     assert result.data == {"query": "zebra\x1b[31m", "runs": [], "memos": [], "sessions": [], "missing": []}
     with pytest.raises(CommandError, match="QUERY is missing; usage: /recall QUERY"):
         agent.do("/recall")

@@ -64,17 +64,17 @@ def test_what_was_narrowed_is_told(agent: Any) -> None:
         "before 2026-03-13T07:00:00)"
     )
     nothing = agent.do("/recall schema --tool nobody's --forgotten").text
-    assert nothing == "Nothing was ever said with a word of: schema (tool nobody's, in no context)"
+    assert nothing == "No messages match: schema (tool nobody's, in no context)"
 
 
 @pytest.mark.parametrize(
     ("line", "told"),
     [
         ("schema --role me", "role is one of user, assistant, thinking, tool_call, tool_result, not 'me'"),
-        ("schema --since soon", "since is a date as 2026-01-31 or 2026-01-31T12:00, not 'soon'"),
+        ("schema --since soon", "since is a date such as 2026-01-31 or 2026-01-31T12:00, not 'soon'"),
         ("schema --before 2026-02-30", "before is a date"),
         ("schema --since 0001-01-01T00:00+14:00", "since is a date"),
-        ("--visible schema --forgotten", "rule each other out"),
+        ("--visible schema --forgotten", "exclude each other"),
         ("schema --role", "--role needs a value"),
         ("--role user", "QUERY is missing"),
     ],

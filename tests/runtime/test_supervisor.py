@@ -185,7 +185,7 @@ def test_forks_made_before_are_run_once_somebody_is_there(log: Log) -> None:
     forked = [parent.do("/fork M") for _ in range(3)]
     first, second, dead = (log.agent(each.data["child"]) for each in forked)
     assert [each.text.splitlines()[1:] for each in forked] == [
-        ["It waits until `foldmark chat default` or `supervise` is there to run it."]
+        ["It waits until `foldmark chat default` or `supervise` runs it."]
     ] * 3
     parent.do(f"/kill {dead.id}")
     away = log.agent("put away")

@@ -76,7 +76,7 @@ def test_it_changes_nothing(agent: Agent) -> None:
 
 
 def test_nothing_found_and_nothing_asked(agent: Agent) -> None:
-    assert recall(agent, "zebra") == "Nothing was ever said with a word of: zebra"
+    assert recall(agent, "zebra") == "No messages match: zebra"
     with pytest.raises(CommandError, match="there is no word to search for"):
         recall(agent, "?!")
     for neither in ({}, {"query": " "}, {"query": "zebra", "around": "1"}, {"query": "", "around": " "}):

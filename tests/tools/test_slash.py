@@ -96,7 +96,7 @@ def test_the_seven_calls_of_the_seed(log: Log, agent: Agent) -> None:
     (child,) = agent.children
     assert forked.splitlines() == [
         f"Forked. Child: {child.id[:8]} (from TASK_START)",
-        "It waits until `foldmark chat default` or `supervise` is there to run it.",
+        "It waits until `foldmark chat default` or `supervise` runs it.",
     ]
     assert [message.id for message in child.context().messages] == [goal]
     short = child.id[:6]

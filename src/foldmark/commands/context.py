@@ -1,17 +1,26 @@
-"""Commands that change a context: mark, clear, rewind, fork, undo, drop, restore, summarize, pin [SPEC 3, 4]."""
+"""Commands that change a context: checkpoints, operations, evictions and planning conversations [SPEC 3, 4, 5.7].
 
-from collections.abc import Callable
+Between `/forget` or `/remember` and `/agree` or `/cancel` is the talk with the model, and its tool `filter_context`.
+"""
+
+from collections.abc import Callable, Sequence
 from shlex import quote
 
-from foldmark.commands.operations import listed
-from foldmark.commands.registry import ANYBODY, HUMAN, PREVIEW, Command, CommandCall
+from msgspec.structs import replace
+
+from foldmark.commands.history import list_operations
+from foldmark.commands.registry import ANYBODY, PREVIEW, CommandCall, command
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Clear, Drop, Fork, Mark, Operation, Restore, Rewind, Summary, Undo
 from foldmark.core.ports import Snapshot
+from foldmark.editing import offers
+from foldmark.editing.evicting import SentResult, evict, eviction, question, stale_results
 from foldmark.log import Agent, Result, family
 from foldmark.operations import decide, summaries
+from foldmark.operations.effects import StartPlanning
 from foldmark.operations.history import ids_named, summed_up, words
 from foldmark.operations.receipts import Receipt
+from foldmark.request.planning import opening, planning
 from foldmark.request.standing import Standing
 from foldmark.sending.questions import compacted, summarized
 
@@ -21,8 +30,12 @@ Decision = Callable[[Snapshot, Standing], Operation]
 GENERATIONS, AGENTS = 4, 100
 """Limits for models: the depth of forks, and the living agents of one conversation. A person may fork without limit."""
 
+SUPERSEDED = "--superseded"
 
+
+@command("mark [NAME]", ANYBODY, reason=True)
 def _mark(call: CommandCall) -> Result:
+    """Set a checkpoint here; an existing NAME moves."""
     moved = False
 
     def decision(_: Snapshot, at: Standing) -> Mark:
@@ -31,47 +44,52 @@ def _mark(call: CommandCall) -> Result:
         moved = mark.name in at.fold.marks
         return mark
 
-    receipt = _recorded(call, decision)
+    receipt = _record(call, decision)
     assert isinstance(receipt.operation, Mark)
     name = receipt.operation.name
-    return result(receipt, f"Checkpoint '{name}' {'moved' if moved else 'created'}.", mark=name)
+    return operation_result(receipt, f"Checkpoint '{name}' {'moved' if moved else 'created'}.", mark=name)
 
 
+@command("clear [MARK] [--preview]", ANYBODY, interrupts=True, reason=True)
 def _clear(call: CommandCall) -> Result:
+    """Empty the context, or rewind it to MARK."""
     if call.get("MARK") is not None:
-        return _rewind(call)
+        return _rewind.run(call)
     if call.flag(PREVIEW):
-        return previewed(call, lambda *_: Clear())
-    return result(_recorded(call, lambda *_: Clear()), "Context cleared.")
+        return _preview(call, lambda *_: Clear())
+    return operation_result(_record(call, lambda *_: Clear()), "Context cleared.")
 
 
+@command("rewind [MARK] [--preview]", interrupts=True, reason=True)
 def _rewind(call: CommandCall) -> Result:
+    """Go back to MARK, by default the newest checkpoint."""
+
     def decision(moment: Snapshot, at: Standing) -> Rewind:
         return decide.rewind(moment, at, call.get("MARK"))
 
     if call.flag(PREVIEW):
-        return previewed(call, decision)
-    receipt = _recorded(call, decision)
+        return _preview(call, decision)
+    receipt = _record(call, decision)
     assert isinstance(receipt.operation, Rewind)
+    mark = receipt.operation.mark
     nothing = "" if receipt.change.left.messages else " Nothing lay behind it."
-    return result(receipt, f"Rewound to '{receipt.operation.mark}'.{nothing}", mark=receipt.operation.mark)
+    return operation_result(receipt, f"Rewound to '{mark}'.{nothing}", mark=mark)
 
 
+@command("fork [MARK]", ANYBODY, reason=True)
 def _fork(call: CommandCall) -> Result:
+    """Start a child with this context, or with what lies after MARK."""
     mark, child = call.get("MARK"), call.agent.log.new_id()
     if call.actor == "model":
         _check_room(call.agent)
-    receipt = _recorded(call, lambda moment, at: decide.fork(moment, at, mark, child))
+    receipt = _record(call, lambda moment, at: decide.fork(moment, at, mark, child))
     assert isinstance(receipt.operation, Fork)
-    origin = "" if mark is None else f" (from {mark})"
+    text = f"Forked. Child: {child[:8]}" + ("" if mark is None else f" (from {mark})")
     waits = not call.agent.log.listeners  # no supervisor runs in this process
-    until = f"\nIt waits until `foldmark chat {_typed(call.agent)}` or `supervise` is there to run it." if waits else ""
-    return result(receipt, f"Forked. Child: {child[:8]}{origin}{until}", child=child, waits=waits)
-
-
-def _typed(agent: Agent) -> str:
-    """Return the name of the agent's conversation, quoted for the shell."""
-    return quote(family.root(agent).name or agent.id[:8])
+    if waits:
+        conversation = quote(family.root(call.agent).name or call.agent.id[:8])
+        text += f"\nIt waits until `foldmark chat {conversation}` or `supervise` runs it."
+    return operation_result(receipt, text, child=child, waits=waits)
 
 
 def _check_room(agent: Agent) -> None:
@@ -79,86 +97,97 @@ def _check_room(agent: Agent) -> None:
     if len(list(family.ancestors(agent))) >= GENERATIONS:
         raise CommandError(f"agents fork down to generation {GENERATIONS}, which this is; do it yourself")
     with agent.log.store.read() as moment:
-        there = family.tree(family.root(agent))
-        living = sum(moment.end(place.agent.id) is None for place in there)
+        living = sum(moment.end(place.agent.id) is None for place in family.tree(family.root(agent)))
     if living >= AGENTS:
-        raise CommandError(f"this conversation has {living} living agents, the most there are; `kill` ends one")
+        raise CommandError(f"this conversation has {living} living agents, the maximum; `kill` ends one")
 
 
+@command("undo [--preview]", interrupts=True, reason=True)
 def _undo(call: CommandCall) -> Result:
-    return _dropped(call, decide.undo)
+    """Take the newest turn out of the context."""
+    return _drop_turns(call, decide.undo)
 
 
+@command("context drop GID... [--preview]", interrupts=True, reason=True)
 def _drop(call: CommandCall) -> Result:
+    """Take turns out of the context: ids and ranges, such as 12 14 20-33."""
     wanted = call.numbers("GID")
-    return _dropped(call, lambda moment, at: decide.drop(moment, at, wanted))
+    return _drop_turns(call, lambda moment, at: decide.drop(moment, at, wanted))
 
 
-def _dropped(call: CommandCall, decision: Callable[[Snapshot, Standing], Drop | Undo]) -> Result:
+def _drop_turns(call: CommandCall, decision: Callable[[Snapshot, Standing], Drop | Undo]) -> Result:
     if call.flag(PREVIEW):
-        return previewed(call, decision)
-    receipt = _recorded(call, decision)
-    operation = receipt.operation
-    assert isinstance(operation, Drop | Undo)
-    named = ids_named("turn", operation.turns)
-    return result(
-        receipt,
-        f"{named[0].upper()}{named[1:]} left the context.",
-        turn=operation.turn,
-        turns=list(operation.turns),
-        widened=list(operation.widened),
-    )
+        return _preview(call, decision)
+    receipt = _record(call, decision)
+    done = receipt.operation
+    assert isinstance(done, Drop | Undo)
+    named = ids_named("turn", done.turns)
+    text = f"{named[0].upper()}{named[1:]} left the context."
+    return operation_result(receipt, text, turn=done.turn, turns=list(done.turns), widened=list(done.widened))
 
 
+@command("restore [ID] [--preview]", interrupts=True, reason=True, lists="ID")
 def _restore(call: CommandCall) -> Result:
+    """Undo operation ID, as if it had never happened; without ID list the operations."""
     if call.get("ID") is None:
-        return listed(call)
+        return list_operations.run(call)
     target = call.number("ID")
 
     def decision(moment: Snapshot, at: Standing) -> Restore:
         return decide.restore(moment, at, target, call.agent.past.is_back)
 
     if call.flag(PREVIEW):
-        return previewed(call, decision)
-    receipt = _recorded(call, decision)
-    return result(receipt, f"Operation {target} taken back.", target=target)
+        return _preview(call, decision)
+    return operation_result(_record(call, decision), f"Operation {target} taken back.", target=target)
 
 
+@command("summarize [MARK] [--preview]", interrupts=True, reason=True)
 def _summarize(call: CommandCall) -> Result:
-    mark = call.get("MARK")
+    """Put a summary in place of what lies after MARK, or of FROM..TO (marks or ids)."""
 
     def decision(moment: Snapshot, at: Standing) -> Summary:
-        return summaries.summary(moment, at, mark)
+        return summaries.summary(moment, at, call.get("MARK"))
 
     if call.flag(PREVIEW):
-        return previewed(call, decision, "; the summary itself is not counted")
+        return _preview(call, decision, "; the summary itself is not counted")
     # Messages that arrive while the model writes are not part of its input, and stay.
     with call.agent.reading() as (moment, at):
         decided = decision(moment, at)
     made = compacted(call.agent, decided)
     text = summarized(call.agent, decided.ranges) if made is None else made.text
-    receipt = _recorded(call, lambda *_: decided if made is None else made.operation, content=text)
-    told = f"A summary takes the place of {summed_up(decided)}:\n\n{text}\n"
-    return result(receipt, told, mark=decided.mark, span=decided.span, summary=text, widened=list(decided.widened))
+    receipt = _record(call, lambda *_: decided if made is None else made.operation, content=text)
+    return operation_result(
+        receipt,
+        f"A summary takes the place of {summed_up(decided)}:\n\n{text}\n",
+        mark=decided.mark,
+        span=decided.span,
+        summary=text,
+        widened=list(decided.widened),
+    )
 
 
+@command("pin GID", reason=True)
 def _pin(call: CommandCall) -> Result:
+    """Keep a turn in the request when the window passes it."""
     turn = call.number("GID")
-    receipt = _recorded(call, lambda moment, at: decide.pin(moment, at, turn))
-    return result(receipt, f"Turn {turn} is pinned: it stays in the request when the window passes it.", turn=turn)
+    receipt = _record(call, lambda moment, at: decide.pin(moment, at, turn))
+    text = f"Turn {turn} is pinned: it stays in the request when the window passes it."
+    return operation_result(receipt, text, turn=turn)
 
 
+@command("unpin GID", reason=True)
 def _unpin(call: CommandCall) -> Result:
+    """Remove a pin."""
     turn = call.number("GID")
-    return result(_recorded(call, lambda _, at: decide.unpin(at, turn)), f"Turn {turn} is unpinned.", turn=turn)
+    receipt = _record(call, lambda _, at: decide.unpin(at, turn))
+    return operation_result(receipt, f"Turn {turn} is unpinned.", turn=turn)
 
 
-def _recorded(call: CommandCall, decision: Decision, content: str = "") -> Receipt:
+def _record(call: CommandCall, decision: Decision, content: str = "") -> Receipt:
     return call.agent.operate(decision, actor=call.actor, content=content, reason=call.reason)
 
 
-def previewed(call: CommandCall, decision: Decision, remark: str = "") -> Result:
-    """Return a preview of the operation; nothing is recorded."""
+def _preview(call: CommandCall, decision: Decision, remark: str = "") -> Result:
     from foldmark.cost.requests import preview  # takes 20 ms, and only previews need it
 
     found = preview(call.agent, decision, call.actor)
@@ -166,65 +195,82 @@ def previewed(call: CommandCall, decision: Decision, remark: str = "") -> Result
     return Result("\n".join([text, *(f"  {line}" for line in found.lines())]), None, found.data())
 
 
-def result(receipt: Receipt, text: str, **own: object) -> Result:
-    """Return the answer to an operation: its receipt, and the operation's own text."""
+def operation_result(receipt: Receipt, text: str, **own: object) -> Result:
+    """Return the answer to an operation: its receipt, and the operation's own text and JSON."""
     return Result(text, receipt.event_id, own, effect=receipt)
 
 
-CONTEXT = (
-    Command("mark", "[NAME]", "Set a checkpoint here; an existing NAME moves.", _mark, ANYBODY, reason=True),
-    Command(
-        "clear",
-        "[MARK] [--preview]",
-        "Empty the context, or rewind it to MARK.",
-        _clear,
-        ANYBODY,
-        interrupts=True,
-        reason=True,
-    ),
-    Command(
-        "rewind",
-        "[MARK] [--preview]",
-        "Go back to MARK, by default the newest checkpoint.",
-        _rewind,
-        HUMAN,
-        interrupts=True,
-        reason=True,
-    ),
-    Command(
-        "fork", "[MARK]", "Start a child with this context, or with what lies after MARK.", _fork, ANYBODY, reason=True
-    ),
-    Command(
-        "undo", "[--preview]", "Take the newest turn out of the context.", _undo, HUMAN, interrupts=True, reason=True
-    ),
-    Command(
-        "restore",
-        "[ID] [--preview]",
-        "Undo operation ID, as if it had never happened; without ID list the operations.",
-        _restore,
-        HUMAN,
-        interrupts=True,
-        reason=True,
-        lists="ID",
-    ),
-    Command(
-        "summarize",
-        "[MARK] [--preview]",
-        "Put a summary in place of what lies after MARK, or of FROM..TO (marks or ids).",
-        _summarize,
-        HUMAN,
-        interrupts=True,
-        reason=True,
-    ),
-    Command("pin", "GID", "Keep a turn in the request when the window passes it.", _pin, HUMAN, reason=True),
-    Command("unpin", "GID", "Take a pin back.", _unpin, HUMAN, reason=True),
-    Command(
-        "context drop",
-        "GID... [--preview]",
-        "Take turns out of the context: ids and ranges, such as 12 14 20-33.",
-        _drop,
-        HUMAN,
-        interrupts=True,
-        reason=True,
-    ),
-)
+@command("context evict [ID...] [--superseded] [--preview] [--yes]", interrupts=True, reason=True)
+def _evict(call: CommandCall) -> Result:
+    """Send a placeholder instead of tool results: ids and ranges, or the stale ones."""
+    ids, stale = call.get("ID"), call.flag(SUPERSEDED)
+    if (ids is None) is not stale:
+        raise CommandError(
+            f"/context evict takes the ids of tool results, or {SUPERSEDED} for those that a later read or write of "
+            "the same file has made stale; `/context show` shows ids"
+        )
+    if ids is not None:
+        return _evict_results(call, call.numbers("ID"), [])
+    offered = stale_results(call.agent)
+    if not offered:
+        text = "No tool result of the next request is stale: no later call has read or written the same file."
+        return Result(text, None, {"superseded": []})
+    if not call.flag(PREVIEW):
+        asked = question(offered)
+        if call.asking.confirm is None and not call.flag("--yes"):
+            text = f"{asked} Nothing was changed; repeat with --yes to do it, or name some of them by their ids."
+            return Result(text, None, {"superseded": [each.data() for each in offered]})
+        call.confirm(asked)
+    return _evict_results(call, [each.result.id for each in offered], offered)
+
+
+def _evict_results(call: CommandCall, ids: Sequence[int | tuple[int, int]], offered: list[SentResult]) -> Result:
+    if call.flag(PREVIEW):
+        found = _preview(call, lambda moment, at: eviction(moment, at, ids))
+        done = replace(found, text="\n".join([found.text, *(f"  {each.line()}" for each in offered)]))
+    else:
+        done = evict(call.agent, ids, actor=call.actor, reason=call.reason)
+    return replace(done, own={**done.own, "superseded": [each.data() for each in offered]}) if offered else done
+
+
+def _plan(mode: str, call: CommandCall) -> Result:
+    agent, criteria = call.agent, call.arguments["CRITERIA"]
+    with agent.batch():
+        # A turn that a crash left open ends first, and with it a planning conversation that was just closed in it.
+        agent.end_turn(interrupted=True)
+        with agent.reading() as (moment, at):
+            is_planning = planning(moment, at) is not None
+        if is_planning:
+            offers.cancel(agent, actor=call.actor)
+        first = agent.append("user", f"/{mode} {criteria}", actor=call.actor)
+        agent.record("command", f"/{mode} {criteria}", data=opening(first, mode, criteria), actor=call.actor)
+    text = f"Planning what to {mode}. Nothing changes before you agree; /cancel ends it."
+    return Result(text, effect=StartPlanning(first, mode, criteria))
+
+
+@command("forget CRITERIA...", interrupts=True)
+def _forget(call: CommandCall) -> Result:
+    """Forget messages about CRITERIA, after you confirm a preview."""
+    return _plan("forget", call)
+
+
+@command("remember CRITERIA...", interrupts=True)
+def _remember(call: CommandCall) -> Result:
+    """Keep only messages about CRITERIA, after you confirm a preview."""
+    return _plan("remember", call)
+
+
+@command("agree OFFER [RANGES...]", interrupts=True)
+def _agree(call: CommandCall) -> Result:
+    """Carry out an offer, or the ranges named (all but 2, only 1 3)."""
+    return offers.agree(call.agent, call.number("OFFER"), call.get("RANGES"))
+
+
+@command("cancel", interrupts=True, reason=True, at_once=True)
+def _cancel(call: CommandCall) -> Result:
+    """End the planning conversation; nothing is forgotten."""
+    return offers.cancel(call.agent, actor=call.actor, reason=call.reason)
+
+
+CONTEXT = (_mark, _clear, _rewind, _fork, _undo, _restore, _summarize, _pin, _unpin, _drop, _evict)
+PLANNING = (_forget, _remember, _agree, _cancel)

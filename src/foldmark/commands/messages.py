@@ -1,11 +1,10 @@
-"""`/message list | show | remove` and `/note`: turns as they stand in the log, visible or not [SPEC 4, S2]."""
+"""Messages of the log, in the context or not: `/message list | show | remove`, `/note`, `/retry` [SPEC 4, S2]."""
 
-from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
-from foldmark.commands.context import result
-from foldmark.commands.registry import Command, CommandCall
+from foldmark.commands.context import operation_result
+from foldmark.commands.registry import CommandCall, command
 from foldmark.commands.show import message_json, message_line, turn_title
 from foldmark.core.agents import minute
 from foldmark.core.errors import CommandError
@@ -15,18 +14,20 @@ from foldmark.core.segments import END, Segment, contains, intersect, until
 from foldmark.core.turns import Turn, newest_turns
 from foldmark.core.wording import count, listing
 from foldmark.log import Agent, Result
+from foldmark.operations.effects import AskModel
 from foldmark.operations.redaction import TRACES_MAY_STAY, erasable, losing
 from foldmark.request.standing import Standing
 from foldmark.request.usage import Weighed, snapshot_of, snapshots
+from foldmark.sending.status import is_unanswered
 
 LISTED = 10
 """Number of turns that are listed by default."""
 
 
+@command("message list [N]", at_once=True)
 def _list(call: CommandCall) -> Result:
-    number = LISTED if call.get("N") is None else call.number("N")
-    if not number:
-        raise CommandError(f"N is a number from 1, how many turns to list; without it the newest {LISTED} are listed")
+    """List the newest turns of the log with their sizes, in the context or not."""
+    number = call.listed(LISTED, "turns")
     with call.agent.reading() as (moment, at):
         lineage = until(at.lineage, at.newest)
         turns = newest_turns(moment.messages(lineage, newest_first=True), min(number, END))
@@ -41,7 +42,7 @@ def _list(call: CommandCall) -> Result:
         + " · ".join(filter(None, (row["where"], row["title"])))
         for row in rows
     ]
-    return Result("\n".join(lines) or "There is no turn yet.", None, {"turns": rows})
+    return Result("\n".join(lines) or "No turn yet.", None, {"turns": rows})
 
 
 def _window(agent: Agent) -> int:
@@ -83,9 +84,13 @@ def _row(moment: Snapshot, at: Standing, turn: Turn, end: int, window: int) -> d
     seen = [each.id for each in turn.messages if contains(at.visible, each.agent_id, each.id)]
     shown, inside = len(seen), sum(id >= window for id in seen)
     whole = "in the context" if shown == len(turn.messages) else "not in the context"
-    weighed = _weighed_last(moment, turn.messages, end)
-    snapshot = moment.size(until(at.visible, turn.messages[-1].id)).tokens if shown else None
-    snapshot = snapshot if weighed is None else weighed
+    # The tokens of the turn's last request, as its provider counted them [S2].
+    usage = moment.newest("usage", (Segment(turn.messages[0].agent_id, turn.messages[0].id, end),))
+    counted = snapshot_of(usage.data) if usage else None
+    weighed = counted.tokens if counted else None
+    snapshot = weighed
+    if weighed is None and shown:
+        snapshot = moment.size(until(at.visible, turn.messages[-1].id)).tokens
     about = "~" if weighed is None else ""
     where = whole if shown in (0, len(turn.messages)) else f"{shown} of {len(turn.messages)} in the context"
     where += ", before the window" if shown and not inside else ""
@@ -107,14 +112,9 @@ def _row(moment: Snapshot, at: Standing, turn: Turn, end: int, window: int) -> d
     }
 
 
-def _weighed_last(moment: Snapshot, messages: Sequence[Event], end: int) -> int | None:
-    """Return the tokens of the last request of a turn that ends with event `end`, as its provider counted them [S2]."""
-    usage = moment.newest("usage", (Segment(messages[0].agent_id, messages[0].id, end),))
-    weighed = snapshot_of(usage.data) if usage else None
-    return weighed.tokens if weighed else None
-
-
+@command("message show GID", at_once=True)
 def _show(call: CommandCall) -> Result:
+    """Show a turn whole, in the context or not."""
     turn_id = call.number("GID")
     with call.agent.reading() as (moment, at):
         messages = _turn(moment, at, turn_id)
@@ -145,24 +145,26 @@ def _turn(moment: Snapshot, at: Standing, turn_id: int) -> list[Event]:
     return list(moment.messages(tuple(wanted)))
 
 
+@command("message remove GID [--yes]", interrupts=True, reason=True)
 def _remove(call: CommandCall) -> Result:
+    """Erase a turn for good, everywhere; asks first."""
     agent, turn_id = call.agent, call.number("GID")
     with agent.reading() as (moment, at):
         erasure = erasable(moment, at, turn_id)
         others = [agent.log.agent(each) for each in losing(moment, erasure) if each != agent.id]
         size, first = moment.size(erasure.ranges), _turn(moment, at, turn_id)[0]
     names = listing((each.name or each.id[:8] for each in others), 40)
-    seen = f" Agents that inherited it lose it, too: {names}." if others else ""
+    heirs = f" Agents that inherited it lose it as well: {names}." if others else ""
     call.confirm(
         f"Erase turn {turn_id} for good ({count(size.messages, 'message')}, ~{size.tokens:,} tokens: "
-        f"{turn_title([first])})?{seen} This cannot be taken back."
+        f"{turn_title([first])})?{heirs} This cannot be taken back."
     )
     receipt = agent.redact(turn_id, actor=call.actor, reason=call.reason)
     traces = agent.log.store.forget_erased()
     text = f"Turn {turn_id} erased. Scratchpads, memos, mail and summaries were not searched."
     if not traces:
         text += f" {TRACES_MAY_STAY}"
-    return result(
+    return operation_result(
         receipt,
         text,
         turn=turn_id,
@@ -173,32 +175,26 @@ def _remove(call: CommandCall) -> Result:
     )
 
 
+@command("note TEXT...")
 def _note(call: CommandCall) -> Result:
+    """Add a message of yours without asking the model."""
     agent = call.agent
     with agent.batch():
-        alone = agent.open_turn is None
+        is_own_turn = agent.open_turn is None
         event_id = agent.append("user", call.arguments["TEXT"], actor=call.actor)
-        if alone:
+        if is_own_turn:
             agent.end_turn()
     return Result(f"Noted as message {event_id}.", None, {"message": event_id})
 
 
-MESSAGES = (
-    Command(
-        "message list",
-        "[N]",
-        "List the newest turns of the log with their sizes, in the context or not.",
-        _list,
-        at_once=True,
-    ),
-    Command("message show", "GID", "Show a turn whole, in the context or not.", _show, at_once=True),
-    Command(
-        "message remove",
-        "GID [--yes]",
-        "Erase a turn for good, everywhere; asks first.",
-        _remove,
-        interrupts=True,
-        reason=True,
-    ),
-    Command("note", "TEXT...", "Add a message of yours without asking the model.", _note),
-)
+@command("retry")
+def _retry(call: CommandCall) -> Result:
+    """Ask the model again after an answer that failed or was interrupted."""
+    with call.agent.reading() as (moment, at):
+        unanswered = is_unanswered(moment, at)
+    if not unanswered:
+        raise CommandError("there is nothing to retry: no answer at the end of the context failed")
+    return Result("", effect=AskModel())
+
+
+MESSAGES = (_list, _show, _remove, _note, _retry)

@@ -1,31 +1,54 @@
 """`/recall`: search everything by words, forgotten messages included; the context does not change [SPEC 4, 7; S1]."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from foldmark.commands.recall_filters import OPTIONS, describe_filters, filters
-from foldmark.commands.recall_runs import Run, runs_of
-from foldmark.commands.recall_text import HighlightedLine, RecallEntry, SessionHits, Wording, listed, opening, text_of
-from foldmark.commands.registry import HUMAN, Command, CommandCall
-from foldmark.core.codec import well_formed
+from foldmark.commands.recall_entries import (
+    HighlightedLine,
+    RecallEntry,
+    Run,
+    SessionHits,
+    Wording,
+    listed,
+    opening,
+    runs_of,
+    text_of,
+)
+from foldmark.commands.registry import CommandCall, command
+from foldmark.core.codec import timestamp, utc, well_formed
 from foldmark.core.errors import CommandError
-from foldmark.core.search import Filters, SearchResult
+from foldmark.core.search import SPEAKERS, Filters, SearchResult
 from foldmark.log import Agent, Log, Result
 from foldmark.log.search import RecallResults, search_with_archive
+
+OPTIONS = (
+    ("--limit N", "Maximum number of results."),
+    ("--role ROLE", f"Who said it: {', '.join(SPEAKERS)}."),
+    ("--since DATE", "Said then or later: 2026-01-31 or 2026-01-31T12:00, UTC."),
+    ("--before DATE", "Said before then."),
+    ("--agent NAME", "A conversation, or the beginning of an agent's or a session's id."),
+    ("--project TEXT", "A part of a conversation's name, or of a session's working folder."),
+    ("--tool NAME", "Calls of this tool, and what it answered."),
+    ("--visible", "Only messages in the context of the agent that wrote them."),
+    ("--forgotten", "Only messages that left it."),
+)
+"""The options of `/recall`, each with its help."""
 
 HITS = 20
 """Default number of results; twice as many take twice as long."""
 
 
-def recall(call: CommandCall) -> Result:
-    """List the runs, memos and sessions that match the query, the one with the best hit first."""
+@command("recall QUERY...", options=OPTIONS, at_once=True)
+def _recall(call: CommandCall) -> Result:
+    """Search everything that was ever said, forgotten or not; filters: /help recall."""
     query, limit = call.arguments["QUERY"], call.number("--limit") if call.flag("--limit") else HITS
     if call.flag("--visible") and call.flag("--forgotten"):
-        raise CommandError("--visible and --forgotten rule each other out; without either both are found")
+        raise CommandError("--visible and --forgotten exclude each other; without either, both are found")
     visible = True if call.flag("--visible") else False if call.flag("--forgotten") else None
     names = ("role", "since", "before", "agent", "project", "tool")
     wanted = filters({name: call.get(f"--{name}") for name in names}, visible)
@@ -89,14 +112,33 @@ def json_of(entry: RecallEntry) -> dict[str, Any]:
     return found
 
 
-RECALL = (
-    Command(
-        "recall",
-        "QUERY...",
-        "Search everything that was ever said, forgotten or not; /help recall: filters.",
-        recall,
-        HUMAN,
-        options=OPTIONS,
-        at_once=True,
-    ),
-)
+def filters(given: Mapping[str, str | None], visible: bool | None = None) -> Filters:
+    """Return filters from texts by name, as in `Filters`; an empty text filters nothing. Raises CommandError."""
+    texts = {name: well_formed(text) for name, text in given.items() if text}
+    if "role" in texts and texts["role"] not in SPEAKERS:
+        raise CommandError(f"role is one of {', '.join(SPEAKERS)}, not '{texts['role'][:40]}'")
+    since, before = (_moment(name, texts.pop(name)) if name in texts else None for name in ("since", "before"))
+    return Filters(since=since, before=before, visible=visible, **texts)
+
+
+def describe_filters(filters: Filters) -> str:
+    """Return the filters in words; empty if there are none."""
+    values = {name: getattr(filters, name) for name in ("role", "agent", "project", "tool")}
+    words = [f"{name} {text}" for name, text in values.items() if text]
+    words += [f"{name} {_day(moment)}" for name in ("since", "before") if (moment := getattr(filters, name))]
+    words += [] if filters.visible is None else ["in a context" if filters.visible else "in no context"]
+    return ", ".join(words)
+
+
+def _moment(name: str, text: str) -> datetime:
+    try:
+        return utc(text)
+    except ValueError:
+        raise CommandError(f"{name} is a date such as 2026-01-31 or 2026-01-31T12:00, not '{text[:40]}'") from None
+
+
+def _day(moment: datetime) -> str:
+    return timestamp(moment, "seconds").removesuffix("Z").removesuffix("T00:00:00")
+
+
+RECALL = (_recall,)

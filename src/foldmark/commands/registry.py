@@ -1,7 +1,7 @@
 """The registry: the commands, who may call them, and how a line becomes a call [SPEC 4].
 
-A command's `usage` defines its arguments: `NAME` is required, `[NAME]` is optional, a last `NAME...` takes the rest of
-the line as it stands; `[--flag]` may stand before or after them. So may its `options`, most of which take a value:
+The usage of a command defines its arguments: `NAME` is required, `[NAME]` is optional, a last `NAME...` takes the rest
+of the line as it stands; `[--flag]` may stand before or after them. So may its options, most of which take a value:
 `--role ROLE`. In quotes both are ordinary words. The text after `--` is the reason for an operation.
 """
 
@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 
-from foldmark.commands.options import take_options
 from foldmark.core.codec import checked_reason
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import listing
 from foldmark.log import Agent, Result
-from foldmark.operations.effects import NOBODY, Asking
+from foldmark.operations.effects import NOBODY, Asking, LeaveChat
 
 MOST_DIGITS = 40
 """More digits than any id has."""
@@ -27,6 +26,9 @@ PREVIEW = "--preview"
 """The flag that previews an operation without carrying it out."""
 
 _REASON = re.compile(r"(?:^|\s)--(?:\s+|$)")
+_NAME = re.compile(r"[a-z-]+(?: [a-z]+)?(?= |$)")
+_WORD = re.compile(r'(?:"[^"]*"|\S)+')
+"""A word of a line; quoted text is part of one."""
 
 WORDS_OF_OTHERS = {
     "quit": "exit",
@@ -69,7 +71,7 @@ class CommandCall(Struct, frozen=True):
         return self.get("REASON")
 
     def confirm(self, question: str) -> None:
-        """Return only if the person agrees to `question` or said `--yes` beforehand. Raises CommandError otherwise."""
+        """Return only if the person agrees to `question` or gave `--yes`. Raises CommandError otherwise."""
         if self.flag("--yes"):
             return
         if self.asking.confirm is None:
@@ -79,11 +81,19 @@ class CommandCall(Struct, frozen=True):
 
     def number(self, name: str) -> int:
         """Return the argument as the id of a turn or an event. Raises CommandError if it is not one."""
-        return number(name, self.arguments[name])
+        return _number(name, self.arguments[name])
 
     def numbers(self, name: str) -> list[int | tuple[int, int]]:
         """Return the argument as ids and ranges of ids: `12`, `12-20`. Raises CommandError if one is neither."""
         return [_range(name, word) for word in self.arguments[name].replace(",", " ").split()]
+
+    def listed(self, default: int, noun: str) -> int:
+        """Return the argument N, the number of the newest `noun` to list. Raises CommandError if it is no number from
+        1."""
+        number = default if self.get("N") is None else self.number("N")
+        if not number:
+            raise CommandError(f"N is the number of {noun} to list, from 1; without it the newest {default} are listed")
+        return number
 
 
 class Command(Struct, frozen=True):
@@ -116,15 +126,15 @@ class Command(Struct, frozen=True):
         """Return True if a use with these arguments does more than show something."""
         return PREVIEW not in arguments and (not self.lists or self.lists in arguments)
 
-    def arguments(self, text: str) -> dict[str, str]:
+    def parse(self, text: str) -> dict[str, str]:
         """Return the arguments in `text` by name. Raises CommandError for a missing or a surplus one."""
         words = self.usage.split()
         takes = {word.strip("[]"): False for word in words if "--" in word}
         takes |= {name: bool(value) for name, _, value in (option.partition(" ") for option, _ in self.options)}
-        said = _REASON.search(text) if self.reason else None
-        found, rest = take_options((text[: said.start()] if said else text).strip(), takes)
-        if said:
-            found["REASON"] = checked_reason(text[said.end() :])
+        reason = _REASON.search(text) if self.reason else None
+        found, rest = split_options((text[: reason.start()] if reason else text).strip(), takes)
+        if reason:
+            found["REASON"] = checked_reason(text[reason.end() :])
         for word in words:
             name = word.strip("[].")
             if name in takes:
@@ -139,12 +149,71 @@ class Command(Struct, frozen=True):
                 found[name], *more = rest.split(None, 1)
                 rest = more[0] if more else ""
         if rest:
-            raise CommandError(f"'{rest[:40]}' is too much; usage: {self.synopsis}")
+            raise CommandError(f"unexpected argument '{rest[:40]}'; usage: {self.synopsis}")
         return found
 
 
-def number(name: str, text: str) -> int:
-    """Return the argument `name` as an id. Raises CommandError if it is none."""
+def command(
+    line: str,
+    who: frozenset[str] = HUMAN,
+    *,
+    interrupts: bool = False,
+    at_once: bool = False,
+    options: tuple[tuple[str, str], ...] = (),
+    reason: bool = False,
+    lists: str = "",
+) -> Callable[[Callable[[CommandCall], Result]], Command]:
+    """Make a function a command. `line` is its name and its usage, the function's docstring its help; for the rest see
+    `Command`."""
+    name = _NAME.match(line)
+    assert name is not None
+
+    def make(run: Callable[[CommandCall], Result]) -> Command:
+        usage, help = line[name.end() :].strip(), run.__doc__ or ""
+        return Command(name[0], usage, help, run, who, interrupts, at_once, options, reason, lists)
+
+    return make
+
+
+def split_options(text: str, takes: Mapping[str, bool]) -> tuple[dict[str, str], str]:
+    """Split the options at the beginning and the end of `text` from the text between them.
+
+    `takes` tells for each option whether it takes a value: `--role user`, `--role=user`, `--agent "side project"`.
+    Raises CommandError for an option without its value, or given twice.
+    """
+    if not takes:
+        return {}, text
+    found: dict[str, str] = {}
+    words = list(_WORD.finditer(text))
+    while words:
+        if size := _option_width(words[0][0], takes):
+            option, words = words[:size], words[size:]
+        elif len(words) > 1 and _option_width(words[-2][0], takes) == 2:
+            option, words = words[-2:], words[:-2]
+        elif _option_width(words[-1][0], takes):
+            option, words = words[-1:], words[:-1]
+        else:
+            break
+        name, equals, value = option[0][0].partition("=")
+        if takes[name]:
+            if not equals and len(option) == 1:
+                raise CommandError(f"{name} needs a value after it; to search for the word itself, put it in quotes")
+            if name in found:
+                raise CommandError(f"{name} is given twice; give it once")
+            value = value if equals else option[1][0]
+        found[name] = value[1:-1] if len(value) > 1 and value[0] == value[-1] == '"' else value
+    return found, text[words[0].start() : words[-1].end()] if words else ""
+
+
+def _option_width(word: str, takes: Mapping[str, bool]) -> int:
+    """Return the number of words of the option that begins with this one; 0 if it is no option."""
+    name, equals, _ = word.partition("=")
+    if name not in takes or (equals and not takes[name]):
+        return 0
+    return 2 if takes[name] and not equals else 1
+
+
+def _number(name: str, text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
         raise CommandError(f"{name} is a number, not '{text[:MOST_DIGITS]}'")
     return int(text)
@@ -152,16 +221,7 @@ def number(name: str, text: str) -> int:
 
 def _range(name: str, text: str) -> int | tuple[int, int]:
     first, dash, last = text.partition("-")
-    return (number(name, first), number(name, last)) if dash and first and last else number(name, text)
-
-
-def _spelled_out(line: str) -> str:
-    """Return the line with an alias at its beginning replaced by the command's own name."""
-    for alias, own in ALIASES.items():
-        words = line.split(None, alias.count(" ") + 1)
-        if " ".join(words[: alias.count(" ") + 1]) == alias:
-            return " ".join((own, *words[alias.count(" ") + 1 :]))
-    return line
+    return (_number(name, first), _number(name, last)) if dash and first and last else _number(name, text)
 
 
 class Registry:
@@ -172,19 +232,15 @@ class Registry:
 
     def __call__(self, agent: Agent, line: str, actor: str = "human", asking: Asking = NOBODY) -> Result:
         """Carry out `line` on `agent`. If it raises CommandError, nothing was written."""
-        command, rest = self._parse_for(agent, line, actor)
-        return command.run(CommandCall(agent, command.arguments(rest), actor, self, asking))
-
-    def _parse_for(self, agent: Agent, line: str, actor: str) -> tuple[Command, str]:
-        """Parse a line of `actor`. A model's errors list its own commands; a person's are too many to list."""
         allowed = [name for name, each in self.commands.items() if actor in each.who]
         if actor == "model" and (narrowed := agent.standing().config.model_commands) != "all":
             allowed = [name for name in allowed if name in narrowed.split(", ")]
+        # A model's errors list its own commands; a person's are too many to list.
         there_is = listing(f"/{name}" for name in allowed) or "none"
         command, rest = self.parse(line, None if actor == "human" else there_is)
         if command.name not in allowed:
             raise CommandError(f"/{command.name} is not for a {actor}; there is: {there_is}")
-        return command, rest
+        return command.run(CommandCall(agent, command.parse(rest), actor, self, asking))
 
     def interrupts(self, line: str) -> bool:
         """Return True if a person's use of `line` ends the running turn first."""
@@ -201,17 +257,21 @@ class Registry:
         nothing."""
         try:
             command, rest = self.parse(line)
-            arguments = command.arguments(rest)
+            return command, command.parse(rest)
         except CommandError:
             return None
-        return command, arguments
 
     def parse(self, line: str, there_is: str | None = None) -> tuple[Command, str]:
         """Return the command that `line` names, and the rest of the line. Raises CommandError; for an unknown command
         that lists `there_is`, or else suggests a similar one."""
         if not isinstance(line, str):
             raise CommandError(f"a command is a text that begins with '/', not {line!r}")
-        line = _spelled_out(line.strip())
+        line = line.strip()
+        for alias, own in ALIASES.items():
+            size = alias.count(" ") + 1
+            words = line.split(None, size)
+            if " ".join(words[:size]) == alias:
+                line = " ".join((own, *words[size:]))
         words = line.split(None, 2)
         if not words or not words[0].startswith("/") or words[0] == "/":
             raise CommandError("a command begins with '/'; /help lists them")
@@ -235,13 +295,39 @@ class Registry:
             near = get_close_matches(typed.lower(), self.commands, n=1) if second else []
             if not near and (known := WORDS_OF_OTHERS.get(first)) in self.commands:
                 near = [str(known)]
-            near = near or get_close_matches(first, dict.fromkeys(self._beginnings()), n=1)
+            beginnings = dict.fromkeys(each for name in self.commands for each in (name, name.partition(" ")[0]))
+            near = near or get_close_matches(first, beginnings, n=1)
             what = f"there is no command /{typed.split()[0][:40]}"
             hint = f"; did you mean /{near[0]}? /help lists the commands" if near else "; /help lists the commands"
         return CommandError(f"{what}; there is: {there_is}" if there_is is not None else what + hint)
 
-    def _beginnings(self) -> Iterable[str]:
-        """Return the possible beginnings of a line: each command, and the first word of those that have two."""
-        for name in self.commands:
-            yield name
-            yield name.partition(" ")[0]
+
+@command("help [COMMAND...]", at_once=True)
+def _help(call: CommandCall) -> Result:
+    """List the commands, or explain one."""
+    wanted, commands = call.get("COMMAND"), call.registry.commands
+    if wanted is None:
+        shown = [each for each in commands.values() if call.actor in each.who]
+    else:
+        name = wanted.lstrip("/")
+        shown = [each for each in commands.values() if each.name == name or each.name.startswith(f"{name} ")]
+        if not shown:
+            raise call.registry.unknown(name)
+    width = max(len(each.synopsis) for each in shown)
+    lines = [f"{each.synopsis:<{width}}  {each.help}" for each in shown]
+    if wanted is not None:
+        lines += [f"  {option:<18}  {what}" for each in shown for option, what in each.options]
+    rows = [
+        {"usage": each.synopsis, "help": each.help, **({"options": dict(each.options)} if each.options else {})}
+        for each in shown
+    ]
+    return Result("\n".join(lines), None, {"commands": rows})
+
+
+@command("exit")
+def _exit(_: CommandCall) -> Result:
+    """Leave the chat; everything is kept."""
+    return Result("", effect=LeaveChat())
+
+
+GENERAL = (_help, _exit)

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from foldmark.commands.registry import Command, CommandCall
+from foldmark.commands.registry import CommandCall, command
 from foldmark.core.config import KEYS, check_together, key_of, parse
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import count, listing
@@ -25,13 +25,14 @@ def _set(call: CommandCall, key: str, value: Any, text: str) -> Result:
     event_id = agent.configure(key, value, actor=call.actor)
     with agent.reading() as (moment, there):
         thoughts = thinking_change(moment, lambda place: agent.request(at=place), at, there)
-    text = ". ".join((text.rstrip("."), *told)) + "." if (told := thoughts.lines()) else text
+    if lost := thoughts.lines():
+        text = ". ".join((text.rstrip("."), *lost)) + "."
     data = {"key": key, "value": value, "event": event_id, **thoughts.data()}
     if (over := at.given.overrides.get(key)) is None:
         return Result(text, None, data)
     value = _typed(over.value)
     now = f"{key} = {value}" if "\n" not in value else f"another {key}"
-    text = f"Kept for this agent, but {over.source} goes before it: {now}"
+    text = f"Kept for this agent, but {over.source} overrides it: {now}"
     return Result(text, None, {**data, "overridden": {"value": over.value, "source": over.source}})
 
 
@@ -40,19 +41,25 @@ def _owner(agent: Agent, key: str) -> Agent:
     return family.root(agent) if key == "tool_approval" else agent
 
 
+@command("context window N")
 def _window(call: CommandCall) -> Result:
+    """Send the newest N turns at most; 0 is all."""
     turns = parse("context_size", call.arguments["N"])
     text = f"The request holds the newest {count(turns, 'turn')}." if turns else "The request holds all turns that fit."
     return _set(call, "context_size", turns, text)
 
 
+@command("context budget TOKENS")
 def _budget(call: CommandCall) -> Result:
+    """Send as many turns as fit TOKENS; 0 is no limit."""
     tokens = parse("sliding_context_tokens", call.arguments["TOKENS"])
     text = f"The request holds up to {tokens:,} tokens." if tokens else "The request has no budget."
     return _set(call, "sliding_context_tokens", tokens, text)
 
 
+@command("config get [KEY]", at_once=True)
 def _get(call: CommandCall) -> Result:
+    """Show this agent's settings, or one, and where each comes from."""
     keys = KEYS if call.get("KEY") is None else (key_of(call.arguments["KEY"]),)
     owners = {key: _owner(call.agent, key) for key in keys}
     with call.agent.log.store.read():
@@ -76,7 +83,9 @@ def _typed(value: Any) -> str:
     return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
 
 
+@command("config set KEY=VALUE...")
 def _set_any(call: CommandCall) -> Result:
+    """Change a setting of this agent, or several KEY=VALUE pairs."""
     text = call.arguments["KEY=VALUE"]
     pairs = words if len(words := text.split()) > 1 and all(map(_is_pair, words)) else [text]
     # All are checked before the first is recorded.
@@ -116,11 +125,13 @@ def _checked(call: CommandCall, key: str, value: str) -> tuple[str, Any, str]:
     if key == "tools" and value not in ("all", "none"):
         there = [spec.name for spec in call.agent.log.tools()]
         unknown = [name for name in parse(key, value).split(", ") if name not in there]
-    told = f" ({listing(unknown)}: not there now; there is: {listing(there, 40)})" if unknown else ""
-    return key, parse(key, value), f"{key} = {value}{told}"
+    remark = f" ({listing(unknown)}: not there now; there is: {listing(there, 40)})" if unknown else ""
+    return key, parse(key, value), f"{key} = {value}{remark}"
 
 
+@command("model [NAME]")
 def _model(call: CommandCall) -> Result:
+    """Show or change the model of this agent."""
     if call.get("NAME") is None:
         at = call.agent.standing()
         name, source = at.config.model, at.given.source("model", at.settings, at.inherited)
@@ -130,31 +141,26 @@ def _model(call: CommandCall) -> Result:
     return _set(call, "model", name, f"Model: {name}")
 
 
+@command("system", at_once=True)
 def _system(call: CommandCall) -> Result:
+    """Show the system prompt."""
     system = call.agent.standing().config.system
-    return Result(system or "There is no system prompt.", None, {"system": system})
+    return Result(system or "No system prompt.", None, {"system": system})
 
 
+@command("system edit [TEXT...]")
 def _system_edit(call: CommandCall) -> Result:
+    """Change the system prompt; without TEXT in your editor."""
     text = call.get("TEXT")
     if text is None:
         return Result("", effect=EditText(call.agent.standing().config.system, "/system edit", "/system clear"))
     return _set(call, "system", text, "System prompt set.")
 
 
+@command("system clear")
 def _system_clear(call: CommandCall) -> Result:
+    """Remove the system prompt."""
     return _set(call, "system", "", "System prompt removed.")
 
 
-SETTINGS = (
-    Command("context window", "N", "Send the newest N turns at most; 0 is all.", _window),
-    Command("context budget", "TOKENS", "Send as many turns as fit TOKENS; 0 is no limit.", _budget),
-    Command(
-        "config get", "[KEY]", "Show this agent's settings, or one, and where each comes from.", _get, at_once=True
-    ),
-    Command("config set", "KEY=VALUE...", "Change a setting of this agent, or several KEY=VALUE pairs.", _set_any),
-    Command("model", "[NAME]", "Show or change the model of this agent.", _model),
-    Command("system", "", "Show the system prompt.", _system, at_once=True),
-    Command("system edit", "[TEXT...]", "Change the system prompt; without TEXT in your editor.", _system_edit),
-    Command("system clear", "", "Remove the system prompt.", _system_clear),
-)
+SETTINGS = (_window, _budget, _get, _set_any, _model, _system, _system_edit, _system_clear)

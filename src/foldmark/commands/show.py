@@ -1,12 +1,12 @@
-"""Display of contexts, requests and messages: as text for a person, and as JSON."""
+"""Contexts, requests and messages as text for a person and as JSON: `/context show | count | sent` [SPEC 4, 5.6]."""
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, groupby, takewhile
 from typing import Any
 
-import msgspec
+from msgspec import to_builtins
 
-from foldmark.commands.registry import Command, CommandCall
+from foldmark.commands.registry import CommandCall, command
 from foldmark.core.agents import minute
 from foldmark.core.assembly.sent import SentRequest
 from foldmark.core.events import Event
@@ -14,8 +14,10 @@ from foldmark.core.request import Part, Request
 from foldmark.core.segments import END
 from foldmark.core.turns import Turn, newest_turns
 from foldmark.core.wording import count, title
-from foldmark.cost.requests import newest_turn
-from foldmark.log import Context, Result
+from foldmark.cost.requests import Cached, cached, newest_cached, newest_turn
+from foldmark.log import Agent, Context, Result
+from foldmark.operations.history import sized
+from foldmark.sending.rebuilding import rebuilt
 from foldmark.sending.status import assumed, fullness, rule
 
 PREVIEW_CHARACTERS, PREVIEW_LINES = 400, 8
@@ -37,21 +39,30 @@ SHOWN = (
 )
 """The fields of a message in `--json`."""
 
+MOST_LISTED = 20
+"""Maximum number of requests that are listed."""
 
+VERDICTS = {
+    "identical": "Rebuilt byte for byte",
+    "erased": "Rebuilt as far as it is still there",
+    "differs": "Not rebuilt byte for byte",
+}
+
+
+@command("context show", at_once=True)
 def _show(call: CommandCall) -> Result:
-    """Show the request that would go out now, whole, since none of it may be hidden, and the turns of its window."""
+    """Show the exact request that would go out, each part with its origin."""
     agent = call.agent
     with agent.log.store.read():
         context, request = agent.context(), agent.request()
-        full, kept, told = fullness(agent, request), newest_turn(agent), assumed(agent)
-    amount = f"{count(context.size.messages, 'message')} (~{count(context.size.tokens, 'token')})"
+        notes = [fullness(agent, request)]
+        notes += [] if (cached_turn := newest_turn(agent)) is None else [cached_turn.text]
+        notes += [] if (assumption := assumed(agent)) is None else [assumption]
     opening = (
-        f"What would go to {addressee(request)} for {agent.name or agent.id} after event {context.at}: "
-        f"~{count(request.tokens, 'token')}, {len(request.bytes):,} bytes. Context: {amount}."
+        f"The next request to {addressee(request)} for {agent.name or agent.id} after event {context.at}: "
+        f"~{count(request.tokens, 'token')}, {len(request.bytes):,} bytes. Context: {sized(context.size)}."
     )
-    text = f"{request_text(opening, context, request)}\n\n{full}"
-    text += "" if kept is None else f"\n{kept.text}"
-    text += "" if told is None else f"\n{told}"
+    text = "\n".join([request_text(opening, context, request), "", *notes])
     first = request.manifest.edge.first or 0
     window = takewhile(lambda message: message.id >= first, reversed(context.messages))
     turns = newest_turns(window, len(context.messages) + 1)
@@ -68,7 +79,7 @@ def request_json(request: Request) -> dict[str, Any]:
         "tokens": request.tokens,
         "bytes": request.bytes.decode(),
         "body": request.body,
-        "manifest": msgspec.to_builtins(request.manifest),
+        "manifest": to_builtins(request.manifest),
     }
 
 
@@ -214,8 +225,9 @@ def context_json(agent_id: str, context: Context, turns: Sequence[Turn]) -> dict
     }
 
 
+@command("context count", at_once=True)
 def _count(call: CommandCall) -> Result:
-    """Show the next request's tokens as its provider counts them [SPEC 5.4]."""
+    """Ask the model's provider how many tokens that request has."""
     request = call.agent.request()
     exact = call.agent.log.count(request)
     name = call.agent.standing().config.model
@@ -225,9 +237,71 @@ def _count(call: CommandCall) -> Result:
     return Result(f"{count(exact, 'token')} by {name}'s own count; {about}.", None, data)
 
 
-SHOW = (
-    Command(
-        "context show", "", "Show the exact request that would go out, each part with its origin.", _show, at_once=True
-    ),
-    Command("context count", "", "Ask the model's provider how many tokens that request has.", _count, at_once=True),
-)
+@command("context sent [ID]", at_once=True)
+def _sent(call: CommandCall) -> Result:
+    """List what was sent to models, or rebuild request ID and show it."""
+    if call.get("ID") is None:
+        return _list(call.agent)
+    found = rebuilt(call.agent, call.number("ID"))
+    sent, kept = found.sent, cached(call.agent, found.sent.id)
+    opening = (
+        f"Request {sent.id}, which went to {addressee(sent)} for {call.agent.name or call.agent.id} after event "
+        f"{sent.event}, {minute(sent.created_at)}: {_size(sent)}. Purpose: {sent.record.purpose}.\n"
+        f"{VERDICTS[found.verdict]}: {found.said}.\n"
+        f"Over the wire went {found.on_the_wire}."
+    ) + _cost(kept, "\nCache: ")
+    context = call.agent.at(sent.event) if sent.event else call.agent.context()
+    data = {
+        **_row(sent, kept),
+        "verdict": found.verdict,
+        "said": found.said,
+        "on_the_wire": found.on_the_wire,
+        "recorded": to_builtins(sent.record, str_keys=True),
+        "request": request_json(found.request),
+    }
+    return Result(request_text(opening, context, found.request), None, data)
+
+
+def _list(agent: Agent) -> Result:
+    found, kept = newest_cached(agent, MOST_LISTED)
+    if not found:
+        return Result("Nothing was sent to a model for this agent yet.", None, {"sent": []})
+    lines = [_line(each, kept.get(each.id)) for each in found]
+    lines += ["", "/context sent ID rebuilds one and shows it."]
+    return Result("\n".join(lines), None, {"sent": [_row(each, kept.get(each.id)) for each in found]})
+
+
+def _line(sent: SentRequest, kept: Cached | None) -> str:
+    purpose = f"{sent.record.purpose}{' (planning)' if sent.record.planning else ''}"
+    turn = f" · turn {sent.turn}" if sent.turn else ""
+    parts = f"{addressee(sent)} · {_size(sent)} · {purpose}{turn}{_cost(kept, ' · ')}"
+    return f"  {sent.id:>6}  {minute(sent.created_at)}  {parts}"
+
+
+def _cost(kept: Cached | None, before: str) -> str:
+    return f"{before}{kept.words}" if kept is not None and kept.words else ""
+
+
+def _size(sent: SentRequest) -> str:
+    return f"~{count(sent.tokens, 'token')}, {sent.bytes:,} bytes"
+
+
+def _row(sent: SentRequest, kept: Cached | None) -> dict[str, Any]:
+    return {
+        "id": sent.id,
+        "agent": sent.agent,
+        "event": sent.event,
+        "turn": sent.turn,
+        "created_at": sent.created_at,
+        "model": addressee(sent),
+        "tokens": sent.tokens,
+        "bytes": sent.bytes,
+        "sha256": sent.sha256,
+        "purpose": sent.record.purpose,
+        "planning": sent.record.planning,
+        "cache_ttl": sent.record.cache_ttl,
+        "cache": None if kept is None else kept.data(),
+    }
+
+
+SHOW = (_show, _count, _sent)

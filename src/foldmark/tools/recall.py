@@ -6,10 +6,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from foldmark.commands.recall import HITS, entries_of, lines_of
-from foldmark.commands.recall_filters import filters
-from foldmark.commands.recall_runs import Run
-from foldmark.commands.recall_text import Wording, text_of
+from foldmark.commands.recall import HITS, entries_of, filters, lines_of
+from foldmark.commands.recall_entries import Run, Wording, text_of
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.request import ToolSpec
 from foldmark.core.search import ANY, SPEAKERS, Excerpt, SearchResult, excerpt_text

@@ -1,30 +1,79 @@
-"""`/context explain | at | diff`: why something is sent or not, and what the context was at other moments [SPEC 4]."""
+"""The past of a context: its operations and checkpoints, why an event is sent or not, and the context at other moments:
+`/operations`, `/marks`, `/context explain | at | diff` [SPEC 4].
+"""
 
 from typing import Any
 
-from foldmark.commands.registry import Command, CommandCall
+from foldmark.commands.registry import CommandCall, command
 from foldmark.commands.show import context_json, context_text, message_json, message_line, turn_title
-from foldmark.core.agents import Size
+from foldmark.core.agents import minute
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import Manifest
 from foldmark.core.segments import Segment, Segments, subtract
 from foldmark.core.turns import newest_turns
-from foldmark.core.wording import count, one_line
+from foldmark.core.wording import count, one_line, title
 from foldmark.log import Result
-from foldmark.operations.history import Explanation, OperationEntry, explain
+from foldmark.operations.history import Explanation, MarkEntry, OperationEntry, explain, marks, operations, sized
 from foldmark.request.standing import Standing
 from foldmark.request.usage import left_out
 
+LISTED = 20
+"""Number of operations that are listed by default."""
+
 MOST_TURNS = 50
 """Maximum number of turns of a difference that are shown; `--json` has all ids."""
-
 
 NEWEST_TURNS = 200
 """Number of newest turns of a past context that are shown."""
 
 
+@command("operations [N]", at_once=True)
+def list_operations(call: CommandCall) -> Result:
+    """List the newest operations, in force or taken back, and how to take each back."""
+    newest = call.listed(LISTED, "operations")
+    with call.agent.reading() as (moment, at):
+        found = operations(moment, at)
+    shown = found[-newest:]
+    lines = [_line(done) for done in shown]
+    if older := len(found) - len(shown):
+        lines.insert(0, f"{count(older, 'older operation')}; /operations {len(found)} lists all")
+    text = "\n".join(lines) or "There is no operation yet."
+    return Result(text, None, {"operations": [done.data() for done in shown], "older": older})
+
+
+def _line(done: OperationEntry) -> str:
+    event = done.event
+    parts = [f"{event.id:>6} · {minute(event.created_at)} · {event.actor} · {done.words}"]
+    parts += [f"reason: {one_line(event.reason)}"] if event.reason else []
+    parts += [done.took] if done.took else []
+    parts += [f"taken back by {done.by}"] if done.by is not None else []
+    parts += [done.back] if done.back else []
+    return " · ".join(parts)
+
+
+@command("marks", at_once=True)
+def _marks(call: CommandCall) -> Result:
+    """List the checkpoints with what lies after each."""
+    with call.agent.reading() as (moment, at):
+        found = marks(moment, at)
+    text = "\n".join(map(_mark, found)) or "No checkpoint yet. Use /mark."
+    return Result(text, None, {"marks": [mark.data() for mark in found]})
+
+
+def _mark(mark: MarkEntry) -> str:
+    event = mark.event
+    parts = [f"{mark.name} · event {event.id} · {minute(event.created_at)} · {event.actor}"]
+    parts += [f"reason: {one_line(event.reason)}"] if event.reason else []
+    parts.append(f"{sized(mark.behind)} after it" if mark.first else "nothing after it")
+    parts += [title(mark.first.content)] if mark.first and mark.first.kind == "user" else []
+    parts += [f"/rewind {mark.name}"] if mark.first else []
+    return " · ".join(parts)
+
+
+@command("context explain ID", at_once=True)
 def _explain(call: CommandCall) -> Result:
+    """Say why an event is or is not in the request."""
     event_id = call.number("ID")
     with call.agent.reading() as (moment, at):
         found = explain(moment, at, event_id)
@@ -32,23 +81,23 @@ def _explain(call: CommandCall) -> Result:
         in_request, why = _in_request(manifest, found)
         if in_request and found.event.kind == "tool_result":
             why += _edited(moment, at)
-    because = list(map(_operation, found.because))
-    data: dict[str, Any] = {
-        "event": message_json(found.event),
-        "in_context": found.in_context,
-        "reason": found.reason,
-        "because": because,
-        "did": found.did.data() if found.did else None,
-    }
-    there = {
+    where = {
         (True, True): "in the context and in the request",
         (True, False): "in the context, not in the request",
         (False, True): "in the request, not in the context",
         (False, False): "not in the context",
     }[found.in_context, in_request]
-    did = [_did(found.did)] if found.did else []
-    lines = [message_line(found.event), *did, f"It is {there}: {why}."]
-    return Result("\n".join(lines), None, {**data, "in_request": in_request, "why": why})
+    lines = [message_line(found.event), *([_effect(found.did)] if found.did else []), f"It is {where}: {why}."]
+    data = {
+        "event": message_json(found.event),
+        "in_context": found.in_context,
+        "reason": found.reason,
+        "because": list(map(_operation, found.because)),
+        "did": found.did.data() if found.did else None,
+        "in_request": in_request,
+        "why": why,
+    }
+    return Result("\n".join(lines), None, data)
 
 
 def _edited(moment: Snapshot, at: Standing) -> str:
@@ -56,14 +105,15 @@ def _edited(moment: Snapshot, at: Standing) -> str:
     event = moment.newest("usage", (Segment(at.record.id, 1, at.newest),))
     altered = (event.data or {}).get("altered") if event is not None else None
     known = [entry for entry in altered if isinstance(entry, dict)] if isinstance(altered, list) else []
-    return f"; as provider_editing asks, {told}, the oldest first" if (told := left_out(known)) else ""
+    omitted = left_out(known)
+    return f"; as provider_editing asks, {omitted}, the oldest first" if omitted else ""
 
 
 def _operation(event: Event) -> dict[str, Any]:
     return {"id": event.id, "operation": event.kind, "actor": event.actor, "reason": event.reason}
 
 
-def _did(done: OperationEntry) -> str:
+def _effect(done: OperationEntry) -> str:
     """Describe what an operation did, and whether it counts."""
     event = done.event
     took = f": {done.took}" if done.took else ""
@@ -93,7 +143,9 @@ def _in_request(manifest: Manifest, found: Explanation) -> tuple[bool, str]:
     return False, f"the window begins at event {edge.first}, behind it ({edge.reason}){keep}"
 
 
+@command("context at ID", at_once=True)
 def _at(call: CommandCall) -> Result:
+    """Show the context as it was after event ID: its size, and its newest 200 turns."""
     event_id = call.number("ID")
     context = call.agent.at(event_id)
     name = call.agent.name or call.agent.id
@@ -104,7 +156,9 @@ def _at(call: CommandCall) -> Result:
     return Result(context_text(name, context, turns, older), None, data)
 
 
+@command("context diff ID [ID2]", at_once=True)
 def _diff(call: CommandCall) -> Result:
+    """Show what changed in the context from event ID to ID2, or to now."""
     agent = call.agent
     first, second = call.number("ID"), call.get("ID2")
     with agent.log.store.read() as moment:
@@ -112,9 +166,9 @@ def _diff(call: CommandCall) -> Result:
         after = agent.context() if second is None else agent.at(call.number("ID2"))
         left, came = subtract(before.ranges, after.ranges), subtract(after.ranges, before.ranges)
         operations = moment.operations(agent.id, after=min(before.at, after.at), until=max(before.at, after.at))
-        turns = [*_side(moment, "−", left), *_side(moment, "+", came)]
-        ids = {"left": _ids(moment, left), "came": _ids(moment, came)}
-    lines = [f"From event {before.at} to {after.at}: {_sizes(before.size, after.size)}"]
+        turns = [*_turns(moment, "−", left), *_turns(moment, "+", came)]
+        ids = {name: [each.id for each in moment.messages(found)] for name, found in (("left", left), ("came", came))}
+    lines = [f"From event {before.at} to {after.at}: {sized(before.size)} → {sized(after.size)}"]
     lines += [
         f"  {each.id:>6} {each.kind} (by a {each.actor})" + (f": {one_line(each.reason)}" if each.reason else "")
         for each in operations
@@ -149,7 +203,7 @@ def _diff(call: CommandCall) -> Result:
     return Result("\n".join(lines), None, data)
 
 
-def _side(moment: Snapshot, sign: str, ranges: Segments) -> list[str]:
+def _turns(moment: Snapshot, sign: str, ranges: Segments) -> list[str]:
     turns = newest_turns(moment.messages(ranges, newest_first=True), MOST_TURNS + 1)
     lines = [
         f"{sign} turn {turn.id or '-'}: {count(len(turn.messages), 'message')}, "
@@ -159,35 +213,9 @@ def _side(moment: Snapshot, sign: str, ranges: Segments) -> list[str]:
     return [f"{sign} … and older turns", *lines] if len(turns) > MOST_TURNS else lines
 
 
-def _ids(moment: Snapshot, ranges: Segments) -> list[int]:
-    return [event.id for event in moment.messages(ranges)]
-
-
-def _sizes(before: Size, after: Size) -> str:
-    return (
-        f"{count(before.messages, 'message')} (~{before.tokens:,} tokens) → "
-        f"{count(after.messages, 'message')} (~{after.tokens:,} tokens)"
-    )
-
-
 def _place(event_id: int | None) -> str:
     return "not set" if event_id is None else f"at event {event_id}"
 
 
-POINTS = (
-    Command("context explain", "ID", "Say why an event is or is not in the request.", _explain, at_once=True),
-    Command(
-        "context at",
-        "ID",
-        "Show the context as it was after event ID: its size, and its newest 200 turns.",
-        _at,
-        at_once=True,
-    ),
-    Command(
-        "context diff",
-        "ID [ID2]",
-        "Show what changed in the context from event ID to ID2, or to now.",
-        _diff,
-        at_once=True,
-    ),
-)
+OPERATIONS = (list_operations, _marks)
+POINTS = (_explain, _at, _diff)

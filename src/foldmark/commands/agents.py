@@ -1,22 +1,25 @@
-"""Commands that move between conversations and agents: /session, /agents, /switch [SPEC 4].
+"""Commands about conversations and agents: `/session`, `/agents`, `/switch`, and mail between agents [SPEC 4, 6; S0].
 
 The present conversation can be archived and renamed, but not deleted.
 """
 
 from typing import Any
 
-from foldmark.commands.registry import Command, CommandCall
-from foldmark.core.agents import minute
+from foldmark.commands.registry import ANYBODY, CommandCall, command
+from foldmark.core.agents import Size, minute
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.ports import Overview
-from foldmark.core.wording import count, percent
+from foldmark.core.wording import count, listing, percent
 from foldmark.log import Agent, Result, family
 from foldmark.log.family import running
-from foldmark.operations.effects import SwitchAgent
+from foldmark.operations.effects import SwitchAgent, WaitForAgents
+from foldmark.operations.receipts import ContextChange, DeliveredMail
 from foldmark.operations.redaction import TRACES_MAY_STAY
 
 
+@command("session list [--all]", at_once=True)
 def _list(call: CommandCall) -> Result:
+    """List the conversations; --all lists archived ones as well."""
     found = sorted(_conversations(call), key=lambda each: str(each["last_used"]), reverse=True)
     shown = [each for each in found if call.flag("--all") or not each["archived"] or each["current"]]
     width = max(len(each["name"]) for each in shown)
@@ -68,7 +71,9 @@ def _conversations(call: CommandCall) -> list[dict[str, Any]]:
     return found
 
 
+@command("session new NAME...")
 def _new(call: CommandCall) -> Result:
+    """Start a conversation and go to it."""
     name, log = call.arguments["NAME"], call.agent.log
     try:
         with log.creating(name) as agent:
@@ -79,7 +84,9 @@ def _new(call: CommandCall) -> Result:
     return _move(agent, f"New conversation '{name}' ({agent.id[:8]}).")
 
 
+@command("session switch NAME...")
 def _switch_session(call: CommandCall) -> Result:
+    """Go to a conversation; brings it back from the archive."""
     agent = _conversation(call)
     with agent.log.store.read() as moment:
         back = moment.archived(agent.id) is not None
@@ -89,14 +96,18 @@ def _switch_session(call: CommandCall) -> Result:
     return _move(agent, _arrival(call, agent) + (" It is back from the archive." if back else ""))
 
 
+@command("session rename NAME NEW...")
 def _rename(call: CommandCall) -> Result:
+    """Give conversation NAME the name NEW."""
     agent, name = _conversation(call), call.arguments["NEW"]
     old = agent.name
     family.rename(agent, name)
     return Result(f"Conversation '{old}' is '{name}' now.", None, {"agent": agent.id, "name": name, "was": old})
 
 
+@command("session archive NAME...")
 def _archive(call: CommandCall) -> Result:
+    """Leave a conversation out of the list; it stays as it is."""
     agent = _conversation(call)
     family.archive(agent)
     here = " You are still in it." if agent == family.root(call.agent) else ""
@@ -104,7 +115,9 @@ def _archive(call: CommandCall) -> Result:
     return Result(text, None, {"agent": agent.id, "name": agent.name, "archived": True})
 
 
+@command("session delete NAME... [--yes]")
 def _delete(call: CommandCall) -> Result:
+    """Erase a conversation with all its forks, for good."""
     agent = _conversation(call)
     if agent == family.root(call.agent):
         raise CommandError(
@@ -127,7 +140,9 @@ def _delete(call: CommandCall) -> Result:
     return Result(text, None, data)
 
 
+@command("agents", at_once=True)
 def _agents(call: CommandCall) -> Result:
+    """Show this conversation's agents and how they stand."""
     with call.agent.log.store.read():
         found = [
             {**_standing(place.agent), "depth": place.depth, "current": place.agent == call.agent}
@@ -163,7 +178,9 @@ def _standing(agent: Agent) -> dict[str, Any]:
     }
 
 
+@command("switch UUID")
 def _switch(call: CommandCall) -> Result:
+    """Go to another agent."""
     agent = call.agent.log.find(call.arguments["UUID"])
     return _move(agent, _arrival(call, agent))
 
@@ -198,13 +215,58 @@ def _conversation(call: CommandCall) -> Agent:
     return agent
 
 
-SESSIONS = (
-    Command("session list", "[--all]", "List the conversations; --all: those archived, too.", _list, at_once=True),
-    Command("session new", "NAME...", "Start a conversation and go to it.", _new),
-    Command("session switch", "NAME...", "Go to a conversation; brings it back from the archive.", _switch_session),
-    Command("session rename", "NAME NEW...", "Give conversation NAME the name NEW.", _rename),
-    Command("session archive", "NAME...", "Leave a conversation out of the list; it stays as it is.", _archive),
-    Command("session delete", "NAME... [--yes]", "Erase a conversation with all its forks, for good.", _delete),
-    Command("agents", "", "Show this conversation's agents and how they stand.", _agents, at_once=True),
-    Command("switch", "UUID", "Go to another agent.", _switch),
-)
+@command("send UUID MESSAGE...", ANYBODY)
+def _send(call: CommandCall) -> Result:
+    """Send a message to another agent."""
+    recipient = _other(call)
+    mail_id = family.send(call.agent, recipient, call.arguments["MESSAGE"], call.actor)
+    data = {"mail": mail_id, "from": call.agent.id, "to": recipient.id, "actor": call.actor}
+    return Result(f"Sent to {recipient.id[:8]}.", None, data)
+
+
+@command("check-mail", ANYBODY)
+def _check_mail(call: CommandCall) -> Result:
+    """Read the mail that has come for this agent."""
+    delivery = family.deliver(call.agent)
+    if delivery is None:
+        return Result("No mail.", None, {"mail": []})
+    number = count(len(delivery.mail), "message")
+    text = f"{number} from {listing(sender[:8] for sender in delivery.senders)}."
+    if call.actor == "human":
+        # A person reads it here; a model reads the message in its context, and would have it twice.
+        text = f"{text}\n\n{delivery.content}"
+    change = ContextChange(delivery.before, delivery.after, Size(0, 0), Size(0, 0))
+    found = [{"id": each.id, "from": each.sender, "sent_at": each.sent_at} for each in delivery.mail]
+    return Result(text, delivery.event_id, {"mail": found}, effect=DeliveredMail(change, call.actor))
+
+
+@command("wait")
+def _wait(call: CommandCall) -> Result:
+    """Wait until the other agents of this conversation are idle."""
+    agents = [place.agent.id for place in family.tree(family.root(call.agent)) if place.agent != call.agent]
+    return Result("The other agents are idle.", effect=WaitForAgents(agents))
+
+
+@command("kill UUID", ANYBODY, at_once=True)
+def _kill(call: CommandCall) -> Result:
+    """End a child and its descendants; their logs stay."""
+    target = _other(call)
+    killed = family.kill(call.agent, target, call.actor)
+    more = len(killed) - 1
+    text = f"Killed {target.id[:8]}" + (f" and {count(more, 'descendant')}" if more else "") + "; its log stays."
+    return Result(text, None, {"killed": [agent.id for agent in killed], "by": call.agent.id, "actor": call.actor})
+
+
+def _other(call: CommandCall) -> Agent:
+    """Return the agent whose uuid begins with UUID. Raises CommandError that lists those in this conversation."""
+    try:
+        return call.agent.log.find(call.arguments["UUID"])
+    except CommandError as error:
+        there_are = listing(
+            place.agent.id[:8] for place in family.tree(family.root(call.agent)) if place.agent != call.agent
+        )
+        raise CommandError(f"{error}; other agents here: {there_are or 'none'}") from None
+
+
+AGENTS = (_list, _new, _switch_session, _rename, _archive, _delete, _agents, _switch)
+MAIL = (_send, _check_mail, _wait, _kill)

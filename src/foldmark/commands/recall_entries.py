@@ -1,0 +1,239 @@
+"""The entries that a search found, and the answer in words: runs of turns, memos and archived sessions in one ranking
+[SPEC 7; S1]."""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import takewhile
+from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from foldmark.core.search import PROGRAMS, Hit, Judge, SearchResult, Surroundings
+from foldmark.core.segments import END, Segments, contains
+from foldmark.core.wording import MONTHS, count, listing, one_line, title
+from foldmark.log import Agent
+
+GAP = 2
+"""Maximum number of turns without a hit between two turns of one run."""
+
+
+class Run(Struct, frozen=True):
+    """Neighbouring turns of one agent with search results.
+
+    `first` and `last` are the ids of its outermost matching turns, `turns` those of all matching ones; a message
+    outside of turns is a run by itself, with ids of events. `messages` counts everything from the first turn to the end
+    of the last. `where` is relative to the agent that asks: "context" if all hits are in its context, "partly" if some
+    are, "forgotten" if they are in its past only, "elsewhere" if another agent wrote them; `visible` is True for the
+    first of these. `date` is UTC, that of the oldest hit; `hits` are the best first.
+    """
+
+    agent: str
+    name: str
+    first: int
+    last: int
+    turns: tuple[int, ...]
+    messages: int
+    date: str
+    title: str
+    where: str
+    visible: bool
+    hits: tuple[Hit, ...]
+
+
+def runs_of(agent: Agent, found: Iterable[SearchResult]) -> list[Run]:
+    """Return the runs of the messages that were found, as an agent sees them, the one with the best hit first."""
+    by_id = {each.event_id: each for each in found if each.event_id is not None}
+    if not by_id:
+        return []
+    with agent.log.store.read() as moment:
+        places = [_hit(each, by_id[each.hit.event_id]) for each in moment.surroundings(list(by_id), GAP + 1)]
+        outlines, lineage = agent.log.outlines(moment), agent.born(moment).fold.segments
+        outlines.meet([agent.id, *(each.hit.agent_id for each in places)])
+        visible = outlines.visible(agent.id)
+        runs = [_run(each, visible, lineage) for each in grouped(places, outlines)]
+    return sorted(runs, key=lambda run: (-run.hits[0].score, -run.last))
+
+
+def _hit(place: Surroundings, found: SearchResult) -> Surroundings:
+    """Return the place with the search's score and snippet."""
+    hit = replace(
+        place.hit,
+        score=found.score,
+        snippet=found.snippet,
+        visible=bool(found.visible),
+        highlights=found.highlights,
+    )
+    return place._replace(hit=hit)
+
+
+def grouped(places: Iterable[Surroundings], judge: Judge) -> list[list[Surroundings]]:
+    """Group results into runs of neighbouring turns of one agent, each run in the order of the log. A planning
+    conversation ends a run."""
+    runs: list[list[Surroundings]] = []
+    ordered = sorted(
+        places, key=lambda each: (each.hit.agent_id, each.hit.turn_id or each.hit.event_id, each.hit.event_id)
+    )
+    near: Sequence[int] = ()
+    before: tuple[str, int | None] | None = None
+    for each in ordered:
+        agent, turn = each.hit.agent_id, each.hit.turn_id
+        in_run = before is not None and turn is not None and before[0] == agent and (turn == before[1] or turn in near)
+        if in_run:
+            runs[-1].append(each)
+        else:
+            runs.append([each])
+        near, before = _near(each, judge), (agent, turn)
+    return runs
+
+
+def _near(place: Surroundings, judge: Judge) -> list[int]:
+    """Return the turns after a place that may belong to its run."""
+    following = (turn for turn, _ in place.behind if place.hit.turn_id is not None and turn != END)
+    return list(takewhile(lambda turn: not judge.plans(place.hit.agent_id, turn), following))
+
+
+def _run(places: Sequence[Surroundings], visible: Segments, lineage: Segments) -> Run:
+    hits = [each.hit for each in places]
+    agent, outside = hits[0].agent_id, hits[0].turn_id is None
+    turns = tuple(dict.fromkeys(hit.turn_id or hit.event_id for hit in hits))
+    where = _where(hits, visible, lineage)
+    return Run(
+        agent,
+        hits[0].agent_name or agent[:8],
+        turns[0],
+        turns[-1],
+        turns,
+        1 if outside else places[-1].behind[0][1] - places[0].before,
+        hits[0].created_at[:10],
+        _title(places),
+        where,
+        where == "context",
+        tuple(sorted(hits, key=lambda hit: (-hit.score, -hit.event_id))),
+    )
+
+
+def _where(hits: Sequence[Hit], visible: Segments, lineage: Segments) -> str:
+    shown = sum(contains(visible, hit.agent_id, hit.event_id) for hit in hits)
+    if shown:
+        return "context" if shown == len(hits) else "partly"
+    past = any(contains(lineage, hit.agent_id, hit.event_id) for hit in hits)
+    return "forgotten" if past else "elsewhere"
+
+
+def _title(places: Sequence[Surroundings]) -> str:
+    """Return the first words of the person's text: of the hit, or else of the run's first turn."""
+    asked = next((each for each in places if each.hit.kind == "user"), places[0]).asked
+    return title(asked) or title(places[0].hit.snippet)
+
+
+TITLE = 60
+"""Maximum number of characters of a query that are shown."""
+
+ALSO = 8
+"""Maximum number of further lines of a session that are named."""
+
+
+class SessionHits(Struct, frozen=True):
+    """An archived session with search results. `place` names the best of `hits`, which come first, for reading on."""
+
+    source: str
+    id: str
+    name: str
+    date: str
+    place: str
+    hits: tuple[SearchResult, ...]
+
+
+class HighlightedLine(NamedTuple):
+    """A line, and its highlighted places."""
+
+    text: str
+    spans: Sequence[tuple[int, int]] = ()
+
+
+class Wording(NamedTuple):
+    """How the reader reads on: further lines for a run, and the words before the place of a session."""
+
+    reads_on: str
+    more: Callable[[Run], str] | None = None
+
+
+RecallEntry = Run | SearchResult | SessionHits
+"""An entry of the list; a `SearchResult` is a memo."""
+
+
+def text_of(lines: Iterable[HighlightedLine]) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """Return lines as one text, and the highlighted places in it."""
+    text, spans, at = [], [], 0
+    for line in lines:
+        text.append(line.text)
+        spans += [(at + start, at + end) for start, end in line.spans]
+        at += len(line.text) + 1
+    return "\n".join(text), tuple(spans)
+
+
+def opening(query: str, narrowed: str, entries: Sequence[RecallEntry]) -> str:
+    """Return the first line: how much was found; `narrowed` are the filters in words."""
+    asked = one_line(" ".join(query.split()))
+    asked = f"{asked[: TITLE - 1]}…" if len(asked) > TITLE else asked
+    only = f" ({one_line(narrowed)})" if narrowed else ""
+    if not entries:
+        return f"No messages match: {asked}{only}"
+    runs = [each for each in entries if isinstance(each, Run)]
+    sessions = [each for each in entries if isinstance(each, SessionHits)]
+    memos = len(entries) - len(runs) - len(sessions)
+    parts = [f"{_messages(runs)} in {count(len(runs), 'run')} of turns"] if runs else []
+    parts += [f"{_messages(sessions)} in {count(len(sessions), 'archived session')}"] if sessions else []
+    parts += [count(memos, "memo")] if memos else []
+    return f"Found {', '.join(parts)}, the best first: {asked}{only}"
+
+
+def listed(entry: RecallEntry, wording: Wording) -> list[HighlightedLine]:
+    """Return the lines of one entry."""
+    if isinstance(entry, Run):
+        lines = [HighlightedLine(_run_line(entry)), _snippet(entry.hits[0])]
+        return [*lines, HighlightedLine(f"    {wording.more(entry)}")] if wording.more else lines
+    if isinstance(entry, SearchResult):
+        tags = f" [{one_line(entry.name)}]" if entry.name else ""
+        return [HighlightedLine(f"- {_date(entry.at)}: memo {entry.id}{tags}"), _snippet(entry)]
+    best = entry.hits[0]
+    speaker = f"{best.role} {best.tool}" if best.tool else best.role
+    others = [hit.line for hit in entry.hits[1:] if hit.file == best.file]
+    also = f" (also line{'s' * (len(others) > 1)} {listing(others, ALSO)})" if others else ""
+    program = PROGRAMS.get(entry.source, entry.source)
+    return [
+        HighlightedLine(f"- {_date(entry.date)}: {one_line(entry.name)}, {program} session {one_line(entry.id)}"),
+        _snippet(best, f"{one_line(speaker)}: "),
+        HighlightedLine(f"    {wording.reads_on}{one_line(entry.place)}{also}"),
+    ]
+
+
+def _snippet(hit: Hit | SearchResult, before: str = "") -> HighlightedLine:
+    """Return the snippet on a line of its own; it is longer there than beside a title."""
+    line, start = hit.snippet, 4 + len(before)
+    spans = [(start + len(one_line(line[:begin])), start + len(one_line(line[:end]))) for begin, end in hit.highlights]
+    return HighlightedLine(f"    {before}{one_line(line)}", spans)
+
+
+def _messages(entries: Sequence[Run | SessionHits]) -> str:
+    return count(sum(len(each.hits) for each in entries), "message")
+
+
+def _run_line(run: Run) -> str:
+    turns = f"turn {run.first}" if run.first == run.last else f"turns {run.first}–{run.last}"
+    return f"- {_date(run.date)}: {run.title} ({count(run.messages, 'message')}), {_place(run)}, {turns}"
+
+
+def _date(at: str | None) -> str:
+    year, _, rest = (at or "")[:10].partition("-")
+    month, _, day = rest.partition("-")
+    try:
+        return f"{MONTHS[int(month) - 1]} {int(day)}, {year}"
+    except (ValueError, IndexError):  # none, or a damaged one
+        return "no date"
+
+
+def _place(run: Run) -> str:
+    if run.where == "elsewhere":
+        return f"in {run.name}" + ("" if any(hit.visible for hit in run.hits) else " and forgotten there")
+    return {"context": "in the context", "partly": "partly in the context", "forgotten": "forgotten"}[run.where]
