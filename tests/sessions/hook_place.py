@@ -17,8 +17,7 @@ from session_records import TIME, assistant, jsonl
 import foldmark
 import forked
 from foldmark.sessions.hook import answering
-from foldmark.sessions.hook import state as hook_state
-from foldmark.sessions.hook.streams import Told
+from foldmark.sessions.hook.process import SessionState
 
 PROGRAM = str(Path(sys.executable).with_name("foldmark"))
 ID = "0a1b2c3d-0000-4000-8000-000000000001"
@@ -76,7 +75,7 @@ class HookPlace:
 
     def answered(self, name: str, environment: Mapping[str, str] = {}, **more: Any) -> str | None:
         """What the model is told after an event, in this process."""
-        told = answering.answered(Told(self.event(name, **more)), self.log, {**self.environment, **environment})
+        told = answering.answered(self.event(name, **more), self.log, {**self.environment, **environment})
         if told is None:
             return None
         inner = json.loads(told)["hookSpecificOutput"]
@@ -117,8 +116,8 @@ class HookPlace:
         path = self.state / "hook.log"
         return [line.partition(" ")[2] for line in path.read_text().splitlines()] if path.exists() else []
 
-    def remembered(self, session: str = ID) -> hook_state.SessionState:
-        return hook_state.SessionState(self.environment, session)
+    def remembered(self, session: str = ID) -> SessionState:
+        return SessionState(self.environment, session)
 
 
 @contextmanager

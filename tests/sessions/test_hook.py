@@ -24,8 +24,8 @@ from session_records import REAL, REAL_FILES, jsonl, user
 import foldmark
 import forked
 from foldmark.core.config import Config
-from foldmark.sessions.hook import answering
-from foldmark.sessions.hook import state as hook_state
+from foldmark.sessions.hook import answering, process
+from foldmark.sessions.hook.process import SessionState
 from foldmark.sessions.hook.settings import DEFAULTS, MOST_BYTES, reminder_settings
 from foldmark.settings import user_folders
 from foldmark.settings.loading import load
@@ -109,7 +109,7 @@ def test_no_reminder_where_nothing_is_known(place: HookPlace) -> None:
 @pytest.mark.parametrize("event", ["PreToolUse", "Notification", "SubagentStop", "SomethingNew", "", None])
 def test_other_events(place: HookPlace, event: Any) -> None:
     place.write(answer(174_000))
-    assert answering.answered(answering.streams.Told(place.event(event)), place.never, place.environment) is None
+    assert answering.answered(place.event(event), place.never, place.environment) is None
     assert list(place.folder.rglob("*.jsonl")) == [place.session]
 
 
@@ -306,7 +306,7 @@ def test_only_sessions_are_archived(place: HookPlace) -> None:
     secret.write_text("x")
     for path in (secret, place.folder, place.folder / "gone.jsonl"):
         for event in ("PreCompact", "Stop", "SessionEnd"):
-            told = answering.streams.Told(place.event(event, transcript_path=str(path)))
+            told = place.event(event, transcript_path=str(path))
             assert answering.answered(told, place.never, place.environment) is None
     assert not (place.folder / "data").exists()
 
@@ -363,7 +363,7 @@ def test_a_database_that_fails_keeps_nothing_from_the_archive(place: HookPlace) 
 
     place.write(answer(9_000))
     with pytest.raises(foldmark.StoreError):
-        answering.answered(answering.streams.Told(place.event("SessionEnd")), broken, place.environment)
+        answering.answered(place.event("SessionEnd"), broken, place.environment)
     assert archived(place) == [place.session.read_bytes()]
 
 
@@ -456,7 +456,7 @@ def test_one_of_many_may_remind(place: HookPlace) -> None:
             start, state = Barrier(8), place.remembered(f"a{number}")
             state.note_window(5)
 
-            def asks(start: Barrier = start, state: hook_state.SessionState = state) -> bool:
+            def asks(start: Barrier = start, state: SessionState = state) -> bool:
                 start.wait()
                 return state.may_remind(60)
 
@@ -554,7 +554,7 @@ def test_old_sessions_are_forgotten(place: HookPlace) -> None:
     place.remembered("a").note_window(5)
     place.remembered("b").note_window(5)
     (place.state / "hook.log").write_text("")
-    long_ago = time.time() - hook_state.FORGOTTEN_AFTER - 10
+    long_ago = time.time() - process.FORGOTTEN_AFTER - 10
     for name in ("session-a", "hook.log"):
         os.utime(place.state / name, (long_ago, long_ago))
     place.remembered("b").note_window(6)
@@ -566,10 +566,10 @@ def test_old_sessions_are_forgotten(place: HookPlace) -> None:
 
 def test_the_log_is_bounded(place: HookPlace) -> None:
     for number in range(1_000):
-        hook_state.note(place.environment, f"{number} {'x' * 400}\n\r\x1b\ud800")
+        process.note(place.environment, f"{number} {'x' * 400}\n\r\x1b\ud800")
     sizes = [path.stat().st_size for path in place.state.iterdir()]
     assert len(sizes) == 2
-    assert max(sizes) <= hook_state.MOST_LOG
+    assert max(sizes) <= process.MOST_LOG
     assert place.logged[-1].startswith("999 ")
 
 

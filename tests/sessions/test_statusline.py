@@ -15,7 +15,6 @@ from session_records import user
 
 from foldmark.core.wording import meter
 from foldmark.sessions.hook import statusline, tail
-from foldmark.sessions.hook.streams import Told
 
 MODEL = {"id": "claude-opus-4-8", "display_name": "Opus 4.8"}
 
@@ -40,7 +39,7 @@ def status(place: HookPlace, window: Any = 200_000, used: Any = None, **more: An
 
 
 def line(place: HookPlace, told: dict[str, Any]) -> str:
-    return statusline.line(Told(told), place.environment)
+    return statusline.line(told, place.environment)
 
 
 @pytest.mark.parametrize(

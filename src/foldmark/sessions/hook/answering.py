@@ -1,85 +1,194 @@
-"""`foldmark hook`: what Claude Code runs after a tool call and at other moments of a session [SPEC 8, S4].
+"""`foldmark hook`: handle an event of a Claude Code session, above all remind the model of a full context [SPEC 8, S4].
 
-It never fails the caller. Whatever goes wrong, it prints nothing, ends well, and leaves a line in the log of hooks. And
-it is quick, for it runs after every tool call: what only some events need is imported where they need it.
+It fails silently by design: on any error it prints nothing, exits 0 and logs. It runs after every tool call, so what
+only some events need is imported where they need it.
 """
 
 import json
 import os
 
-from foldmark.sessions.hook import state as hook_state
-from foldmark.sessions.hook import streams, tail
-from foldmark.sessions.hook.settings import reminder_settings
+from foldmark.sessions.hook import process, tail
+from foldmark.sessions.hook.settings import read, reminder_settings
+from foldmark.settings.user_folders import config_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
+    from typing import Any
 
-    from foldmark.sessions.hook.events import Opening
+    from foldmark.log import Log
+
+    Opening = Callable[[], AbstractContextManager[Log]]
 
 ADVICE = {
     "urgent_threshold": "Use /trim or /rollover before auto-compaction at 95%.",
     "recommend_threshold": "Recommend /trim now or /rollover soon.",
     "warn_threshold": "Consider /trim if responses feel degraded.",
 }
-"""What [S4]'s reminders say behind the share, the most urgent first. A trim finds them by this."""
+"""Threshold -> the advice of [S4]'s reminder, the most urgent first. A trim recognizes reminders by it."""
 
 REMINDS = ("PostToolUse", "UserPromptSubmit")
 """The events at which the model is reminded."""
 
+_MAX_FIRST_LINE = 1 << 20
+"""Bytes of a session's first line that are read."""
+
+_MAX_PATH = 1000
+
 
 def run(log: "Opening") -> None:
-    """Answer the event on standard input; `log` opens the database in which the ends of sessions are recorded."""
+    """Handle the event on standard input; `log` opens the database in which the ends of sessions are recorded."""
     event = "hook"
     try:
-        told = streams.read()
-        event = told.text("hook_event_name") or event
-        if answer := answered(told, log, os.environ):
-            streams.write(answer)
+        given = process.read()
+        event = process.text(given, "hook_event_name") or event
+        if answer := answered(given, log, os.environ):
+            process.write(answer)
     except BaseException as error:
-        hook_state.note(os.environ, f"{event}: {type(error).__name__}: {error}")
+        process.note(os.environ, f"{event}: {type(error).__name__}: {error}")
 
 
-def answered(told: "streams.Told", log: "Opening", environment: "Mapping[str, str]") -> str | None:
-    """What is to be printed for an event; None for nothing. Raises whatever goes wrong."""
-    event, session, transcript = (told.text(key) for key in ("hook_event_name", "session_id", "transcript_path"))
-    if not session or told.text("agent_id"):  # a subagent: the transcript and its share are the main session's
+def answered(given: "Mapping[str, Any]", log: "Opening", environment: "Mapping[str, str]") -> str | None:
+    """Return the JSON to print for an event, or None. Raises whatever goes wrong."""
+    names = ("hook_event_name", "session_id", "transcript_path")
+    event, session, transcript = (process.text(given, name) for name in names)
+    if not session or process.text(given, "agent_id"):  # a subagent: transcript and share are the main session's
         return None
     text = None
     if event in REMINDS:
-        text = _reminder(session, transcript, told.text("cwd"), environment)
+        text = _reminder(session, transcript, process.text(given, "cwd"), environment)
     elif event == "SessionStart":
-        from foldmark.sessions.hook.events import begun, note_window
-
-        note_window(session, told.text("model"), environment)
-        text = begun(told.text("source"), transcript, environment)
+        _note_window(session, process.text(given, "model"), environment)
+        text = _start_text(process.text(given, "source"), transcript, environment)
     elif event in ("PreCompact", "Stop"):
-        # Nothing is printed at a Stop: that would make the model go on.
-        from foldmark.sessions.hook.events import archived
-
-        archived(transcript, environment)
+        _archive(transcript, environment)  # nothing is printed at a Stop: that would make the model go on
     elif event == "SessionEnd":
-        from foldmark.sessions.hook.events import ended
-
-        ended(session, transcript, log, environment)
-    return _for_model(event, text) if text else None
+        _end(session, transcript, log, environment)
+    if not text:
+        return None
+    return json.dumps({"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}})
 
 
 def _reminder(session: str, transcript: str, folder: str, environment: "Mapping[str, str]") -> str | None:
-    """[S4]'s reminder, where the context is full enough for one and there was none for a while."""
+    """Return [S4]'s reminder if the context is full enough and the last one was long enough ago."""
     share = tail.share(transcript, session=session)
     if share is None:
         return None
     settings = reminder_settings(environment, folder)
     advice = next((advice for key, advice in ADVICE.items() if share.percent >= settings[key]), None)
-    if advice is None:
-        return None
-    state = hook_state.SessionState(environment, session)
-    if not state.may_remind(settings["check_interval_seconds"]):
+    if advice is None or not process.SessionState(environment, session).may_remind(settings["check_interval_seconds"]):
         return None
     return f"Context at {share.percent}%. {advice}"
 
 
-def _for_model(event: str, text: str) -> str:
-    """The form in which Claude Code passes a text on to the model."""
-    return json.dumps({"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}})
+def _note_window(session: str, model: str, environment: "Mapping[str, str]") -> None:
+    """Remember the window of a session that begins with this model, if that is named.
+
+    A transcript has the bare name even where the session runs a model with the large window, `NAME[1m]`. An earlier
+    note may be about another model.
+    """
+    state = process.SessionState(environment, session)
+    if "[1m]" in model.lower():
+        state.note_window(tail.LARGE_WINDOW)
+    elif model and state.window:
+        state.note_window(0)
+
+
+def _start_text(source: str, transcript: str, environment: "Mapping[str, str]") -> str | None:
+    """Return the text for the model when a session begins by `source` (`resume`, `compact`), or None."""
+    if source == "compact" and _archive(transcript, environment):
+        return (
+            "[Foldmark: the conversation before this compaction is archived whole. "
+            f"For details that the summary leaves out: {_search(environment)}]"
+        )
+    if source != "resume":
+        return None
+    first = _first_record(transcript)
+    if isinstance(trimmed := first.get("trim_metadata"), dict):
+        return (
+            "[Foldmark: tool outputs in this session were trimmed. Each cut one names the file and line where the "
+            f"whole of it stands{_in(trimmed.get('parent_file'))}. To find something: {_search(environment)}]"
+        )
+    if isinstance(continued := first.get("continue_metadata"), dict):
+        return (
+            f"[Foldmark: this session continues an earlier one{_in(continued.get('parent_session_file'))}. "
+            f"For details that its summary leaves out: {_search(environment)}]"
+        )
+    return None
+
+
+def _archive(transcript: str, environment: "Mapping[str, str]") -> bool:
+    """Archive a session as it is now. Return True if it is in the archive then."""
+    if not _is_session(transcript) or _is_excluded(transcript, environment):
+        return False
+    from pathlib import Path
+
+    from foldmark.sessions.archive.storing import archive_folder, put
+
+    return put(Path(transcript), archive_folder(environment)).state != "excluded"
+
+
+def _end(session: str, transcript: str, log: "Opening", environment: "Mapping[str, str]") -> None:
+    """Record that a session has ended, then archive it. Claude Code waits 1.5 seconds for this and no longer."""
+    if not _is_session(transcript):  # nothing was said
+        return
+    from pathlib import Path
+
+    from foldmark.sessions.lineage import ended
+    from foldmark.sessions.places import session_path
+
+    share = tail.share(transcript, session=session)
+    try:
+        with log() as opened:
+            ended(opened, session_path(Path(transcript)), "completed", share.percent if share else None)
+    finally:
+        _archive(transcript, environment)
+
+
+def _is_excluded(transcript: str, environment: "Mapping[str, str]") -> bool:
+    """Return True if the person keeps sessions of this folder out of the archive (`sync_exclude`).
+
+    Raises CommandError for wrong settings, since the folder's name may be what is wrong there.
+    """
+    folder = config_folder(environment)
+    if not (
+        environment.get("FOLDMARK_SYNC_EXCLUDE")
+        or environment.get("IKIGAI_SYNC_EXCLUDE")
+        or b"sync_exclude" in read(os.path.join(folder, "config.toml"))
+    ):
+        return False  # reading all settings would take 100 ms
+    from pathlib import Path
+
+    from foldmark.sessions.archive.sources import passes_over
+    from foldmark.settings.loading import load
+
+    return passes_over(Path(transcript), load(environment, None, Path(folder)).sync_exclude, environment)
+
+
+def _is_session(transcript: str) -> bool:
+    return transcript.endswith(".jsonl") and os.path.isfile(transcript)
+
+
+def _first_record(transcript: str) -> "dict[str, Any]":
+    """Return the first line of a session; empty if it is no record with metadata of Foldmark's."""
+    if not _is_session(transcript):
+        return {}
+    with open(transcript, "rb") as file:
+        line = file.readline(_MAX_FIRST_LINE)
+    try:
+        record = json.loads(line.decode("utf-8", "replace")) if b"_metadata" in line else None
+    except (ValueError, RecursionError):
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def _search(environment: "Mapping[str, str]") -> str:
+    from foldmark.sessions.install.locations import typed_program
+
+    return f"{typed_program(environment)} search 'what you need'"
+
+
+def _in(path: "Any") -> str:
+    """Return ` (FILE)` for a path that may stand in a line."""
+    return f" ({path})" if isinstance(path, str) and path.isprintable() and 0 < len(path) <= _MAX_PATH else ""

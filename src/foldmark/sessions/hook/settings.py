@@ -1,13 +1,13 @@
 """The settings of reminders [SPEC 10, S4] as a hook reads them: `settings.loading` takes several times its time.
 
-The same places in the same order; but a hook fails nobody, so what is wrong there counts as if it were not there. The
-log of hooks notes once which file cannot be read.
+The sources and their order are the same, but a hook never fails: a wrong setting counts as missing. The log of hooks
+notes once which file cannot be read.
 """
 
 import os
 import stat
 
-from foldmark.sessions.hook.state import note_once
+from foldmark.sessions.hook.process import note_once
 from foldmark.settings.user_folders import config_folder, home
 
 TYPE_CHECKING = False
@@ -20,71 +20,33 @@ if TYPE_CHECKING:
 DEFAULTS = {"warn_threshold": 60, "recommend_threshold": 75, "urgent_threshold": 85, "check_interval_seconds": 60}
 
 MOST_BYTES = 256 * 1024
-"""Of a file of settings, as in `settings.file`."""
+"""Maximum size of a settings file, as in `settings.file`."""
 
-_MOST = {"check_interval_seconds": 10**9}
-_MOST_PERCENT = 100
+_MAX = {"check_interval_seconds": 10**9}
+_MAX_PERCENT = 100
 
 
 def reminder_settings(environment: "Mapping[str, str]", folder: str) -> dict[str, int]:
-    """The keys of `DEFAULTS` with what counts for a session whose working folder is `folder`."""
+    """Return the values in force for the keys of `DEFAULTS`, for a session with the working folder `folder`."""
 
     def problem(path: str, why: object) -> None:
         note_once(environment, f"settings in {path} cannot be read, and do not count: {why}")
 
-    project = _project(folder, home(environment), problem) if os.path.isabs(folder) else {}
     path = os.path.join(config_folder(environment), "config.toml")
-    user = _context(path, read(path, problem), problem) or {}
+    tables = (
+        _project(folder, home(environment), problem) if os.path.isabs(folder) else {},
+        _context(path, read(path, problem), problem) or {},
+    )
     found = {}
     for key, default in DEFAULTS.items():
-        said = _from_environment(environment, key)
-        for table in (project, user):
-            said = _checked(key, table.get(key)) if said is None else said
-        found[key] = default if said is None else said
+        text = environment.get(f"FOLDMARK_{key.upper()}") or environment.get(f"IKIGAI_{key.upper()}") or ""
+        values = (_checked(key, text.strip()), *(_checked(key, table.get(key)) for table in tables))
+        found[key] = next((value for value in values if value is not None), default)
     return found
 
 
-def _from_environment(environment: "Mapping[str, str]", key: str) -> int | None:
-    name = key.upper()
-    text = environment.get(f"FOLDMARK_{name}") or environment.get(f"IKIGAI_{name}") or ""
-    return _checked(key, text.strip())
-
-
-def _checked(key: str, value: "Any") -> int | None:
-    """The number that a value stands for; None if it cannot be one of this key."""
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        value = int(value.lstrip("0")[:11] or 0)
-    return value if type(value) is int and 0 <= value <= _MOST.get(key, _MOST_PERCENT) else None
-
-
-def _project(folder: str, home: str, problem: "Problem") -> "Mapping[str, Any]":
-    """What the project's own file says in `[context]`, or `.work.toml` where it has no such table."""
-    try:
-        folder, home = os.path.realpath(folder), os.path.realpath(home)
-    except (OSError, ValueError):  # a NUL or half a character
-        return {}
-    own, work = _nearest(".foldmark.toml", folder, home), _nearest(".work.toml", folder, home)
-    texts = [read(path, problem) if path else b"" for path in (own, work)]
-    if not any(key.encode() in text for text in texts for key in DEFAULTS):
-        return {}
-    found = _context(own, texts[0], problem)
-    return (_context(work, texts[1], problem) or {}) if found is None else found
-
-
-def _nearest(name: str, folder: str, home: str) -> str:
-    """The file of this name in `folder`, or in the next one above that has it, up to the home folder; "" for none."""
-    while True:
-        path = os.path.join(folder, name)
-        if os.path.lexists(path):
-            return path
-        above = os.path.dirname(folder)
-        if folder == home or above == folder:
-            return ""
-        folder = above
-
-
 def read(path: str, problem: "Problem" = lambda path, why: None) -> bytes:
-    """A file's text; nothing if there is none, or if `problem` is told why it cannot be read."""
+    """Return a file's content; nothing if there is none, or after a call of `problem` if it cannot be read."""
     text, why = b"", None
     try:
         if stat.S_ISREG(os.stat(path).st_mode):
@@ -104,8 +66,41 @@ def read(path: str, problem: "Problem" = lambda path, why: None) -> bytes:
     return text
 
 
+def _checked(key: str, value: "Any") -> int | None:
+    """Return the number that a value stands for; None if it cannot be one of this key."""
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value.lstrip("0")[:11] or 0)
+    return value if type(value) is int and 0 <= value <= _MAX.get(key, _MAX_PERCENT) else None
+
+
+def _project(folder: str, home: str, problem: "Problem") -> "Mapping[str, Any]":
+    """Return `[context]` of the project's `.foldmark.toml`, or of `.work.toml` if that has no such table."""
+    try:
+        folder, home = os.path.realpath(folder), os.path.realpath(home)
+    except (OSError, ValueError):  # a NUL or a lone surrogate
+        return {}
+    own, work = _nearest(".foldmark.toml", folder, home), _nearest(".work.toml", folder, home)
+    texts = [read(path, problem) if path else b"" for path in (own, work)]
+    if not any(key.encode() in text for text in texts for key in DEFAULTS):
+        return {}
+    found = _context(own, texts[0], problem)
+    return (_context(work, texts[1], problem) or {}) if found is None else found
+
+
+def _nearest(name: str, folder: str, home: str) -> str:
+    """Return the file of this name in `folder` or the next folder above, up to the home folder; "" if there is none."""
+    while True:
+        path = os.path.join(folder, name)
+        if os.path.lexists(path):
+            return path
+        above = os.path.dirname(folder)
+        if folder == home or above == folder:
+            return ""
+        folder = above
+
+
 def _context(path: str, text: bytes, problem: "Problem") -> "Mapping[str, Any] | None":
-    """The table `[context]` of a TOML file; None if it has none."""
+    """Return the table `[context]` of a TOML file; None if it has none."""
     if b"context" not in text:
         return None
     import tomllib  # 10 ms

@@ -1,12 +1,12 @@
 """`foldmark statusline`: how full the context is, on one line for Claude Code's status line [SPEC 8].
 
-It never fails: whatever goes wrong leaves an empty line there, and one in the log of hooks.
+It never fails: on any error it prints an empty line and logs.
 """
 
 import os
 
 from foldmark.core.wording import meter
-from foldmark.sessions.hook import state, streams, tail
+from foldmark.sessions.hook import process, tail
 from foldmark.sessions.hook.tail import token_count, used
 
 TYPE_CHECKING = False
@@ -21,30 +21,30 @@ def run() -> None:
     """Print the line for the status on standard input."""
     text = ""
     try:
-        text = line(streams.read(), os.environ)
+        text = line(process.read(), os.environ)
     except BaseException as error:
-        state.note(os.environ, f"status line: {type(error).__name__}: {error}")
+        process.note(os.environ, f"status line: {type(error).__name__}: {error}")
     try:
-        streams.write(text)
+        process.write(text)
     except BaseException as error:
-        state.note(os.environ, f"status line: {type(error).__name__}: {error}")
+        process.note(os.environ, f"status line: {type(error).__name__}: {error}")
 
 
-def line(told: streams.Told, environment: "Mapping[str, str]") -> str:
-    """The line for a status of Claude Code's: `Opus 4.8 · Context: 124K/200K tokens (62%) ⚪`.
+def line(given: "Mapping[str, Any]", environment: "Mapping[str, str]") -> str:
+    """Return the line for a status of Claude Code's: `Opus 4.8 · Context: 124K/200K tokens (62%) ⚪`.
 
-    What is not known is left out. Notes the window's size, which hooks are not told.
+    Unknown parts are left out. The window is noted for hooks, which are not given it.
     """
-    model, status, session = told.values.get("model"), told.values.get("context_window"), told.text("session_id")
+    model, status, session = given.get("model"), given.get("context_window"), process.text(given, "session_id")
     status = status if isinstance(status, dict) else {}
     window = token_count(status, "context_window_size")
     if session and window:
         try:
-            state.SessionState(environment, session).note_window(window)
+            process.SessionState(environment, session).note_window(window)
         except OSError as error:
-            state.note(environment, f"status line: {error}")
+            process.note(environment, f"status line: {error}")
     tokens = _used(status, window)
-    found = None if tokens else tail.share(told.text("transcript_path"), window or None, session)
+    found = None if tokens else tail.share(process.text(given, "transcript_path"), window or None, session)
     if found:
         tokens, window = found.tokens, found.window
     elif tokens and not window:
@@ -54,7 +54,7 @@ def line(told: streams.Told, environment: "Mapping[str, str]") -> str:
 
 
 def _used(status: "Mapping[str, Any]", window: int) -> int:
-    """The tokens in the context as the status has them; 0 if it does not say."""
+    """Return the tokens in the context that the status reports, or 0."""
     usage, share = status.get("current_usage"), status.get("used_percentage")
     if isinstance(usage, dict):
         return used(usage)
@@ -64,6 +64,5 @@ def _used(status: "Mapping[str, Any]", window: int) -> int:
 
 
 def _text(model: "Any", key: str) -> str:
-    """What a status says of the model; some programs have only a name there."""
-    text = model.get(key) if isinstance(model, dict) else model
-    return text if isinstance(text, str) else ""
+    """Return a text of the model's; some programs report only its name."""
+    return process.text(model, key) if isinstance(model, dict) else model if isinstance(model, str) else ""

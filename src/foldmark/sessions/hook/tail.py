@@ -1,8 +1,10 @@
 """How full the context of a coding agent's session is, from the end of its transcript [SPEC 8, S4].
 
-The file is read backwards, in blocks, up to the newest answer of the main chain; so it costs the same however long the
-session is. What an answer reports counts as Claude Code itself counts it: all that was sent, from the cache or not, and
-the answer, which is part of the next request.
+The file is read backwards, in blocks, up to the newest answer of the main chain, so the cost does not depend on the
+length of the session. Tokens count as Claude Code counts them: all that was sent, cached or not, and the answer, which
+is part of the next request.
+
+Records of both agents are read here, because a hook has no time to import the session formats.
 """
 
 import json
@@ -10,7 +12,7 @@ import os
 import stat
 
 from foldmark.core.wording import WINDOW, percent
-from foldmark.sessions.hook.state import SessionState
+from foldmark.sessions.hook.process import SessionState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,22 +34,22 @@ LARGE = (
     "claude-sonnet-5",
     "claude-haiku-5-5",
 )
-"""How the names of those models begin to which Claude Code gives the large window without being asked."""
+"""Prefixes of the models to which Claude Code gives the large window by default."""
 
 FIRST_BLOCK, LARGEST_BLOCK = 64 << 10, 1 << 20
 
 MOST_READ = 24 << 20
-"""Bytes that are read at most. A result that is an image may be a line of 14 MB, for it stands there twice."""
+"""Maximum number of bytes to read. A result that is an image may be a line of 14 MB, as it stands there twice."""
 
 MOST_LINE = 2 << 20
-"""The longest line in which an answer is looked for."""
+"""Maximum length of a line that is parsed, in bytes."""
 
 _WORDS = (b'"usage"', b"compact", b"isCompactSummary", b"token_count")
-"""Every line that counts holds one of them."""
+"""Every record that counts contains one of them."""
 
 
 class Share:
-    """How full a context is: `tokens` of a `window` of tokens, `percent` rounded down, and who answered, if known."""
+    """How full a context is: `tokens` of a `window` of tokens, and the `model` that answered, if known."""
 
     __slots__ = ("model", "tokens", "window")
 
@@ -56,18 +58,17 @@ class Share:
 
     @property
     def percent(self) -> int:
-        """The share of the window."""
+        """The share of the window, rounded down."""
         return percent(self.tokens, self.window)
 
 
 def share(path: "str | os.PathLike[str]", window: int | None = None, session: str = "") -> Share | None:
-    """How full the context of the session file `path`, Claude Code's or Codex's, is.
+    """Return how full the context of a session file of Claude Code or Codex is.
 
-    `window` is the model's in tokens; otherwise it is Codex's own, the one that Claude Code told the status line or a
-    hook, `FOLDMARK_CONTEXT_WINDOW`, or what the model's name and the tokens used say. `session` is what Claude Code
-    calls the session, if that is known: one that was resumed by its path may have another id than its file's name. None
-    if the share is not known: there is no answer yet, none since a compaction, or the file was trimmed; also if it
-    cannot be read.
+    `window` is the model's in tokens. By default it is the one that Codex recorded, that Claude Code reported to the
+    status line or a hook, `FOLDMARK_CONTEXT_WINDOW`, or that of the model's name and the tokens used. `session` is
+    Claude Code's id of the session: after a resume by path it may differ from the file's name. Return None if there is
+    no answer, or none since a compaction or a trim, or if the file cannot be read.
     """
     found = _newest(path)
     if found is None:
@@ -78,8 +79,8 @@ def share(path: "str | os.PathLike[str]", window: int | None = None, session: st
 
 
 def window_of(environment: "Mapping[str, str]", names: "Iterable[str]", tokens: int, model: str | None) -> int:
-    """The window of a session of Claude Code's in which so many tokens are used, where nobody says what it is; `names`
-    are those under which it may have been noted."""
+    """Return the window of a Claude Code session with so many tokens in use; `names` are ids under which it may have
+    been noted."""
     for name in dict.fromkeys(names):
         if name and (noted := SessionState(environment, name).window):
             return noted
@@ -109,10 +110,10 @@ Found = tuple[int, int | None, str | None]
 
 
 def _newest(path: "str | os.PathLike[str]") -> Found | None:
-    """What the newest record that counts says."""
+    """Return the fullness that the newest record that counts reports."""
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    except (OSError, ValueError):  # ValueError: a NUL or half a character in the path
+    except (OSError, ValueError):  # ValueError: a NUL or a lone surrogate in the path
         return None
     try:
         status = os.fstat(descriptor)
@@ -126,7 +127,7 @@ def _newest(path: "str | os.PathLike[str]") -> Found | None:
 
 
 def _first(records: "Iterable[dict[str, Any]]") -> Found | None:
-    """What the first of these records, newest first, says that counts."""
+    """Return the fullness that the first of these records that counts reports; they come newest first."""
     summed_up = False
     for record in records:
         kind, side = record.get("type"), record.get("isSidechain") is True
@@ -139,7 +140,7 @@ def _first(records: "Iterable[dict[str, Any]]") -> Found | None:
             found = (token_count(record.get("compactMetadata"), "postTokens"), None, None)
             return found if found[0] else None
         elif record.get("isCompactSummary") is True and not side:
-            summed_up = True  # the boundary, in versions that write one, is the line before
+            summed_up = True  # newer versions write a boundary in the line before
         elif kind == "assistant" and not side and record.get("isApiErrorMessage") is not True:
             found = _usage(record.get("message"))
         if found:
@@ -148,7 +149,7 @@ def _first(records: "Iterable[dict[str, Any]]") -> Found | None:
 
 
 def _usage(message: "Any") -> Found | None:
-    """What an answer of Claude's reports; 0 tokens where it was reset, None if it is not an answer of a model."""
+    """Return the usage of an answer; 0 tokens if it was reset, None if no model answered."""
     if not isinstance(message, dict) or message.get("model") == "<synthetic>":
         return None
     usage = message.get("usage")
@@ -158,7 +159,7 @@ def _usage(message: "Any") -> Found | None:
 
 
 def _codex_count(payload: "Any") -> Found | None:
-    """What Codex reports; None where it reports something else."""
+    """Return the usage that Codex reports, or None if the record is about something else."""
     if not isinstance(payload, dict) or payload.get("type") != "token_count":
         return None
     info = payload.get("info")
@@ -169,7 +170,7 @@ def _codex_count(payload: "Any") -> Found | None:
 
 
 def _records(lines: "Iterable[bytes]") -> "Iterator[dict[str, Any]]":
-    """The records among these lines that may count."""
+    """Yield the records among these lines that may count."""
     for line in lines:
         if any(word in line for word in _WORDS):
             try:
@@ -181,46 +182,26 @@ def _records(lines: "Iterable[bytes]") -> "Iterator[dict[str, Any]]":
 
 
 def _lines_backwards(descriptor: int, size: int) -> "Iterator[bytes]":
-    """The lines that may count, the last one first; those of more than `MOST_LINE` bytes are passed over."""
-    end, length, rest = size, FIRST_BLOCK, _Rest()
+    """Yield the lines that may count, the last one first, without those of more than `MOST_LINE` bytes."""
+    end, length = size, FIRST_BLOCK
+    rest: list[bytes] = []  # of a line whose beginning is not read yet; its end comes first
+    rest_length = 0
     while end > 0 and size - end < MOST_READ:
         start = max(0, end - length)
-        block = _read(descriptor, start, end - start)
+        os.lseek(descriptor, start, os.SEEK_SET)
+        block = os.read(descriptor, end - start)
         first, last = block.find(b"\n"), block.rfind(b"\n")
-        if first < 0:
-            rest.put_before(block)
-        else:
-            yield rest.put_before(block[last + 1 :]).line()
+        if first >= 0:
+            if rest_length + len(block) - last - 1 <= MOST_LINE:
+                yield b"".join((block[last + 1 :], *reversed(rest)))
             between = block[first + 1 : last]
             if any(word in between for word in _WORDS):
                 yield from reversed(between.split(b"\n"))
-            rest = _Rest().put_before(block[:first])
+            rest, rest_length, block = [], 0, block[:first]
+        rest.append(block)
+        rest_length += len(block)
+        if rest_length > MOST_LINE:
+            rest.clear()
         end, length = start, min(2 * length, LARGEST_BLOCK)
-    if end == 0:
-        yield rest.line()
-
-
-class _Rest:
-    """The end of a line whose beginning has not been read yet."""
-
-    def __init__(self) -> None:
-        self._pieces: list[bytes] = []
-        self._length = 0
-
-    def put_before(self, piece: bytes) -> "_Rest":
-        self._length += len(piece)
-        if self._length <= MOST_LINE:
-            self._pieces.append(piece)
-        else:
-            self._pieces.clear()
-        return self
-
-    def line(self) -> bytes:
-        """The whole line; nothing if it is too long."""
-        return b"".join(reversed(self._pieces)) if self._length <= MOST_LINE else b""
-
-
-def _read(descriptor: int, start: int, length: int) -> bytes:
-    """So many bytes from `start` on; fewer if the file was cut meanwhile."""
-    os.lseek(descriptor, start, os.SEEK_SET)
-    return os.read(descriptor, length)
+    if end == 0 and rest_length <= MOST_LINE:
+        yield b"".join(reversed(rest))

@@ -1,10 +1,12 @@
-"""What hooks and the status line remember of a session from one process to the next, and the log of what went wrong.
+"""What every hook and status line needs: standard input and output, a session's state between processes, and the log.
 
-One small file a session: a line with the time of the last reminder and the size of the window in tokens, of the same
-length always, so that who reads it without the lock never finds half of one.
+The state is one small file per session: a line with the time of the last reminder and the window in tokens. Its length
+is fixed, so that a reader without the lock never finds half of it.
 """
 
+import json
 import os
+import sys
 import time
 
 from foldmark.sessions.file_lock import locked
@@ -13,23 +15,68 @@ from foldmark.settings.user_folders import state_folder
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Any
+
+MAX_INPUT = 16 << 20
+"""Bytes that are parsed as JSON: the input contains a tool's result, which may be an image."""
+
+MAX_READ = 1 << 30
+"""Bytes that are read before giving up; whoever is still writing gets an error."""
+
+PATIENCE = 10
+"""Seconds until the first byte: nobody may ever write into the pipe."""
 
 FORGOTTEN_AFTER = 30 * 24 * 3600
 """Seconds without a change after which a session's file is removed."""
 
 MOST_LOG = 128 * 1024
-"""Bytes of the log; what is older is kept once more, as `hook.log.old`."""
+"""Bytes of the log; older lines are kept once more, in `hook.log.old`."""
 
 _LOG = "hook.log"
 _PREFIX = "session-"
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
 _LINE = "{:017.3f} {:012d}\n"
 _LENGTH = 31
-_TRIES = 20  # to lock it, with 5 ms between them; it is locked for less than one
+_TRIES = 20  # to lock the file, 5 ms apart; it is locked for less than one
+
+
+def read() -> "dict[str, Any]":
+    """Return the JSON object on standard input. Raises ValueError if there is none, OSError."""
+    if sys.stdin is None:  # closed by the caller; another file may have its number
+        raise ValueError("standard input is closed")
+    if os.isatty(0):
+        why = "standard input is a terminal; Claude Code runs this, `foldmark install claude` sets it up"
+        sys.stderr.write(f"foldmark: {why}\n")
+        raise ValueError(why)
+    data = _read_all()
+    if len(data) > MAX_INPUT:
+        raise ValueError(f"standard input has more than {MAX_INPUT >> 20} MB")
+    try:
+        found = json.loads(data.decode("utf-8", "replace"))
+    except RecursionError:
+        raise ValueError("standard input is nested too deeply") from None
+    if not isinstance(found, dict) or not found:
+        raise ValueError("standard input is no JSON object")
+    return found
+
+
+def text(given: "Mapping[str, Any]", key: str) -> str:
+    """Return a text of the input; empty if there is none."""
+    value = given.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def write(text: str) -> None:
+    """Print one line. Raises OSError."""
+    if sys.stdout is None:
+        raise OSError("standard output is closed")
+    data = f"{text}\n".encode("utf-8", "replace")
+    while data:
+        data = data[os.write(1, data) :]
 
 
 class SessionState:
-    """What is remembered of the session that a coding agent calls `session`."""
+    """The state that is kept of the session that a coding agent calls `session`."""
 
     def __init__(self, environment: "Mapping[str, str]", session: str) -> None:
         self._folder = state_folder(environment)
@@ -37,7 +84,7 @@ class SessionState:
 
     @property
     def window(self) -> int | None:
-        """The window's size in tokens as Claude Code told it; None if it never did."""
+        """The window in tokens as Claude Code reported it; None if it never did."""
         try:
             with open(self._path, "rb") as file:
                 return _parsed(file.read(_LENGTH + 1))[1] or None
@@ -45,14 +92,14 @@ class SessionState:
             return None
 
     def note_window(self, window: int) -> None:
-        """Remember the window's size in tokens; 0 that it is not known. Raises OSError."""
+        """Remember the window in tokens; 0 if it is unknown. Raises OSError."""
         if self.window != window:
             self._change(lambda last, _: (last, window))
 
     def may_remind(self, interval: int) -> bool:
-        """Whether there was no reminder in the last `interval` seconds; if so, this is one.
+        """Return True, and count this as a reminder, if there was none in the last `interval` seconds.
 
-        Of several processes that ask at the same moment one is told so. Raises OSError where nothing can be kept.
+        Of several processes at the same moment one gets True. Raises OSError where nothing can be kept.
         """
 
         def claimed(last: float, window: int) -> tuple[float, int] | None:
@@ -62,7 +109,7 @@ class SessionState:
         return self._change(claimed)
 
     def _change(self, change: "Callable[[float, int], tuple[float, int] | None]") -> bool:
-        """Whether the line was changed: not if `change` says None, or if another process keeps the file locked."""
+        """Return True if the line was changed: not if `change` returns None, or another process keeps the lock."""
         try:
             descriptor = _opened(self._path)
         except FileNotFoundError:
@@ -83,18 +130,18 @@ class SessionState:
             os.close(descriptor)  # and with it the lock
 
     def _clean(self) -> None:
-        """Remove what sessions left that nobody has gone on with; now and then, which is when one begins."""
+        """Remove the files of old sessions."""
         with os.scandir(self._folder) as entries:
             for entry in entries:
                 try:
                     if entry.name.startswith(_PREFIX) and entry.stat().st_mtime < time.time() - FORGOTTEN_AFTER:
                         os.unlink(entry.path)
                 except OSError:
-                    continue  # somebody else was faster
+                    continue  # another process was faster
 
 
 def note_once(environment: "Mapping[str, str]", text: str) -> None:
-    """Add a line to the log of hooks, unless the log has it already. A log that cannot be read gets none."""
+    """Add a line to the log of hooks unless it is there already. A log that cannot be read gets none."""
     try:
         with open(os.path.join(state_folder(environment), _LOG), "rb") as file:
             known = f" {_as_line(text)}\n".encode("utf-8", "backslashreplace") in file.read(2 * MOST_LOG)
@@ -107,18 +154,19 @@ def note_once(environment: "Mapping[str, str]", text: str) -> None:
 
 
 def note(environment: "Mapping[str, str]", text: str) -> None:
-    """Add a line to the log of hooks. What is wrong with the log itself is of no interest to anybody."""
+    """Add a line to the log of hooks. An error of the log itself is ignored: there is nowhere to report it."""
     line = f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {_as_line(text)}\n"
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
     try:
         folder = state_folder(environment)
         os.makedirs(folder, mode=0o700, exist_ok=True)
         path = os.path.join(folder, _LOG)
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        descriptor = os.open(path, flags, 0o600)
         try:
             if os.fstat(descriptor).st_size + len(line) > MOST_LOG:
                 os.replace(path, f"{path}.old")
                 os.close(descriptor)
-                descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+                descriptor = os.open(path, flags, 0o600)
             os.write(descriptor, line.encode("utf-8", "backslashreplace"))
         finally:
             os.close(descriptor)
@@ -131,7 +179,7 @@ def _as_line(text: str) -> str:
 
 
 def _file_name(session: str) -> str:
-    """The session's id where that is an ordinary one, otherwise a hash of it: it comes from outside."""
+    """Return an ordinary session id as it is, otherwise a hash: the id comes from outside."""
     if 0 < len(session) <= 64 and _PLAIN.issuperset(session):
         return session
     from hashlib import sha256  # 3 ms
@@ -144,7 +192,7 @@ def _opened(path: str, more: int = 0) -> int:
 
 
 def _lock(descriptor: int) -> bool:
-    """Whether the file is ours until it is closed."""
+    """Return True if the file is locked by this process, until it is closed."""
     for _ in range(_TRIES):
         if locked(descriptor):
             return True
@@ -153,9 +201,25 @@ def _lock(descriptor: int) -> bool:
 
 
 def _parsed(line: bytes) -> tuple[float, int]:
-    """Time of the last reminder and window; 0 for what is not known, as for a line that is none of ours."""
+    """Return the time of the last reminder and the window; 0 for unknown, also in a foreign line."""
     words = line.split() if len(line) == _LENGTH else []
     try:
         return float(words[0]), int(words[1])
     except (IndexError, ValueError):
         return 0.0, 0
+
+
+def _read_all() -> bytes:
+    """Return all of standard input; of more than `MAX_INPUT` bytes a little more than that."""
+    if sys.platform != "win32":
+        from select import select
+
+        if not select([0], [], [], PATIENCE)[0]:
+            raise ValueError(f"nobody writes to standard input, after {PATIENCE} seconds")
+    pieces, kept, read = [], 0, 0
+    while read < MAX_READ and (piece := os.read(0, 1 << 16)):
+        read += len(piece)
+        if kept <= MAX_INPUT:
+            pieces.append(piece)
+            kept += len(piece)
+    return b"".join(pieces)
