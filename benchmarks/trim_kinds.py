@@ -25,7 +25,7 @@ from foldmark.sessions.claude.rows import rows
 from foldmark.sessions.formats import SessionPath
 from foldmark.sessions.places import recognized, session_path
 from foldmark.sessions.session_file import SessionFile, SessionFileError
-from foldmark.sessions.trim.kind import TrimOptions
+from foldmark.sessions.trim.job import TrimOptions
 from foldmark.sessions.trim.stale import ARGUMENTS, FAILED, IDENTICAL, READS, TODOS, TrimPlan
 from foldmark.sessions.trim.trimming import kind_of, trim
 

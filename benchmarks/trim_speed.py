@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from foldmark.sessions.places import session_path
-from foldmark.sessions.trim.kind import TrimOptions
+from foldmark.sessions.trim.job import TrimOptions
 from foldmark.sessions.trim.trimming import trim
 
 COPY, THEIRS, MEMORY = 2.0, 1 / 3, 100
@@ -54,7 +54,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from foldmark.sessions.places import session_path
 from foldmark.sessions.trim.trimming import trim
-from foldmark.sessions.trim.kind import TrimOptions
+from foldmark.sessions.trim.job import TrimOptions
 options = TrimOptions(500, ("Read", "Bash", "Grep", "Glob"))
 trim(session_path(Path(sys.argv[1])), options, sys.argv[2], datetime.now(UTC))
 if Path("/proc/self/status").exists():  # what getrusage says there includes the process that started this one

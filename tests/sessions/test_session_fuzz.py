@@ -34,13 +34,13 @@ from foldmark.sessions.conversion.importing import import_session
 from foldmark.sessions.doctor.diagnosis import diagnose
 from foldmark.sessions.doctor.repair_plan import RepairError
 from foldmark.sessions.doctor.repairing import repair
-from foldmark.sessions.formats import built_in
+from foldmark.sessions.formats import built_in, format_named
 from foldmark.sessions.hook import tail
 from foldmark.sessions.lenient_json import NotJsonError, decode
 from foldmark.sessions.places import kind_in, recognized, session_path
 from foldmark.sessions.session_file import SessionFile, SessionFileError, SessionRecord
 from foldmark.sessions.trim import trimming
-from foldmark.sessions.trim.kind import TrimError, TrimOptions
+from foldmark.sessions.trim.job import TrimError, TrimOptions
 
 MOMENT = datetime(2026, 11, 22, 12, tzinfo=UTC)
 NEW = "0199bbbb-9999-7888-8777-666655554444"
@@ -188,7 +188,7 @@ def test_trim(part: int, placed: list[tuple[Damaged, Path]]) -> None:
     cut = 0
     for each, path in placed:
         session = session_path(path, each.kind)
-        new = trimming.kind_of(session).place(session, NEW)
+        new = format_named(session.kind).new_path(session.path, NEW, MOMENT.astimezone())
         try:
             trimmed = trimming.trim(session, TrimOptions(500, ("*",)), NEW, MOMENT)
         except (TrimError, SessionFileError):

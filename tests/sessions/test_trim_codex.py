@@ -32,9 +32,8 @@ from foldmark.sessions.hook import tail
 from foldmark.sessions.places import session_path
 from foldmark.sessions.session_file import SessionFileError
 from foldmark.sessions.trim import trimming
-from foldmark.sessions.trim.codex import KIND
-from foldmark.sessions.trim.codex_lines import CodexLines
-from foldmark.sessions.trim.kind import Job, TrimOptions
+from foldmark.sessions.trim.codex import KIND, CodexLines
+from foldmark.sessions.trim.job import Job, TrimOptions
 from foldmark.sessions.trim.stale import IDENTICAL, OTHERS
 from foldmark.sessions.trim.stale import LONG as LONG_RESULTS
 
@@ -495,9 +494,11 @@ class TestFirstLine:
             Trimmed(path)
 
     def test_where_it_is_written(self, tmp_path: Path) -> None:
-        place = KIND.place(session_path(tmp_path / name()), NEW)
-        assert place.parent == tmp_path
-        assert re.fullmatch(rf"rollout-\d{{4}}-\d\d-\d\dT\d\d-\d\d-\d\d-{NEW}\.jsonl", place.name)
+        path = tmp_path / name()
+        path.write_bytes(jsonl(meta(), call("c1"), output("c1", LONG)))
+        new = trimming.trim(session_path(path), TrimOptions(500, TOOLS), NEW, datetime.now(UTC)).session.path
+        assert new.parent == tmp_path
+        assert re.fullmatch(rf"rollout-\d{{4}}-\d\d-\d\dT\d\d-\d\d-\d\d-{NEW}\.jsonl", new.name)
 
 
 @pytest.mark.parametrize(

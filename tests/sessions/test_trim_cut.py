@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foldmark.sessions.trim import cut
-from foldmark.sessions.trim.content import content
 from foldmark.sessions.trim.cut import Origin
-from foldmark.sessions.trim.display import display
+from foldmark.sessions.trim.results import content, display
 
 PLACE = Origin(123, "/p/abc.jsonl")
 LONG = "line of text\n" * 200

@@ -19,7 +19,7 @@ from trim_check import at, compare, parsed, trimmed_copy
 from foldmark.sessions.doctor.diagnosis import diagnose
 from foldmark.sessions.hook.answering import ADVICE
 from foldmark.sessions.places import session_path
-from foldmark.sessions.trim.kind import TrimOptions
+from foldmark.sessions.trim.job import TrimOptions
 from foldmark.sessions.trim.stale import ARGUMENTS, FAILED, IDENTICAL, LONG, OTHERS, READS, TODOS, CallRecord, plan
 from foldmark.sessions.trim.trimming import TrimResult, further, preview, trim
 

@@ -17,7 +17,7 @@ from trim_check import at, compare, parsed, trimmed_copy
 from foldmark.sessions.places import session_path
 from foldmark.sessions.session_file import SessionFileError
 from foldmark.sessions.trim import trimming
-from foldmark.sessions.trim.kind import TrimError, TrimOptions
+from foldmark.sessions.trim.job import TrimError, TrimOptions
 from foldmark.sessions.trim.trimming import TrimResult, trim
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

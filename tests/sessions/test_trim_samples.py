@@ -12,7 +12,7 @@ from session_records import REAL_FILES
 from trim_check import compare, parsed, trimmed_copy
 
 from foldmark.sessions.places import session_path
-from foldmark.sessions.trim.kind import TrimOptions
+from foldmark.sessions.trim.job import TrimOptions
 from foldmark.sessions.trim.trimming import TrimResult, preview
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

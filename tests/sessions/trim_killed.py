@@ -14,7 +14,7 @@ from typing import Any
 
 from foldmark.sessions.places import session_path
 from foldmark.sessions.trim import trimming
-from foldmark.sessions.trim.kind import TrimOptions
+from foldmark.sessions.trim.job import TrimOptions
 from foldmark.sessions.trim.trimming import trim
 
 ID = "11111111-2222-4333-8444-555555555555"

@@ -15,7 +15,7 @@ from foldmark.core.wording import one_line
 from foldmark.rendering import harmless, json_text
 
 if TYPE_CHECKING:
-    from foldmark.sessions.trim.kind import TrimOptions
+    from foldmark.sessions.trim.job import TrimOptions
 
 _DIGITS = 10
 
@@ -83,7 +83,7 @@ def _options(
     spare: str | None,
     keep_display_copy: bool,
 ) -> "TrimOptions":
-    from foldmark.sessions.trim.kind import TrimOptions
+    from foldmark.sessions.trim.job import TrimOptions
     from foldmark.sessions.trim.stale import SPARED
     from foldmark.settings.given import checked_global
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from foldmark.core.wording import one_line
-from foldmark.sessions.trim.kind import ToolTally
+from foldmark.sessions.trim.job import ToolTally
 from foldmark.sessions.trim.report import TrimReport
 from foldmark.sessions.trim.trimming import kind_of
 

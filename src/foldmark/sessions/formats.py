@@ -233,7 +233,7 @@ class SessionFormat:
 
     @property
     def trim_kind(self) -> Any:
-        """The `trim.kind.TrimKind` that trims sessions."""
+        """The `trim.job.TrimKind` that trims sessions."""
         raise self.cannot("trimmed")
 
     def diagnose(self, session: SessionPath) -> Any:

@@ -1,1 +1,1 @@
-"""Cut what tools returned and what became stale; every other byte stays [SPEC 8, S4]."""
+"""Cut long and stale tool results; every other byte stays [SPEC 8, S4]."""

@@ -1,7 +1,7 @@
-"""Cutting what a tool returned, with a pointer to where the whole of it stands [SPEC 8, S4].
+"""Cut a text, and point to the line that holds the whole of it [SPEC 8, S4].
 
-Texts are JSON strings as they stand in a session file, in bytes with their quotes. Lengths are characters (code
-points). What was cut before, by Foldmark or by claude-code-tools, is not cut again: the pointer would be lost.
+Texts are JSON strings as in a session file, in bytes with their quotes. Lengths are characters (code points). A text
+that Foldmark or claude-code-tools has cut is not cut again: the pointer would be lost.
 """
 
 import json
@@ -16,13 +16,13 @@ from foldmark.core.assembly.wire import before
 
 _PIECE = 1 << 20
 _NEAR = 4096
-"""How far back a place is looked for at which a text may be parted; farther, and it is not parted."""
+"""Bytes that are searched backwards for a place where a text may be split; if there is none, it is not split."""
 
 _LOOK = 72
-"""Characters in front of a cut that decide whether it goes through something; more than `truncation` looks at."""
+"""Characters before a cut that decide whether it splits something; more than `truncation` looks at."""
 
 _TAIL = 1 << 13
-"""Characters at the end of a text in which a pointer is looked for: more than the longest path."""
+"""Characters at the end of a text that are searched for a pointer: more than the longest path."""
 
 _MARK = "\n... [TRIMMED by Foldmark: "
 _OURS = re.compile(
@@ -40,17 +40,19 @@ _THEIRS = re.compile(
 )
 _IMAGE = re.compile(r"\S{1,100} image")
 _PERSISTED = re.compile(r"<persisted-output>\n[^\n]{0,5000}\n")
-"""How a result begins that Claude Code itself has put into a file: the path of that file is in these lines."""
+"""The beginning of a result that Claude Code itself wrote to a file: these lines name the file."""
 
 IMAGE = 4_800
-"""Bytes that stand for the 1,600 tokens which an image is to a model at most."""
+"""Bytes that count for an image at most, as for 1,600 tokens."""
 
 _decode = msgspec.json.Decoder(str).decode
 
 
 class Replacement(Struct, frozen=True):
-    """What stands instead of a result, as JSON, and how many characters of text and how many bytes of JSON the model
-    no longer reads; an image, which it does not read as base64, counts as `IMAGE` bytes at most."""
+    """The JSON in place of a result, and how many characters of text and bytes of JSON the model no longer reads.
+
+    The model does not read an image as base64, so that counts as `IMAGE` bytes at most.
+    """
 
     raw: bytes
     characters: int
@@ -58,14 +60,14 @@ class Replacement(Struct, frozen=True):
 
 
 class Origin(Struct, frozen=True):
-    """Where the whole of a result or an argument stands: a line, counted from 1, of a file."""
+    """The original of a result or an argument: a line, counted from 1, of a file."""
 
     line: int
     file: str
     what: str = "result"
 
     def pointer(self, kept: int, whole: int, unit: str = "characters") -> str:
-        """The line that stands behind what is left of a result."""
+        """Return the line that follows the rest of a text."""
         return (
             f"... [TRIMMED by Foldmark: {kept:,} of {whole:,} {unit}. "
             f"The whole {self.what}: line {self.line} of {codec.well_formed(self.file)}]"
@@ -73,9 +75,9 @@ class Origin(Struct, frozen=True):
 
 
 def string(raw: bytes, threshold: int, place: Origin) -> Replacement | None:
-    """A JSON string cut to its first `threshold` characters, with a pointer behind them.
+    """Return a JSON string cut to its first `threshold` characters, with a pointer after them.
 
-    None if it has no more, was cut before, is not readable, or would not get shorter.
+    Return None if it has no more, was cut before, is not readable, or would not get shorter.
     """
     if len(raw) - 2 <= threshold:
         return None
@@ -94,7 +96,7 @@ def string(raw: bytes, threshold: int, place: Origin) -> Replacement | None:
 
 
 def keeping(text: str, threshold: int) -> int:
-    """How many characters of a text are kept: no more than `threshold`, but always the path of a persisted output."""
+    """Return how many characters of a text are kept: at most `threshold`, but always the path of a persisted output."""
     near = text[max(threshold - _LOOK, 0) : threshold + 1]
     plain = near.isascii() and "\\" not in near and "\x1b" not in near and near[-2:] != "\r\n"
     kept = min(threshold, len(text)) if plain else before(text, threshold)
@@ -103,9 +105,9 @@ def keeping(text: str, threshold: int) -> int:
 
 
 def is_cut(text: str, whole: int) -> bool:
-    """Whether a text ends in a pointer that tells the truth about what is in front of it.
+    """Return True if a text ends in a pointer that is right about the text before it.
 
-    `whole` is how many characters the text has; of a longer one `text` may be the last `_TAIL` of them.
+    `whole` is the length of the text; `text` may be only the last `_TAIL` characters.
     """
     if not text.endswith("]"):
         return False
@@ -120,30 +122,30 @@ def is_cut(text: str, whole: int) -> bool:
 
 
 def is_image_note(text: str) -> bool:
-    """Whether a text stands where an image was."""
+    """Return True for a text that replaced an image."""
     return (
         len(text) < _TAIL
         and _IMAGE.match(text) is not None
         and text.endswith("]")
         and " bytes. " in text
-        and (is_cut(text, len(text)))
+        and is_cut(text, len(text))
     )
 
 
 def is_cut_list(end: str, entries: int) -> bool:
-    """Whether the last of so many entries of a list tells the truth about how many are in front of it."""
+    """Return True if the last of so many entries of a list is a pointer that is right about their number."""
     found = _OURS_ENTRIES.match(end)
     return found is not None and _number(found[1]) == entries - 1 < _number(found[2])
 
 
 def image_note(kind: str, size: int, place: Origin) -> bytes:
-    """A JSON string to stand where an image of `size` bytes was; `kind` is its media type."""
+    """Return the JSON string that replaces an image of `size` bytes; `kind` is its media type."""
     shown = "".join(char for char in kind if char.isprintable() and not char.isspace())[:100]
     return quoted(f"{shown or 'an'} image\n{place.pointer(0, size, 'bytes')}")
 
 
 def text_of(raw: bytes | memoryview) -> str:
-    """The text of a JSON string; lone surrogates stay. Raises ValueError."""
+    """Return the text of a JSON string; lone surrogates stay. Raises ValueError."""
     try:
         return _decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -154,7 +156,7 @@ def text_of(raw: bytes | memoryview) -> str:
 
 
 def quoted(text: str) -> bytes:
-    """A text as a JSON string; what UTF-8 cannot hold is escaped."""
+    """Return a text as a JSON string; lone surrogates are escaped."""
     try:
         return msgspec.json.encode(text)
     except UnicodeEncodeError:
@@ -166,7 +168,7 @@ def _number(text: str) -> int:
 
 
 def _measured(raw: bytes, threshold: int) -> tuple[str, int, str]:
-    """The beginning of a long text, as far as it matters for a cut, how long it is, and its end."""
+    """Return the beginning of a text, as far as a cut needs it, the text's length, and its end."""
     if len(raw) <= _PIECE:
         text = text_of(raw)
         return text, len(text), text
@@ -182,7 +184,7 @@ def _measured(raw: bytes, threshold: int) -> tuple[str, int, str]:
 
 
 def _pieces(raw: bytes) -> Iterator[bytes]:
-    """The inside of a JSON string in pieces of about a MB, each of which is the inside of a string."""
+    """Yield the inside of a JSON string in pieces of about a MB, each of which is the inside of a string."""
     at, last = 1, len(raw) - 1
     while at < last:
         end = at + _PIECE
@@ -193,7 +195,7 @@ def _pieces(raw: bytes) -> Iterator[bytes]:
 
 
 def _may_part(raw: bytes, at: int) -> bool:
-    """Whether certainly no character, escape or pair of escapes lies across a place."""
+    """Return True if certainly no character, escape or pair of escapes extends across a place."""
     if raw[at] == 0x5C:  # where an escape begins, but not the second of a pair
         return raw[at - 1] != 0x5C and raw[at - 6 : at - 4] != b"\\u"
     return raw[at] & 0xC0 != 0x80 and b"\\" not in raw[at - 11 : at + 1]

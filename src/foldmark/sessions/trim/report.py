@@ -16,17 +16,17 @@ from foldmark.sessions.archive.storing import archive_folder, put
 from foldmark.sessions.formats import ResumeCommand, SessionPath, format_named, resume_command
 from foldmark.sessions.hook.tail import Share, share
 from foldmark.sessions.trim import trimming
-from foldmark.sessions.trim.kind import TrimOptions
+from foldmark.sessions.trim.job import TrimOptions
 from foldmark.sessions.trim.trimming import TrimResult
 
-LITTLE = 10
+_LITTLE = 10
 """Percent of the context; a trim that saves less does not help for long."""
 
-HALF = 50
-"""Percent of the window; a context with less in it needs no help yet."""
+_HALF = 50
+"""Percent of the window; a context below it needs no help yet."""
 
-NAMED = 20
-"""Tools that are listed at most."""
+_LISTED = 20
+"""Maximum number of tools to list."""
 
 
 class TrimReport(NamedTuple):
@@ -65,7 +65,7 @@ class TrimReport(NamedTuple):
         saved, share = self.trimmed.in_context, self.share
         if share is None:
             return not saved
-        return share.percent >= HALF and saved * 100 < share.tokens * LITTLE
+        return share.percent >= _HALF and saved * 100 < share.tokens * _LITTLE
 
 
 def trim_session(
@@ -80,8 +80,8 @@ def trim_session(
 ) -> TrimReport:
     """Trim a session into the new session `new_id`, archive it, and record both in the log that `opened` opens.
 
-    With `preview` nothing is written. Sessions in the folders `exclude` are not archived. What fails once the new file
-    is there is a warning: the session itself stays where it is. Raises as `trimming.trim`.
+    With `preview` nothing is written. Sessions in the folders `exclude` are not archived. A failure after the new file
+    is written is only a warning: the session itself stays where it is. Raises as `trimming.trim`.
     """
     moment, before = datetime.now(UTC), share(session.path)
     done = trimming.preview(session, options, moment) if preview else trimming.trim(session, options, new_id, moment)
@@ -89,7 +89,9 @@ def trim_session(
     warnings: list[str] = []
     if not preview and done.trimmed_count:
         try:
-            archived = _archive(session, environment, exclude)
+            if not passes_over(session.path, exclude, environment):
+                put_away = put(session.path, archive_folder(environment), session.kind)
+                archived = None if put_away.state == "excluded" else put_away.path
         except FoldmarkError as error:
             warnings.append(f"the session was not archived, but stays where it is: {error}")
         try:
@@ -100,21 +102,13 @@ def trim_session(
             warnings.append(f"the database does not know of the new session: {error}")
         resume = resume_command(done.session, environment)
     further = {} if options.deep else trimming.further(session, options, done, moment)
-    told = (*warnings, *_surprises(done, options))
-    return TrimReport(session, done, before, archived, resume, preview, further, told)
-
-
-def _archive(session: SessionPath, environment: Mapping[str, str], exclude: Sequence[str]) -> Path | None:
-    """Archive the session and return its path there; None if it is excluded."""
-    if passes_over(session.path, exclude, environment):
-        return None
-    done = put(session.path, archive_folder(environment), session.kind)
-    return None if done.state == "excluded" else done.path
+    all_warnings = (*warnings, *_surprises(done, options))
+    return TrimReport(session, done, before, archived, resume, preview, further, all_warnings)
 
 
 def _surprises(trimmed: TrimResult, options: TrimOptions) -> Iterator[str]:
     if trimmed.tools and not trimmed.tally:
-        tools, own = (listing(map(one_line, names), NAMED) for names in (options.tools, trimmed.tools))
+        tools, own = (listing(map(one_line, names), _LISTED) for names in (options.tools, trimmed.tools))
         yield f"there is no result of {tools} in this session; its tools are {own}"
     if trimmed.long:
         were = "was left as it is" if trimmed.long == 1 else "were left as they are"

@@ -1,4 +1,4 @@
-"""Decide what the profile `deep` takes besides long results: what later calls made stale or repeated [SPEC 8].
+"""Decide what the profile `deep` cuts besides long results: what later calls made stale or repeated [SPEC 8].
 
 Pure: facts about the calls of a session, in the order in which the model reads them, become a `TrimPlan`.
 """
@@ -19,10 +19,10 @@ LONG, OTHERS, READS, ARGUMENTS, IDENTICAL, TODOS, FAILED = STEPS = (
     "superseded todo lists",
     "failed attempts, repeated",
 )
-"""Why something was cut. The first is all that the default profile takes; what it takes counts there always."""
+"""The reasons for a cut. The default profile knows only the first, which counts before all others."""
 
 SPARED = 5
-"""Newest results that the profile `deep` leaves whole, unless told otherwise."""
+"""Newest results that the profile `deep` leaves whole by default."""
 
 _READERS, _TASKS, _LISTS = ("read",), ("task", "agent"), ("todowrite",)
 _WRITERS = ("write", "edit", "multiedit", "notebookedit")
@@ -31,9 +31,12 @@ _PERSONS = ("askuserquestion", "exitplanmode")
 
 
 class CallRecord(Struct, frozen=True):
-    """A call and its result. `path` is the file that it reads or writes, `part` which part of it, None for the whole;
-    `attempt` is equal for calls that attempt the same; `digest` stands for the result's content, None without a result.
-    A result is `spoken` if it holds a person's words, and `void` if it only refers to an earlier one."""
+    """A call and its result.
+
+    `path` is the file that it reads or writes, `part` the part of it (None: the whole). `attempt` is equal for calls
+    that attempt the same. `digest` identifies the result's content, None without a result. A result is `spoken` if it
+    contains a person's words, and `void` if it only refers to an earlier one.
+    """
 
     id: str
     name: str
@@ -47,10 +50,10 @@ class CallRecord(Struct, frozen=True):
 
 
 class TrimPlan(Struct, frozen=True):
-    """What is cut otherwise than by length, by the id of its call.
+    """What is cut for other reasons than its length, by call id.
 
-    `whole` are left as they are, results and arguments. `results` of these are taken to the last character, `arguments`
-    are cut: of all others these stay. The values are steps.
+    Results and arguments of `whole` stay. All text of `results` is cut, and `arguments` are cut; other arguments stay.
+    The values are steps.
     """
 
     whole: frozenset[str] = frozenset()
@@ -69,11 +72,10 @@ def plan(calls: Sequence[CallRecord], spare: int, *, deep: bool) -> TrimPlan:
     spared = frozenset(answered[-spare:] if spare else ())
     if not deep:
         return TrimPlan(spared)
-    persons = {call.id for call in calls if call.spoken or call.name.casefold() in _PERSONS}
-    whole = spared | persons
+    whole = spared | {call.id for call in calls if call.spoken or call.name.casefold() in _PERSONS}
     results: dict[str, str] = {}
     arguments: dict[str, str] = {}
-    later = _Later()
+    later = _LaterCalls()
     for call in reversed(calls):
         if call.digest is None:  # open: the model waits for it
             continue
@@ -86,53 +88,52 @@ def plan(calls: Sequence[CallRecord], spare: int, *, deep: bool) -> TrimPlan:
     return TrimPlan(whole, results, arguments)
 
 
-class _Later:
-    """What happens behind a place in a session."""
+class _LaterCalls:
+    """The calls after a place in a session."""
 
     def __init__(self) -> None:
-        self._seen: set[bytes] = set()
+        self._digests: set[bytes] = set()
         self._renewed: set[tuple[str, str | None]] = set()
         self._succeeded: set[tuple[str, str]] = set()
-        self._listed = False
+        self._has_list = False
 
     def result(self, call: CallRecord) -> str | None:
-        """Return why a result is not needed any more."""
-        if call.failed and self._repeated(call):
+        """Return why a result is not needed any more, or None."""
+        if call.failed and self._is_repeated(call):
             return FAILED
-        if call.digest in self._seen:
+        if call.digest in self._digests:
             return IDENTICAL
         if call.name.casefold() in _READERS and not call.void and self._is_renewed(call):
             return READS
         return None
 
     def arguments(self, call: CallRecord) -> str | None:
-        """Return why the arguments of a call are not needed any more."""
+        """Return why the arguments of a call are not needed any more, or None."""
         name = call.name.casefold()
         if call.failed:
-            return FAILED if self._repeated(call) else None
+            return FAILED if self._is_repeated(call) else None
         if (name in _WRITERS and self._is_renewed(call)) or name in _TASKS:
             return ARGUMENTS
-        return TODOS if name in _LISTS and self._listed else None
+        return TODOS if name in _LISTS and self._has_list else None
 
     def add(self, call: CallRecord) -> None:
         """Go one call back."""
         if call.digest is not None:
-            self._seen.add(call.digest)
+            self._digests.add(call.digest)
         if call.failed:
             return
         name = call.name.casefold()
         self._succeeded.add((name, call.attempt))
-        self._listed |= name in _LISTS
+        self._has_list |= name in _LISTS
         if call.path is not None and name in (*_READERS, *_WRITERS) and not call.void:
             self._renewed.add((call.path, call.part if name in _READERS else None))
 
-    def _repeated(self, call: CallRecord) -> bool:
+    def _is_repeated(self, call: CallRecord) -> bool:
         return (call.name.casefold(), call.attempt) in self._succeeded
 
     def _is_renewed(self, call: CallRecord) -> bool:
-        """Whether the file was read whole, or the same part of it, or written since."""
+        """Return True if the file, or the same part of it, was read or written since."""
         if call.path is None:
             return False
-        return (call.path, None) in self._renewed or (
-            call.name.casefold() in _READERS and (call.path, call.part) in self._renewed
-        )
+        is_read = call.name.casefold() in _READERS
+        return (call.path, None) in self._renewed or (is_read and (call.path, call.part) in self._renewed)
