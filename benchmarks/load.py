@@ -86,12 +86,12 @@ def sqlite_bare(place: Place) -> Iterator[Append]:
     def append() -> None:
         key = next(keys)
         run("BEGIN IMMEDIATE")
-        _, turn, messages, tokens, calls, _, newest, weights, *_ = next(run(sql["position"], (key,)))
+        _, turn, messages, tokens, calls, _, weights, *_, newest = next(run(sql["position"], (key,)))
         row = event(id := (newest or 0) + 1, key, messages, tokens, turn)
         added = weight("user", TEXT, None, False, id)
         run(sql["append"], row)
         run(sql["weigh"], (key, id, added, weights + added))
-        run(sql["index"], (id, id))
+        run(sql["index"], (f"[{id}]",))
         run(sql["advance"], (id, turn or id, messages + 1, tokens + row[12], calls, key))
         run("COMMIT")
 
@@ -128,8 +128,8 @@ def postgres_bare(place: Place) -> Iterator[Append]:
     import psycopg
 
     from foldmark.stores.postgres.address import Address
+    from foldmark.stores.postgres.appender import message_words
     from foldmark.stores.postgres.connection import STATEMENTS, Ints, Pool, Texts
-    from foldmark.stores.postgres.words import words_of
 
     db = Pool(Address(place.address)).connect()  # with the same settings and the same form of values
     found = db.execute("SELECT root FROM agents WHERE name = ANY($1)", (Texts(place.names),)).fetchall()
@@ -139,7 +139,7 @@ def postgres_bare(place: Place) -> Iterator[Append]:
     def run(name: str, bindings: dict[str, Any]) -> psycopg.Cursor[Any]:
         return db.execute(STATEMENTS[name].sql, STATEMENTS[name].bound(bindings))
 
-    words = words_of("user", TEXT, None)
+    words = message_words("user", TEXT, None)
     assert words is not None
     index = {"lengths": Ints([words.length]), "words": Texts([words.words])}
 

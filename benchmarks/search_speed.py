@@ -34,7 +34,7 @@ import foldmark
 from foldmark.core.search import ANY, Filters
 from foldmark.recall.embeddings import EmbeddingError
 from foldmark.recall.embeddings.model import load
-from foldmark.stores.sqlite.appender import WordIndex
+from foldmark.stores.sqlite.transaction import WordIndex
 
 MEDIAN, GROWING = 0.050, 2.0
 """Seconds: the median over all queries, and any query while the log grows."""

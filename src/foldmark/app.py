@@ -21,8 +21,7 @@ from foldmark.log import Agent, Log, Result
 from foldmark.operations.effects import Asking
 from foldmark.settings.given import Settings, Value
 from foldmark.settings.user_folders import config_folder, default_database, named_database
-from foldmark.stores.addresses import may_exist, passwords, scheme
-from foldmark.stores.opening import open_store
+from foldmark.stores.addresses import may_exist, open_store, passwords, scheme
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -334,7 +333,7 @@ class Setup:
     def log(self, *, create: bool, given: Settings | None = None) -> Iterator[Log]:
         """Open the log with these settings, by default the process's own. Creates Foldmark's own folder if needed."""
         if create and not self._chosen:
-            from foldmark.stores.sqlite.file import make_folder
+            from foldmark.stores.folders import make_folder
 
             make_folder(Path(self.db).parent)
         with open(self.db, create=create, settings=given or self.given) as log:

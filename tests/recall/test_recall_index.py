@@ -105,7 +105,7 @@ def test_what_is_taken_out_leaves_no_trace(log: foldmark.Log, found: Found) -> N
 
     assert held() == secret
     for id in ids[::2]:
-        db.execute(queries("sqlite")["unindex"], (id,))
+        db.execute(queries("sqlite")["unindex"], {"ids": f"[{id}]"})
         db.execute("UPDATE events SET content = '' WHERE id = ?", (id,))
     assert held() == secret[1::2]
     assert words(db) & set(secret) == set(secret[1::2])

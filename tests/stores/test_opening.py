@@ -23,8 +23,8 @@ from foldmark.core.errors import StoreError
 from foldmark.core.replay import birth
 from foldmark.log.doctor import examine
 from foldmark.stores import postgres, sqlite
+from foldmark.stores.folders import make_folder
 from foldmark.stores.queries import migrations, queries
-from foldmark.stores.sqlite.file import make_folder
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(range(256)) * 20
 WRITER = Path(__file__).parent / "writer.py"

@@ -17,8 +17,8 @@ from foldmark.app import open_over
 from foldmark.core.errors import StoreError
 from foldmark.core.ports import VIEWS, Limits, QueryScope
 from foldmark.sending.interruption import CURRENT, Interruption
-from foldmark.stores.postgres.sandbox.login import login
-from foldmark.stores.postgres.sandbox.statements import rewritten
+from foldmark.stores.postgres.sandbox_login import login
+from foldmark.stores.postgres.sandbox_statements import rewritten
 from foldmark.stores.postgres.store import PostgresStore
 from foldmark.tools import query_db
 from patience import LIMIT

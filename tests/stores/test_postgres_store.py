@@ -22,9 +22,8 @@ from foldmark.core.agents import MAIL
 from foldmark.core.errors import StoreError
 from foldmark.core.records import CodingSession
 from foldmark.stores.postgres.address import Address
-from foldmark.stores.postgres.connection import STATEMENTS, Pool, PostgresSession
+from foldmark.stores.postgres.connection import STATEMENTS, Pool, PostgresSession, escaped, unescaped
 from foldmark.stores.postgres.store import PostgresStore
-from foldmark.stores.postgres.texts import escaped, unescaped
 from foldmark.testing.suite import NOW, append, draft, fork, read, root
 from postgres_server import Databases
 

@@ -29,8 +29,7 @@ from foldmark.log.doctor import examine
 from foldmark.stores.reader import Bindings
 from foldmark.stores.sqlite import SqliteStore
 from foldmark.stores.sqlite import store as sqlite_store
-from foldmark.stores.sqlite.appender import SqliteAppender
-from foldmark.stores.sqlite.transaction import SqliteTransaction
+from foldmark.stores.sqlite.transaction import SqliteAppender, SqliteTransaction
 from postgres_server import Databases
 from stored import stored
 

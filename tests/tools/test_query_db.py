@@ -19,7 +19,7 @@ from foldmark.core.errors import StoreError
 from foldmark.core.ports import VIEWS, Limits, QueryScope
 from foldmark.log.recording import save_memo
 from foldmark.sending.interruption import CURRENT, Interruption
-from foldmark.stores.sqlite.sandbox import connection as sandbox
+from foldmark.stores.sqlite import sandbox
 from foldmark.tools import query_db
 from querying import FOREIGN, ask, column, refused, rows, tried
 

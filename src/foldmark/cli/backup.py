@@ -12,8 +12,7 @@ from foldmark.core.errors import StoreError
 from foldmark.core.ports import Progress
 from foldmark.core.wording import one_line
 from foldmark.rendering import harmless, json_text
-from foldmark.stores.addresses import scheme, shown
-from foldmark.stores.opening import BUILT_IN
+from foldmark.stores.addresses import BUILT_IN, scheme, shown
 
 
 @click.command()

@@ -1,9 +1,28 @@
-"""Addresses of databases: a scheme, as postgresql://, names a kind of store; without one it is the path of a file."""
+"""Addresses of databases, and opening the store at one.
+
+A scheme, as postgresql://, names a kind of store: built in, or an entry point of the group `foldmark.stores`, which is
+named after the scheme and names a class to be called with (address, *, create). An address without a scheme is the path
+of an SQLite file.
+"""
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote
+
+from foldmark.core.errors import StoreError
+from foldmark.core.wording import listing
+from foldmark.plugins import STORES, find, names
+
+if TYPE_CHECKING:
+    from foldmark.core.ports import Store
+
+BUILT_IN = {
+    "": "foldmark.stores.sqlite:SqliteStore",
+    "postgresql": "foldmark.stores.postgres.store:PostgresStore",  # 60 ms
+    "postgres": "foldmark.stores.postgres.store:PostgresStore",
+}
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]+)://")
 
@@ -37,6 +56,25 @@ def passwords(address: str) -> Iterator[str]:
         written = [given.partition(":")[2], *(each.partition("=")[2] for each in query.split("&") if "assw" in each)]
         meant = [unquote(each) for each in written] + parse_qs(query).get("password", [])
         yield from dict.fromkeys(each for each in (*written, *meant) if each)
+
+
+def open_store(address: str, *, create: bool = True) -> "Store":
+    """Open the store at an address. Raises StoreError."""
+    kind = scheme(address)
+    try:
+        opened = find(STORES, kind, type, BUILT_IN)
+    except ImportError as error:
+        if (error.name or "psycopg").partition(".")[0] not in ("psycopg", "psycopg_binary", "psycopg_c"):
+            raise
+        raise StoreError(
+            f"a database at {shown(address)} needs PostgreSQL's driver, which is not installed; "
+            "`pip install 'foldmark[postgres]'` installs it"
+        ) from None
+    if opened is None:
+        there_is = listing(each for each in (*BUILT_IN, *names(STORES)) if each)
+        raise StoreError(f"no store for {kind}:// is installed; there is: {there_is}, or the path of an SQLite file")
+    store: Store = opened(address, create=create)
+    return store
 
 
 def _parts(address: str) -> tuple[str, str, str]:

@@ -9,7 +9,7 @@ from foldmark.core.errors import ConflictError
 from foldmark.core.events import ROLES, Draft, is_replayed
 from foldmark.core.records import CopiedEvent
 from foldmark.core.turns import place
-from foldmark.stores.rows import Row
+from foldmark.stores.reader import Row
 
 
 class Appender:
@@ -118,6 +118,13 @@ class Appender:
     def stands_apart(self, call: int) -> bool:
         """Return True if a result appended now would stand apart from this call."""
         return self._run is None or call < self._run
+
+    def lose(self, gone: Size, *, whole: bool) -> None:
+        """Update the sizes after an erasure, of the `whole` agent or a turn; the stored row is updated already."""
+        self._messages, self._tokens = self.own.less(gone)
+        self._newest = None
+        weights, messages, tokens = self._sums
+        self._sums = [0, 0, 0] if whole else [weights, messages + gone.messages, tokens + gone.tokens]
 
     def _weight(self, id: int, draft: Draft) -> int:
         """Return the weight of a message, and add it to the sum of weights."""

@@ -1,6 +1,6 @@
 """Records copied from any database and into it (see `foldmark.core.records`)."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -22,22 +22,12 @@ from foldmark.core.records import (
     CopiedSent,
     Numbers,
 )
-from foldmark.stores.appender import Appender
-from foldmark.stores.reader import Bindings
-from foldmark.stores.rows import Row
+from foldmark.stores.reader import Bindings, Row
 from foldmark.stores.snapshot import LogSnapshot
 from foldmark.stores.transaction import LogTransaction
 
 PAGE = 256
 """Number of rows read at once."""
-
-_NAMES: dict[type, str] = {
-    CopiedMail: "copied_mail",
-    CopiedSent: "copied_sent",
-    CopiedMemo: "copied_memos",
-    CodingSession: "copied_sessions",
-}
-"""The names of the statements that read a page."""
 
 
 class SqlCopyingView(LogSnapshot):
@@ -56,45 +46,27 @@ class SqlCopyingView(LogSnapshot):
         raise NotImplementedError
 
     def copied(self, kind: type[Copied], agents: Collection[str] | None = None, after: int = 0) -> Iterator[Copied]:
-        of = None if agents is None else [self._key(agent) for agent in agents]
-        made: dict[type, Callable[[Row], Any]] = {
-            CopiedEnd: _end,
-            CopiedMail: lambda row: CopiedMail(*row),
-            CopiedSent: _sent,
-            CopiedMemo: self._copied_memo,
-            CodingSession: self._copied_session,
+        made: dict[type, tuple[str, Callable[[Row], Any]]] = {
+            CopiedEnd: ("copied_ends", _end),
+            CopiedMail: ("copied_mail", lambda row: CopiedMail(*row)),
+            CopiedSent: ("copied_sent", _sent),
+            CopiedMemo: ("copied_memos", lambda row: structs.replace(CopiedMemo(*row), tags=self._tags(row[-1]))),
+            CodingSession: ("copied_sessions", lambda row: structs.replace(self._coding_session(row[1:]), id=row[0])),
         }
-        rows = self._copied_ends(of) if kind is CopiedEnd else self._copied_pages(kind, of, after)
-        for row, damaged in rows:
-            if damaged:
-                raise DamagedError(f"{kind.__name__} {row[0]}: a text is not UTF-8 any more; run `foldmark doctor`")
-            yield made[kind](row)
-
-    def _copied_pages(self, kind: type, of: list[int] | None, after: int) -> Iterator[tuple[Row, bool]]:
-        name = _NAMES[kind]
-        bound: Bindings = {"after": after, "limit": PAGE}
-        if kind in (CopiedMail, CopiedSent):
-            bound |= {"whole": of is None, "agents": self._keys_of(of or ())}
-        while rows := list(self._rows(name, **bound)):
-            yield from rows
-            bound["after"] = rows[-1][0][0]
-
-    def _copied_ends(self, of: list[int] | None) -> Iterable[tuple[Row, bool]]:
-        return self._rows("copied_ends", whole=of is None, agents=self._keys_of(of or ()))
-
-    def _keys_of(self, keys: Iterable[int]) -> Any:
-        """Return keys of agents, bound for a statement."""
-        return self._list(keys)
-
-    def _copied_memo(self, row: Row) -> CopiedMemo:
-        id, event, agent, actor, created_at, content, tags = row
-        return CopiedMemo(id, event, agent, actor, created_at, content, tuple(sorted(self._tags(tags))))
-
-    def _copied_session(self, row: Row) -> CodingSession:
-        return structs.replace(self._session_of(row[1:]), id=row[0])
+        name, make = made[kind]
+        keys = None if agents is None else self._list([self._key(agent) for agent in agents])
+        rows: list[tuple[Row, bool]] = [((after,), False)]
+        while rows:
+            rows = list(self._rows(name, agents=keys, after=rows[-1][0][0], limit=PAGE))
+            for row, damaged in rows:
+                if damaged:
+                    raise DamagedError(f"{kind.__name__} {row[0]}: a text is not UTF-8 any more; run `foldmark doctor`")
+                yield make(row)
+            if kind is CopiedEnd:  # these have no ids, and come all at once
+                return
 
     def erased(self, agents: Collection[str]) -> Iterator[tuple[int, str, int]]:
-        for id, key, by in self._run("erased", agents=self._keys_of(map(self._key, agents))):
+        for id, key, by in self._run("erased", agents=self._list([self._key(agent) for agent in agents])):
             yield id, self._id(key), by
 
     def kept_texts(self, hashes: Collection[str]) -> dict[str, str]:
@@ -142,10 +114,6 @@ def _sent(row: Row) -> CopiedSent:
 class SqlCopying(LogTransaction):
     """Takes copied records."""
 
-    def settle(self) -> None:
-        """Write pending changes."""
-        raise NotImplementedError
-
     def take_agents(self, agents: Sequence[CopiedAgent]) -> None:
         with self.whole():
             for agent in agents:
@@ -156,56 +124,40 @@ class SqlCopying(LogTransaction):
         self.settle()
         with self.whole():
             self._take_ids(events)
-            appenders = dict[str, Appender]()
             for event in events:
-                if event.agent not in appenders:
-                    appenders[event.agent] = self._taker(event.agent)
-                appenders[event.agent].take(event)
-            self._taken(appenders)
+                self._appender(event.agent).take(event)
+            self.settle()
             for agent in sorted({event.agent for event in events if is_replayed(event.kind, event.data)}):
-                self._write("forget_fold", **self._of(agent))
+                self._write("forget_fold", **self._for_agent(agent))
 
     def _take_ids(self, events: Sequence[CopiedEvent]) -> None:
         """Reserve the ids of these events. Raises StoreError if they are taken."""
-
-    def _taker(self, agent_id: str) -> Appender:
-        """Return an appender that takes events with their ids."""
-        raise NotImplementedError
-
-    def _taken(self, appenders: Mapping[str, Appender]) -> None:
-        """Write where the agents stand."""
         raise NotImplementedError
 
     def take(self, records: Sequence[Beside], texts: Mapping[str, str] = {}) -> None:
         with self.whole():
-            for sha256, text in sorted(texts.items()):
-                self._write("keep_text", hash=sha256, text=text)
+            self._keep(texts)
             for record in records:
-                self._take(record)
+                self._take(record, structs.asdict(record))
 
-    def _take(self, record: Beside) -> None:
-        fields = structs.asdict(record)
+    def _take(self, record: Beside, row: Bindings) -> None:
         match record:
             case CopiedMail():
-                fields |= {"sender": self._key(record.sender), **self._of(record.recipient)}
-                self._take_mail(fields)
+                self._take_mail({**row, "sender": self._key(record.sender), **self._for_agent(record.recipient)})
             case CopiedSent():
-                self._take_sent({**fields, **self._of(record.agent)})
+                self._take_sent({**row, **self._for_agent(record.agent)})
             case CopiedMemo():
-                tags = fields.pop("tags")
-                self._take_memo({**fields, "agent": None if record.agent is None else self._key(record.agent)})
-                for tag in tags:
-                    self._write("tag_memo", tag=tag, memo=record.id)
-                self._index_memo(record.id, record.content, " ".join(tags))
+                self._take_memo({**row, "agent": None if record.agent is None else self._key(record.agent)})
+                self._mark_memo(record.id, record.content, record.tags)
             case CodingSession():
-                self._write("take_session", **{**fields, "worker_id": self._worker(record.worker_id)})
+                self._write("take_session", **{**row, "worker_id": self._worker(record.worker_id)})
 
     def _take_mail(self, row: Bindings) -> None:
         self._write("take_mail", **row)
 
     def _take_memo(self, row: Bindings) -> None:
         """Record a memo without its tags and words; `event` is the newest event before it."""
-        raise NotImplementedError
+        self._write("take_memo", **row)
 
     def _take_sent(self, row: Bindings) -> None:
         """Record a request; its `question` stands beside its `data`."""

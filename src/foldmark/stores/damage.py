@@ -1,18 +1,78 @@
-"""Run the checks of a database."""
+"""The checks that every database has: each is a named statement, which finds the rows of one kind of fault."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from hashlib import sha256
+from typing import Any
 
 from foldmark.core.errors import StoreError
+from foldmark.core.events import OPERATION_KINDS
+from foldmark.stores.reader import Row, SqlReader
+
+Check = Callable[[], Iterator[str]]
+
+_PAGE = 1000
+
+_FAULTS: Mapping[str, str] = {
+    "wrong_sums": "agent {0:.8}: the sums stored with event {1} are not what its events give",
+    "wrong_weights": "agent {0:.8}: the weight stored with event {1} is not what its events give",
+    "wrong_waiting": "agent {0:.8}: {1} calls of its open turn are wrongly said to wait, or not to",
+    "wrong_replayed": "event {0}: it {1} marked as an operation, and its kind says otherwise",
+    "wrong_mail": "mail {0}: event {1}, which is said to have carried it, is no message to its recipient",
+    "wrong_deletions": "agent {0:.8}: it is deleted, but its child {1:.8} is not",
+    "wrong_remains": "agent {0:.8}: it is deleted, but {1} of its events still hold text",
+    "wrong_names": "agent {0:.8}: it is deleted, but still named '{1}'",
+    "wrong_archive": "agent {0:.8}: it is archived, but not a conversation",
+    "wrong_senders": "agent {0:.8}: request {1}, which it sent, belongs to a deleted agent",
+    "wrong_sent": "agent {0:.8}: request {1}, which it sent, needs {2} that are not there",
+    "wrong_lineage": "{0} session {1:.8}: its number {2} does not follow its parent's",
+}
+"""Statement -> the line for each of its rows."""
 
 
-def found_by(checks: Sequence[Callable[[], Iterator[str]]]) -> Iterator[str]:
-    """Yield a line for each fault that the checks find. An unreadable part is such a line, once, and the other checks
-    go on."""
-    failed = set()
-    for check in checks:
-        try:
-            yield from check()
-        except StoreError as error:
-            if str(error) not in failed:
-                failed.add(str(error))
-                yield f"database: {error}"
+class SqlChecks(SqlReader):
+    """The checks of one database."""
+
+    def found(self) -> Iterator[str]:
+        """Yield a line for each fault, once. An unreadable part is such a line, and the other checks go on."""
+        seen = set[str]()
+        shared = [partial(self._found_by, name, line) for name, line in _FAULTS.items()]
+        checks: list[Check] = [*self._checks(), *shared, self._wrong_texts, self._wrong_rows]
+        for check in checks:
+            for line in _lines(check):
+                if line not in seen:
+                    seen.add(line)
+                    yield line
+
+    def _checks(self) -> tuple[Check, ...]:
+        """Return the checks of this database alone."""
+        raise NotImplementedError
+
+    def _found_by(self, name: str, line: str) -> Iterator[str]:
+        for row in self._run(name, kinds=self._list(OPERATION_KINDS)):
+            yield line.format(*row)
+
+    def _pages(self, name: str, keys: int, **after: Any) -> Iterator[Row]:
+        """Yield all rows of a query, page by page; its first columns are the key of a page."""
+        while rows := self._run(name, **after, limit=_PAGE):
+            yield from rows
+            after = dict(zip(after, rows[-1][:keys], strict=True))
+
+    def _wrong_texts(self) -> Iterator[str]:
+        for hash, text in self._pages("all_texts", 1, after=""):
+            if sha256(text if isinstance(text, bytes) else text.encode()).hexdigest() != hash:
+                yield f"requests: the text stored under the hash {hash[:12]} is another one"
+
+    def _wrong_rows(self) -> Iterator[str]:
+        for agent_id, *row in self._run("wrong_rows"):
+            names, stored, given = ("newest event", "messages", "tokens", "open turn"), row[:4], row[4:]
+            for name, says, gives in zip(names, stored, given, strict=True):
+                if says != gives:
+                    yield f"agent {agent_id[:8]}: its row says {name} {says}, its events say {gives}"
+
+
+def _lines(check: Check) -> Iterator[str]:
+    try:
+        yield from check()
+    except StoreError as error:
+        yield f"database: {error}"

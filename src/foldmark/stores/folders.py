@@ -1,8 +1,18 @@
-"""Durability of renames in a folder."""
+"""Folders of private files: creating them, and making renames in them durable."""
 
 import os
 from contextlib import suppress
 from pathlib import Path
+
+
+def make_folder(folder: Path) -> None:
+    """Create a database's folder and its parents as needed, each only for this user; existing ones stay as they are.
+    Raises OSError."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        with suppress(FileExistsError):
+            folder.mkdir(0o700)
+            folder.chmod(0o700)
 
 
 def flush_folder(folder: Path) -> None:

@@ -1,7 +1,8 @@
-"""Named statements of a database, and the values of their rows.
+"""Named statements of a database, and the values of their rows, which may be damaged.
 
-Each database derives a `SqlReader` and a `SqlWriter` of its own. A statement is given its bindings by name; the
-database decides which bindings an agent, segments or ids take (`_of`, `_within`, `_these`).
+Each database derives a `SqlReader` and a `SqlWriter` of its own. A statement is given its bindings by name. The
+database decides which bindings an agent, segments or events take (`_for_agent`, `_for_segments`, `_for_events`,
+`_for_messages`).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -9,20 +10,18 @@ from contextlib import AbstractContextManager, suppress
 from itertools import starmap
 from typing import Any, Self
 
-from msgspec import ValidationError
+from msgspec import Struct, ValidationError, convert
 from msgspec.structs import replace
 
 from foldmark.core.agents import AgentRecord
-from foldmark.core.codec import decode_data
+from foldmark.core.codec import checksum_of, decode_data
 from foldmark.core.errors import DamagedError
 from foldmark.core.events import Event
 from foldmark.core.replay import Fold
 from foldmark.core.segments import Segments
 from foldmark.core.turns import Message
-from foldmark.stores.rows import Row, check_types, unknown_agent, well_typed
 
-Run = Callable[..., list[Row]]
-"""Runs the statement of a name with its bindings."""
+Row = tuple[Any, ...]
 
 Bindings = dict[str, Any]
 
@@ -47,19 +46,19 @@ class SqlReader:
         """Return values for one statement: one statement for each value would be slower."""
         raise NotImplementedError
 
-    def _of(self, agent_id: str) -> Bindings:
+    def _for_agent(self, agent_id: str) -> Bindings:
         """Return bindings for an agent."""
         raise NotImplementedError
 
-    def _within(self, segments: Segments) -> Bindings:
+    def _for_segments(self, segments: Segments) -> Bindings:
         """Return bindings for segments of one conversation and its forks."""
         raise NotImplementedError
 
-    def _these(self, event_ids: Iterable[int]) -> Bindings:
+    def _for_events(self, event_ids: Iterable[int]) -> Bindings:
         """Return bindings for events of any agent."""
         raise NotImplementedError
 
-    def _places(self, places: Sequence[Message]) -> Bindings:
+    def _for_messages(self, places: Sequence[Message]) -> Bindings:
         """Return bindings for events together with their agents."""
         raise NotImplementedError
 
@@ -71,13 +70,13 @@ class SqlReader:
     def _key(self, agent_id: str) -> int:
         if agent_id not in self._keys:
             for row in self._run("agent_key", id=agent_id):
-                self._know(agent_id, row)
+                self._cache_agent(agent_id, row)
         try:
             return self._keys[agent_id]
         except KeyError:
             raise unknown_agent(agent_id) from None
 
-    def _know(self, agent_id: str, row: Sequence[Any]) -> None:
+    def _cache_agent(self, agent_id: str, row: Sequence[Any]) -> None:
         """Cache an agent's key."""
         self._keys[agent_id], self._ids[row[0]] = row[0], agent_id
 
@@ -92,7 +91,7 @@ class SqlReader:
     def _agent(self, row: Sequence[Any]) -> AgentRecord:
         *fields, deleted, key, root = row
         record = self._record((*fields, bool(deleted)))
-        self._know(record.id, (key, root))
+        self._cache_agent(record.id, (key, root))
         return record
 
     def _record(self, fields: Sequence[Any]) -> AgentRecord:
@@ -106,21 +105,21 @@ class SqlReader:
         rows, damaged = zip(*found, strict=True)
         if not any(damaged):
             with suppress(DamagedError, ValidationError):
-                return self._sound(rows)
+                return self._decoded_events(rows)
         return list(starmap(self._event, found))
 
     def _event(self, row: Sequence[Any], damaged: bool = False) -> Event:
         try:
-            (event,) = self._sound([row])
+            (event,) = self._decoded_events([row])
         except (DamagedError, ValidationError):
             row, damaged = well_typed(row), True
             try:
-                (event,) = self._sound([row])
+                (event,) = self._decoded_events([row])
             except DamagedError:  # returned without data; a replay reports a missing operation
-                (event,) = self._sound([(*row[:5], None, *row[6:])])
+                (event,) = self._decoded_events([(*row[:5], None, *row[6:])])
         return replace(event, damaged=True) if damaged else event
 
-    def _sound(self, rows: Sequence[Sequence[Any]]) -> list[Event]:
+    def _decoded_events(self, rows: Sequence[Sequence[Any]]) -> list[Event]:
         """Return the events of undamaged rows. Raises DamagedError and ValidationError.
 
         Most reads pass here, and a call for each row or column would double the time.
@@ -162,3 +161,64 @@ class SqlWriter(SqlReader):
         written something, the whole transaction is rolled back, and later use raises: half of a block is never
         committed."""
         raise NotImplementedError
+
+
+# Rows of a damaged database
+
+
+class EventRow(Struct, array_like=True, frozen=True, gc=False):
+    """The types of an event's columns."""
+
+    id: int
+    agent: int
+    turn: int | None
+    kind: str
+    content: str
+    data: str | None
+    dialect: str | None
+    actor: str
+    tokens: int
+    created_at: str
+    interrupted: int
+    answers: int | None
+
+
+class _Page(Struct, array_like=True, gc=False):
+    rows: list[EventRow]
+
+
+def check_types(rows: Sequence[Sequence[Any]]) -> None:
+    """Raise ValidationError if a column of an event has the wrong type."""
+    convert((rows,), _Page)  # a type that is no struct would be inspected with every call
+
+
+def well_typed(row: Sequence[Any]) -> Row:
+    """Return an event's row with None, an empty text or 0 for columns of a wrong type: a flipped bit can turn a text
+    into a null or a number."""
+    return tuple(_typed(value, type) for value, type in zip(row, EventRow.__annotations__.values(), strict=True))
+
+
+def _typed(value: Any, type: Any) -> Any:
+    try:
+        return convert(value, type)
+    except ValidationError:
+        return type() if type in (int, str) else None
+
+
+def unknown_agent(agent_id: str) -> DamagedError:
+    """Return the error for an agent that the log names and the database lacks."""
+    return DamagedError(f"an event names agent {agent_id[:8]}, which the database does not have; run `foldmark doctor`")
+
+
+def fault(head: bytes | None, content: bytes | None, data: bytes | None, stored: int | None) -> str | None:
+    """Describe what is wrong with an event; one without a checksum is only checked for valid UTF-8."""
+    if head is None or content is None:
+        return "a column that it must have is lost"
+    for name, raw in (("row", head), ("content", content), ("data", data or b"")):
+        try:
+            raw.decode()
+        except UnicodeDecodeError as error:
+            return f"its {name} holds what is not UTF-8, at byte {error.start + 1}"
+    if stored is not None and checksum_of(head, content, data) != stored:
+        return "it is not what its checksum was made of: bytes have changed on the disk"
+    return None

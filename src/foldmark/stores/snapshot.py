@@ -1,27 +1,24 @@
 """One moment of the log in any database (see `foldmark.core.ports.Snapshot`)."""
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from operator import attrgetter, itemgetter
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
-from foldmark.core.agents import AgentRecord, Size
-from foldmark.core.errors import DamagedError, StoreError
+from foldmark.core.agents import AgentRecord, Changes, Size
+from foldmark.core.errors import CommandError, DamagedError, StoreError
 from foldmark.core.events import Event
 from foldmark.core.ports import ANCHORS, BESIDE, Head, Overview, Since
 from foldmark.core.replay import Fold
 from foldmark.core.search import Hit, LogIndex, Outline, SearchScope, Surroundings
 from foldmark.core.segments import END, Segment, Segments
 from foldmark.core.turns import Message
-from foldmark.stores.beside.inbox import SqlInboxView
-from foldmark.stores.beside.leases import SqlLeasesView
-from foldmark.stores.beside.lineage import SqlLineageView
-from foldmark.stores.beside.memos import SqlMemosView
-from foldmark.stores.beside.sent import SqlSentView
-from foldmark.stores.rows import Row, unknown_agent
+from foldmark.stores.beside import BesideView
+from foldmark.stores.reader import Row, unknown_agent
 
 T = TypeVar("T")
 
@@ -36,11 +33,14 @@ def _follows(segment: Segment, before: Segment, newest_first: bool) -> bool:
     return segment.last < before.first if newest_first else segment.first > before.last
 
 
-class LogSnapshot(SqlInboxView, SqlLeasesView, SqlLineageView, SqlMemosView, SqlSentView):
+class LogSnapshot(BesideView):
     """The contents of the database during one transaction, which the store begins and ends."""
 
     _kinds: Any
     """`ANCHORS`, for a statement."""
+
+    _cursor: ClassVar[re.Pattern[str]]
+    """The form of a cursor of `changes`."""
 
     _over = ""
     """The reason why it cannot be used any more."""
@@ -70,6 +70,25 @@ class LogSnapshot(SqlInboxView, SqlLeasesView, SqlLineageView, SqlMemosView, Sql
         """Return the rows of an agent's head."""
         return self._rows("head", agent=agent_id, kinds=self._kinds)
 
+    # Changes
+
+    def changes(self, after: str | None, limit: int) -> Changes:
+        if not self.committed:
+            raise StoreError("changes are what is committed; read them outside of the transaction")
+        if after is None:
+            return self._changes_from_now()
+        if self._cursor.fullmatch(after) is None:
+            raise CommandError(f"'{after:.40}' is no cursor; take the one of an earlier answer, or none to begin now")
+        return self._changes_after(after, limit)
+
+    def _changes_from_now(self) -> Changes:
+        """Return no change, and the cursor of this moment."""
+        raise NotImplementedError
+
+    def _changes_after(self, after: str, limit: int) -> Changes:
+        """Return the changes after a cursor."""
+        raise NotImplementedError
+
     # Agents
 
     def agents(self) -> list[AgentRecord]:
@@ -89,14 +108,14 @@ class LogSnapshot(SqlInboxView, SqlLeasesView, SqlLineageView, SqlMemosView, Sql
         return next((self._agent(row) for row in self._run("agent_by_id", id=agent_id)), None)
 
     def root_of(self, agent_id: str) -> str:
-        ((root,),) = self._run("root_of", **self._of(agent_id))
+        ((root,),) = self._run("root_of", **self._for_agent(agent_id))
         return str(root)
 
     def named(self, name: str) -> AgentRecord | None:
         return next((self._agent(row) for row in self._run("agent_by_name", name=name)), None)
 
     def children(self, agent_id: str) -> list[AgentRecord]:
-        return [self._agent(row) for row in self._run("children", **self._of(agent_id))]
+        return [self._agent(row) for row in self._run("children", **self._for_agent(agent_id))]
 
     def unstarted(self) -> list[AgentRecord]:
         self._settle()
@@ -114,11 +133,11 @@ class LogSnapshot(SqlInboxView, SqlLeasesView, SqlLineageView, SqlMemosView, Sql
         return Head(record, cache, {event.kind: event for event in events}, beside)
 
     def anchors(self, agent_id: str, until: int) -> Mapping[str, Event]:
-        found = self._events("anchors", **self._of(agent_id), kinds=self._kinds, until=until)
+        found = self._events("anchors", **self._for_agent(agent_id), kinds=self._kinds, until=until)
         return {event.kind: event for event in found}
 
     def since(self, agent_id: str, after: int, kinds: Collection[str] = ANCHORS) -> Since:
-        asked = self._rows("since", **self._of(agent_id), kinds=self._list(kinds), after=after)
+        asked = self._rows("since", **self._for_agent(agent_id), kinds=self._list(kinds), after=after)
         rows = [(row[0], self._event(row[1:], damaged)) for row, damaged in asked]
         events = sorted((event for behind, event in rows if behind), key=lambda event: event.id)
         return Since(after, {event.kind: event for behind, event in rows if not behind}, events)
@@ -137,15 +156,15 @@ class LogSnapshot(SqlInboxView, SqlLeasesView, SqlLineageView, SqlMemosView, Sql
         return next(iter(self.events([event_id])), None)
 
     def events(self, event_ids: Sequence[int]) -> list[Event]:
-        found = self._events("events", **self._these(set(event_ids))) if event_ids else []
+        found = self._events("events", **self._for_events(set(event_ids))) if event_ids else []
         return sorted(found, key=lambda event: event.id)
 
     def events_after(self, agent_id: str, after: int, limit: int) -> list[Event]:
         self._settle()
-        return self._events("events_after", **self._of(agent_id), after=after, limit=limit)
+        return self._events("events_after", **self._for_agent(agent_id), after=after, limit=limit)
 
     def operations(self, agent_id: str, *, after: int = 0, until: int = END) -> list[Event]:
-        return self._events("operations", **self._of(agent_id), after=after, until=until)
+        return self._events("operations", **self._for_agent(agent_id), after=after, until=until)
 
     def messages(
         self, segments: Segments, *, newest_first: bool = False, expected: int = _FIRST_PAGE
@@ -153,7 +172,7 @@ class LogSnapshot(SqlInboxView, SqlLeasesView, SqlLineageView, SqlMemosView, Sql
         query = "messages_newest_first" if newest_first else "messages"
 
         def read(some: Segments, page: int) -> list[Event]:
-            return self._events(query, **self._within(some), page=page)
+            return self._events(query, **self._for_segments(some), page=page)
 
         return self._pages(segments, read, attrgetter("id"), expected, newest_first=newest_first)
 
@@ -191,32 +210,32 @@ class LogSnapshot(SqlInboxView, SqlLeasesView, SqlLineageView, SqlMemosView, Sql
             page = max(_FIRST_PAGE, expected - count if count < expected else min(2 * count, _PAGE))
 
     def newest(self, kind: str, segments: Segments) -> Event | None:
-        return next(iter(self._events("newest", **self._within(segments), kind=kind)), None) if segments else None
+        return next(iter(self._events("newest", **self._for_segments(segments), kind=kind)), None) if segments else None
 
     def recent(self, kind: str, agent_id: str, until: int, limit: int) -> list[Event]:
-        return self._events("recent", **self._of(agent_id), kind=kind, until=until, limit=limit)
+        return self._events("recent", **self._for_agent(agent_id), kind=kind, until=until, limit=limit)
 
     def of_kind(self, kind: str, segments: Segments) -> list[int]:
-        found = self._run("of_kind", **self._within(segments), kind=kind) if segments else ()
+        found = self._run("of_kind", **self._for_segments(segments), kind=kind) if segments else ()
         return sorted(id for (id,) in found)
 
     def size(self, segments: Segments) -> Size:
         if not segments:
             return Size(0, 0)
-        ((messages, tokens),) = self._run("size", **self._within(segments))
+        ((messages, tokens),) = self._run("size", **self._for_segments(segments))
         return Size(messages, tokens)
 
     def weight(self, segments: Segments) -> int:
-        return int(self._run("weight", **self._within(segments))[0][0]) if segments else 0
+        return int(self._run("weight", **self._for_segments(segments))[0][0]) if segments else 0
 
     def weights(self, segments: Segments, *, expected: int = _PAGE) -> Iterator[tuple[int, int]]:
         def read(some: Segments, page: int) -> list[Row]:
-            return self._run("weights", **self._within(some), page=page)
+            return self._run("weights", **self._for_segments(some), page=page)
 
         return self._pages(segments, read, itemgetter(0), expected, newest_first=True)
 
     def bounds(self, segments: Segments) -> Segments:
-        pairs = zip(segments, self._run("bounds", **self._within(segments)) if segments else (), strict=True)
+        pairs = zip(segments, self._run("bounds", **self._for_segments(segments)) if segments else (), strict=True)
         return tuple(
             Segment(agent, oldest, newest)
             for (agent, _, _), (oldest, newest) in pairs
@@ -224,49 +243,49 @@ class LogSnapshot(SqlInboxView, SqlLeasesView, SqlLineageView, SqlMemosView, Sql
         )
 
     def message_before(self, agent_id: str, event_id: int) -> Message | None:
-        found = self._run("message_before", **self._of(agent_id), id=event_id)
+        found = self._run("message_before", **self._for_agent(agent_id), id=event_id)
         return next(map(self._message, found), None)
 
     def message_after(self, agent_id: str, event_id: int) -> Message | None:
-        found = self._run("message_after", **self._of(agent_id), id=event_id)
+        found = self._run("message_after", **self._for_agent(agent_id), id=event_id)
         return next(map(self._message, found), None)
 
     def turns(self, turn_ids: Sequence[int]) -> dict[int, list[Message]]:
         found: dict[int, list[Message]] = {turn: [] for turn in turn_ids}
-        for row in sorted(self._run("turns", **self._these(found))):
+        for row in sorted(self._run("turns", **self._for_events(found))):
             found[row[2]].append(self._message(row))
         return found
 
     def results(self, calls: Sequence[Message], *, erased: bool = False) -> list[Message]:
-        found = self._run("results_of", **self._these(call.id for call in calls), erased=erased) if calls else ()
+        found = self._run("results_of", **self._for_events(call.id for call in calls), erased=erased) if calls else ()
         return [self._message(row) for row in sorted(found)]
 
     def next_to(self, places: Sequence[Message], count: int) -> list[list[Message]]:
         found: list[list[Message]] = [[] for _ in places]
-        for number, *row in sorted(self._run("next_to", **self._places(places), count=count)) if places else ():
+        for number, *row in sorted(self._run("next_to", **self._for_messages(places), count=count)) if places else ():
             found[number].append(self._message(row))
         return found
 
     def apart_results(self, agent_id: str, event_id: int) -> list[Message]:
-        return [self._message(row) for row in self._run("apart_results", **self._of(agent_id), id=event_id)]
+        return [self._message(row) for row in self._run("apart_results", **self._for_agent(agent_id), id=event_id)]
 
     def waiting(self, agent_id: str) -> list[Message]:
-        return [self._message(row) for row in self._run("waiting", **self._of(agent_id))]
+        return [self._message(row) for row in self._run("waiting", **self._for_agent(agent_id))]
 
     def waiting_call(self, agent_id: str, turn: int, call_id: str) -> Message | None:
-        found = self._run("waiting_call", **self._of(agent_id), turn=turn, call_id=call_id)
+        found = self._run("waiting_call", **self._for_agent(agent_id), turn=turn, call_id=call_id)
         return next(map(self._message, found), None)
 
     def calls(self, agent_id: str, call_id: str) -> list[Message]:
-        return [self._message(row) for row in self._run("calls_with_id", **self._of(agent_id), call_id=call_id)]
+        return [self._message(row) for row in self._run("calls_with_id", **self._for_agent(agent_id), call_id=call_id)]
 
     def lookup(self, event_ids: Iterable[int]) -> list[Message]:
         ids = list(event_ids)
-        found = {row[0]: self._message(row) for row in self._run("lookup", **self._these(ids))} if ids else {}
+        found = {row[0]: self._message(row) for row in self._run("lookup", **self._for_events(ids))} if ids else {}
         return [found[each] for each in ids if each in found]
 
     def erased_by(self, event_id: int) -> Event | None:
-        return next(iter(self._events("erased_by", **self._these([event_id]))), None)
+        return next(iter(self._events("erased_by", **self._for_events([event_id]))), None)
 
     # Search
 
@@ -274,7 +293,7 @@ class LogSnapshot(SqlInboxView, SqlLeasesView, SqlLineageView, SqlMemosView, Sql
         raise NotImplementedError
 
     def surroundings(self, event_ids: Sequence[int], turns: int) -> list[Surroundings]:
-        asked = self._run("surroundings", **self._these(event_ids), turns=turns, beginning=_BEGINNING, end=END)
+        asked = self._run("surroundings", **self._for_events(event_ids), turns=turns, beginning=_BEGINNING, end=END)
         found = []
         for id, agent, name, kind, turn, at, tool, said, places in asked:
             hit = Hit(id, agent, name, kind, turn, at, 0.0, "", False, tool)
@@ -289,7 +308,7 @@ class LogSnapshot(SqlInboxView, SqlLeasesView, SqlLineageView, SqlMemosView, Sql
         for (which, *row), damaged in self._rows("outlines", agents=self._list(agent_ids)):
             if which == 0:
                 key, agent_id, body, root, *_ = row
-                self._know(agent_id, (key, root))
+                self._cache_agent(agent_id, (key, root))
                 with suppress(DamagedError):
                     folds[agent_id] = None
                     folds[agent_id] = None if body is None else self._decoded(body, agent_id)
@@ -300,5 +319,5 @@ class LogSnapshot(SqlInboxView, SqlLeasesView, SqlLineageView, SqlMemosView, Sql
         return {agent: Outline(fold, in_order.get(agent, ())) for agent, fold in folds.items()}
 
     def opened(self, segments: Segments) -> list[int]:
-        found = self._run("opened", **self._within(segments)) if segments else ()
+        found = self._run("opened", **self._for_segments(segments)) if segments else ()
         return sorted(id for (id,) in found)

@@ -12,7 +12,7 @@ from foldmark.core.errors import CommandError
 from foldmark.log import Agent, Log
 from foldmark.log.names import check_name, is_uuid
 from foldmark.settings.user_folders import default_database, named_database
-from foldmark.stores.sqlite.file import make_folder
+from foldmark.stores.folders import make_folder
 
 if TYPE_CHECKING:
     from agents.memory import SessionSettings

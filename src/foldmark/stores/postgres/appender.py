@@ -1,13 +1,19 @@
-"""The appends of one transaction in PostgreSQL: pending events are written before the next read."""
+"""The appends of one transaction in PostgreSQL: pending events are written before the next read.
 
-from collections.abc import Callable, Mapping
-from typing import Any
+The words of messages are those that Foldmark's own tokenizer finds, not those of a text search configuration, so that
+the same messages are found as in SQLite.
+"""
 
-from foldmark.core.agents import Size
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, NamedTuple
+
 from foldmark.core.events import Draft
+from foldmark.core.search import Phrase
 from foldmark.stores.appender import Appender
 from foldmark.stores.postgres.connection import STATEMENTS, Ints, PostgresSession, Texts
-from foldmark.stores.rows import Row
+from foldmark.stores.reader import Row
+from foldmark.text.tokens import has_parts, parts_of, stems
 
 _COLUMNS = (
     *("id", "agent", "turn", "kind", "dialect", "actor", "created_at", "interrupted", "call_id", "answers"),
@@ -18,13 +24,18 @@ _NTH = _COLUMNS.index("nth")
 _TEXTS = frozenset(("kind", "dialect", "actor", "created_at", "call_id", "content", "data", "tool"))
 
 
+def tool_of(kind: str, data: Mapping[str, Any] | None) -> str | None:
+    """Return the tool that a call calls."""
+    name = (data or {}).get("name") if kind == "tool_call" else None
+    return name if isinstance(name, str) else None
+
+
 def facts(kind: str, data: Mapping[str, Any] | None) -> tuple[str | None, bool, bool]:
     """Return facts stored beside an event's data, whose JSON PostgreSQL cannot always read: the tool that a call calls,
     whether a command or a filter records where a planning conversation lay, whether a summary holds a state."""
     data = data or {}
-    name = data.get("name") if kind == "tool_call" else None
     planning = kind in ("command", "filter") and data.get("planning") is not None
-    return name if isinstance(name, str) else None, planning, kind == "summary" and data.get("state") is not None
+    return tool_of(kind, data), planning, kind == "summary" and data.get("state") is not None
 
 
 class Tree:
@@ -33,49 +44,31 @@ class Tree:
 
     def __init__(self, root: int) -> None:
         self.root = root
-        self.next_id, self.last_id, self.stamp, self.memos = 0, -1, 0, 0
-        self.newest_memo = 0
-        """The newest memo."""
+        self.next_id, self.last_id, self.stamp, self.memos, self.newest_memo = 0, -1, 0, 0, 0
         self.position: Row | None = None
-        """Where the root agent stands."""
+        """Where the root agent stands; None before the row is locked."""
         self.is_ahead = False  # of the stored row
-        self.unindexed: list[tuple[int, Draft]] = []
-        """Messages that are not in the index of words yet."""
-        self._recorded = 0
+        self.buried: dict[int, int] = {}
+        """Pending events that operations have erased."""
+        self.recorded = 0
+        """The number of events to write so far."""
         self._rows: list[Row] = []
-        self._buried: dict[int, int] = {}
+        self._unindexed: list[tuple[int, Draft]] = []
         self._waiting: dict[int, list[int]] = {}
         self._answered: dict[int, list[int]] = {}
         self._ended: set[int] = set()
 
-    def locked(self, rows: list[Row]) -> None:
+    def locked(self, row: Row) -> None:
         """Take the values of the root agent's row, which is locked now."""
-        for row in rows:
-            self.position = row[:11]
-            self.next_id, self.last_id, self.stamp, self.memos, self.newest_memo, _ = row[11:]
-
-    @property
-    def recorded(self) -> int:
-        """The number of events to write so far."""
-        return self._recorded
-
-    def draw(self, take_block: Callable[["Tree"], None]) -> int:
-        """Return the next id of the tree."""
-        if self.next_id > self.last_id:
-            take_block(self)
-        self.next_id, self.is_ahead = self.next_id + 1, True
-        return self.next_id - 1
+        self.position = row[:11]
+        self.next_id, self.last_id, self.stamp, self.memos, self.newest_memo, _ = row[11:]
 
     def record(self, row: Row, draft: Draft) -> None:
         """Add an event to write."""
         self._rows.append(row)
-        self._recorded += 1
+        self.recorded += 1
         if row[_NTH] is not None and draft.content:
-            self.unindexed.append((row[0], draft))
-
-    def bury(self, id: int, by: int) -> None:
-        """Mark a pending event as erased by an operation."""
-        self._buried[id] = by
+            self._unindexed.append((row[0], draft))
 
     def wait(self, agent: int, call: int) -> None:
         """Record that a call waits for its result."""
@@ -105,10 +98,10 @@ class Tree:
                 session.later(STATEMENTS["mark_memos"], mark)
                 self.memos, self.is_ahead = self.newest_memo, True
             self._rows = []
-        if self._buried:
-            bound = {"ids": Ints(self._buried), "by": Ints(self._buried.values())}
+        if self.buried:
+            bound = {"ids": Ints(self.buried), "by": Ints(self.buried.values())}
             session.later(STATEMENTS["bury"], {**bound, "root": self.root})
-            self._buried.clear()
+            self.buried.clear()
         for agent in self._ended:
             session.later(STATEMENTS["end_waiting"], {"root": self.root, "agent": agent})
         for name, each in (("answered", self._answered), ("wait", self._waiting)):
@@ -119,10 +112,26 @@ class Tree:
         self._ended.clear()
 
     def finish(self, session: PostgresSession) -> None:
-        """Update the root agent's row with the tree's counters."""
+        """Index the pending messages, and update the root agent's row with the tree's counters."""
+        self._index(session)
         if self.is_ahead:
             self.is_ahead = False
             session.later(STATEMENTS["advance_tree"], {**self.counts, "root": self.root})
+
+    def _index(self, session: PostgresSession) -> None:
+        pending, self._unindexed = self._unindexed, []
+        made = [
+            (id, message_words(draft.kind, draft.content, tool_of(draft.kind, draft.data))) for id, draft in pending
+        ]
+        found = [(id, words) for id, words in made if words is not None]
+        if found:
+            bound = {"ids": Ints(id for id, _ in found), "lengths": Ints(each.length for _, each in found)}
+            texts = Texts(each.words for _, each in found)
+            session.later(STATEMENTS["index_words"], {**bound, "root": self.root, "words": texts})
+        for id, each in found:
+            for number, piece in enumerate(each.pieces):
+                row = {"root": self.root, "id": id, "piece": number, "words": Texts(piece)}
+                session.later(STATEMENTS["index_long_words"], row)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -147,7 +156,7 @@ class PostgresAppender(Appender):
         self._tree.record((*row, weight, weights, tool, int(planning), int(stateful)), draft)
 
     def _bury(self, id: int, by: int) -> None:
-        self._tree.bury(id, by)
+        self._tree.buried[id] = by
 
     def _newest_message(self) -> Any:
         return self._read_newest(self.head)
@@ -160,13 +169,6 @@ class PostgresAppender(Appender):
 
     def _end_waiting(self) -> None:
         self._tree.end_waiting(self._key)
-
-    def lose(self, gone: Size, *, whole: bool) -> None:
-        """Update the sizes after an erasure; the row is updated already."""
-        self._messages, self._tokens = self.own.less(gone)
-        self._newest = None
-        weights, messages, tokens = self._sums
-        self._sums = [0, 0, 0] if whole else [weights, messages + gone.messages, tokens + gone.tokens]
 
     def finish(self, session: PostgresSession) -> None:
         """Update the agent's row."""
@@ -182,3 +184,83 @@ class PostgresAppender(Appender):
             session.later(STATEMENTS["advance_root"], row | self._tree.counts)
         else:
             session.later(STATEMENTS["advance"], {**row, "agent": self._key})
+
+
+# The words of messages
+
+LONG = 900_000
+"""Bytes of words from which on a message's index entry is split into pieces."""
+
+_PIECE = 500_000
+"""Bytes of the words of one piece."""
+
+_WORD, _KEPT = 250, 200
+"""Maximum characters of a word, and those that are kept of a longer one, which is encoded data; a hash replaces the
+rest."""
+
+BREAK = ""
+"""The empty word between the words of a text and the parts of its names; no phrase contains it."""
+
+
+class IndexedWords(NamedTuple):
+    """The index entry of a message: the number of its words, these in order, and the distinct ones in pieces if they
+    are many."""
+
+    length: int
+    words: str
+    pieces: list[list[str]]
+
+
+def message_words(kind: str, content: str, tool: str | None) -> IndexedWords | None:
+    """Return the words of a message; None if it has no text."""
+    if not content:
+        return None
+    text = searchable(content, tool, " ") if kind == "tool_call" else content
+    own = [_kept(word) for word in stems(text)]
+    parts = [_kept(word) for word in stems(parts_of(text))] if has_parts(text) else []
+    tokens = [*own, *([BREAK, *parts] if parts else ())]
+    words = "".join(f"<{token}>" for token in tokens)
+    pieces = list(_pieces(tokens)) if len(words.encode()) >= LONG else []
+    return IndexedWords(len(own) + len(parts), words, pieces)
+
+
+def searchable(arguments: str, tool: str | None, space: str) -> str:
+    """Return the searchable text of a call: the tool's name and its arguments, in whose JSON the escapes become spaces,
+    so that the `n` of a newline does not stick to the next word."""
+    for escape in ("\\\\", "\\n", "\\t", "\\r"):
+        arguments = arguments.replace(escape, space)
+    return f"{tool or ''} {arguments}"
+
+
+def sought(phrase: Phrase) -> tuple[str, ...]:
+    """Return a phrase as words of the index; none if it has no word."""
+    return tuple(map(_kept, stems(" ".join(phrase.words))))
+
+
+def needle(words: Sequence[str], prefix: bool) -> str:
+    """Return the text that the words of a message with a phrase contain."""
+    text = "".join(f"<{word}>" for word in words)
+    return text[:-1] if prefix else text
+
+
+def lexemes(words: Sequence[str], prefix: bool) -> str:
+    """Return the PostgreSQL query for messages that hold all words of a phrase, in any order."""
+    *before, last = ("'" + word.replace("\\", "\\\\").replace("'", "''") + "'" for word in words)
+    return f"({' & '.join([*before, f'{last}:*' if prefix else last])})"
+
+
+def _kept(word: str) -> str:
+    return word if len(word) <= _WORD else f"{word[:_KEPT]}{sha256(word.encode(errors='replace')).hexdigest()[:32]}"
+
+
+def _pieces(tokens: Sequence[str]) -> Iterator[list[str]]:
+    piece: list[str] = []
+    size = 0
+    for token in sorted({*tokens} - {BREAK}):
+        piece.append(token)
+        size += len(token.encode())
+        if size > _PIECE:
+            yield piece
+            piece, size = [], 0
+    if piece:
+        yield piece

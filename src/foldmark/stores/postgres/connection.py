@@ -15,9 +15,8 @@ from psycopg.types.numeric import Int8Dumper
 
 from foldmark.core.errors import StoreError
 from foldmark.stores.postgres.address import Address, lost
-from foldmark.stores.postgres.texts import escaped, unescaped
 from foldmark.stores.queries import queries
-from foldmark.stores.rows import Row
+from foldmark.stores.reader import Row
 
 # Errors report what goes wrong; psycopg also logs warnings, which reach the terminal where logging is not configured.
 getLogger("psycopg").addHandler(NullHandler())
@@ -27,6 +26,27 @@ MOST = 20
 
 WAIT_SECONDS = 30.0
 """Maximum seconds that a thread waits for one of them."""
+
+
+# PostgreSQL's texts hold every character but NUL. NUL becomes two characters: the escape (U+0010, Data Link Escape,
+# which hardly any text has) and `0`. An escape in the text becomes two escapes. So the mapping is one to one.
+
+_ESCAPE = "\x10"
+_ESCAPED = re.compile(f"{_ESCAPE}(.|$)", re.DOTALL)
+
+
+def escaped(text: str) -> str:
+    """Return the stored form of a text."""
+    if "\0" not in text and _ESCAPE not in text:
+        return text
+    return text.replace(_ESCAPE, _ESCAPE * 2).replace("\0", f"{_ESCAPE}0")
+
+
+def unescaped(text: str) -> str:
+    """Return the text of a stored form; an escape that was cut in the middle is dropped."""
+    if _ESCAPE not in text:
+        return text
+    return _ESCAPED.sub(lambda match: "\0" if match[1] == "0" else match[1], text)
 
 
 class _TextDumper(Dumper):

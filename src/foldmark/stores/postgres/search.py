@@ -4,17 +4,15 @@ A PostgreSQL index finds the messages that hold some words; their words, stored 
 phrase, and how often. They are ranked like FTS5 (BM25), so that the same candidates are selected as in SQLite.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from foldmark.core.search import Phrase, SearchScope, Term, TermQuery
 from foldmark.recall.ranking import LONGEST, NEIGHBOUR
 from foldmark.recall.searching import COUNTED, extrapolated
+from foldmark.stores.postgres.appender import LONG, lexemes, needle, searchable, sought
 from foldmark.stores.postgres.connection import Ints
-from foldmark.stores.postgres.words import LONG, lexemes, needle, searchable, sought, words_of
 from foldmark.stores.search import Row, StoredIndex
-
-_PAGE = 1000
 
 Run = Callable[[str, Mapping[str, Any]], list[Row]]
 """Runs a statement with its bindings."""
@@ -257,24 +255,6 @@ _CONDITIONS = {
     "tool": f'lower({_TOOL} COLLATE "C") = :tool',
 }
 """The conditions of the filters."""
-
-
-def damage(run: Callable[..., list[Row]]) -> Iterator[str]:
-    """Yield the faults of the index of words; `run` runs the statement of a name."""
-    missing = wrong = 0
-    place = {"root": -1, "id": -1}
-    while rows := run("words_of_messages", **place, page=_PAGE):
-        place = {"root": rows[-1][0], "id": rows[-1][1]}
-        for _, _, kind, content, tool, length, words in rows:
-            made = words_of(kind, content, tool)
-            missing += words is None
-            wrong += words is not None and made is not None and (made.length, made.words) != (length, words)
-    ((surplus,),) = run("words_of_nothing")
-    if missing or wrong or surplus:
-        yield (
-            f"search: {missing} messages are not in the index, {surplus} of its rows are no messages, {wrong} hold "
-            "other words than their messages; searches miss these, and nothing else is wrong with them"
-        )
 
 
 def _best_first(row: Row) -> tuple[int, float, int]:

@@ -1,27 +1,165 @@
-"""A `Snapshot` of a PostgreSQL database (see `foldmark.stores.snapshot`)."""
+"""One moment of the log in PostgreSQL (see `foldmark.stores.snapshot`), and the statements that it runs.
 
-from collections.abc import Callable, Iterable, Mapping
+Changes: transactions draw their numbers when they first write and commit in any order. An event is stamped with the
+number of its transaction, or with that of the newest event of its tree if this one is higher: so stamps follow the ids
+of a tree. A reader takes events with stamps below the number of the oldest open transaction: no lower stamp can be
+committed any more. A cursor is the place of the last event read: its stamp, whether it is an event, mail or a change of
+an agent, its id. A cursor that begins now also names what had been committed already after a transaction that was still
+open: up to which id in which trees.
+
+Memos are numbered in the order of commits, because a transaction that saves one holds the counter until its end. A tree
+records, at its first event after a new memo, the newest memo at that time (`memo_marks`).
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
+import msgspec
+
+from foldmark.core.agents import Change, Changes
+from foldmark.core.errors import StoreError
+from foldmark.core.events import Event
 from foldmark.core.ports import ANCHORS
+from foldmark.core.records import CodingSession
+from foldmark.core.replay import Fold
 from foldmark.core.search import LogIndex, SearchScope
-from foldmark.stores.postgres.changes import PostgresChanges
-from foldmark.stores.postgres.connection import PostgresSession, Texts, statement
-from foldmark.stores.postgres.copying import PostgresCopyingView
-from foldmark.stores.postgres.lineage import PostgresLineageView
-from foldmark.stores.postgres.memos import PostgresMemosView
-from foldmark.stores.postgres.reader import BLOCK, Known, PostgresReader
-from foldmark.stores.rows import Row
+from foldmark.core.segments import END, Segments
+from foldmark.core.turns import Message
+from foldmark.stores import reader
+from foldmark.stores.copying import PAGE, SqlCopyingView
+from foldmark.stores.postgres.connection import STATEMENTS, Ints, PostgresSession, Texts, statement
+from foldmark.stores.reader import Bindings, Row
 from foldmark.stores.snapshot import LogSnapshot
+from foldmark.text.keywords import folded, spellings
+
+BLOCK = 4096
+"""Number of ids that a tree takes at once. `queries.sql` has it as a number of bits (12)."""
+
+_NO_ROOT = -1
+"""The root of ids that belong to no tree."""
+
+_SHARED = 0
+"""The root of a block whose ids belong to several trees, copied from another database."""
+
+_CACHED = 10_000
+"""Number of events whose tree is cached."""
 
 Ahead = Callable[[], float]
 """Seconds that the clock of leases is ahead of the database's; for tests."""
 
 
-class PostgresSnapshot(PostgresReader, PostgresLineageView, PostgresMemosView, PostgresCopyingView, PostgresChanges):
+class Known:
+    """A store's cache of facts that never change: keys, uuids, and the tree of a key, a block of ids or an event."""
+
+    def __init__(self) -> None:
+        self.keys: dict[str, int] = {}
+        self.ids: dict[int, str] = {}
+        self.roots: dict[int, int] = {}
+        self.blocks: dict[int, int] = {}
+        self.events: dict[int, int] = {}
+        self.fold = lru_cache(maxsize=64)(msgspec.json.Decoder(Fold).decode)
+
+    def forget(self, agent_id: str) -> None:
+        """Forget an agent whose creation was rolled back."""
+        if (key := self.keys.pop(agent_id, None)) is not None:
+            self.ids.pop(key, None)
+            self.roots.pop(key, None)
+
+
+class PostgresReader(reader.SqlReader):
+    """Runs statements in a session."""
+
+    def __init__(self, session: PostgresSession, known: Known) -> None:
+        self._session, self._known = session, known
+        self._keys, self._ids, self._fold = known.keys, known.ids, known.fold
+        self._roots, self._blocks = known.roots, known.blocks
+
+    def _check(self) -> None:
+        """Raise StoreError if the block has ended or failed."""
+
+    def _run(self, name: str, /, **bindings: Any) -> list[Row]:
+        self._check()
+        return self._session.run(STATEMENTS[name], bindings)
+
+    def _rows(self, name: str, /, **bindings: Any) -> list[tuple[Row, bool]]:
+        return [(row, False) for row in self._run(name, **bindings)]
+
+    def _list(self, values: Iterable[Any]) -> Ints | Texts:
+        found = list(values)
+        return Ints(found) if found and isinstance(found[0], int) else Texts(found)
+
+    def _for_agent(self, agent_id: str) -> Bindings:
+        key = self._key(agent_id)
+        return {"root": self._roots[key], "agent": key}
+
+    def _for_segments(self, segments: Segments) -> Bindings:
+        agents = [self._key(agent) for agent, _, _ in segments]
+        roots = {self._roots[key] for key in agents}
+        if len(roots) > 1:
+            raise StoreError("segments of several conversations cannot be read at once")
+        firsts, lasts = Ints(first for _, first, _ in segments), Ints(last for _, _, last in segments)
+        return {"root": next(iter(roots), _NO_ROOT), "agents": Ints(agents), "firsts": firsts, "lasts": lasts}
+
+    def _for_events(self, event_ids: Iterable[int]) -> Bindings:
+        ids = Ints(event_ids)
+        return {"roots": self._roots_of(ids), "ids": ids}
+
+    def _roots_of(self, event_ids: Collection[int | None]) -> Ints:
+        """Return the roots of the trees of events."""
+        cached = self._known.events
+        found = {id: cached[id] for id in event_ids if id is not None and id in cached}
+        left = {id: id // BLOCK for id in event_ids if id is not None and id >= 0 and id not in found}
+        if unknown := set(left.values()).difference(self._blocks):
+            self._blocks.update(self._run("block_roots", blocks=Ints(unknown)))
+        found |= {id: self._blocks[block] for id, block in left.items() if block in self._blocks}
+        if among := [id for id, root in found.items() if root == _SHARED]:
+            found |= {**dict.fromkeys(among, _NO_ROOT), **dict(self._run("event_roots", ids=Ints(among)))}
+        return Ints(_NO_ROOT if id is None else found.get(id, _NO_ROOT) for id in event_ids)
+
+    def _for_messages(self, places: Sequence[Message]) -> Bindings:
+        keys = [self._key(each.agent_id) for each in places]
+        roots = Ints(self._roots[key] for key in keys)
+        return {"roots": roots, "agents": Ints(keys), "ids": Ints(each.id for each in places)}
+
+    def _cache_agent(self, agent_id: str, row: Sequence[Any]) -> None:
+        key, root = row
+        # Finding the key also finds the root.
+        self._roots[key] = root
+        self._keys[agent_id], self._ids[key] = key, agent_id
+
+    def _id(self, key: int) -> str:
+        if key not in self._ids:
+            for agent_id, root in self._run("agent_id", key=key):
+                self._cache_agent(agent_id, (key, root))
+        return self._ids.get(key) or f"unknown agent {key}"
+
+    def _decoded_events(self, rows: Sequence[Sequence[Any]]) -> list[Event]:
+        for row in rows:
+            self._cache_event(row[0], row[1])
+        return super()._decoded_events(rows)
+
+    def _message(self, row: Sequence[Any]) -> Message:
+        self._cache_event(row[0], row[1])
+        return super()._message(row)
+
+    def _cache_event(self, event_id: int, key: int) -> None:
+        """Cache the tree of an event, unless its block tells it."""
+        if self._blocks.get(event_id // BLOCK, _SHARED) == _SHARED and key in self._roots:
+            if len(self._known.events) >= _CACHED:
+                self._known.events.clear()
+            self._known.events[event_id] = self._roots[key]
+
+
+_PLACE = r"[0-9]{1,18}\.[0-9]{1,18}\.[0-9]{1,18}"
+
+
+class PostgresSnapshot(PostgresReader, SqlCopyingView):
     """The contents of the database during one transaction, which `PostgresStore` begins and ends."""
 
     _kinds = Texts(ANCHORS)
+    _cursor = re.compile(f"{_PLACE}(:{_PLACE})*", re.ASCII)
 
     def __init__(self, session: PostgresSession, known: Known, ahead: Ahead) -> None:
         super().__init__(session, known)
@@ -45,18 +183,38 @@ class PostgresSnapshot(PostgresReader, PostgresLineageView, PostgresMemosView, P
             rows = [(row[:5] if row[0] == 0 else (1, *row[5:]), bad) for row, bad in rows]
         return rows
 
-    def index(self, scope: SearchScope) -> LogIndex:
-        from foldmark.stores.postgres.search import PostgresIndex
-
-        keys = None if scope.agents is None else list(self.keys(scope.agents).values())
-        return PostgresIndex(self._search, self._saw, scope, keys)
-
     def keys(self, agent_ids: Iterable[str]) -> dict[str, tuple[int, int]]:
         """Return the keys of agents, each with that of its root. Raises DamagedError."""
         found = {agent: self._key(agent) for agent in agent_ids}
         return {agent: (key, self._roots[key]) for agent, key in found.items()}
 
-    def _saw(self, event_id: int, root: int) -> None:
+    # Changes
+
+    def _changes_from_now(self) -> Changes:
+        rows = self._run("changes_end")
+        ((begin, *_), *_) = rows
+        ahead = [(last, root, *ids) for _, root, last, *ids in rows if root is not None]
+        until = max(ahead)[0] if ahead else 0
+        return Changes([], _cursor((begin, 0, 0), until, [each[1:] for each in ahead]))
+
+    def _changes_after(self, after: str, limit: int) -> Changes:
+        (stamp, source, id), *seen = [tuple(map(int, each.split("."))) for each in after.split(":")]
+        (until, *_), *trees = seen or [(0,)]
+        names = zip(("roots", "seen", "lived"), zip(*trees, strict=True) if trees else ((), (), ()), strict=True)
+        given = {name: Ints(each) for name, each in names}
+        rows = self._run("changes", stamp=stamp, source=source, id=id, **given, limit=limit)
+        found = [Change(self._id(agent), None if number else id, kind) for _, number, id, agent, kind in rows]
+        return Changes(found, _cursor(rows[-1][:3], until, trees) if rows else after)
+
+    # Search
+
+    def index(self, scope: SearchScope) -> LogIndex:
+        from foldmark.stores.postgres.search import PostgresIndex
+
+        keys = None if scope.agents is None else list(self.keys(scope.agents).values())
+        return PostgresIndex(self._search, self._cache_block, scope, keys)
+
+    def _cache_block(self, event_id: int, root: int) -> None:
         self._blocks[event_id // BLOCK] = root
 
     def _search(self, sql: str, bindings: Mapping[str, Any]) -> list[Row]:
@@ -64,3 +222,64 @@ class PostgresSnapshot(PostgresReader, PostgresLineageView, PostgresMemosView, P
         self._check()
         self._settle()
         return self._session.run(statement(sql), bindings)
+
+    # Beside the log
+
+    def _coding_session(self, row: Row) -> CodingSession:
+        worker = None if row[5] is None else msgspec.json.decode(row[5])  # a number or a text
+        return super()._coding_session((*row[:5], worker, *row[6:]))
+
+    def _newest_before(self, events: Sequence[int]) -> list[Row]:
+        found: list[Row] = []
+        if END in events:
+            ((newest,),) = self._run("newest_memo")
+            found = [(number, newest) for number, id in enumerate(events) if id == END]
+        if set(events) != {END}:
+            rows = self._run("memo_before", **self._for_events(0 if id == END else id for id in events))
+            found += [row for row in rows if events[row[0]] != END]
+        return found
+
+    def _holding(self, words: Sequence[str], most: int) -> list[Row]:
+        asked = [(number, *each) for number, word in enumerate(words) for each in _ranges(word)]
+        numbers, firsts, lasts, rows = zip(*asked, strict=True) if asked else ((), (), (), ())
+        bound = {"firsts": Texts(firsts), "lasts": Texts(lasts), "rows": Texts(rows)}
+        return self._run("memos_with", numbers=Ints(numbers), **bound, most=most) if asked else []
+
+    def _tags(self, stored: list[str] | None) -> tuple[str, ...]:
+        return tuple(sorted(stored or ()))
+
+    # Copying: events are read tree by tree
+
+    def _copied_events(self, after: Mapping[int, int]) -> Iterator[tuple[Row, bool]]:
+        begin: dict[int, int] = {}
+        for key, since in after.items():
+            root = self._roots[key]
+            begin[root] = min(since, begin.get(root, since))
+        for root, last in sorted(begin.items()):
+            while rows := self._rows("copied_events", root=root, after=last, limit=PAGE):
+                yield from rows
+                last = rows[-1][0][0]
+
+
+def _cursor(place: Sequence[int], until: int, trees: Iterable[Sequence[int]]) -> str:
+    """Return the cursor of a place; up to stamp `until` with the ids that were seen already of some trees."""
+    seen = [(until, 0, 0), *trees] if place[0] <= until else []
+    return ":".join(".".join(map(str, each)) for each in (place, *seen))
+
+
+def memo_words(text: str) -> list[str]:
+    """Return the words of a memo, as `text.keywords` defines them."""
+    return re.findall(r"[^\W_]+", folded(text))
+
+
+def _ranges(word: str) -> list[tuple[str, str, str]]:
+    """Return the ranges of words of which a memo must hold one, and the adjacent words that it must hold ("": any)."""
+    found = memo_words(word)
+    if len(found) > 1:
+        return [(found[0], found[0], f" {' '.join(found)} ")]
+    ranges = []
+    for one in found:
+        exact, beginning = spellings(one) if one == folded(word) else ((one,), None)
+        ranges += [(each, each, "") for each in exact]
+        ranges += [] if beginning is None else [(beginning, f"{beginning}\U0010ffff", "")]
+    return ranges

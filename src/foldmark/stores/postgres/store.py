@@ -13,15 +13,13 @@ from weakref import WeakSet
 import psycopg
 
 from foldmark.core.errors import StoreError
-from foldmark.stores.postgres.address import Address, explained, lost
-from foldmark.stores.postgres.changes import PostgresCommits, PostgresWatch
+from foldmark.stores.beside import SqlVectors
+from foldmark.stores.postgres.address import Address, explained, lost, prepare
 from foldmark.stores.postgres.connection import Pool, PostgresSession
-from foldmark.stores.postgres.reader import Known
-from foldmark.stores.postgres.sandbox.queries import PostgresSandbox
-from foldmark.stores.postgres.schema import prepare
-from foldmark.stores.postgres.snapshot import PostgresSnapshot
+from foldmark.stores.postgres.sandbox import PostgresSandbox
+from foldmark.stores.postgres.snapshot import Known, PostgresSnapshot
 from foldmark.stores.postgres.transaction import PostgresTransaction
-from foldmark.stores.postgres.vectors import PostgresVectors
+from foldmark.stores.postgres.watch import PostgresCommits, PostgresWatch
 
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
@@ -61,7 +59,7 @@ class PostgresStore:
         self._open = _Open()
         self._commits, self._watches = PostgresCommits(self.pool), WeakSet[PostgresWatch]()
         self.sandbox = PostgresSandbox(place.conninfo, self.read)
-        self.vectors = PostgresVectors(self.read, self.write)
+        self.vectors = SqlVectors(self.read, self.write)
 
     def close(self) -> None:
         for watch in list(self._watches):
@@ -174,7 +172,7 @@ class PostgresStore:
         with self.read() as moment:
             if isinstance(moment, PostgresTransaction):
                 moment.settle()
-            return iter(list(PostgresChecks(moment).found()))
+            return iter(list(PostgresChecks(moment._session, self._known).found()))
 
     def unchecked(self) -> int:
         with self.read() as moment:

@@ -1,10 +1,11 @@
 """One transaction of the log in PostgreSQL (see `foldmark.core.ports.Transaction`).
 
 Before it reads or writes anything of a conversation and its forks, it locks the row of the root agent: so transactions
-of one tree take place one after another, those of different trees side by side.
+of one tree take place one after another, those of different trees side by side. Pending events are written before a
+read; agents' rows and the index of words at the end: once, when `settle` is called, instead of with every event.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Self
@@ -14,25 +15,19 @@ import msgspec
 from foldmark.core.agents import AgentRecord
 from foldmark.core.assembly.sent import RequestRecord
 from foldmark.core.errors import DamagedError, StoreError
+from foldmark.core.records import Beside, CodingSession, CopiedEvent, Numbers
 from foldmark.core.segments import Segments
+from foldmark.stores.copying import SqlCopying
 from foldmark.stores.postgres.appender import PostgresAppender, Tree
 from foldmark.stores.postgres.connection import STATEMENTS, Ints, Pool, PostgresSession, Texts
-from foldmark.stores.postgres.copying import PostgresCopying
-from foldmark.stores.postgres.erasing import Erasing
-from foldmark.stores.postgres.lineage import PostgresLineage
-from foldmark.stores.postgres.memos import PostgresMemos
-from foldmark.stores.postgres.reader import BLOCK, Known
-from foldmark.stores.postgres.snapshot import Ahead, PostgresSnapshot
-from foldmark.stores.postgres.words import index_words
-from foldmark.stores.reader import Bindings
-from foldmark.stores.rows import Row
+from foldmark.stores.postgres.snapshot import BLOCK, Ahead, Known, PostgresSnapshot, memo_words
+from foldmark.stores.reader import Bindings, Row
 
 
-class PostgresTransaction(PostgresCopying, Erasing, PostgresLineage, PostgresMemos, PostgresSnapshot):
-    """The writes of one transaction, which `PostgresStore` begins and ends.
+class PostgresTransaction(SqlCopying, PostgresSnapshot):
+    """The writes of one transaction, which `PostgresStore` begins and ends."""
 
-    Pending events are written before a read; agents' rows at the end: once, when `settle` is called.
-    """
+    _index_tables = ("unindex_words", "unindex_long_words", "erase_vectors", "erase_signatures")
 
     def __init__(self, session: PostgresSession, pool: Pool, known: Known, ahead: Ahead) -> None:
         super().__init__(session, known, ahead)
@@ -46,7 +41,7 @@ class PostgresTransaction(PostgresCopying, Erasing, PostgresLineage, PostgresMem
 
     # Statements
 
-    def _run(self, name: str, /, *bound: Any, **bindings: Any) -> list[Row]:
+    def _run(self, name: str, /, **bindings: Any) -> list[Row]:
         self._check()
         wanted = STATEMENTS[name]
         self._statements += wanted.writes
@@ -93,13 +88,13 @@ class PostgresTransaction(PostgresCopying, Erasing, PostgresLineage, PostgresMem
 
     # Locks
 
-    def _of(self, agent_id: str) -> Bindings:
-        named = super()._of(agent_id)
+    def _for_agent(self, agent_id: str) -> Bindings:
+        named = super()._for_agent(agent_id)
         self._tree(named["root"])
         return named
 
-    def _within(self, segments: Segments) -> Bindings:
-        named = super()._within(segments)
+    def _for_segments(self, segments: Segments) -> Bindings:
+        named = super()._for_segments(segments)
         if segments:
             self._tree(named["root"])
         return named
@@ -114,8 +109,8 @@ class PostgresTransaction(PostgresCopying, Erasing, PostgresLineage, PostgresMem
         return tree
 
     def _locked(self, tree: Tree, rows: list[Row]) -> None:
-        tree.locked(rows)
         for row in rows:
+            tree.locked(row)
             self.id = row[-1]
 
     def _counted(self, root: int) -> Tree:
@@ -125,17 +120,17 @@ class PostgresTransaction(PostgresCopying, Erasing, PostgresLineage, PostgresMem
             self._session.flush()
         return tree
 
-    def _draw(self, tree: Tree) -> int:
-        if tree.position is None:
-            self._session.flush()
-        return tree.draw(self._take_block)
-
-    def _take_block(self, tree: Tree) -> None:
-        ((number,),) = self._pool.beside("draw", name="blocks")
-        # The first block is 0, and there is no event 0. A later one is above all that the tree has.
-        tree.next_id, tree.last_id = max(1, (number - 1) * BLOCK), number * BLOCK - 1
-        self._blocks[number - 1] = tree.root
-        self._session.later(STATEMENTS["take_block"], {"block": number - 1, "root": tree.root})
+    def _draw(self, root: int) -> int:
+        """Return the next id of a tree."""
+        tree = self._counted(root)
+        if tree.next_id > tree.last_id:
+            ((number,),) = self._pool.beside("draw", name="blocks")
+            # The first block is 0, and there is no event 0. A later one is above all that the tree has.
+            tree.next_id, tree.last_id = max(1, (number - 1) * BLOCK), number * BLOCK - 1
+            self._blocks[number - 1] = root
+            self._session.later(STATEMENTS["take_block"], {"block": number - 1, "root": root})
+        tree.next_id, tree.is_ahead = tree.next_id + 1, True
+        return tree.next_id - 1
 
     # Appending
 
@@ -143,7 +138,7 @@ class PostgresTransaction(PostgresCopying, Erasing, PostgresLineage, PostgresMem
         self._check()
         appender = self._appenders.get(agent_id)
         if appender is None:
-            named = self._of(agent_id)
+            named = self._for_agent(agent_id)
             tree, key = self._trees[named["root"]], named["agent"]
             if key == tree.root:
                 row = self._counted(tree.root).position
@@ -151,7 +146,7 @@ class PostgresTransaction(PostgresCopying, Erasing, PostgresLineage, PostgresMem
                 row = next(iter(self._run("position", **named)), None)
             assert row is not None
             newest = partial(self._newest_message, named)
-            appender = PostgresAppender(tree, key, partial(self._draw, tree), row, newest)
+            appender = PostgresAppender(tree, key, partial(self._draw, tree.root), row, newest)
             appender.end = self.end(agent_id) if appender.ended else None
             self._appenders[agent_id] = appender
         return appender
@@ -167,11 +162,11 @@ class PostgresTransaction(PostgresCopying, Erasing, PostgresLineage, PostgresMem
             tree = self._trees[root] = Tree(root)
             self._session.later(STATEMENTS["transaction"], {}, partial(self._locked, tree))
         else:
-            named = self._of(record.parent)
+            named = self._for_agent(record.parent)
             root, parent = named["root"], named["agent"]
         if record.name is not None:
             self._take_name(record.name, root)
-        self._know(record.id, (key, root))
+        self._cache_agent(record.id, (key, root))
         self._undoing.append(partial(self._known.forget, record.id))
         row = {"root": root, "key": key, "id": record.id, "name": record.name, "parent": parent}
         self._write("create_agent", **row, fork_event=record.fork_event, created_at=record.created_at)
@@ -190,11 +185,10 @@ class PostgresTransaction(PostgresCopying, Erasing, PostgresLineage, PostgresMem
     # Beside the log
 
     def send(self, sender: str, recipient: str, content: str, actor: str, sent_at: str) -> int:
+        agent = self._for_agent(recipient)
         each = {"sender": self._key(sender), "actor": actor, "sent_at": sent_at, "content": content}
-        named = self._of(recipient)
-        tree = self._counted(named["root"])
-        mail_id = self._draw(tree)
-        self._write("send_mail", **named, **each, id=mail_id, stamp=tree.stamp)
+        mail_id = self._draw(agent["root"])
+        self._write("send_mail", **agent, **each, id=mail_id, stamp=self._trees[agent["root"]].stamp)
         self._write("had_mail")
         return mail_id
 
@@ -204,21 +198,23 @@ class PostgresTransaction(PostgresCopying, Erasing, PostgresLineage, PostgresMem
 
     def kill(self, agent_id: str, killer: str, actor: str, died_at: str) -> None:
         super().kill(agent_id, killer, actor, died_at)
-        self._write("end_agent", **self._of(agent_id))
-        self._write("add_life", **self._of(agent_id), kind="killed")
+        self._write("end_agent", **self._for_agent(agent_id))
+        self._write("add_life", **self._for_agent(agent_id), kind="killed")
 
     def delete(self, agent_id: str, actor: str, deleted_at: str) -> None:
         super().delete(agent_id, actor, deleted_at)
-        self._write("end_agent", **self._of(agent_id))
-        self._write("add_life", **self._of(agent_id), kind="deleted")
+        self._write("end_agent", **self._for_agent(agent_id))
+        self._write("add_life", **self._for_agent(agent_id), kind="deleted")
 
     def archive(self, agent_id: str, archived_at: str | None) -> None:
         if archived_at is not None or self.archived(agent_id) is not None:
             super().archive(agent_id, archived_at)
-            self._write("add_life", **self._of(agent_id), kind="unarchived" if archived_at is None else "archived")
+            self._write(
+                "add_life", **self._for_agent(agent_id), kind="unarchived" if archived_at is None else "archived"
+            )
 
     def _name(self, agent_id: str, name: str | None) -> None:
-        named = self._of(agent_id)
+        named = self._for_agent(agent_id)
         if name is not None and self._take_name(name, named["root"]):
             self._write("add_life", **named, kind="renamed")
         if named["agent"] == named["root"]:
@@ -237,30 +233,128 @@ class PostgresTransaction(PostgresCopying, Erasing, PostgresLineage, PostgresMem
 
     def _record_sent(self, row: Bindings) -> int:
         # The tree's ids: a request has a unique one in the whole database, which it keeps in a copy.
-        sent_id = self._draw(self._counted(row["root"]))
+        sent_id = self._draw(row["root"])
         self._write("record_sent", **row, id=sent_id)
         return sent_id
 
-    def _made(self, record: RequestRecord) -> Bindings:
+    def _record_columns(self, record: RequestRecord) -> Bindings:
         memos = [int(name.removeprefix("memo ")) for name in record.hashes if name.startswith("memo ")]
         hashes = Texts(dict.fromkeys(record.hashes.values()))
-        said = {"purpose": record.purpose, "question": record.question, "hashes": hashes, "memos": Ints(memos)}
-        return {**super()._made(msgspec.structs.replace(record, question=None)), **said}
+        columns = super()._record_columns(msgspec.structs.replace(record, question=None))
+        return {
+            **columns,
+            "purpose": record.purpose,
+            "question": record.question,
+            "hashes": hashes,
+            "memos": Ints(memos),
+        }
 
-    def _know_memo(self, memo_id: int) -> None:
+    def _worker(self, worker: int | str | None) -> str | None:
+        return None if worker is None else msgspec.json.encode(worker).decode()
+
+    def _save_memo(self, row: Bindings) -> int:
+        ((memo_id,),) = self._run("number_memo")
+        self._write("save_memo", **row, id=memo_id)
+        # Events appended from here on see the memo.
         self._write_events()
         for tree in self._trees.values():
             tree.newest_memo = memo_id
+        return int(memo_id)
+
+    def _index_memo(self, memo_id: int, content: str, tags: str) -> None:
+        words = memo_words(f"{content} {tags}")
+        self._write("index_memo", memo=memo_id, line=f" {' '.join(words)} ")
+        self._write("index_memo_words", memo=memo_id, words=Texts(dict.fromkeys(words)))
+
+    # Erasing: earlier versions of rows remain in the files until VACUUM has run
+
+    def _rows_of(self, datas: Sequence[tuple[int, str | None]]) -> Bindings:
+        return {"ids": Ints(id for id, _ in datas), "datas": Texts(data for _, data in datas)}
+
+    def _erase_sent(self, agent: Bindings) -> None:
+        found = self._run("erase_sent", **agent)
+        self._erase_texts({hash for (hashes,) in found for hash in hashes})
+
+    def _erase_sent_memo(self, memo_id: int) -> None:
+        gone = set[str]()
+        for root, agent, id, hashes, data in self._run("sent_with_memo", memo=memo_id):
+            record = msgspec.json.decode(data)
+            gone.add(record["hashes"].pop(f"memo {memo_id}"))
+            kept = [each for each in hashes if each in record["hashes"].values()]
+            row = {"root": root, "agent": agent, "id": id, "memo": memo_id, "hashes": Texts(kept)}
+            self._write("erase_sent_memo", **row, data=msgspec.json.encode(record).decode())
+        self._erase_texts(gone)
+
+    def _erase_texts(self, hashes: set[str]) -> None:
+        """Remove those of some texts that no request needs any more."""
+        if hashes:
+            self._write("lock_texts")
+            self._write("erase_texts", hashes=Texts(sorted(hashes)))
+
+    # Copied records: events keep their ids, so that several trees may have ids of one block. A tree that took events,
+    # or has a block in which others took some, continues in a new one above all of them.
+
+    def _take_ids(self, events: Sequence[CopiedEvent]) -> None:
+        if not events:
+            return
+        self._pool.beside("raise_number", name="blocks", value=max(event.id for event in events) // BLOCK + 1)
+        roots = {agent: self._for_agent(agent)["root"] for agent in sorted({event.agent for event in events})}
+        shared = sorted({(event.id // BLOCK, roots[event.agent]) for event in events})
+        blocks = Ints(block for block, _ in shared)
+        self._run("take_blocks", blocks=blocks, roots=Ints(root for _, root in shared))
+        if self._run("event_roots", ids=Ints(event.id for event in events)):
+            raise StoreError("events cannot be copied: other ones have their ids already; run `foldmark doctor`")
+        drawing = [root for (root,) in self._run("drawing", blocks=blocks)]
+        for root in sorted({*roots.values(), *drawing}):
+            tree = self._counted(root)
+            tree.next_id, tree.is_ahead = max(tree.next_id, tree.last_id + 1), True
+        self._blocks.update(self._run("block_roots", blocks=blocks))
+        self.on_rollback(partial(self._forget, [block for block, _ in shared]))
+
+    def _forget(self, blocks: Sequence[int]) -> None:
+        """Forget the owners of these blocks after a rollback."""
+        for block in blocks:
+            self._blocks.pop(block, None)
+
+    def _take(self, record: Beside, row: Bindings) -> None:
+        super()._take(record, row)
+        if isinstance(record, CodingSession):
+            self._write("number_sessions")
+
+    def _take_mail(self, row: Bindings) -> None:
+        tree = self._counted(row["root"])
+        self._write("take_mail", **row, stamp=tree.stamp)
+        self._write("had_mail")
+
+    def _take_sent(self, row: Bindings) -> None:
+        try:
+            columns = self._record_columns(msgspec.json.decode(row["data"], type=RequestRecord))
+        except (msgspec.MsgspecError, RecursionError):
+            raise DamagedError(
+                f"the record of request {row['id']} is not readable: it cannot be copied; run `foldmark doctor`"
+            ) from None
+        self._write("take_sent", **{**columns, **row})
+
+    def _take_memo(self, row: Bindings) -> None:
+        event = row.pop("event")
+        self._write("save_memo", **row)
+        self._write("take_memo_marks", memo=row["id"], event=event)
+
+    def take_numbers(self, numbers: Numbers) -> None:
+        with self.whole():
+            self._write("raise_number", name="memos", value=numbers.memos)
+            highest = max(numbers.mail, numbers.sent)
+            self._write("raise_number", name="blocks", value=highest // BLOCK + 1 if highest else 0)
 
     # Reads under the lock
 
     def _head(self, agent_id: str) -> Iterable[tuple[Row, bool]]:
-        self._of(agent_id)
+        self._for_agent(agent_id)
         return super()._head(agent_id)
 
     def agent(self, agent_id: str) -> AgentRecord | None:
         with suppress(DamagedError):
-            self._of(agent_id)
+            self._for_agent(agent_id)
         return super().agent(agent_id)
 
     def named(self, name: str) -> AgentRecord | None:
@@ -271,10 +365,8 @@ class PostgresTransaction(PostgresCopying, Erasing, PostgresLineage, PostgresMem
     # Pending writes
 
     def settle(self) -> None:
-        """Send pending changes with the next statement."""
         self._check()
         self._write_events()
-        index_words(self._session, self._trees.values())
         for appender in self._appenders.values():
             appender.finish(self._session)
         for tree in self._trees.values():

@@ -158,16 +158,6 @@ def _create(file: Path) -> None:
         raise apsw.CantOpenError(str(error)) from None
 
 
-def make_folder(folder: Path) -> None:
-    """Create a database's folder and its parents as needed, each only for this user; existing ones stay as they are.
-    Raises OSError."""
-    if not folder.is_dir():
-        make_folder(folder.parent)
-        with suppress(FileExistsError):
-            folder.mkdir(0o700)
-            folder.chmod(0o700)
-
-
 def narrow(path: str) -> bool:
     """Remove the permissions of others on an existing database and the files beside it. Return True if there were any;
     if this user may not change them, they stay."""

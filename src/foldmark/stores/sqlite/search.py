@@ -1,20 +1,15 @@
 """The messages of a log in SQLite, searchable (see `foldmark.core.search.Index`)."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import apsw
 import msgspec
 
-from foldmark.core.errors import StoreError
 from foldmark.core.search import SearchScope, Term, TermQuery
 from foldmark.recall.ranking import LONGEST, NEIGHBOUR
 from foldmark.recall.searching import COUNTED, expression, extrapolated, holding
 from foldmark.stores.queries import listed
 from foldmark.stores.search import Row, StoredIndex
-
-Rows = Callable[[], list[Row]]
-"""Runs a query."""
 
 Run = Callable[[str, Mapping[str, Any]], list[Row]]
 """Runs the query of a name with its bindings."""
@@ -44,19 +39,3 @@ class SqliteIndex(StoredIndex):
 
     def _around(self, ids: Sequence[int], reach: int) -> Iterable[Row]:
         return self._run("around", {"ids": listed(ids), "reach": reach, "whole": LONGEST, "cut": NEIGHBOUR})
-
-
-def damage(rows: Rows, check: Rows, *, writable: bool) -> Iterator[str]:
-    """Yield the faults of the index, given the queries `wrong_index_rows` and `wrong_index`, which needs a writable
-    file."""
-    rebuild = "any SQLite shell rebuilds it: INSERT INTO search (search) VALUES ('rebuild')"
-    ((missing, surplus),) = rows()
-    if missing or surplus:
-        yield f"search: {missing} messages are not in the index, {surplus} of its rows are no messages; {rebuild}"
-    elif writable:
-        try:
-            check()
-        except StoreError as error:
-            if not isinstance(error.__cause__, apsw.CorruptError):
-                raise
-            yield f"search: the index holds other words than the messages; {rebuild}"

@@ -1,26 +1,181 @@
-"""One moment of the log in SQLite (see `foldmark.stores.snapshot`)."""
+"""One moment of the log in SQLite (see `foldmark.stores.snapshot`), and the statements that it runs.
 
-from collections.abc import Mapping
-from typing import Any
+SQLite takes any bytes for text, and a flipped bit on the disk can produce bytes that are not UTF-8. They are read as
+U+FFFD, so that one wrong byte stops nothing.
+"""
 
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import lru_cache
+from itertools import repeat
+from threading import RLock
+from typing import Any, Self, TypeVar
+
+import apsw
+import msgspec
+
+from foldmark.core.agents import Change, Changes
 from foldmark.core.ports import ANCHORS, Clock, Head
+from foldmark.core.replay import Fold
 from foldmark.core.search import LogIndex, SearchScope
+from foldmark.core.segments import Segments
+from foldmark.core.turns import Message
+from foldmark.stores import reader
+from foldmark.stores.copying import PAGE, SqlCopyingView
 from foldmark.stores.queries import listed
-from foldmark.stores.rows import Row
+from foldmark.stores.reader import Bindings, Row
 from foldmark.stores.snapshot import LogSnapshot
-from foldmark.stores.sqlite.beside.changes import SqliteChanges
-from foldmark.stores.sqlite.beside.memos import SqliteMemosView
-from foldmark.stores.sqlite.copying import SqliteCopyingView
-from foldmark.stores.sqlite.reader import SqliteConnection, SqliteReader
+from foldmark.stores.sqlite.file import explain
 
 KEPT_HEADS = 64
 """Maximum number of agents whose heads are kept."""
 
 
-class SqliteSnapshot(SqliteReader, SqliteCopyingView, SqliteChanges, SqliteMemosView):
+class SqliteConnection:
+    """An open database: every reader or writer holds `lock`. `keys` and `ids` are caches of agents; `heads` has the
+    head of each that was read since this connection's last commit, with the version of the database at that time."""
+
+    def __init__(self, db: apsw.Connection, sql: dict[str, str], path: str) -> None:
+        self.db, self.sql, self.path, self.lock = db, sql, path, RLock()
+        self.keys: dict[str, int] = {}
+        self.ids: dict[int, str] = {}
+        self.heads: dict[str, tuple[int, Head]] = {}
+        # Every operation and every tool result reads its agent's fold, which seldom changes.
+        self.fold = lru_cache(maxsize=8)(msgspec.json.Decoder(Fold).decode)
+
+    def end(self) -> None:
+        """End the open transaction. After some errors, such as a full disk, SQLite has done so by itself."""
+        if self.db.in_transaction:
+            self.db.execute("ROLLBACK")
+
+    def roll_back(self) -> None:
+        """Roll back the open transaction, and forget the keys of agents created in it."""
+        self.end()
+        self.keys.clear()
+        self.ids.clear()
+
+
+class SqliteReader(reader.SqlReader):
+    """Runs statements on a connection."""
+
+    def __init__(self, connection: SqliteConnection) -> None:
+        self._connection = connection
+        self._db, self._sql, self._path, self._lock = connection.db, connection.sql, connection.path, connection.lock
+        self._keys, self._ids, self._fold = connection.keys, connection.ids, connection.fold
+
+    def _check(self) -> None:
+        """Raise StoreError if the block has ended or failed."""
+
+    def _all(self, sql: str, bindings: Any = ()) -> list[Row]:
+        try:
+            with self._lock:
+                self._check()
+                try:
+                    return self._db.execute(sql, bindings).fetchall()
+                except UnicodeDecodeError:
+                    return [row for row, _ in self._mended(sql, bindings)]
+        except apsw.Error as error:
+            raise explain(error, self._path) from error
+
+    def _rows(self, name: str, /, **bindings: Any) -> list[tuple[Row, bool]]:
+        try:
+            with self._lock:
+                self._check()
+                try:
+                    return list(zip(self._db.execute(self._sql[name], bindings).fetchall(), repeat(False)))
+                except UnicodeDecodeError:
+                    return list(self._mended(self._sql[name], bindings))
+        except apsw.Error as error:
+            raise explain(error, self._path) from error
+
+    def _mended(self, sql: str, bindings: Any) -> Iterator[tuple[Row, bool]]:
+        """Yield the rows of a query, each with True if U+FFFD replaces invalid UTF-8 in it. Raises apsw.Error."""
+        try:
+            columns = len(self._db.execute(f"SELECT * FROM ({sql})", bindings).get_description())
+        except apsw.ExecutionCompleteError:  # the rows were erased meanwhile
+            return
+        names = [f"c{number}" for number in range(columns)]
+        # Two columns of each: texts as their bytes, and everything else as it is.
+        each = ", ".join(
+            f"CASE typeof({n}) WHEN 'text' THEN CAST({n} AS BLOB) END, iif(typeof({n}) = 'text', NULL, {n})"
+            for n in names
+        )
+        query = f"WITH found ({', '.join(names)}) AS ({sql}) SELECT {each} FROM found"
+        for values in self._db.execute(query, bindings):
+            raws, others = values[::2], values[1::2]
+            texts = [None if raw is None else raw.decode(errors="replace") for raw in raws]
+            row = tuple(other if text is None else text for text, other in zip(texts, others, strict=True))
+            yield row, any(text is not None and text.encode() != raw for text, raw in zip(texts, raws, strict=True))
+
+    def _run(self, name: str, /, **bindings: Any) -> list[Row]:
+        return self._all(self._sql[name], bindings)
+
+    def _list(self, values: Iterable[Any]) -> str:
+        return listed(values)
+
+    def _for_agent(self, agent_id: str) -> Bindings:
+        return {"agent": self._key(agent_id)}
+
+    def _for_segments(self, segments: Segments) -> Bindings:
+        return {"segments": listed((self._key(agent), first, last) for agent, first, last in segments)}
+
+    def _for_events(self, event_ids: Iterable[int]) -> Bindings:
+        return {"ids": listed(event_ids)}
+
+    def _for_messages(self, places: Sequence[Message]) -> Bindings:
+        return {"places": listed((self._key(each.agent_id), each.id) for each in places)}
+
+
+class SqliteWriter(SqliteReader, reader.SqlWriter):
+    """Runs statements inside a transaction."""
+
+    _late = 0
+    """Number of rows written late, for earlier records."""
+
+    def _write(self, name: str, /, **bindings: Any) -> None:
+        self._run(name, **bindings)
+
+    def whole(self) -> "AtomicBlock[Self]":
+        return AtomicBlock(self)
+
+    @property
+    def _written(self) -> int:
+        return self._db.total_changes() - self._late
+
+    def _fail(self, error: BaseException | None, before: int) -> None:
+        if isinstance(error, apsw.Error):
+            # Whatever failed, the disk may be full: later writes could be recorded without earlier ones.
+            self._connection.roll_back()
+            raise explain(error, self._path) from error
+        if self._written != before:
+            self._connection.roll_back()
+
+
+W = TypeVar("W", bound=SqliteWriter)
+
+
+class AtomicBlock(AbstractContextManager[W, None]):
+    """See `SqliteWriter.whole`. Every append uses one, so it is not a generator."""
+
+    def __init__(self, writer: W) -> None:
+        self._writer = writer
+
+    def __enter__(self) -> W:
+        self._writer._check()
+        self._before = self._writer._written
+        return self._writer
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if kind is not None:
+            self._writer._fail(error, self._before)
+
+
+class SqliteSnapshot(SqliteReader, SqlCopyingView):
     """The contents of the database during one transaction, which `SqliteStore` begins and ends."""
 
     _kinds = listed(ANCHORS)
+    _cursor = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18}){3}", re.ASCII)
     _begun = False
     """True once SQLite has begun to read, and the moment no longer changes."""
 
@@ -55,6 +210,24 @@ class SqliteSnapshot(SqliteReader, SqliteCopyingView, SqliteChanges, SqliteMemos
     def _is_broken(self) -> bool:
         return not self._db.in_transaction  # SQLite has rolled back, and would now record each statement by itself
 
+    # Changes: one writer at a time draws the ids, so their order is that of the commits. A cursor is the newest event,
+    # mail, agent and row of `agent_changes` that were seen.
+
+    def _changes_from_now(self) -> Changes:
+        (newest,) = self._run("changes_end")
+        return Changes([], ".".join(map(str, newest)))
+
+    def _changes_after(self, after: str, limit: int) -> Changes:
+        seen = [int(number) for number in after.split(".")]
+        found = []
+        given = dict(zip(("event", "mail", "born", "change"), seen, strict=True), limit=limit)
+        for id, agent, kind, source in self._run("changes", **given):
+            seen[source] = id
+            found.append(Change(self._id(agent), None if source else id, kind))
+        return Changes(found, ".".join(map(str, seen)))
+
+    # Search
+
     def index(self, scope: SearchScope) -> LogIndex:
         from foldmark.stores.sqlite.search import SqliteIndex  # takes 3 ms
 
@@ -63,4 +236,27 @@ class SqliteSnapshot(SqliteReader, SqliteCopyingView, SqliteChanges, SqliteMemos
 
     def _search(self, name: str, bindings: Mapping[str, Any]) -> list[Row]:
         self._settle()
-        return self._all(self._sql[name], bindings)
+        return self._run(name, **bindings)
+
+    def _holding(self, words: Sequence[str], most: int) -> list[Row]:
+        return self._run("memos_with", words=listed(map(_expression, words)), most=most)
+
+    # Copying: no index holds an agent's events alone, so they are read in one pass over the whole log.
+
+    def _copied_events(self, after: Mapping[int, int]) -> Iterator[tuple[Row, bool]]:
+        last = min(after.values(), default=0)
+        ((end,),) = self._run("newest_head", agents=listed(after))
+        while rows := self._rows("copied_events", after=last, end=end, limit=PAGE):
+            yield from rows
+            last = rows[-1][0][0]
+
+
+def _expression(word: str) -> str:
+    """Return an FTS5 expression for a word and related ones, in which the word is never FTS5 syntax."""
+    from foldmark.text.keywords import folded, spellings
+
+    def quoted(spelling: str) -> str:
+        return '"' + spelling.replace("\0", " ").replace('"', '""') + '"'
+
+    exact, beginning = spellings(folded(word))
+    return " OR ".join((*map(quoted, exact), *(() if beginning is None else (f"{quoted(beginning)} *",))))

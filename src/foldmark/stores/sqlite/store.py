@@ -7,23 +7,134 @@ stops. docs/format.md says what that costs and what a weaker level would lose.
 
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from threading import get_ident
+from threading import Condition, Lock, get_ident
+from time import monotonic
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 import apsw
 
 from foldmark.core.errors import StoreError
-from foldmark.core.ports import Clock
+from foldmark.core.ports import Clock, Limits, QueryScope, Rows
+from foldmark.stores.beside import SqlVectors
 from foldmark.stores.queries import queries
-from foldmark.stores.sqlite.beside.changes import SqliteCommits, SqliteWatch
-from foldmark.stores.sqlite.beside.vectors import SqliteVectors
 from foldmark.stores.sqlite.file import MEMORY, explain, narrow, open_beside, open_file, place_of
-from foldmark.stores.sqlite.reader import SqliteConnection, SqliteReader
-from foldmark.stores.sqlite.sandbox.queries import SqliteSandbox
-from foldmark.stores.sqlite.snapshot import SqliteSnapshot
+from foldmark.stores.sqlite.snapshot import SqliteConnection, SqliteReader, SqliteSnapshot
 from foldmark.stores.sqlite.transaction import SqliteTransaction
+
+if TYPE_CHECKING:
+    from foldmark.stores.sqlite.sandbox import Sandbox
+
+SOONEST, LOOK_SECONDS = 0.005, 0.1
+"""Seconds between two checks of a watch for commits of other processes: shorter at first, longer after a long wait. A
+check takes microseconds."""
+
+
+class SqliteCommits:
+    """The commits of one store: their number, and the threads that wait for the next."""
+
+    def __init__(self) -> None:
+        self.number, self.changed = 0, Condition()
+
+    def one_more(self) -> None:
+        """Count a commit."""
+        with self.changed:
+            self.number += 1
+            self.changed.notify_all()
+
+
+class SqliteWatch:
+    """See `foldmark.core.agents.Watch`. `db` is a connection of its own; None for a database in memory, to which no
+    other process commits."""
+
+    def __init__(self, commits: SqliteCommits, db: apsw.Connection | None) -> None:
+        self._commits, self._db, self._closed = commits, db, False
+        self._seen = 0
+        self._seen = self._state()
+        if db is not None:
+            db.set_busy_timeout(0)  # a committing thread waits for `changed`, which is held meanwhile
+
+    def wait(self, seconds: float) -> bool:
+        began = monotonic()
+        end = began + seconds
+        with self._commits.changed:
+            while not self._closed:
+                if (state := self._state()) != self._seen:
+                    self._seen = state
+                    return True
+                now = monotonic()
+                if (left := end - now) <= 0:
+                    return False
+                pause = min(max(now - began, SOONEST), LOOK_SECONDS)
+                self._commits.changed.wait(left if self._db is None else min(left, pause))
+        return False
+
+    def close(self) -> None:
+        with self._commits.changed:
+            self._closed = True
+            if self._db is not None:
+                self._db.close()
+            self._commits.changed.notify_all()
+
+    def _state(self) -> int:
+        """Return a number that every commit changes: SQLite's own counts the commits of all other connections."""
+        if self._db is None:
+            return self._commits.number
+        try:
+            return int(self._db.pragma("data_version"))
+        except apsw.Error:  # busy, or the next reader reports the error
+            return self._seen
+
+
+class SqliteSandbox(SqliteReader):
+    """See `foldmark.core.ports.SqlSandbox`. It runs on a connection of its own, which is opened for one scope and
+    reopened for another, so that its permissions never change while it is open."""
+
+    dialect = "SQLite"
+
+    def __init__(self, connection: SqliteConnection, place: str) -> None:
+        super().__init__(connection)
+        self._place, self._reading = place, Lock()
+        self._sandbox: tuple[QueryScope, Sandbox] | None = None
+
+    def close(self) -> None:
+        """Close the connection."""
+        with self._reading:
+            self._forget_sandbox()
+
+    def query(self, scope: QueryScope, sql: str, limits: Limits) -> Rows:
+        memory = self._path == MEMORY
+        # A database in memory cannot be read while somebody writes. The holder of `_reading` never waits for the store.
+        with self._lock if memory else nullcontext():
+            agents = {scope.agent, *(each.agent for each in (*scope.lineage, *scope.visible))}
+            keys = {agent: self._key(agent) for agent in sorted(agents)}
+            with self._reading:
+                try:
+                    if memory and self._db.txn_state() == apsw.SQLITE_TXN_WRITE:
+                        raise StoreError("a database in memory cannot be queried inside a batch; end the batch first")
+                    try:
+                        return self._sandbox_for(scope, keys).query(sql, limits)
+                    except UnicodeDecodeError:
+                        self._forget_sandbox()
+                        return self._sandbox_for(scope, keys, mending=True).query(sql, limits)
+                except apsw.Error as error:
+                    raise explain(error, self._path) from error
+
+    def _sandbox_for(self, scope: QueryScope, keys: dict[str, int], *, mending: bool = False) -> "Sandbox":
+        if self._sandbox is None or self._sandbox[0] != scope:
+            from foldmark.stores.sqlite.sandbox import Sandbox  # takes 3 ms
+
+            self._forget_sandbox()
+            beside = open_beside(self._db, self._path, self._place)
+            self._sandbox = scope, Sandbox(beside, scope, keys, mending=mending)
+        return self._sandbox[1]
+
+    def _forget_sandbox(self) -> None:
+        if self._sandbox is not None:
+            self._sandbox[1].close()
+            self._sandbox = None
 
 
 class SqliteStore(SqliteReader):
@@ -45,7 +156,7 @@ class SqliteStore(SqliteReader):
         self._commits, self._watches = SqliteCommits(), WeakSet[SqliteWatch]()
         self._place = place
         self.sandbox = SqliteSandbox(self._connection, place)
-        self.vectors = SqliteVectors(self._connection, self.write)
+        self.vectors = SqlVectors(self.read, self.write)
 
     def close(self) -> None:
         for watch in list(self._watches):

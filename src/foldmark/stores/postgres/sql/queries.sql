@@ -168,6 +168,10 @@ DELETE FROM waiting WHERE root = :root AND agent = :agent AND call = ANY(:calls:
 -- No call waits beyond the end of its turn.
 DELETE FROM waiting WHERE root = :root AND agent = :agent
 
+-- name: erase_waiting
+-- Calls whose content was erased wait no more.
+DELETE FROM waiting WHERE root = :root AND agent = :agent AND call = ANY(:calls::bigint[])
+
 -- name: waiting
 -- The calls of an agent's open turn that have no result yet.
 SELECT e.id, e.agent, e.turn, e.kind, e.answers
@@ -912,7 +916,7 @@ DELETE FROM long_words WHERE root = :root AND id = ANY(:ids::bigint[])
 -- The next messages with a text, in the order of trees and ids, and the words that each is found by.
 SELECT e.root, e.id, e.kind, e.content, e.tool, w.length, w.words
 FROM events e LEFT JOIN words w ON w.root = e.root AND w.id = e.id
-WHERE (e.root, e.id) > (:root, :id) AND e.nth IS NOT NULL AND e.content <> '' ORDER BY e.root, e.id LIMIT :page
+WHERE (e.root, e.id) > (:root, :id) AND e.nth IS NOT NULL AND e.content <> '' ORDER BY e.root, e.id LIMIT :limit
 
 -- name: words_of_nothing
 -- How many rows of the index are no messages.
@@ -930,10 +934,6 @@ UPDATE signatures SET signatures = '' WHERE root = :root AND id = ANY(:ids::bigi
 -- name: embedders
 -- The models of embeddings whose vectors there are, and up to which event.
 SELECT fingerprint, until FROM embedders
-
--- name: embedder
--- A model of embeddings by what tells it from others.
-SELECT key FROM embedders WHERE fingerprint = :fingerprint
 
 -- name: add_embedder
 -- A model of embeddings, which is locked; its key.
@@ -969,33 +969,32 @@ WHERE (e.stamp, e.id) > (coalesce((
 ORDER BY e.stamp, e.id LIMIT :most
 
 -- name: save_vectors
--- The vectors of messages; none of one that was erased meanwhile.
+-- The vectors of a message; none of one that was erased meanwhile.
 INSERT INTO vectors (root, id, embedder, vectors)
-SELECT e.root, e.id, :embedder, v.vectors FROM unnest(:ids::bigint[], :vectors::bytea[]) AS v (id, vectors)
-JOIN blocks b ON b.block = v.id >> 12 JOIN events e ON e.root = b.root AND e.id = v.id
-WHERE e.nth IS NOT NULL AND e.content <> ''
+SELECT e.root, e.id, :embedder, :vectors FROM blocks b JOIN events e ON e.root = b.root AND e.id = :id
+WHERE b.block = :id >> 12 AND e.nth IS NOT NULL AND e.content <> ''
 ON CONFLICT (root, id, embedder) DO UPDATE SET vectors = excluded.vectors
 
 -- name: save_signatures
 -- The signs of their components.
 INSERT INTO signatures (root, id, embedder, signatures)
-SELECT e.root, e.id, :embedder, v.signatures FROM unnest(:ids::bigint[], :signatures::bytea[]) AS v (id, signatures)
-JOIN blocks b ON b.block = v.id >> 12 JOIN events e ON e.root = b.root AND e.id = v.id
-WHERE e.nth IS NOT NULL AND e.content <> '' ORDER BY e.stamp, e.id
+SELECT e.root, e.id, :embedder, :signature FROM blocks b JOIN events e ON e.root = b.root AND e.id = :id
+WHERE b.block = :id >> 12 AND e.nth IS NOT NULL AND e.content <> ''
 ON CONFLICT (root, id, embedder) DO UPDATE SET signatures = excluded.signatures
 
 -- name: signatures
 -- The next signatures of a model behind that of an event, in the order in which they were stored.
-SELECT id, signatures FROM signatures
-WHERE embedder = :embedder AND place > coalesce((
+SELECT n.id, n.signatures FROM embedders m JOIN signatures n ON n.embedder = m.key AND n.place > coalesce((
     SELECT s.place FROM blocks b JOIN signatures s ON s.root = b.root
-    WHERE b.block = :after >> 12 AND s.id = :after AND s.embedder = :embedder
-), 0) ORDER BY place LIMIT :page
+    WHERE b.block = :after >> 12 AND s.id = :after AND s.embedder = m.key
+), 0)
+WHERE m.fingerprint = :fingerprint ORDER BY n.place LIMIT :page
 
 -- name: vectors
 -- The vectors of messages, in no order.
-SELECT v.id, v.vectors FROM unnest(:ids::bigint[]) AS i (id)
-JOIN blocks b ON b.block = i.id >> 12 JOIN vectors v ON v.root = b.root AND v.id = i.id AND v.embedder = :embedder
+SELECT v.id, v.vectors FROM embedders m CROSS JOIN unnest(:ids::bigint[]) AS i (id)
+JOIN blocks b ON b.block = i.id >> 12 JOIN vectors v ON v.root = b.root AND v.id = i.id AND v.embedder = m.key
+WHERE m.fingerprint = :fingerprint
 
 -- name: coverage
 -- How many messages have vectors of a model, of how many, and the bytes of these.
@@ -1010,35 +1009,85 @@ FROM (SELECT max(key) AS key, coalesce(max(stamp), -1) AS stamp, coalesce(max(un
 
 -- name: drop_vectors
 -- Takes all vectors of a model away.
-DELETE FROM vectors WHERE embedder = :embedder
+DELETE FROM vectors WHERE embedder = (SELECT key FROM embedders WHERE fingerprint = :fingerprint)
 
 -- name: drop_signatures
 -- Takes all signs of a model away.
-DELETE FROM signatures WHERE embedder = :embedder
+DELETE FROM signatures WHERE embedder = (SELECT key FROM embedders WHERE fingerprint = :fingerprint)
 
 -- name: drop_embedder
 -- Takes a model away.
-DELETE FROM embedders WHERE key = :embedder
+DELETE FROM embedders WHERE fingerprint = :fingerprint
 
 -- name: all_events
--- A page of all events behind one, by trees, as their checks want them.
-SELECT root, id, agent, turn, kind, dialect, actor, created_at, interrupted, call_id, answers, replayed, tokens, nth, sum,
-    weight, weights, redacted, tool, planning, stateful, checksum, content, data
+-- A page of all events behind one, as their checks want them; the first columns are those of their checksums.
+SELECT root, id, agent, turn, kind, dialect, actor, created_at, interrupted, call_id, answers, nth, tokens, weight, redacted,
+    tool, planning, stateful, checksum, content, data
 FROM events WHERE (root, id) > (:root::bigint, :id::bigint) ORDER BY root, id LIMIT :limit
 
--- name: tree_rows
--- What the rows of the agents of a tree say of their events, with what waits.
-SELECT key, id, head, messages, tokens, open_turn, weights, gone_messages, gone_tokens,
-    ARRAY(SELECT call FROM waiting w WHERE w.root = a.root AND w.agent = a.key ORDER BY call)
-FROM agents a WHERE root = :root ORDER BY key
+-- name: wrong_sums
+-- The first message of each agent whose running count or sum is not what its events, and those erased before it, give.
+SELECT a.id, min(m.id) FROM (
+    SELECT root, id, agent, nth, sum, row_number() OVER w AS n, sum(tokens) OVER w AS s
+    FROM events WHERE nth IS NOT NULL WINDOW w AS (PARTITION BY root, agent ORDER BY id)
+) m JOIN agents a ON a.root = m.root AND a.key = m.agent LEFT JOIN LATERAL (
+    SELECT messages, tokens FROM redacted_sums r
+    WHERE r.root = m.root AND r.agent = m.agent AND r.event < m.id ORDER BY r.event DESC LIMIT 1
+) e ON true
+WHERE m.nth <> m.n + coalesce(e.messages, 0) OR m.sum <> m.s + coalesce(e.tokens, 0)
+GROUP BY a.root, a.key, a.id ORDER BY a.key
 
--- name: tree_erased
--- The sums of what was erased in a tree.
-SELECT agent, event, messages, tokens, weight FROM redacted_sums WHERE root = :root ORDER BY event
+-- name: wrong_weights
+-- The first message of each agent whose running sum of weights is not what its messages, and those erased before it, give.
+SELECT a.id, min(m.id) FROM (
+    SELECT root, id, agent, weight, weights, sum(weight) OVER (PARTITION BY root, agent ORDER BY id) AS s
+    FROM events WHERE nth IS NOT NULL
+) m JOIN agents a ON a.root = m.root AND a.key = m.agent LEFT JOIN LATERAL (
+    SELECT weight FROM redacted_sums r
+    WHERE r.root = m.root AND r.agent = m.agent AND r.event < m.id ORDER BY r.event DESC LIMIT 1
+) e ON true
+WHERE m.weight IS NULL OR m.weights IS DISTINCT FROM m.s + coalesce(e.weight, 0)
+GROUP BY a.root, a.key, a.id ORDER BY a.key
 
--- name: wrong_trees
--- Agents whose tree has no events, but whose rows say otherwise.
-SELECT a.id FROM agents a WHERE (a.head > 0 OR a.messages > 0) AND NOT EXISTS (SELECT 1 FROM events e WHERE e.root = a.root)
+-- name: wrong_waiting
+-- How many calls of each agent are said to wait that do not, or the other way round.
+SELECT a.id, count(*) FROM (
+    SELECT e.root, e.agent, e.id FROM agents o
+    JOIN events e ON e.root = o.root AND e.agent = o.key AND e.nth IS NOT NULL AND e.id >= o.open_turn
+    WHERE e.kind = 'tool_call' AND NOT EXISTS (SELECT 1 FROM events r WHERE r.root = e.root AND r.answers = e.id)
+) c FULL JOIN waiting w ON w.root = c.root AND w.agent = c.agent AND w.call = c.id
+JOIN agents a ON a.root = coalesce(c.root, w.root) AND a.key = coalesce(c.agent, w.agent)
+WHERE w.call IS NULL OR c.id IS NULL GROUP BY a.root, a.key, a.id ORDER BY a.key
+
+-- name: wrong_replayed
+-- Events that are marked for the replay and are none of the kinds that it reads, or the other way round.
+SELECT id, CASE WHEN replayed = 1 THEN 'is' ELSE 'is not' END FROM events WHERE (replayed = 1) <> (
+    kind = ANY(:kinds::text[]) OR (kind = 'turn_ended' AND data IS NOT NULL)
+)
+
+-- name: wrong_rows
+-- What each agent's row says of its events, beside what they give.
+SELECT a.id, a.head, a.messages, a.tokens, a.open_turn, coalesce(e.newest, 0), coalesce(e.messages, 0), coalesce(e.tokens, 0),
+    CASE WHEN e.newest_turn > coalesce(e.newest_end, 0) THEN e.newest_turn END
+FROM agents a LEFT JOIN (
+    SELECT root, agent, max(id) AS newest, count(*) FILTER (WHERE nth IS NOT NULL) AS messages,
+        (sum(tokens) FILTER (WHERE nth IS NOT NULL))::bigint AS tokens,
+        max(turn) FILTER (WHERE nth IS NOT NULL AND kind NOT IN ('summary', 'system')) AS newest_turn,
+        max(id) FILTER (WHERE kind = 'turn_ended') AS newest_end
+    FROM events GROUP BY root, agent
+) e ON e.root = a.root AND e.agent = a.key ORDER BY a.key
+
+-- name: wrong_totals
+-- Agents whose rows do not say what was erased of them and what their messages weigh.
+SELECT a.id FROM agents a LEFT JOIN (
+    SELECT root, agent, sum(weight) AS weight FROM events WHERE nth IS NOT NULL GROUP BY root, agent
+) e ON e.root = a.root AND e.agent = a.key LEFT JOIN LATERAL (
+    SELECT messages, tokens, weight FROM redacted_sums r
+    WHERE r.root = a.root AND r.agent = a.key ORDER BY r.event DESC LIMIT 1
+) r ON true
+WHERE (a.gone_messages, a.gone_tokens, a.weights)
+    <> (coalesce(r.messages, 0), coalesce(r.tokens, 0), coalesce(e.weight, 0) + coalesce(r.weight, 0))
+ORDER BY a.key
 
 -- name: wrong_unchecked
 -- How many events were recorded without a checksum.
@@ -1075,17 +1124,20 @@ SELECT a.id, a.name FROM deletions d JOIN agents a ON a.root = d.root AND a.key 
 -- Forks that are said to be archived.
 SELECT a.id FROM archived r JOIN agents a ON a.root = r.root AND a.key = r.agent WHERE a.parent IS NOT NULL
 
--- name: wrong_texts
--- The texts that requests need, with their hashes.
+-- name: wrong_senders
+-- Requests of deleted agents.
+SELECT a.id, s.id FROM sent s JOIN agents a ON a.root = s.root AND a.key = s.agent
+JOIN deletions d ON d.root = s.root AND d.agent = s.agent
+
+-- name: all_texts
+-- A page of the texts that requests need, with their hashes.
 SELECT hash, text FROM texts WHERE hash > :after ORDER BY hash LIMIT :limit
 
 -- name: wrong_sent
--- Requests that need a text which is not there, or are a deleted agent's.
-SELECT a.id, s.id, CASE WHEN d.agent IS NULL THEN 'texts' END
-FROM sent s JOIN agents a ON a.root = s.root AND a.key = s.agent
-LEFT JOIN deletions d ON d.root = s.root AND d.agent = s.agent
-WHERE d.agent IS NOT NULL
-    OR EXISTS (SELECT 1 FROM unnest(s.hashes) AS h (hash) WHERE NOT EXISTS (SELECT 1 FROM texts t WHERE t.hash = h.hash))
+-- Requests that need texts which are not there.
+SELECT a.id, s.id, 'texts' FROM sent s JOIN agents a ON a.root = s.root AND a.key = s.agent
+WHERE NOT EXISTS (SELECT 1 FROM deletions d WHERE d.root = s.root AND d.agent = s.agent)
+    AND EXISTS (SELECT 1 FROM unnest(s.hashes) AS h (hash) WHERE NOT EXISTS (SELECT 1 FROM texts t WHERE t.hash = h.hash))
 
 -- name: all_sent
 -- A page of what requests were made of.
@@ -1131,19 +1183,19 @@ FROM events WHERE root = :root AND id > :after ORDER BY id LIMIT :limit
 SELECT a.id, k.id, d.actor, d.died_at, x.actor, x.deleted_at, r.archived_at
 FROM agents a LEFT JOIN deaths d ON d.root = a.root AND d.agent = a.key LEFT JOIN directory k ON k.key = d.killer
 LEFT JOIN deletions x ON x.root = a.root AND x.agent = a.key LEFT JOIN archived r ON r.root = a.root AND r.agent = a.key
-WHERE (:whole::boolean OR a.key = ANY(:agents::bigint[])) AND coalesce(d.agent, x.agent, r.agent) IS NOT NULL
+WHERE (:agents::bigint[] IS NULL OR a.key = ANY(:agents::bigint[])) AND coalesce(d.agent, x.agent, r.agent) IS NOT NULL
 
 -- name: copied_mail
 -- The next mail behind an id to some agents, or to all.
 SELECT m.id, s.id, r.id, m.actor, m.sent_at, m.content, m.event
 FROM mail m JOIN directory s ON s.key = m.sender JOIN directory r ON r.key = m.recipient
-WHERE m.id > :after AND (:whole::boolean OR m.recipient = ANY(:agents::bigint[])) ORDER BY m.id LIMIT :limit
+WHERE m.id > :after AND (:agents::bigint[] IS NULL OR m.recipient = ANY(:agents::bigint[])) ORDER BY m.id LIMIT :limit
 
 -- name: copied_sent
 -- The next requests behind an id of some agents, or of all.
 SELECT s.id, a.id, s.event, s.turn, s.created_at, s.provider, s.model, s.sha256, s.bytes, s.tokens, s.data, s.question
 FROM sent s JOIN directory a ON a.key = s.agent
-WHERE s.id > :after AND (:whole::boolean OR s.agent = ANY(:agents::bigint[])) ORDER BY s.id LIMIT :limit
+WHERE s.id > :after AND (:agents::bigint[] IS NULL OR s.agent = ANY(:agents::bigint[])) ORDER BY s.id LIMIT :limit
 
 -- name: copied_memos
 -- The next memos behind an id with their tags. Each with the newest event that did not know of it, whose tree it may be of.

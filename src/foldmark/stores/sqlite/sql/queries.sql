@@ -63,20 +63,19 @@ INSERT INTO agents (key, id, name, parent, fork_event, created_at) VALUES (
 )
 
 -- name: position
--- Where appending to an agent continues, whether the agent has ended, the newest id in the database.
--- Then the sum of its weights as the next message continues it, and the sums of all that was erased of the agent.
+-- Where appending to an agent continues, whether the agent has ended, the sum of its weights as the next message continues
+-- it, the sums of all that was erased of the agent, and the newest id in the database.
 SELECT a.head, a.open_turn, a.messages, a.tokens, a.run,
     EXISTS (SELECT 1 FROM deaths WHERE agent = a.key) OR EXISTS (SELECT 1 FROM deletions WHERE agent = a.key),
-    (SELECT max(id) FROM events),
     coalesce(w.sum, 0) + coalesce(e.weight, 0) - coalesce((
         SELECT weight FROM redacted_sums WHERE agent = a.key AND event < w.event ORDER BY event DESC LIMIT 1
-    ), 0), coalesce(e.messages, 0), coalesce(e.tokens, 0)
+    ), 0), coalesce(e.messages, 0), coalesce(e.tokens, 0), (SELECT max(id) FROM events)
 FROM agents a
 LEFT JOIN weights w ON w.agent = a.key
     AND w.event = (SELECT event FROM weights WHERE agent = a.key ORDER BY event DESC LIMIT 1)
 LEFT JOIN redacted_sums e ON e.agent = a.key
     AND e.event = (SELECT event FROM redacted_sums WHERE agent = a.key ORDER BY event DESC LIMIT 1)
-WHERE a.key = ?
+WHERE a.key = :agent
 
 -- name: now
 -- The present, as `events.created_at` is written.
@@ -108,6 +107,10 @@ INSERT INTO waiting (agent, call) VALUES (?, ?)
 -- name: answered
 -- A call that waits no more.
 DELETE FROM waiting WHERE agent = ? AND call = ?
+
+-- name: erase_waiting
+-- Calls, ids as JSON, that wait no more.
+DELETE FROM waiting WHERE agent = :agent AND call IN (SELECT value FROM json_each(:calls))
 
 -- name: end_waiting
 -- No call waits beyond the end of its turn.
@@ -390,33 +393,39 @@ WHERE id BETWEEN :turn AND :last AND agent = :agent AND redacted IS NULL AND kin
 AND (:turn = 0 OR (turn = :turn AND kind NOT IN ('scratchpad', 'config'))) ORDER BY id
 
 -- name: erase
--- What remains of an event whose content was erased.
-UPDATE events SET content = '', data = ?, tokens = 0, nth = NULL, sum = NULL, apart = NULL, redacted = ?, checksum = NULL
-WHERE id = ?
+-- What remains of events, JSON [[id, data], ...], whose content was erased.
+UPDATE events SET content = '', data = value ->> 1, tokens = 0, nth = NULL, sum = NULL, apart = NULL, redacted = :by,
+    checksum = NULL
+FROM json_each(:rows) WHERE events.id = value ->> 0
 
 -- name: erased_up_to
 -- The sums of all that was erased of an agent up to an event.
-SELECT messages, tokens, weight FROM redacted_sums WHERE agent = ? AND event <= ? ORDER BY event DESC LIMIT 1
+SELECT messages, tokens, weight FROM redacted_sums WHERE agent = :agent AND event <= :event ORDER BY event DESC LIMIT 1
 
 -- name: note_erased
 -- One more run of messages of an agent that were erased, with the sums up to it.
-INSERT INTO redacted_sums (agent, event, messages, tokens, weight) VALUES (?, ?, ?, ?, ?)
+INSERT INTO redacted_sums (agent, event, messages, tokens, weight) VALUES (:agent, :event, :messages, :tokens, :weight)
 
 -- name: add_erased
 -- What was erased before an event counts for all later rows as well.
-UPDATE redacted_sums SET messages = messages + ?, tokens = tokens + ?, weight = weight + ? WHERE agent = ? AND event > ?
+UPDATE redacted_sums SET messages = messages + :messages, tokens = tokens + :tokens, weight = weight + :weight
+WHERE agent = :agent AND event > :event
 
 -- name: forget_erased_sums
 -- No sums are left of an agent that was erased as a whole.
-DELETE FROM redacted_sums WHERE agent = ?
+DELETE FROM redacted_sums WHERE agent = :agent
 
 -- name: unweigh
--- A message that was erased weighs nothing.
-DELETE FROM weights WHERE agent = ? AND event = ?
+-- Messages that were erased weigh nothing.
+DELETE FROM weights WHERE agent = :agent AND event IN (SELECT value FROM json_each(:ids))
 
 -- name: lower_totals
 -- The totals of an agent that something was erased of.
-UPDATE agents SET messages = messages - ?, tokens = tokens - ? WHERE key = ?
+UPDATE agents SET messages = messages - :messages, tokens = tokens - :tokens WHERE key = :agent
+
+-- name: forget_totals
+-- The totals of an agent that was erased as a whole.
+UPDATE agents SET messages = 0, tokens = 0 WHERE key = :agent
 
 -- name: erased_by
 -- The redact operation that erased an event's content.
@@ -428,12 +437,12 @@ FROM json_each(:ids) i CROSS JOIN events e ON e.id = i.value CROSS JOIN events r
 SELECT id, CAST(id || ' ' || agent || ' ' || ifnull(turn, '') || ' ' || kind || ' ' || ifnull(dialect, '') || ' ' || actor
     || ' ' || created_at || ' ' || interrupted || ' ' || ifnull(call_id, '') || ' ' || ifnull(answers, '') AS BLOB),
     CAST(content AS BLOB), CAST(data AS BLOB), CASE WHEN typeof(checksum) IN ('integer', 'null') THEN checksum ELSE -1 END
-FROM events WHERE id > ? AND redacted IS NULL ORDER BY id LIMIT ?
+FROM events WHERE id > :after AND redacted IS NULL ORDER BY id LIMIT :limit
 
 -- name: wrong_replayed
 -- Events that are marked for the replay and are none of the kinds, as JSON, that it reads, or the other way round.
-SELECT id, replayed FROM events WHERE (replayed IS 1) <> (
-    kind IN (SELECT value FROM json_each(?)) OR (kind = 'turn_ended' AND data IS NOT NULL)
+SELECT id, iif(replayed IS 1, 'is', 'is not') FROM events WHERE (replayed IS 1) <> (
+    kind IN (SELECT value FROM json_each(:kinds)) OR (kind = 'turn_ended' AND data IS NOT NULL)
 )
 
 -- name: wrong_unchecked
@@ -444,9 +453,9 @@ SELECT count(*) FROM events WHERE checksum IS NULL AND redacted IS NULL
 -- The tables beside the log that hold texts.
 SELECT name FROM pragma_table_list WHERE schema = 'main' AND strict AND name <> 'events' ORDER BY name
 
--- name: wrong_texts
--- The texts that requests need, with their hashes.
-SELECT hash, CAST(text AS BLOB) FROM texts
+-- name: all_texts
+-- A page of the texts that requests need, with their hashes.
+SELECT hash, CAST(text AS BLOB) FROM texts WHERE hash > :after ORDER BY hash LIMIT :limit
 
 -- name: wrong_sent_data
 -- Requests of which it cannot be read what they were made of.
@@ -457,43 +466,43 @@ SELECT a.id, sent.id FROM sent JOIN agents a ON a.key = sent.agent WHERE NOT jso
 INSERT INTO search (search) VALUES ('rebuild')
 
 -- name: wrong_sums
--- The first message of an agent whose running count, sum or size is not what its events, and those erased before it, give.
-SELECT id FROM (
-    SELECT id, nth, sum, tokens, content, data, row_number() OVER w AS n, sum(tokens) OVER w AS s,
-        (SELECT event FROM redacted_sums WHERE agent = events.agent AND event < events.id ORDER BY event DESC LIMIT 1) AS gone
-    FROM events WHERE agent = ? AND nth IS NOT NULL WINDOW w AS (ORDER BY id)
-) m LEFT JOIN redacted_sums e ON e.agent = (SELECT agent FROM events WHERE id = gone) AND e.event = gone
-WHERE nth <> n + coalesce(e.messages, 0) OR sum <> s + coalesce(e.tokens, 0)
-OR m.tokens <> (octet_length(content) + coalesce(octet_length(data), 0) + 3) / 4
-LIMIT 1
+-- The first message of each agent whose running count, sum or size is not what its events, and those erased before it, give.
+SELECT a.id, min(m.id) FROM (
+    SELECT id, agent, nth, sum, tokens, (octet_length(content) + coalesce(octet_length(data), 0) + 3) / 4 AS size,
+        row_number() OVER w AS n, sum(tokens) OVER w AS s
+    FROM events WHERE nth IS NOT NULL WINDOW w AS (PARTITION BY agent ORDER BY id)
+) m JOIN agents a ON a.key = m.agent LEFT JOIN redacted_sums e ON e.agent = m.agent AND e.event = (
+    SELECT event FROM redacted_sums WHERE agent = m.agent AND event < m.id ORDER BY event DESC LIMIT 1
+)
+WHERE m.nth <> m.n + coalesce(e.messages, 0) OR m.sum <> m.s + coalesce(e.tokens, 0) OR m.tokens <> m.size
+GROUP BY a.key
 
 -- name: wrong_weights
--- The first event of an agent whose weight or running sum of weights is missing, or not what its events give, or too much.
+-- The first event of each agent whose weight or running sum of weights is missing, or not what its events give, or too much.
 WITH found AS MATERIALIZED (
-    SELECT id, weight_of(CAST(kind AS BLOB), CAST(content AS BLOB), CAST(data AS BLOB), interrupted, id) AS own
-    FROM events WHERE agent = :agent AND nth IS NOT NULL ORDER BY id
+    SELECT agent, id, weight_of(CAST(kind AS BLOB), CAST(content AS BLOB), CAST(data AS BLOB), interrupted, id) AS own
+    FROM events WHERE nth IS NOT NULL
 )
-SELECT min(id) FROM (
-    SELECT min(f.id) AS id
-    FROM (SELECT id, own, sum(own) OVER (ORDER BY id) AS s FROM found) f
-    LEFT JOIN weights w ON w.agent = :agent AND w.event = f.id
+SELECT a.id, min(wrong.id) FROM (
+    SELECT f.agent, f.id FROM (
+        SELECT agent, id, own, sum(own) OVER (PARTITION BY agent ORDER BY id) AS s FROM found
+    ) f LEFT JOIN weights w ON w.agent = f.agent AND w.event = f.id
     WHERE w.weight IS NOT f.own OR w.sum IS NOT f.s + coalesce(
-        (SELECT weight FROM redacted_sums WHERE agent = :agent AND event < f.id ORDER BY event DESC LIMIT 1), 0
+        (SELECT weight FROM redacted_sums WHERE agent = f.agent AND event < f.id ORDER BY event DESC LIMIT 1), 0
     )
     UNION ALL
-    SELECT min(event) FROM weights WHERE agent = :agent
-    AND NOT EXISTS (SELECT 1 FROM events WHERE id = event AND agent = :agent AND nth IS NOT NULL)
-) HAVING min(id) IS NOT NULL
+    SELECT w.agent, w.event FROM weights w
+    WHERE NOT EXISTS (SELECT 1 FROM events WHERE id = w.event AND agent = w.agent AND nth IS NOT NULL)
+) wrong JOIN agents a ON a.key = wrong.agent GROUP BY a.key
 
 -- name: wrong_waiting
--- How many calls of an agent are said to wait that do not, or the other way round.
-SELECT count(*) FROM (
-    SELECT id FROM events
-    WHERE agent = :key AND nth IS NOT NULL AND kind = 'tool_call'
-    AND id >= (SELECT open_turn FROM agents WHERE key = :key)
-    AND NOT EXISTS (SELECT 1 FROM events r WHERE r.answers = events.id)
-) AS really FULL JOIN (SELECT call FROM waiting WHERE agent = :key) AS said ON said.call = really.id
-WHERE said.call IS NULL OR really.id IS NULL
+-- How many calls of each agent are said to wait that do not, or the other way round.
+SELECT a.id, count(*) FROM (
+    SELECT e.agent, e.id FROM agents o JOIN events e ON e.agent = o.key AND e.nth IS NOT NULL AND e.id >= o.open_turn
+    WHERE e.kind = 'tool_call' AND NOT EXISTS (SELECT 1 FROM events r WHERE r.answers = e.id)
+) open FULL JOIN waiting w ON w.agent = open.agent AND w.call = open.id
+JOIN agents a ON a.key = coalesce(open.agent, w.agent)
+WHERE w.call IS NULL OR open.id IS NULL GROUP BY a.key
 
 -- name: wrong_rows
 -- What each agent's row says of its events, beside what they give.
@@ -515,21 +524,25 @@ LEFT JOIN redacted_sums r ON r.agent = a.key AND r.event = (
 )
 
 -- name: index
--- The words of messages that were just appended.
-INSERT INTO search (rowid, text, parts) SELECT id, text, parts FROM searchable WHERE id BETWEEN ? AND ? ORDER BY id
+-- The words of messages, ids as JSON, that were just appended.
+INSERT INTO search (rowid, text, parts)
+SELECT id, text, parts FROM searchable WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id
 
 -- name: index_parts
--- The words in messages that SQLite's tokenizer does not see, made once; before `index`.
-WITH made AS MATERIALIZED (SELECT id, parts_of(text) AS words FROM searchable WHERE id BETWEEN ? AND ?)
+-- The words in messages, ids as JSON, that SQLite's tokenizer does not see, made once; before `index`.
+WITH made AS MATERIALIZED (
+    SELECT id, parts_of(text) AS words FROM searchable WHERE id IN (SELECT value FROM json_each(?))
+)
 INSERT INTO parts (event, words) SELECT id, words FROM made WHERE words <> ''
 
 -- name: unindex
--- Takes a message out of the index; it must still have the text that it was indexed with.
-INSERT INTO search (search, rowid, text, parts) SELECT 'delete', id, text, parts FROM searchable WHERE id = ?
+-- Takes messages, ids as JSON, out of the index; they must still have the texts that they were indexed with.
+INSERT INTO search (search, rowid, text, parts)
+SELECT 'delete', id, text, parts FROM searchable WHERE id IN (SELECT value FROM json_each(:ids))
 
 -- name: unindex_parts
 -- Takes away the words that SQLite's tokenizer did not see; after `unindex`.
-DELETE FROM parts WHERE event = ?
+DELETE FROM parts WHERE event IN (SELECT value FROM json_each(:ids))
 
 -- name: counted
 -- For each of some FTS5 expressions, JSON [expression, ...]: JSON [messages that it finds, the last of these], up to so
@@ -629,17 +642,14 @@ FROM (
 -- The models of embeddings whose vectors there are, and up to which event.
 SELECT fingerprint, until FROM embedders
 
--- name: embedder
--- A model of embeddings by what tells it from others.
-SELECT key, until FROM embedders WHERE fingerprint = ?
-
 -- name: add_embedder
--- Make a model known, if it is not.
-INSERT INTO embedders (fingerprint) VALUES (?) ON CONFLICT DO NOTHING
+-- A model of embeddings; its key.
+INSERT INTO embedders (fingerprint) VALUES (:fingerprint)
+ON CONFLICT (fingerprint) DO UPDATE SET fingerprint = excluded.fingerprint RETURNING key
 
 -- name: advance_embedder
 -- Note up to which event there are vectors.
-UPDATE embedders SET until = max(until, ?) WHERE key = ?
+UPDATE embedders SET until = max(until, :until) WHERE key = :embedder
 
 -- name: to_embed
 -- The next messages that people or models wrote, and what was said before each in its conversation.
@@ -647,8 +657,7 @@ SELECT e.id, CASE WHEN octet_length(e.content) <= :longest THEN e.content ELSE s
     SELECT CASE WHEN octet_length(b.content) <= :longest THEN b.content ELSE substr(b.content, 1, :longest) END
     FROM events b WHERE b.agent = e.agent AND b.nth IS NOT NULL AND b.id < e.id ORDER BY b.id DESC LIMIT 1
 )
-FROM events e WHERE e.id > :until AND e.id <= :last AND e.nth IS NOT NULL
-    AND e.kind IN ('user', 'assistant', 'summary') AND e.content <> ''
+FROM events e WHERE e.id > :until AND e.nth IS NOT NULL AND e.kind IN ('user', 'assistant', 'summary') AND e.content <> ''
 ORDER BY e.id LIMIT :most
 
 -- name: newest_event
@@ -658,48 +667,51 @@ SELECT coalesce(max(id), 0) FROM events
 -- name: save_vectors
 -- The vectors of a message; none of one that was erased meanwhile.
 INSERT OR REPLACE INTO vectors (event, embedder, vectors)
-SELECT id, ?, ? FROM events WHERE id = ? AND nth IS NOT NULL AND content <> ''
+SELECT id, :embedder, :vectors FROM events WHERE id = :id AND nth IS NOT NULL AND content <> ''
 
 -- name: save_signatures
 -- The signs of their components.
 INSERT OR REPLACE INTO signatures (event, embedder, signatures)
-SELECT id, ?, ? FROM events WHERE id = ? AND nth IS NOT NULL AND content <> ''
+SELECT id, :embedder, :signature FROM events WHERE id = :id AND nth IS NOT NULL AND content <> ''
 
 -- name: signatures
 -- The next signatures of a model behind an event.
-SELECT event, signatures FROM signatures WHERE event > ? AND embedder = ? ORDER BY event LIMIT ?
+SELECT event, signatures FROM signatures
+WHERE event > :after AND embedder = (SELECT key FROM embedders WHERE fingerprint = :fingerprint) ORDER BY event LIMIT :page
 
 -- name: vectors
 -- The vectors of messages, ids as JSON, in no order.
-SELECT event, vectors FROM vectors WHERE event IN (SELECT value FROM json_each(?)) AND embedder = ?
+SELECT event, vectors FROM vectors WHERE event IN (SELECT value FROM json_each(:ids))
+    AND embedder = (SELECT key FROM embedders WHERE fingerprint = :fingerprint)
 
 -- name: coverage
 -- How many messages have vectors of a model, of how many, and the bytes of these.
-SELECT (SELECT count(*) FROM events WHERE id <= :until AND nth IS NOT NULL
+SELECT (SELECT count(*) FROM events WHERE id <= m.until AND nth IS NOT NULL
         AND kind IN ('user', 'assistant', 'summary') AND content <> ''),
     (SELECT count(*) FROM events WHERE nth IS NOT NULL AND kind IN ('user', 'assistant', 'summary') AND content <> ''),
-    (SELECT coalesce(sum(length(vectors)), 0) FROM vectors WHERE embedder = :embedder)
-        + (SELECT coalesce(sum(length(signatures)), 0) FROM signatures WHERE embedder = :embedder)
+    (SELECT coalesce(sum(length(vectors)), 0) FROM vectors WHERE embedder = m.key)
+        + (SELECT coalesce(sum(length(signatures)), 0) FROM signatures WHERE embedder = m.key)
+FROM (SELECT max(key) AS key, coalesce(max(until), 0) AS until FROM embedders WHERE fingerprint = :fingerprint) m
 
 -- name: erase_vectors
--- Take away the vectors of an event.
-DELETE FROM vectors WHERE event = ?
+-- Take away the vectors of messages.
+DELETE FROM vectors WHERE event IN (SELECT value FROM json_each(:ids))
 
 -- name: erase_signatures
--- Take away the signs of an event.
-DELETE FROM signatures WHERE event = ?
+-- Take away the signs of messages.
+DELETE FROM signatures WHERE event IN (SELECT value FROM json_each(:ids))
 
 -- name: drop_vectors
 -- Take away all vectors of a model.
-DELETE FROM vectors WHERE embedder = ?
+DELETE FROM vectors WHERE embedder = (SELECT key FROM embedders WHERE fingerprint = :fingerprint)
 
 -- name: drop_signatures
 -- Take away all signs of a model.
-DELETE FROM signatures WHERE embedder = ?
+DELETE FROM signatures WHERE embedder = (SELECT key FROM embedders WHERE fingerprint = :fingerprint)
 
 -- name: drop_embedder
 -- Take away a model.
-DELETE FROM embedders WHERE key = ?
+DELETE FROM embedders WHERE fingerprint = :fingerprint
 
 -- name: surroundings
 -- Messages that were found, JSON [id, ...], and the tool that each calls or that answered; whatever its columns hold.
@@ -831,6 +843,10 @@ SELECT a.id, a.name FROM deletions d JOIN agents a ON a.key = d.agent WHERE a.na
 -- Forks that are said to be archived.
 SELECT a.id FROM archived r JOIN agents a ON a.key = r.agent WHERE a.parent IS NOT NULL
 
+-- name: wrong_senders
+-- Requests of deleted agents.
+SELECT a.id, sent.id FROM sent JOIN agents a ON a.key = sent.agent JOIN deletions d ON d.agent = a.key
+
 -- name: keep_text
 -- A text, unless it is there already.
 INSERT OR IGNORE INTO texts (hash, text) VALUES (:hash, :text)
@@ -868,11 +884,11 @@ AND e.kind IN ('system', 'user', 'assistant', 'tool_call', 'tool_result', 'tool'
 
 -- name: erase_sent
 -- Takes away what an agent sent that is erased as a whole.
-DELETE FROM sent WHERE agent = ?
+DELETE FROM sent WHERE agent = :agent
 
 -- name: erase_questions
 -- Takes a person's words out of the questions that were asked in a turn which is erased.
-UPDATE sent SET data = iif(json_valid(data), json_remove(data, '$.question'), '{}') WHERE turn = ?
+UPDATE sent SET data = iif(json_valid(data), json_remove(data, '$.question'), '{}') WHERE turn = :turn
 
 -- name: erase_texts
 -- Takes away the texts that no request needs any more.
@@ -881,11 +897,10 @@ DELETE FROM texts WHERE hash NOT IN (
 )
 
 -- name: wrong_sent
--- Requests that need a text which is not there, or are a deleted agent's.
-SELECT a.id, sent.id, CASE WHEN d.agent IS NULL THEN h.key END
-FROM sent JOIN agents a ON a.key = sent.agent LEFT JOIN deletions d ON d.agent = a.key
-LEFT JOIN json_each(iif(json_valid(sent.data), sent.data, '{}'), '$.hashes') h ON h.value NOT IN (SELECT hash FROM texts)
-WHERE d.agent IS NOT NULL OR h.value IS NOT NULL
+-- Requests that need a text which is not there.
+SELECT a.id, sent.id, h.key FROM sent JOIN agents a ON a.key = sent.agent
+JOIN json_each(iif(json_valid(sent.data), sent.data, '{}'), '$.hashes') h ON h.value NOT IN (SELECT hash FROM texts)
+WHERE NOT EXISTS (SELECT 1 FROM deletions WHERE agent = a.key)
 
 -- name: lease
 -- An agent's lease.
@@ -1035,20 +1050,20 @@ FROM events WHERE id > :after AND id <= :end ORDER BY id LIMIT :limit
 SELECT a.id, k.id, d.actor, d.died_at, x.actor, x.deleted_at, r.archived_at
 FROM agents a LEFT JOIN deaths d ON d.agent = a.key LEFT JOIN agents k ON k.key = d.killer
 LEFT JOIN deletions x ON x.agent = a.key LEFT JOIN archived r ON r.agent = a.key
-WHERE (:whole OR a.key IN (SELECT value FROM json_each(:agents))) AND coalesce(d.agent, x.agent, r.agent) IS NOT NULL
+WHERE (:agents IS NULL OR a.key IN (SELECT value FROM json_each(:agents))) AND coalesce(d.agent, x.agent, r.agent) IS NOT NULL
 
 -- name: copied_mail
 -- The next mail behind an id to the agents with these keys, JSON [key, ...], or to all.
 SELECT m.id, s.id, r.id, m.actor, m.sent_at, m.content, m.event
 FROM mail m JOIN agents s ON s.key = m.sender JOIN agents r ON r.key = m.recipient
-WHERE m.id > :after AND (:whole OR m.recipient IN (SELECT value FROM json_each(:agents)))
+WHERE m.id > :after AND (:agents IS NULL OR m.recipient IN (SELECT value FROM json_each(:agents)))
 ORDER BY m.id LIMIT :limit
 
 -- name: copied_sent
 -- The next requests behind an id of the agents with these keys, JSON [key, ...], or of all.
 SELECT s.id, a.id, s.event, s.turn, s.created_at, s.provider, s.model, s.sha256, s.bytes, s.tokens, s.data, NULL
 FROM sent s JOIN agents a ON a.key = s.agent
-WHERE s.id > :after AND (:whole OR s.agent IN (SELECT value FROM json_each(:agents)))
+WHERE s.id > :after AND (:agents IS NULL OR s.agent IN (SELECT value FROM json_each(:agents)))
 ORDER BY s.id LIMIT :limit
 
 -- name: copied_memos
@@ -1089,18 +1104,6 @@ DELETE FROM folds WHERE agent = :agent
 -- name: embed_again
 -- Messages behind an id have no vectors, whatever has been made of those that come later.
 UPDATE embedders SET until = min(until, :until)
-
--- name: index_those_parts
--- As `index_parts`, of messages, ids as JSON, between which others stand.
-WITH made AS MATERIALIZED (
-    SELECT id, parts_of(text) AS words FROM searchable WHERE id IN (SELECT value FROM json_each(?))
-)
-INSERT INTO parts (event, words) SELECT id, words FROM made WHERE words <> ''
-
--- name: index_those
--- As `index`, of messages, ids as JSON, between which others stand.
-INSERT INTO search (rowid, text, parts)
-SELECT id, text, parts FROM searchable WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id
 
 -- name: take_mail
 -- Mail of another database, or what became of it since.

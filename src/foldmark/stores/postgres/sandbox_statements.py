@@ -19,7 +19,7 @@ from sqlglot.errors import SqlglotError
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import VIEWS
-from foldmark.stores.postgres.sandbox.allowed import COLUMNS, NAMED, NUMBER, PARTS, PLAIN, SEARCHED, TYPES, WORD
+from foldmark.stores.postgres.sandbox_allowed import COLUMNS, NAMED, NUMBER, PARTS, PLAIN, SEARCHED, TYPES, WORD
 
 MOST_BYTES, MOST_DEPTH, MOST_TABLES, MOST_COLUMNS, MOST_NAME = 10_000, 60, 12, 100, 50
 """Limits: bytes of a statement, depth of its tree, tables that it reads, columns of one SELECT; bytes of a name."""

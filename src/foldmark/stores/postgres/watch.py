@@ -1,18 +1,9 @@
-"""Committed changes in PostgreSQL (see `foldmark.core.agents`), and waiting for the next commit.
-
-Transactions draw their numbers when they first write and commit in any order. An event is stamped with the number of
-its transaction, or with that of the newest event of its tree if this one is higher: so stamps follow the ids of a tree.
-A reader takes events with stamps below the number of the oldest open transaction: no lower stamp can be committed any
-more. A cursor is the place of the last event read: its stamp, whether it is an event, mail or a change of an agent, its
-id. A cursor that begins now also names what had been committed already after a transaction that was still open: up to
-which id in which trees.
-"""
+"""The commits of a PostgreSQL database: counting them, telling other programs, and waiting for the next (see
+`foldmark.core.agents.Watch`)."""
 
 import os
-import re
 import select
 import socket
-from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from threading import Condition, Lock, Timer
 from time import monotonic
@@ -20,11 +11,9 @@ from typing import Any
 
 import psycopg
 
-from foldmark.core.agents import Change, Changes
 from foldmark.core.errors import StoreError
-from foldmark.stores.beside.changes import SqlChangesView
-from foldmark.stores.postgres.connection import STATEMENTS, Ints, Pool
-from foldmark.stores.rows import Row
+from foldmark.stores.postgres.connection import STATEMENTS, Pool
+from foldmark.stores.reader import Row
 
 LOOK_SECONDS = 1.0
 """Seconds between two looks of a watch without a notification: a killed program may have committed without notifying,
@@ -34,36 +23,6 @@ TELL_SECONDS = 0.05
 """Minimum seconds between two notifications of a store: PostgreSQL serializes commits that notify."""
 
 CHANNEL = "foldmark"
-
-_PLACE = r"[0-9]{1,18}\.[0-9]{1,18}\.[0-9]{1,18}"
-
-
-class PostgresChanges(SqlChangesView):
-    """Reads changes."""
-
-    _cursor_form = re.compile(f"{_PLACE}(:{_PLACE})*", re.ASCII)
-
-    def _from_now(self) -> Changes:
-        rows = self._run("changes_end")
-        ((begin, *_), *_) = rows
-        ahead = [(last, root, *ids) for _, root, last, *ids in rows if root is not None]
-        until = max(ahead)[0] if ahead else 0
-        return Changes([], _cursor((begin, 0, 0), until, [each[1:] for each in ahead]))
-
-    def _behind(self, after: str, limit: int) -> Changes:
-        (stamp, source, id), *seen = [tuple(map(int, each.split("."))) for each in after.split(":")]
-        (until, *_), *trees = seen or [(0,)]
-        names = zip(("roots", "seen", "lived"), zip(*trees, strict=True) if trees else ((), (), ()), strict=True)
-        given = {name: Ints(each) for name, each in names}
-        rows = self._run("changes", stamp=stamp, source=source, id=id, **given, limit=limit)
-        found = [Change(self._id(agent), None if number else id, kind) for _, number, id, agent, kind in rows]
-        return Changes(found, _cursor(rows[-1][:3], until, trees) if rows else after)
-
-
-def _cursor(place: Sequence[int], until: int, trees: Iterable[Sequence[int]]) -> str:
-    """Return the cursor of a place; up to stamp `until` with the ids that were seen already of some trees."""
-    seen = [(until, 0, 0), *trees] if place[0] <= until else []
-    return ":".join(".".join(map(str, each)) for each in (place, *seen))
 
 
 class PostgresCommits:

@@ -1,11 +1,151 @@
-"""The functions that a model's SQL may call: harmless ones, and of those that SQLite cannot interrupt only such as take
-time in proportion to their arguments."""
+"""What a model's SQL may name in SQLite: the views of one agent's log (see `foldmark.core.ports.VIEWS`) and the
+functions.
 
-from collections.abc import Callable
+A public view reads an inner one, and only the inner ones read the tables. SQLite gives its authorizer the name of the
+view in which a table is read, and a statement can name a subquery as it likes (`WITH messages AS (SELECT * FROM
+main.events)`); so the inner views have secret names.
+
+The functions are harmless ones, and of those that SQLite cannot interrupt only such as take time in proportion to their
+arguments.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
+
+from foldmark.core.events import ROLES
+from foldmark.core.ports import VIEWS
+
+Ranges = Sequence[tuple[int, int, int]]
+"""(agent's key, first id, last id), sorted."""
+
+_FEW = 8
+"""Maximum number of ranges that stand in the view itself; more are looked up in a table."""
+
+
+class Built(NamedTuple):
+    """The statements that create the views, and the permissions to read them: `inside` an inner view its tables may be
+    read; `open` is read from anywhere."""
+
+    statements: list[str]
+    inside: dict[str, frozenset[str]]
+    open: frozenset[str]
+
+
+class _Scope(NamedTuple):
+    own: int
+    ids: dict[int, str]
+    lineage: Ranges
+    visible: Ranges
+    handed: str
+    shown: str
+
+
+def views(
+    secret: str, own: int, ids: dict[int, str], lineage: Ranges, visible: Ranges, *, mending: str | None = None
+) -> Built:
+    """Return the views for the agent with key `own`; `ids` is key -> uuid of all agents of the lineage, `secret` an
+    unguessable word. `mending` is the SQL function that turns bytes that may be invalid UTF-8 into text; None if texts
+    are read directly."""
+    log, done, notes, handed, shown = (f"{secret}_{name}" for name in ("log", "done", "notes", "handed", "shown"))
+    scope = _Scope(own, ids, lineage, visible, handed, shown)
+
+    def read(select: str) -> str:
+        """Return a part of a view, `<column>` standing for a stored text."""
+        return re.sub(r"<(\w\.\w+)>", r"\1" if mending is None else rf"{mending}(CAST(\1 AS BLOB))", select)
+
+    bodies = {
+        log: _events(read(_MESSAGES), scope, by_agent=False),
+        done: _events(read(_OPERATIONS), scope, by_agent=True),
+        notes: read(_MEMOS),
+        "messages": f"SELECT {', '.join(VIEWS['messages'])} FROM temp.{log}",
+        "turns": _TURNS,
+        "operations": f"SELECT {', '.join(VIEWS['operations'])} FROM temp.{done}",
+        "memos": f"SELECT {', '.join(VIEWS['memos'])} FROM temp.{notes}",
+    }
+    statements = [*_table(handed, lineage, ids), *_table(shown, visible, ids)]
+    for name, body in bodies.items():
+        columns = f" ({', '.join(VIEWS[name])})" if name in VIEWS else ""
+        statements.append(f"CREATE TEMP VIEW {name}{columns} AS {body}")
+    events, memos = frozenset({"events"}), frozenset({"memos", "memo_tags"})
+    return Built(
+        statements,
+        {log: events, done: events, notes: memos},
+        frozenset({*VIEWS, log, done, notes, handed, shown}),
+    )
+
+
+_ROLE = f"CASE e.kind {' '.join(f'WHEN {kind!r} THEN {role!r}' for kind, role in ROLES.items())} END"
+
+_MESSAGES = f"""SELECT e.id, {{uuid}} AS agent_id, e.turn AS group_id, {_ROLE} AS role,
+    <e.kind> AS kind, <e.content> AS content,
+    CASE WHEN NOT ({{visible}}) THEN 'dropped' WHEN e.kind = 'tool_call' THEN e.kind ELSE 'completed' END AS status,
+    <e.dialect> AS parsing_strategy, e.tokens, <e.created_at> AS created_at
+FROM main.events e WHERE e.nth IS NOT NULL AND {{inside}}"""
+
+# A parent's operations belong to the parent: a fork records what another child was given. The replay reads ends of
+# turns as well.
+_OPERATIONS = """SELECT e.id, {uuid} AS agent_id, e.turn AS group_id, <e.kind> AS kind, <e.actor> AS actor,
+    CASE WHEN {own} THEN <e.data> END AS data, <e.created_at> AS created_at
+FROM main.events e WHERE e.replayed = 1 AND e.kind <> 'turn_ended' AND e.redacted IS NULL AND {inside}"""
+
+_TURNS = """SELECT group_id, min(agent_id), min(id), max(id), count(*), sum(tokens),
+    CASE WHEN max(status <> 'dropped') THEN 'completed' ELSE 'dropped' END, min(created_at)
+FROM temp.messages WHERE group_id IS NOT NULL GROUP BY group_id"""
+
+# The condition is for `count(*)`, which names no column: SQLite would check whether the table may be read from outside.
+_MEMOS = """SELECT m.id, <m.content> AS content,
+    (SELECT json_group_array(<t.tag> ORDER BY t.tag) FROM main.memo_tags t WHERE t.memo = m.id) AS tags,
+    <m.created_at> AS created_at
+FROM main.memos m WHERE m.created_at > ''"""
+
+
+def _table(name: str, ranges: Ranges, ids: dict[int, str]) -> Iterator[str]:
+    yield (
+        f"CREATE TEMP TABLE {name} (agent INTEGER, first INTEGER, last INTEGER, uuid TEXT, PRIMARY KEY (agent, first)) "
+        "WITHOUT ROWID"
+    )
+    for start in range(0, len(ranges), 200):
+        rows = ", ".join(
+            f"({agent}, {first}, {last}, {_literal(ids[agent])})" for agent, first, last in ranges[start : start + 200]
+        )
+        yield f"INSERT INTO temp.{name} VALUES {rows}"
+
+
+def _events(select: str, scope: _Scope, *, by_agent: bool) -> str:
+    """Return SQL that reads the log along the ids, so that the newest are found at once; for one agent, or with
+    `by_agent`, along an index by (agent, id)."""
+    agents = sorted(scope.ids)
+    first, last = min(each[1] for each in scope.lineage), max(each[2] for each in scope.lineage)
+    between = f"e.id BETWEEN {first} AND {last}"
+    if by_agent or len(agents) == 1:
+        between = f"e.agent IN ({', '.join(map(str, agents))}) AND {between}"
+    uuid = f"(SELECT s.uuid FROM temp.{scope.handed} s WHERE s.agent = e.agent LIMIT 1)"
+    return select.format(
+        uuid=uuid if len(agents) > 1 else _literal(scope.ids[agents[0]]),
+        own=f"e.agent = {scope.own}",
+        inside=f"{between} AND ({_inside(scope.lineage, scope.handed)})",
+        visible=_inside(scope.visible, scope.shown),
+    )
+
+
+def _inside(ranges: Ranges, table: str) -> str:
+    """Return a condition for events in the ranges, which `table` holds."""
+    if len(ranges) <= _FEW:
+        # The sign keeps SQLite from reading each range by itself, and sorting the result.
+        return " OR ".join(f"(+e.agent = {agent} AND e.id BETWEEN {a} AND {b})" for agent, a, b in ranges) or "0"
+    nearest = "s.agent = e.agent AND s.first <= e.id ORDER BY s.first DESC LIMIT 1"
+    return f"coalesce((SELECT s.last FROM temp.{table} s WHERE {nearest}) >= e.id, 0)"
+
+
+def _literal(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+# Functions
 
 Check = Callable[[], None]
 """Raises when the time is over."""
@@ -141,7 +281,6 @@ def _matcher(pattern: str, escape: str) -> Callable[[bytes], bool]:
 
 def _with_gaps(pieces: list[list[bytes]]) -> Callable[[bytes], bool]:
     """Return a predicate for a pattern with `_`; the literal parts are searched for first."""
-    import re
 
     def compiled(part: list[list[bytes]], join: str) -> re.Pattern[bytes]:
         sources = (b"".join(_ONE if each == _ANY else re.escape(each) for each in piece) for piece in part)

@@ -203,7 +203,7 @@ _BUILD = (
             AS s (root bigint, agent bigint, uuid text, own boolean, first bigint, last bigint,
                 lineage int8multirange, visible int8multirange)
     $$""",
-    # The original text, except for NUL, which PostgreSQL's text cannot hold: see `foldmark.stores.postgres.texts`.
+    # The original text, except for NUL, which PostgreSQL's text cannot hold: see `foldmark.stores.postgres.connection`.
     """CREATE FUNCTION "{name}".said(stored text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
         SELECT CASE WHEN strpos(stored, chr(16)) = 0 THEN stored ELSE
             replace(replace(replace(stored, chr(16) || chr(16), chr(16) || '1'), chr(16) || '0', chr(9216)),

@@ -20,8 +20,7 @@ from foldmark.core.errors import CommandError
 from foldmark.core.ports import VIEWS, Limits, QueryScope, Rows
 from foldmark.core.segments import Segments
 from foldmark.core.wording import listing
-from foldmark.stores.sqlite.sandbox.functions import FUNCTIONS, SHORT, replace_slow
-from foldmark.stores.sqlite.sandbox.views import Ranges, views
+from foldmark.stores.sqlite.sandbox_schema import FUNCTIONS, SHORT, Ranges, replace_slow, views
 
 USUAL, LONGEST = 250_000, 64_000_000
 """Maximum bytes of a text, blob or row; the second where the log itself holds longer texts, with fewer functions."""

@@ -1,0 +1,339 @@
+"""The tables beside the log, in any database: mail, ends, the archive, leases, sessions of coding agents, memos, sent
+requests, vectors.
+
+`BesideView` is the part of a snapshot that reads them, `Beside` the part of a transaction that writes them.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import msgspec
+from msgspec import structs
+
+from foldmark.core.agents import End, Fate, Lease, Mail
+from foldmark.core.assembly.sent import RequestRecord, SentRequest
+from foldmark.core.errors import DamagedError
+from foldmark.core.events import Event
+from foldmark.core.records import CodingSession, Memo
+from foldmark.core.search import Coverage, Embedded, Unembedded
+from foldmark.core.segments import END, Segments
+from foldmark.stores.reader import Bindings, Row, SqlReader, SqlWriter
+
+LONGEST = 100_000
+"""Maximum number of characters of a message that an embedding model gets."""
+
+_SIGNATURES = 10_000
+"""Number of signatures read at once."""
+
+
+class BesideView(SqlReader):
+    """Reads the tables beside the log."""
+
+    # Mail, ends, the archive
+
+    def unread(self, agent_id: str) -> list[Mail]:
+        return [Mail(*row) for row in self._run("unread_mail", **self._for_agent(agent_id))]
+
+    def unread_count(self, agent_id: str) -> int:
+        ((number,),) = self._run("unread_count", **self._for_agent(agent_id))
+        return int(number)
+
+    def end(self, agent_id: str) -> End | None:
+        return next((End(agent_id, *row) for row in self._run("end_of_agent", **self._for_agent(agent_id))), None)
+
+    def fates(self, agent_id: str) -> dict[str, Fate]:
+        self._settle()
+        return dict(self._run("fates", **self._for_agent(agent_id)))
+
+    def archived(self, agent_id: str) -> str | None:
+        return next((str(at) for (at,) in self._run("archived", **self._for_agent(agent_id))), None)
+
+    # Leases
+
+    def lease(self, agent_id: str) -> Lease | None:
+        return next((_lease(row) for row in self._run("lease", **self._for_agent(agent_id))), None)
+
+    def leases(self) -> list[Lease]:
+        return [_lease(row) for row in self._run("leases")]
+
+    # Sessions of coding agents
+
+    def coding_session(self, kind: str, session_id: str) -> CodingSession | None:
+        found = self._run("coding_session", kind=kind, session_id=session_id)
+        return next(map(self._coding_session, found), None)
+
+    def coding_sessions(self) -> list[CodingSession]:
+        return [self._coding_session(row) for row in self._run("coding_sessions")]
+
+    def _coding_session(self, row: Row) -> CodingSession:
+        return CodingSession(*row)
+
+    # Memos
+
+    def memo(self, memo_id: int) -> Memo | None:
+        return next(iter(self._memos([memo_id])), None)
+
+    def memos(self, limit: int) -> list[Memo]:
+        return self._memos([memo for (memo,) in self._run("newest_memos", limit=limit)])
+
+    def memos_tagged(self, tags: Sequence[str], limit: int) -> list[Memo]:
+        found = Counter(memo for tag in dict.fromkeys(tags) for (memo,) in self._run("memos_tagged", tag=tag))
+        return self._memos(sorted(found, key=lambda memo: (-found[memo], -memo))[:limit])
+
+    def memos_with(self, asked: Sequence[tuple[Sequence[str], int]], limit: int) -> list[list[Memo]]:
+        newest: dict[int, int | None] = dict(self._newest_before([before for _, before in asked]))
+        each = list(dict.fromkeys(word for words, _ in asked for word in words))
+        most = max((memo for memo in newest.values() if memo is not None), default=0)
+        if not most or not each:
+            return [[] for _ in asked]
+        from foldmark.text.keywords import ranked  # takes 10 ms, only needed to search memos
+
+        holding: dict[str, list[int]] = defaultdict(list)
+        for index, memo in self._holding(each, most):
+            holding[each[index]].append(memo)
+        best: list[list[int]] = []
+        for number, (words, _) in enumerate(asked):
+            upto = newest[number] or 0
+            there = {word: [memo for memo in holding[word] if memo <= upto] for word in dict.fromkeys(words)}
+            best.append(ranked({word: memos for word, memos in there.items() if memos}, upto)[:limit])
+        found = {memo.id: memo for memo in self._memos({memo for memos in best for memo in memos})}
+        return [[found[memo] for memo in memos if memo in found] for memos in best]
+
+    def memo_tags(self, limit: int) -> list[tuple[str, int]]:
+        return [(str(tag), int(number)) for tag, number in self._run("memo_tags", limit=limit)]
+
+    def _newest_before(self, events: Sequence[int]) -> list[Row]:
+        """Return, for the number of each event, the newest memo saved before it, if any."""
+        return self._run("memo_before", events=self._list(events))
+
+    def _holding(self, words: Sequence[str], most: int) -> list[Row]:
+        """Return pairs, each once: the number of a word, and a memo up to id `most` that has it or a related word."""
+        raise NotImplementedError
+
+    def _tags(self, stored: Any) -> tuple[str, ...]:
+        """Return the tags of a memo from the form of the database."""
+        return tuple(sorted(msgspec.json.decode(stored)))
+
+    def _memos(self, ids: Collection[int]) -> list[Memo]:
+        """Return these memos, in the order asked for."""
+        found = {}
+        for id, content, tags, *others in self._run("memos", memos=self._list(ids)) if ids else ():
+            found[id] = Memo(id, content, self._tags(tags), *others)
+        return [found[each] for each in ids if each in found]
+
+    # Sent requests
+
+    def sent(self, agent_id: str, sent_id: int) -> SentRequest | None:
+        return next(self._sent(agent_id, "sent", sent=sent_id), None)
+
+    def newest_sent(self, agent_id: str, limit: int, until: int = END) -> list[SentRequest]:
+        return list(self._sent(agent_id, "newest_sent", until=until, limit=limit))
+
+    def answered_last(self, agent_id: str) -> SentRequest | None:
+        return next(self._sent(agent_id, "answered_last"), None)
+
+    def _sent(self, agent_id: str, name: str, **bindings: Any) -> Iterator[SentRequest]:
+        for sent_id, *fields, data, question in self._run(name, **self._for_agent(agent_id), **bindings):
+            try:
+                record = msgspec.json.decode(data, type=RequestRecord)
+                if question is not None:
+                    record = structs.replace(record, question=question)
+                yield SentRequest(agent_id, *fields, record, sent_id)  # type: ignore[call-arg]
+            except (msgspec.MsgspecError, RecursionError):
+                raise DamagedError(f"the record of request {sent_id} of {agent_id[:8]} is not readable") from None
+
+    def kept_text(self, sha256: str) -> str:
+        for (text,) in self._run("kept_text", hash=sha256):
+            return str(text)
+        raise DamagedError(f"the text with the hash {sha256[:12]} is not there; run `foldmark doctor`")
+
+    def tombstones(self, segments: Segments) -> list[Event]:
+        found = self._events("tombstones", **self._for_segments(segments)) if segments else []
+        return sorted(found, key=lambda event: event.id)
+
+
+class Beside(BesideView, SqlWriter):
+    """Writes the tables beside the log."""
+
+    # Mail, ends, the archive
+
+    def send(self, sender: str, recipient: str, content: str, actor: str, sent_at: str) -> int:
+        each = {"sender": self._key(sender), "actor": actor, "sent_at": sent_at, "content": content}
+        ((mail_id,),) = self._run("send_mail", **self._for_agent(recipient), **each)
+        return int(mail_id)
+
+    def carried(self, mail_id: int, event_id: int) -> None:
+        self._write("carried", event=event_id, mail=mail_id)
+
+    def kill(self, agent_id: str, killer: str, actor: str, died_at: str) -> None:
+        self._write("kill", **self._for_agent(agent_id), killer=self._key(killer), actor=actor, died_at=died_at)
+
+    def delete(self, agent_id: str, actor: str, deleted_at: str) -> None:
+        agent = self._for_agent(agent_id)
+        with self.whole():
+            self._write("delete_agent", **agent, actor=actor, deleted_at=deleted_at)
+            self._name(agent_id, None)
+            self._write("erase_unread", **agent)
+            self._write("unarchive", **agent)
+
+    def rename(self, agent_id: str, name: str) -> None:
+        self._name(agent_id, name)
+
+    def _name(self, agent_id: str, name: str | None) -> None:
+        """Set an agent's name, or remove it. Raises StoreError if another one has it."""
+        self._write("rename_agent", **self._for_agent(agent_id), name=name)
+
+    def archive(self, agent_id: str, archived_at: str | None) -> None:
+        if archived_at is None:
+            self._write("unarchive", **self._for_agent(agent_id))
+        else:
+            self._write("archive", **self._for_agent(agent_id), archived_at=archived_at)
+
+    # Leases
+
+    def lend(self, lease: Lease) -> None:
+        given = {name: getattr(lease, name) for name in ("holder", "host", "process", "state", "taken_at", "until")}
+        self._write("lend", **self._for_agent(lease.agent), **given)
+
+    def renew(self, holder: str, until: str) -> list[Lease]:
+        self._write("renew", until=until, holder=holder)
+        return [_lease(row) for row in self._run("held", holder=holder)]
+
+    def lease_state(self, agent_id: str, holder: str, state: str) -> None:
+        self._write("lease_state", **self._for_agent(agent_id), state=state, holder=holder)
+
+    def give_back(self, agent_id: str, holder: str) -> None:
+        self._write("give_back", **self._for_agent(agent_id), holder=holder)
+
+    def ask_interrupt(self, agent_id: str) -> None:
+        self._write("ask_interrupt", **self._for_agent(agent_id))
+
+    # Sessions of coding agents
+
+    def save_coding_session(self, session: CodingSession) -> int:
+        each = {**structs.asdict(session), "worker_id": self._worker(session.worker_id)}
+        ((row_id,),) = self._run("save_coding_session", **each)
+        return int(row_id)
+
+    def _worker(self, worker: int | str | None) -> int | str | None:
+        """Return a worker in the form of the database."""
+        return worker
+
+    # Memos
+
+    def save_memo(self, content: str, tags: Sequence[str], agent_id: str | None, actor: str, created_at: str) -> int:
+        agent = None if agent_id is None else self._key(agent_id)
+        with self.whole():
+            memo_id = self._save_memo({"agent": agent, "actor": actor, "created_at": created_at, "content": content})
+            self._mark_memo(memo_id, content, sorted(set(tags)))
+        return memo_id
+
+    def _save_memo(self, row: Bindings) -> int:
+        """Add a memo and return its id."""
+        ((memo_id,),) = self._run("save_memo", **row)
+        return int(memo_id)
+
+    def _mark_memo(self, memo_id: int, content: str, tags: Sequence[str]) -> None:
+        """Add the tags and words of a memo."""
+        for tag in tags:
+            self._write("tag_memo", tag=tag, memo=memo_id)
+        self._index_memo(memo_id, content, " ".join(tags))
+
+    def _index_memo(self, memo_id: int, content: str, tags: str) -> None:
+        self._write("index_memo", memo=memo_id, content=content, tags=tags)
+
+    def remove_memo(self, memo_id: int) -> None:
+        with self.whole():
+            for name in ("untag_memo", "unindex_memo", "erase_memo"):
+                self._write(name, memo=memo_id)
+            self._erase_sent_memo(memo_id)
+
+    def _erase_sent_memo(self, memo_id: int) -> None:
+        """Remove a memo, with its text, from the requests that were sent with it."""
+        self._write("erase_sent_memo", memo=memo_id)
+        self._write("erase_texts")
+
+    # Sent requests
+
+    def add_sent(self, request: SentRequest, texts: Mapping[str, str]) -> int:
+        row = {name: getattr(request, name) for name in SentRequest.__struct_fields__ if name not in _APART}
+        with self.whole():
+            self._keep(texts)
+            return self._record_sent({**self._for_agent(request.agent), **row, **self._record_columns(request.record)})
+
+    def _keep(self, texts: Mapping[str, str]) -> None:
+        for sha256, text in sorted(texts.items()):
+            self._write("keep_text", hash=sha256, text=text)
+
+    def _record_sent(self, row: Bindings) -> int:
+        """Add a request and return its id."""
+        ((sent_id,),) = self._run("record_sent", **row)
+        return int(sent_id)
+
+    def _record_columns(self, record: RequestRecord) -> Bindings:
+        """Return the columns of a request's record."""
+        return {"data": msgspec.json.encode(record).decode()}
+
+
+_APART = ("agent", "record", "id")
+"""Fields of a request that are no columns, or have another name there."""
+
+
+def _lease(row: Row) -> Lease:
+    *fields, interrupt = row
+    return Lease(*fields, bool(interrupt))  # type: ignore[call-arg]
+
+
+class SqlVectors:
+    """See `foldmark.core.search.Vectors`."""
+
+    def __init__(
+        self,
+        read: Callable[[], AbstractContextManager[SqlReader]],
+        write: Callable[[], AbstractContextManager[SqlWriter]],
+    ) -> None:
+        """`read` and `write` open the store's moments and transactions."""
+        self._read, self._write = read, write
+
+    def embedders(self) -> dict[str, int]:
+        with self._read() as moment:
+            return {str(fingerprint): int(until) for fingerprint, until in moment._run("embedders")}
+
+    def unembedded(self, until: int, limit: int) -> tuple[list[Unembedded], int, int]:
+        with self._read() as moment:
+            ((last,),) = moment._run("newest_event")
+            rows = moment._run("to_embed", until=until, longest=LONGEST, most=limit)
+        found = [Unembedded(id, text, before or "") for id, text, before in rows]
+        return found, found[-1].id if len(found) == limit else int(last), int(last)
+
+    def save_vectors(self, fingerprint: str, embedded: Sequence[Embedded], until: int) -> None:
+        with self._write() as writing:
+            ((key,),) = writing._run("add_embedder", fingerprint=fingerprint)
+            for id, vectors, signature in embedded:
+                writing._write("save_vectors", embedder=key, id=id, vectors=vectors)
+                writing._write("save_signatures", embedder=key, id=id, signature=signature)
+            writing._write("advance_embedder", embedder=key, until=until)
+
+    def signatures(self, fingerprint: str, after: int) -> Iterator[tuple[int, bytes]]:
+        rows: list[Row] = [()] * _SIGNATURES
+        while len(rows) == _SIGNATURES:
+            with self._read() as moment:
+                rows = moment._run("signatures", fingerprint=fingerprint, after=after, page=_SIGNATURES)
+            yield from ((id, signature) for id, signature in rows if signature)
+            after = rows[-1][0] if rows else after
+
+    def vectors(self, fingerprint: str, event_ids: Sequence[int]) -> list[bytes]:
+        with self._read() as moment:
+            found: dict[int, bytes] = dict(moment._run("vectors", fingerprint=fingerprint, ids=moment._list(event_ids)))
+        return [found.get(event_id, b"") for event_id in event_ids]
+
+    def remove_vectors(self, fingerprint: str) -> None:
+        with self._write() as writing:
+            for name in ("drop_vectors", "drop_signatures", "drop_embedder"):
+                writing._write(name, fingerprint=fingerprint)
+
+    def coverage(self, fingerprint: str) -> Coverage:
+        with self._read() as moment:
+            return Coverage(*moment._run("coverage", fingerprint=fingerprint)[0])

@@ -1,1 +1,0 @@
-"""SQLite's own tables beside the log: changes and waiting for them, the words of memos, vectors."""
