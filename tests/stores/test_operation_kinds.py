@@ -13,8 +13,8 @@ import foldmark
 from foldmark.core import events
 from foldmark.core.events import Draft
 from foldmark.log.doctor import examine
+from foldmark.stores import damage as checks
 from foldmark.stores.queries import migrations, queries
-from foldmark.stores.sqlite import damage as checks
 
 NOW = "2026-03-01T12:00:00.000000Z"
 

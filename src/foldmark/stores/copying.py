@@ -157,7 +157,7 @@ class SqlCopying(LogTransaction):
 
     def _take_memo(self, row: Bindings) -> None:
         """Record a memo without its tags and words; `event` is the newest event before it."""
-        self._write("take_memo", **row)
+        raise NotImplementedError
 
     def _take_sent(self, row: Bindings) -> None:
         """Record a request; its `question` stands beside its `data`."""

@@ -1,8 +1,8 @@
 """The log in an SQLite file.
 
-Read `store.py` first (opening, `read`, `write`), then `snapshot.py` and `transaction.py`, and for the work below them
-`reader.py` (statements and rows), `appender.py` and `erasing.py`. `file.py` opens and upgrades a database with the
-migrations in `sql/`, `beside/` holds the tables beside the log, `sandbox/` the connection for a model's SQL.
+Read `store.py` first (opening, `read`, `write`, `watch`), then `snapshot.py` (statements, rows) and `transaction.py`.
+`file.py` opens and upgrades a database with the migrations in `sql/`; `sandbox.py` is the connection for a model's SQL,
+`sandbox_schema.py` its views and functions.
 """
 
 from typing import TYPE_CHECKING

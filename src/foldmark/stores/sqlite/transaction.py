@@ -182,6 +182,9 @@ class SqliteTransaction(SqliteWriter, SqlCopying, SqliteSnapshot):
             self._write("embed_again", until=min(event.id for event in events) - 1)
             self._next = max(self._next, max(event.id for event in events) + 1)
 
+    def _take_memo(self, row: Bindings) -> None:
+        self._write("take_memo", **row)
+
     def _take_sent(self, row: Bindings) -> None:
         question = row.pop("question")
         if question is not None:
