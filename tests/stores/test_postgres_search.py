@@ -13,7 +13,7 @@ from foldmark import Log
 from foldmark.app import open_over
 from foldmark.core.search import Filters, How, SearchScope, TermQuery
 from foldmark.recall.query import read
-from foldmark.stores.postgres import search, words
+from foldmark.stores.postgres import appender, search
 from foldmark.stores.postgres.store import PostgresStore
 from postgres_server import Databases
 
@@ -176,7 +176,7 @@ def test_a_text_with_more_words_than_an_entry_holds(log: Log) -> None:
 
 def test_the_entry_of_an_index_has_no_more_than_it_may() -> None:
     token = "ab1" * 80
-    made = words.words_of("user", " ".join(f"{token}{number}" for number in range(4000)), None)
+    made = appender.message_words("user", " ".join(f"{token}{number}" for number in range(4000)), None)
     assert made is not None
     assert all(sum(len(word.encode()) for word in piece) < 2**20 for piece in made.pieces)
     assert {word for piece in made.pieces for word in piece} == {*made.words[1:-1].split("><")}
