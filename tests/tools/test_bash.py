@@ -14,8 +14,8 @@ from place import Place, in_turn, place_in
 import foldmark
 from foldmark.operations.effects import Asking
 from foldmark.sending.interruption import Interruption
-from foldmark.tools.working import running
-from foldmark.tools.working.running import HEAD, TAIL, CommandOutput
+from foldmark.tools.working import bash
+from foldmark.tools.working.bash import HEAD, TAIL, CommandOutput
 from patience import LIMIT
 
 
@@ -205,7 +205,7 @@ def test_a_time_limit_ends_all_of_it(place: Place) -> None:
 
 def test_what_is_written_at_the_end_is_kept(place: Place) -> None:
     command = ("bash", "-c", "trap 'echo bye; exit 5' TERM; echo ready; while :; do :; done")
-    assert running.run(command, str(place.folder), os.environ, 2.0) == ("ready\nbye\n", "late", 5)
+    assert bash.run(command, str(place.folder), os.environ, 2.0) == ("ready\nbye\n", "late", 5)
 
 
 HOLDING = {
@@ -268,7 +268,7 @@ def test_who_leaves_the_session_stays_and_is_not_waited_for(place: Place, more: 
 def test_a_command_that_closes_its_output_is_waited_for(place: Place) -> None:
     assert run(place, "exec >&- 2>&-; sleep 0.1; exit 4") == "[exit code 4]"
     command = ("bash", "-c", "exec >&- 2>&-; sleep 1000")
-    assert running.run(command, str(place.folder), os.environ, 0.1) == ("", "late", -signal.SIGTERM)
+    assert bash.run(command, str(place.folder), os.environ, 0.1) == ("", "late", -signal.SIGTERM)
 
 
 def test_nothing_is_left_open(place: Place) -> None:
@@ -304,4 +304,4 @@ def test_a_turn_records_it_without_keys(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_constants_keep_the_promise() -> None:
     """An interruption is noticed, asked for, forced and collected within a second."""
-    assert running.TICK + 2 * running.GRACE < 0.8
+    assert bash.TICK + 2 * bash.GRACE < 0.8

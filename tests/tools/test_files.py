@@ -12,7 +12,7 @@ from place import Place, in_turn, place_in
 
 from foldmark import CommandError
 from foldmark.sending.interruption import Interruption
-from foldmark.tools.working import files, opening, paths, walking
+from foldmark.tools.working import files, paths, walking
 from patience import LIMIT
 
 
@@ -391,16 +391,16 @@ def test_a_file_that_becomes_a_link_while_a_person_is_asked(place: Place) -> Non
 @pytest.mark.parametrize("stepwise", [True, False])
 def test_what_is_opened_is_what_was_resolved(place: Place, stepwise: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the system does not open below a folder."""
-    monkeypatch.setattr(opening, "STEPWISE", stepwise)
+    monkeypatch.setattr(paths, "STEPWISE", stepwise)
     place.write("sub/file.txt", "MINE")
     place.write("file.txt", "SECRET", place.outside)
     real = paths.resolved("sub/file.txt", str(place.folder))
-    with opening.opened_file(real) as file:
+    with paths.opened_file(real) as file:
         assert file.read() == b"MINE"
     assert place.call("list_files", path="sub") == "sub/file.txt"
     assert place.call("grep", pattern="MINE") == "sub/file.txt:1:MINE"
     exchange(place.folder / "sub", place.outside)
-    for opened in (opening.opened_file(real), opening.opened_folder(str(place.folder / "sub"))):
+    for opened in (paths.opened_file(real), paths.opened_folder(str(place.folder / "sub"))):
         with pytest.raises(OSError, match=r"exchanged|Not a directory"), opened:  # type: ignore[attr-defined]
             pass
 

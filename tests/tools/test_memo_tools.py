@@ -10,7 +10,7 @@ import foldmark
 from foldmark import Agent, CommandError
 from foldmark.core.records import LONGEST_MEMO, LONGEST_TAG, MOST_TAGS
 from foldmark.tools import TOOLS
-from foldmark.tools.memos import CHARACTERS, RETRIEVED
+from foldmark.tools.knowledge import CHARACTERS, RETRIEVED
 from stored import stored
 
 

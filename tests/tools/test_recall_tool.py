@@ -10,7 +10,7 @@ import pytest
 
 import foldmark
 from foldmark import Agent, CommandError, Log
-from foldmark.tools.recall import RECALL
+from foldmark.tools.knowledge import RECALL
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 import foldmark
 from foldmark import Agent, CommandError
-from foldmark.tools.scratchpad import LONGEST
+from foldmark.tools.knowledge import LONGEST_PAD
 from stored import stored
 
 
@@ -77,7 +77,10 @@ def test_a_fork_goes_on_with_its_own(agent: Agent) -> None:
         ({"action": "delete"}, "manage_scratchpad takes an object with action, content: Invalid enum value 'delete'"),
         ({}, "manage_scratchpad takes an object with action, content"),
         ({"action": "update", "content": 3}, "manage_scratchpad takes an object"),
-        ({"action": "update", "content": "x" * (LONGEST + 1)}, "would have 20,001 characters, and has at most 20,000"),
+        (
+            {"action": "update", "content": "x" * (LONGEST_PAD + 1)},
+            "would have 20,001 characters, and has at most 20,000",
+        ),
     ],
 )
 def test_wrong_calls_change_nothing(agent: Agent, args: dict[str, object], says: str) -> None:
@@ -88,8 +91,8 @@ def test_wrong_calls_change_nothing(agent: Agent, args: dict[str, object], says:
 
 
 def test_it_does_not_grow_without_end(agent: Agent) -> None:
-    manage(agent, "update", "x" * (LONGEST - 2))
+    manage(agent, "update", "x" * (LONGEST_PAD - 2))
     manage(agent, "append", "y")
     with pytest.raises(CommandError, match="update it with a shorter one"):
         manage(agent, "append", "z")
-    assert len(manage(agent, "read")) == LONGEST
+    assert len(manage(agent, "read")) == LONGEST_PAD

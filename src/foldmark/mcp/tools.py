@@ -25,13 +25,9 @@ from foldmark.mcp.meter import METER, MeterArguments, context_meter
 from foldmark.mcp.read import READ, Read, read
 from foldmark.mcp.search import SEARCH, SearchArguments, search
 from foldmark.operations.effects import Asking
-from foldmark.tools.evict import EVICT
-from foldmark.tools.filter_context import FILTER_CONTEXT, NotAgreedError
-from foldmark.tools.memos import RETRIEVE_MEMOS, SAVE_MEMO
+from foldmark.tools.context import EVICT, FILTER_CONTEXT, SLASH, NotAgreedError
+from foldmark.tools.knowledge import MANAGE_SCRATCHPAD, RECALL, RETRIEVE_MEMOS, SAVE_MEMO
 from foldmark.tools.query_db import DESCRIBE_DB, QUERY_DB
-from foldmark.tools.recall import RECALL
-from foldmark.tools.scratchpad import MANAGE_SCRATCHPAD
-from foldmark.tools.slash import SLASH
 from foldmark.tools.tool import Tool
 
 Arguments = Mapping[str, Any]

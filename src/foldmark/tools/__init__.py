@@ -1,9 +1,8 @@
 """The tools of a model [SPEC 4.1]: each defined once, with its specification and its function.
 
-`slash.py` runs commands, `evict.py` evicts results, `filter_context.py` is the model's part of a planning conversation,
-`scratchpad.py`, `memos.py` and `recall.py` store and find knowledge, `query_db.py` runs SQL over the model's own log;
-`working/` has the files of a folder and a shell, `mcp/` the tools of MCP servers. `approval.py` asks a person for
-permission.
+`tool.py` says what a tool is, and asks a person for permission. By those of `context.py` a model changes its own
+context, by those of `knowledge.py` it stores and finds knowledge; `query_db.py` runs SQL over the model's own log;
+`working/` has the files of a folder and a shell, `mcp/` the tools of MCP servers.
 """
 
 from collections.abc import Mapping
@@ -13,13 +12,9 @@ from foldmark.core.errors import CommandError
 from foldmark.core.wording import listing
 from foldmark.log import Agent
 from foldmark.operations.effects import NOBODY, Asking
-from foldmark.tools.evict import EVICT
-from foldmark.tools.filter_context import FILTER_CONTEXT
-from foldmark.tools.memos import RETRIEVE_MEMOS, SAVE_MEMO
+from foldmark.tools.context import EVICT, FILTER_CONTEXT, SLASH
+from foldmark.tools.knowledge import MANAGE_SCRATCHPAD, RECALL, RETRIEVE_MEMOS, SAVE_MEMO
 from foldmark.tools.query_db import DESCRIBE_DB, QUERY_DB
-from foldmark.tools.recall import RECALL
-from foldmark.tools.scratchpad import MANAGE_SCRATCHPAD
-from foldmark.tools.slash import SLASH
 from foldmark.tools.tool import Tool
 from foldmark.tools.working.bash import BASH
 from foldmark.tools.working.files import LIST_FILES, READ_FILE

@@ -22,7 +22,7 @@ from foldmark.core.request import ToolSpec
 from foldmark.log import Agent
 from foldmark.operations.effects import Asking
 from foldmark.sending.interruption import watched
-from foldmark.tools.tool import Tool
+from foldmark.tools.tool import Tool, schema, typed
 
 SECONDS, ROWS, ANSWER = 2.0, 200, 50_000
 """Limits: seconds of a query, rows of an answer, and characters of its rows."""
@@ -278,11 +278,7 @@ def spec(dialect: str) -> ToolSpec:
         + "; ".join(f"{name}({', '.join(columns)})" for name, columns in VIEWS.items())
         + ". Rows with status = 'dropped' were taken out of the context: leave them out. ORDER BY id DESC gives the "
         "newest first.",
-        {
-            "type": "object",
-            "properties": {"sql": {"type": "string", "description": f"One SELECT, as: {_EXAMPLE}"}},
-            "required": ["sql"],
-        },
+        schema("sql", sql=typed("string", f"One SELECT, as: {_EXAMPLE}")),
     )
 
 
@@ -292,7 +288,7 @@ DESCRIBE_DB = Tool(
     ToolSpec(
         "describe_db",
         "What query_db can read: the views, what their columns mean, and an example",
-        {"type": "object", "properties": {}},
+        schema(),
     ),
     NoArguments,
     _describe,

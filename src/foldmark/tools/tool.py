@@ -1,17 +1,40 @@
-"""A tool: its specification, its arguments, its function, and the permission that it needs."""
+"""Tools, and the permission of a person that some of them need [SPEC 4.1].
 
-from collections.abc import Callable, Mapping
+A person answers ask, always or never, remembered for the conversation: a permanent answer is a setting of its root
+agent, so that its children need not ask again. A project's file cannot give it (`foldmark.settings.loading`). Settings
+of the environment or the command line override it; a permanent answer then holds until the log is closed.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from threading import Event, Lock
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import msgspec
 from msgspec import Struct
 
 from foldmark.core.codec import well_formed
+from foldmark.core.config import approvals, approved
 from foldmark.core.errors import CommandError
 from foldmark.core.request import ToolSpec
-from foldmark.log import Agent
+from foldmark.log import Agent, Log, family
 from foldmark.operations.effects import Asking
-from foldmark.tools.approval import approve
+from foldmark.sending.interruption import watched
+
+WAKE = 0.05
+"""Seconds between two checks for an interruption while another question is open."""
+
+
+def schema(*required: str, **properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON Schema of an object with these properties, of which some are required."""
+    return {"type": "object", "properties": properties, **({"required": [*required]} if required else {})}
+
+
+def typed(kind: str, description: str = "", **more: Any) -> dict[str, Any]:
+    """Return the JSON Schema of a value of type `kind`."""
+    return {"type": kind, **more, **({"description": description} if description else {})}
 
 
 class Tool(Struct, frozen=True):
@@ -39,3 +62,117 @@ class Tool(Struct, frozen=True):
         if self.question is not None and (question := self.question(agent, arguments)) is not None:
             approve(agent, self.spec.name, question, asking)
         return self.run(agent, arguments, asking)
+
+
+class _Conversation:
+    """One conversation while its log is open: a question holds `lock`; `answers` are permanent ones, by tool."""
+
+    def __init__(self) -> None:
+        self.lock, self.answers = Lock(), dict[str, str]()
+
+
+_open: WeakKeyDictionary[Log, defaultdict[str, _Conversation]] = WeakKeyDictionary()
+_opening = Lock()
+
+
+def approve(agent: Agent, tool: str, question: str, asking: Asking) -> None:
+    """Return if the tool may do what `question` says; blocks while a person is asked.
+
+    A conversation asks one question at a time; a caller that waited for another's question need not ask if that was
+    answered permanently. Raises CommandError, worded for the model, if it may not, nobody is there, the agent has ended
+    or the turn was interrupted meanwhile.
+    """
+    _check_living(agent)
+    root = family.root(agent)
+    if _allowed(root, tool):
+        return
+    override = root.log.given.overrides.get("tool_approval")
+    if asking.approve is None:
+        if override is None:
+            where = f" in {family.label(root)}: /config set tool_approval={_setting_with(root, tool, 'always')}"
+        else:
+            where = f": {override.source} would have to say {approved(override.value, tool, 'always')}"
+        raise CommandError(
+            f"{tool} needs a person's approval for this, and nobody is there to ask; "
+            f"a person can allow it beforehand{where}"
+        )
+    if override is not None:
+        question += f"\n({override.source} says to ask: always and never hold until Foldmark ends)"
+    with watched() as cut, _exclusive(_conversation(root).lock, cut):
+        if _allowed(root, tool):
+            return
+        answer = asking.approve(tool, question)
+        _check_going_on(cut)
+        _check_living(agent)
+        if answer in ("always", "never"):
+            _remember(root, tool, answer)
+    if answer not in ("yes", "always"):
+        raise CommandError(f"the person did not allow {tool} to do this; ask what they want instead, or go on without")
+
+
+def _allowed(root: Agent, tool: str) -> bool:
+    """Return True if the tool is allowed without asking. Raises CommandError if it is forbidden."""
+    known = _known(root.standing().config.tool_approval)
+    override = root.log.given.overrides.get("tool_approval")
+    answer, where = known.get(tool, known[""]), override.source if override else "tool_approval of this conversation"
+    if answer == "ask" and (permanent := _conversation(root).answers.get(tool)):
+        answer, where = permanent, "the person"
+    if answer == "never":
+        raise CommandError(f"{tool} may not do this, and nobody is asked: {where} says never; go on without it")
+    return answer == "always"
+
+
+def _known(text: str) -> dict[str, str]:
+    """Return the parsed setting; an unreadable one, from another person's file, means to ask."""
+    try:
+        return approvals(text)
+    except ValueError:
+        return {"": "ask"}
+
+
+def _remember(root: Agent, tool: str, answer: str) -> None:
+    """Store an answer for the conversation; where it would not count, keep it as long as the log is open."""
+    with root.log.store.write():
+        root.context()
+        value = _setting_with(root, tool, answer)
+        if "tool_approval" in root.log.given.overrides or tool not in _known(value):
+            _conversation(root).answers[tool] = answer
+        else:
+            root.configure("tool_approval", value)
+
+
+def _setting_with(root: Agent, tool: str, answer: str) -> str:
+    """Return the conversation's setting with another answer for one tool."""
+    try:
+        return approved(root.standing().config.tool_approval, tool, answer)
+    except ValueError:
+        return approved("ask", tool, answer)
+
+
+def _conversation(root: Agent) -> _Conversation:
+    with _opening:
+        return _open.setdefault(root.log, defaultdict(_Conversation))[root.id]
+
+
+@contextmanager
+def _exclusive(lock: Lock, cut: Event) -> Iterator[None]:
+    """Hold the lock. A caller whose turn is interrupted stops waiting. Raises CommandError."""
+    while not lock.acquire(timeout=WAKE):
+        _check_going_on(cut)
+    try:
+        _check_going_on(cut)
+        yield
+    finally:
+        lock.release()
+
+
+def _check_going_on(cut: Event) -> None:
+    if cut.is_set():
+        raise CommandError("the turn was interrupted before a person had agreed; nothing was done")
+
+
+def _check_living(agent: Agent) -> None:
+    with agent.log.store.read() as moment:
+        end = moment.end(agent.id)
+    if end:
+        raise CommandError(f"{end.told}; it does nothing any more")

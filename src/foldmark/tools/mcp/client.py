@@ -15,9 +15,9 @@ from foldmark.core.wording import listing, one_line
 from foldmark.log import Agent
 from foldmark.log.log import AddedTool
 from foldmark.operations.effects import Asking
-from foldmark.tools.approval import approve
 from foldmark.tools.mcp.servers import McpServer, Program, configured
 from foldmark.tools.mcp.tools import offered
+from foldmark.tools.tool import approve
 
 if TYPE_CHECKING:
     from foldmark.tools.mcp.connection import McpConnection
@@ -29,7 +29,7 @@ STARTING, CALLING = 10.0, 60.0
 
 
 class Servers:
-    """The servers that the `.mcp.json` in `folder` names; a context manager.
+    """The servers of the `.mcp.json` in `folder`; a context manager.
 
     `environment` provides `${NAME}` in the file, by default this process's; `secrets` are never shown.
     """

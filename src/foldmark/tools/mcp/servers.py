@@ -19,7 +19,50 @@ from msgspec import Struct
 from foldmark.core.codec import Secrets, well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import listing, one_line
-from foldmark.tools.mcp.variables import Expanded, expanded, secret
+
+LONGEST = 32 * 1024
+"""Maximum number of characters of one expanded text."""
+
+_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_SECRET = re.compile(r"key|token|secret|passw|pwd|auth|credential|bearer|cookie|pat$", re.IGNORECASE)
+
+
+class Expansion(NamedTuple):
+    """A text with its variables' values, and its form for a person: `${GITHUB_TOKEN}` stays as it is."""
+
+    text: str
+    shown: str
+
+
+def _expanded(text: str, environment: Mapping[str, str]) -> Expansion:
+    """Return `text` with the variables of `environment` expanded, once. A default replaces a variable that is unset or
+    empty. Raises CommandError for a missing variable, or a text that is too long."""
+    values = [_value(match, environment) for match in _REFERENCE.finditer(text)]
+    if len(text) > LONGEST or sum(map(len, values)) > LONGEST:
+        raise CommandError(f"is longer than {LONGEST:,} characters")
+    return Expansion(
+        _REFERENCE.sub(lambda match: _value(match, environment), text),
+        _REFERENCE.sub(lambda match: match[0] if _is_secret(match[1]) else _value(match, environment), text),
+    )
+
+
+def _is_secret(name: str) -> bool:
+    """Return True if the name suggests a key."""
+    return _SECRET.search(name) is not None
+
+
+def _value(match: re.Match[str], environment: Mapping[str, str]) -> str:
+    name, default = match[1], match[2]
+    value = environment.get(name)
+    if default is not None:
+        return value or default
+    if value is None:
+        raise CommandError(
+            f"needs the variable {name[:60]}, which is not set; set it in the environment, or write "
+            f"${{{name[:60]}:-default}}"
+        )
+    return value
+
 
 FILE = ".mcp.json"
 MOST_BYTES = 256 * 1024
@@ -173,7 +216,7 @@ class _ServerParser(NamedTuple):
 
     def _pairs(
         self, member: str, about: Mapping[str, Any], names: re.Pattern[str], rule: str
-    ) -> Iterator[tuple[str, Expanded]]:
+    ) -> Iterator[tuple[str, Expansion]]:
         found = about.get(member, {})
         if not isinstance(found, dict) or len(found) > MOST_ITEMS:
             raise CommandError(f".{member} is an object of up to {MOST_ITEMS} names with texts")
@@ -182,12 +225,12 @@ class _ServerParser(NamedTuple):
                 raise CommandError(f".{member}: {rule}, unlike {name[:40]!r}")
             read = self._text(f".{member}.{name[:40]}", value)
             # A key that was written into the file itself.
-            yield name, read._replace(shown="…") if secret(name) and read.shown == read.text else read
+            yield name, read._replace(shown="…") if _is_secret(name) and read.shown == read.text else read
 
-    def _text(self, member: str, value: Any) -> Expanded:
+    def _text(self, member: str, value: Any) -> Expansion:
         if not isinstance(value, str) or "\0" in value:
             raise CommandError(f"{member} is a text")
         try:
-            return expanded(value, self.environment)
+            return _expanded(value, self.environment)
         except CommandError as error:
             raise CommandError(f"{member} {error}") from None

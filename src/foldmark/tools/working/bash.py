@@ -1,13 +1,22 @@
 """`bash`: one shell command in the working folder, after a person has agreed to it [SPEC 4.1].
 
-It does not see the providers' keys. It is not available on Windows.
+It runs in a session of its own, without the providers' keys, with bounded output, until its end, a time limit or an
+interruption. No process of that session is left behind; a process that leaves the session (`setsid`) is, and is not
+waited for. Not available on Windows.
 """
 
 import os
 import shutil
 import signal
 import sys
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from selectors import EVENT_READ, DefaultSelector
+from subprocess import DEVNULL, PIPE, STDOUT, Popen, TimeoutExpired
+from threading import Event
+from time import monotonic, sleep
+from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta, Struct
 
@@ -17,10 +26,160 @@ from foldmark.core.request import ToolSpec
 from foldmark.core.wording import one_line
 from foldmark.log import Agent
 from foldmark.operations.effects import Asking
+from foldmark.sending.interruption import watched
 from foldmark.settings.access import keys
-from foldmark.tools.tool import Tool
+from foldmark.tools.tool import Tool, schema, typed
 from foldmark.tools.working.paths import working
-from foldmark.tools.working.running import CommandResult, run
+
+HEAD, TAIL = 64 * 1024, 64 * 1024
+"""Bytes of the output that are kept of its beginning and of its end."""
+TICK = 0.05
+"""Seconds between two checks whether to go on."""
+LINGER = 0.5
+"""Seconds for background processes of a command to end by themselves."""
+GRACE = 0.3
+"""Seconds between asking processes to end and killing them."""
+
+_PROC = Path("/proc")
+
+End = Literal["done", "background", "late", "interrupted"]
+"""The end of a run: by itself; by itself, with background processes ended; by its time limit; with the turn."""
+
+
+class CommandResult(NamedTuple):
+    """The result of a command; `code` as in `subprocess`, negative for a signal."""
+
+    output: str
+    end: End
+    code: int
+
+
+class CommandOutput:
+    """The beginning and the end of the output, and its length."""
+
+    def __init__(self) -> None:
+        self._head, self._tail, self._total = bytearray(), bytearray(), 0
+
+    def add(self, data: bytes) -> None:
+        """Add output."""
+        self._total += len(data)
+        room = HEAD - len(self._head)
+        self._head += data[:room]
+        self._tail += data[room:]
+        del self._tail[:-TAIL]
+
+    def text(self) -> str:
+        """Return the kept output as text, with a note about what was left out."""
+        left_out = self._total - len(self._head) - len(self._tail)
+        if not left_out:
+            return _text(bytes(self._head + self._tail))
+        head, tail = bytes(self._head), bytes(self._tail)
+        while head and head[-1] & 0xC0 == 0x80:  # never half a character
+            head = head[:-1]
+        note = f"[... {left_out:,} of {self._total:,} bytes left out ...]"
+        return f"{_text(head[:-1] if head and head[-1] >= 0xC0 else head)}\n{note}\n{_text(tail.lstrip(_INSIDE))}"
+
+
+_INSIDE = bytes(range(0x80, 0xC0))
+"""Bytes that never begin a character."""
+
+
+def run(command: Sequence[str | bytes], folder: str, environment: Mapping[str, str], timeout: float) -> CommandResult:
+    """Run a command without input; `timeout` in seconds. Raises CommandError if it cannot be started."""
+    output = CommandOutput()
+    with watched() as cut:
+        if cut.is_set():
+            raise CommandError("the turn was interrupted; nothing was run")
+        try:
+            process = Popen(
+                command, cwd=folder, env=environment, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, start_new_session=True
+            )
+        except (OSError, ValueError) as error:
+            raise CommandError(f"the command cannot be started: {getattr(error, 'strerror', None) or error}") from None
+        assert process.stdout is not None
+        with process.stdout as source:
+            try:
+                end = _follow(process, source.fileno(), output, monotonic() + timeout, cut)
+            finally:
+                _end(process)
+            _drain(source.fileno(), output)
+    code = process.returncode
+    return CommandResult(output.text(), end, -signal.SIGKILL if code is None else code)
+
+
+def _follow(process: "Popen[bytes]", source: int, output: CommandOutput, until: float, cut: Event) -> End:
+    """Read output until the command and all its processes have ended, or have to be ended."""
+    ended, opened = None, True
+    with DefaultSelector() as selector:
+        selector.register(source, EVENT_READ)
+        while True:
+            if cut.is_set():
+                return "interrupted"
+            if ended is None and process.poll() is not None:
+                ended = monotonic()
+            if ended is not None and not opened and not _alive(process):
+                return "done"
+            if ended is not None and monotonic() > ended + LINGER:
+                return "background" if _alive(process) else "done"
+            if ended is None and monotonic() > until:
+                return "late"
+            if not opened:
+                with suppress(TimeoutExpired):
+                    process.wait(TICK)
+                sleep(TICK / 5 if ended is not None else 0)
+            elif selector.select(TICK):
+                data = os.read(source, 1 << 16)
+                output.add(data)
+                opened = bool(data)
+
+
+def _drain(source: int, output: CommandOutput) -> None:
+    """Read the output written before the end; processes that left the session may write on, and are not waited for."""
+    os.set_blocking(source, False)
+    until = monotonic() + GRACE
+    with suppress(BlockingIOError):
+        while monotonic() < until and (data := os.read(source, 1 << 16)):
+            output.add(data)
+
+
+def _end(process: "Popen[bytes]") -> None:
+    """Kill all processes of the command's group, and leave no zombie."""
+    for each in (signal.SIGTERM, signal.SIGKILL):
+        if not _alive(process):
+            break
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, each)
+        until = monotonic() + GRACE
+        while _alive(process) and monotonic() < until:
+            sleep(TICK / 5)
+    with suppress(TimeoutExpired):
+        process.wait(GRACE)
+
+
+def _alive(process: "Popen[bytes]") -> bool:
+    """Return True if processes of the command's group still run, not counting zombies where they can be recognized: in
+    a container nobody may collect them."""
+    ended = process.poll() is not None
+    try:
+        os.killpg(process.pid, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    processes = [each for each in _PROC.iterdir() if each.name.isdigit()] if ended and _PROC.is_dir() else []
+    return not processes or any(_runs_in(process.pid, each / "stat") for each in processes)
+
+
+def _runs_in(group: int, stat: Path) -> bool:
+    """Return True if the process described by `/proc/N/stat` belongs to the group and is no zombie."""
+    try:
+        state, _, found = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[:3]
+    except (OSError, ValueError):
+        return False
+    return int(found) == group and state not in "ZX"
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace").replace("\0", "\ufffd")
+
 
 LONGEST = 100_000
 """Maximum number of bytes of a command; systems take up to 128 KB."""
@@ -45,27 +204,27 @@ def _question(agent: Agent, arguments: BashArguments) -> str:
 def _run(agent: Agent, arguments: BashArguments, asking: Asking) -> str:
     shell = shutil.which("bash") or "/bin/sh"
     command = (shell, "-c", "--", arguments.command.encode())
-    ran = run(command, working(agent.log), environment(agent), arguments.timeout)
-    output = ran.output if not ran.output or ran.output.endswith("\n") else f"{ran.output}\n"
-    return f"{output}[{_ended(ran, arguments.timeout)}]"
+    result = run(command, working(agent.log), environment(agent), arguments.timeout)
+    output = result.output if not result.output or result.output.endswith("\n") else f"{result.output}\n"
+    return f"{output}[{_ended(result, arguments.timeout)}]"
 
 
 def environment(agent: Agent) -> dict[str, str]:
     """Return the environment of this process without the providers' keys, under whatever name."""
     hidden = keys(os.environ, agent.log.given)
-    told = [key for key in hidden.values() if len(key) >= SHORTEST]
-    seen = {name: value for name, value in os.environ.items() if name not in hidden}
-    return {name: value for name, value in seen.items() if not any(key in value for key in told)}
+    secrets = [key for key in hidden.values() if len(key) >= SHORTEST]
+    others = {name: value for name, value in os.environ.items() if name not in hidden}
+    return {name: value for name, value in others.items() if not any(key in value for key in secrets)}
 
 
-def _ended(ran: CommandResult, timeout: int) -> str:
-    match ran.why:
+def _ended(result: CommandResult, timeout: int) -> str:
+    match result.end:
         case "late":
             return f"ended after {timeout} s, before it was done; `timeout` takes up to 3600"
         case "interrupted":
             return "interrupted before it was done"
-    how = f"exit code {ran.code}" if ran.code >= 0 else f"ended by {_signal(-ran.code)}"
-    if ran.why == "background":
+    how = f"exit code {result.code}" if result.code >= 0 else f"ended by {_signal(-result.code)}"
+    if result.end == "background":
         return f"{how}; what it left running was ended. To keep it running: setsid COMMAND > FILE 2>&1 &"
     return how
 
@@ -83,14 +242,11 @@ BASH = Tool(
         "Run a command with bash in the working folder; each one begins there anew. The person is asked first. Answers "
         "its output, error output included, and its exit code. There is no input and no terminal. What it leaves "
         "running in the background is ended with it.",
-        {
-            "type": "object",
-            "properties": {
-                "command": {"type": "string"},
-                "timeout": {"type": "integer", "description": "Seconds, 120 if left out, at most 3600"},
-            },
-            "required": ["command"],
-        },
+        schema(
+            "command",
+            command=typed("string"),
+            timeout=typed("integer", "Seconds, 120 if left out, at most 3600"),
+        ),
     ),
     BashArguments,
     _run,

@@ -18,11 +18,8 @@ from foldmark.core.wording import count, one_line, remarks
 from foldmark.log import Agent
 from foldmark.operations.effects import Asking
 from foldmark.sending.interruption import watched
-from foldmark.tools.tool import Tool
-from foldmark.tools.working import opening
-from foldmark.tools.working.kinds import binary
-from foldmark.tools.working.path_errors import explained
-from foldmark.tools.working.paths import agreed, shown, working
+from foldmark.tools.tool import Tool, schema, typed
+from foldmark.tools.working.paths import agreed, binary, explained, opened_file, shown, working
 from foldmark.tools.working.walking import Level, Pattern, Walk
 
 MOST_BYTES = 256 * 1024
@@ -44,7 +41,7 @@ class ReadFileArguments(Struct, frozen=True, forbid_unknown_fields=True):
 
 def _read(agent: Agent, arguments: ReadFileArguments, asking: Asking) -> str:
     real = agreed(agent, "read_file", "read", arguments.path, asking)
-    with explained(real, working(agent.log)), watched() as cut, opening.opened_file(real) as file:
+    with explained(real, working(agent.log)), watched() as cut, opened_file(real) as file:
         beginning = file.read(8192) or b""
         size = max(os.fstat(file.fileno()).st_size, len(beginning))
         if kind := binary(beginning):
@@ -133,7 +130,7 @@ def _list(agent: Agent, arguments: ListFilesArguments, asking: Asking) -> str:
         except NotADirectoryError:
             raise CommandError(f"{shown(real, folder)} is no folder; read_file reads files") from None
     _check_going_on(cut)
-    return "\n".join([*found[: arguments.limit], *_told(len(found), arguments, walk)])
+    return "\n".join([*found[: arguments.limit], *_notes(len(found), arguments, walk)])
 
 
 def _fitting(level: Level, pattern: Pattern, folder: str) -> list[str]:
@@ -158,17 +155,18 @@ def _target(level: Level, name: str) -> str:
         return "?"
 
 
-def _told(found: int, arguments: ListFilesArguments, walk: Walk) -> list[str]:
-    told = []
+def _notes(found: int, arguments: ListFilesArguments, walk: Walk) -> list[str]:
+    """Return remarks about what was not listed or not looked at."""
+    notes = []
     if not found:
-        told.append(f"nothing fits {one_line(arguments.pattern[:100])}")
+        notes.append(f"nothing fits {one_line(arguments.pattern[:100])}")
     if found > arguments.limit:
-        told.append(f"{found - arguments.limit:,} more; a narrower path or pattern, or a higher limit")
+        notes.append(f"{found - arguments.limit:,} more; a narrower path or pattern, or a higher limit")
     if not walk.complete:
-        told.append("not everything was looked at, there is too much; a narrower path or pattern")
+        notes.append("not everything was looked at, there is too much; a narrower path or pattern")
     if walk.skipped and "**" in arguments.pattern:
-        told.append(f"not looked into: {', '.join(sorted(walk.skipped))}")
-    return remarks(told)
+        notes.append(f"not looked into: {', '.join(sorted(walk.skipped))}")
+    return remarks(notes)
 
 
 READ_FILE = Tool(
@@ -176,15 +174,12 @@ READ_FILE = Tool(
         "read_file",
         "Read a text file. Its lines come numbered. Outside of the working folder, and where there may be secrets, the "
         "person is asked first.",
-        {
-            "type": "object",
-            "properties": {
-                "path": {"type": "string", "description": "From the working folder, or absolute"},
-                "offset": {"type": "integer", "description": "The first line to read, from 1"},
-                "limit": {"type": "integer", "description": "How many lines, 2000 if left out"},
-            },
-            "required": ["path"],
-        },
+        schema(
+            "path",
+            path=typed("string", "From the working folder, or absolute"),
+            offset=typed("integer", "The first line to read, from 1"),
+            limit=typed("integer", "How many lines, 2000 if left out"),
+        ),
     ),
     ReadFileArguments,
     _read,
@@ -196,14 +191,11 @@ LIST_FILES = Tool(
         "list_files",
         "List the files and folders in a folder; folders end in /. With a pattern such as **/*.py also those below it, "
         "but not in .git, node_modules and the like. Outside of the working folder the person is asked first.",
-        {
-            "type": "object",
-            "properties": {
-                "path": {"type": "string", "description": "The folder, the working folder if left out"},
-                "pattern": {"type": "string", "description": "Which of them: * if left out, **/* for all at any depth"},
-                "limit": {"type": "integer", "description": "How many are shown, 500 if left out"},
-            },
-        },
+        schema(
+            path=typed("string", "The folder, the working folder if left out"),
+            pattern=typed("string", "Which of them: * if left out, **/* for all at any depth"),
+            limit=typed("integer", "How many are shown, 500 if left out"),
+        ),
     ),
     ListFilesArguments,
     _list,

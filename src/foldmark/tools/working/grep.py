@@ -1,8 +1,19 @@
-"""`grep`: lines that match a regular expression, in a file or in all files below a folder [SPEC 4.1]."""
+"""`grep`: lines that match a regular expression, in a file or in all files below a folder [SPEC 4.1].
 
+Files are opened here. Their bytes go to `matcher.py`, which runs in a process of its own: a model's expression can take
+hours or all memory, and only ending the process stops it, after its time or with the turn. RE2 would search in this
+process, but it has no lookarounds, knows only ASCII in `\\w` and `\\b`, and needs a minute for a line of 1 MB with its
+worst expressions, which nothing can end.
+"""
+
+import json
+import sys
 from collections.abc import Iterator
-from threading import Event
-from typing import Annotated
+from contextlib import suppress
+from pathlib import Path, PurePath
+from subprocess import DEVNULL, PIPE, Popen
+from threading import Event, Thread, Timer
+from typing import IO, Annotated, BinaryIO
 
 from msgspec import Meta, Struct, structs
 
@@ -11,16 +22,18 @@ from foldmark.core.request import ToolSpec
 from foldmark.core.wording import count, remarks
 from foldmark.log import Agent
 from foldmark.operations.effects import Asking
-from foldmark.tools.tool import Tool
-from foldmark.tools.working.matcher_process import MOST_FILE, MatcherInput, MatcherOutput, search
-from foldmark.tools.working.path_errors import explained
-from foldmark.tools.working.paths import agreed, working
+from foldmark.sending.interruption import CURRENT
+from foldmark.tools.tool import Tool, schema, typed
+from foldmark.tools.working import matcher
+from foldmark.tools.working.paths import agreed, binary, explained, opened_file, secret, shown, working
 from foldmark.tools.working.walking import Pattern, Walk
 
 SECONDS = 10.0
 """Maximum seconds of a search."""
 MOST_CHARACTERS = 256 * 1024
 """Maximum characters of one answer."""
+MOST_FILE = 16 << 20
+"""Maximum bytes of a file that is searched."""
 
 
 class GrepArguments(Struct, frozen=True, forbid_unknown_fields=True):
@@ -35,18 +48,139 @@ class GrepArguments(Struct, frozen=True, forbid_unknown_fields=True):
 def _run(agent: Agent, arguments: GrepArguments, asking: Asking) -> str:
     glob = Pattern(arguments.glob, anywhere=True) if arguments.glob else None
     real, folder = agreed(agent, "grep", "search", arguments.path, asking), working(agent.log)
-    cut, late, found = Event(), Event(), MatcherOutput([], [], [])
-    walk = Walk(real, lambda: cut.is_set() or late.is_set(), glob.deepest if glob else None)
-    files, asked = MatcherInput(real, folder, glob, walk), {**structs.asdict(arguments), "most": MOST_CHARACTERS}
+    search = _Search(arguments, real, folder, glob)
     with explained(real, folder):
-        failed = search(files, asked, found, SECONDS, cut, late)
-    if cut.is_set():
+        failed = search.run()
+    if search.cut.is_set():
         raise CommandError("the turn was interrupted")
-    if found.wrong:
-        raise CommandError(f"the pattern is no regular expression that can be searched for: {found.wrong[0][:200]}")
-    if failed and not late.is_set():
+    if search.wrong:
+        raise CommandError(f"the pattern is no regular expression that can be searched for: {search.wrong[:200]}")
+    if failed and not search.late.is_set():
         raise CommandError("the search broke down, perhaps for want of memory; try a simpler pattern, or fewer files")
-    return "\n".join([*_shown(found.lines, arguments.context), *_told(files, found, late.is_set())])
+    return "\n".join([*_shown(search.lines, arguments.context), *remarks(search.notes())])
+
+
+class _Search:
+    """One search: its files, opened one after another, what the matcher answers, and what was passed over."""
+
+    def __init__(self, arguments: GrepArguments, real: str, folder: str, glob: Pattern | None) -> None:
+        self._arguments, self._real, self._folder, self._glob = arguments, real, folder, glob
+        self.cut, self.late = Event(), Event()
+        self._walk = Walk(real, lambda: self.cut.is_set() or self.late.is_set(), glob.deepest if glob else None)
+        self._searched = self._secret = self._large = 0
+        self.lines: list[tuple[str, int, bool, str]] = []
+        self.wrong, self._full = "", False
+
+    def run(self) -> bool:
+        """Hand the files to a matcher until it has enough or the time is over; return True if it ended abnormally.
+
+        Raises OSError if there is nothing at the path, CommandError if that is neither file nor folder, or too large.
+        """
+        try:
+            # Not in the terminal's process group: a Ctrl-C there interrupts the turn, which ends it.
+            process = Popen(
+                [sys.executable or "", "-I", "-S", "-B", "-W", "ignore", str(Path(matcher.__file__))],
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=DEVNULL,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise CommandError(f"no process can be started to search in ({error}); read_file reads") from None
+        assert process.stdin is not None
+        assert process.stdout is not None
+
+        def end(why: Event) -> None:
+            why.set()
+            process.kill()
+
+        reader, timer = Thread(target=self._receive, args=(process.stdout,)), Timer(SECONDS, end, (self.late,))
+        timer.daemon = True
+        try:
+            with CURRENT.get().ended_by(lambda: end(self.cut)):
+                reader.start()
+                timer.start()
+                with suppress(BrokenPipeError), process.stdin as source:
+                    self._send(source)
+                reader.join()
+                return process.wait() != 0
+        finally:
+            timer.cancel()
+            process.kill()
+            reader.join()
+            process.stdout.close()
+            process.wait()
+
+    def notes(self) -> list[str]:
+        """Return remarks about what was not shown or not searched."""
+        found = [] if self.lines else [f"no match in {count(self._searched, 'file')}"]
+        if self._full:
+            found.append("there may be more; a narrower pattern, path or glob, or a higher limit")
+        elif self.late.is_set():
+            found.append(f"the search was ended after {SECONDS:g} seconds; a simpler pattern, a narrower path or glob")
+        elif not self._walk.complete:
+            found.append("not everything was searched, there is too much; a narrower path or glob")
+        if self._secret:
+            found.append(f"{count(self._secret, 'file')} that may hold secrets not searched")
+        if self._large:
+            found.append(f"{count(self._large, 'file')} of more than {MOST_FILE >> 20} MB not searched")
+        if self._walk.skipped and not self.lines:
+            found.append(f"not looked into: {', '.join(sorted(self._walk.skipped))}")
+        return found
+
+    def _send(self, source: IO[bytes]) -> None:
+        limits = {**structs.asdict(self._arguments), "most": MOST_CHARACTERS}
+        source.write(json.dumps(limits).encode() + b"\n")
+        for name, text in self._files():
+            source.write(json.dumps([name, len(text)]).encode() + b"\n")
+            source.write(text)
+
+    def _receive(self, answers: IO[bytes]) -> None:
+        """Read the matcher's answers to their end, in a thread of their own."""
+        for line in answers:
+            with suppress(ValueError):  # it was ended in the middle of a line
+                match json.loads(line):
+                    case {"wrong": wrong}:
+                        self.wrong = wrong
+                    case {"full": _}:
+                        self._full = True
+                    case [name, number, fits, text]:
+                        self.lines.append((name, number, fits, text))
+
+    def _files(self) -> Iterator[tuple[str, bytes]]:
+        """Yield names, in a form that a model can use, and contents."""
+        try:
+            for level in self._walk:
+                for entry in level.entries:
+                    path = str(PurePath(level.folder.path, entry.name))
+                    fits = self._glob is None or self._glob.fits((*level.below, entry.name))
+                    if fits and entry.is_file(follow_symlinks=False):
+                        if secret(path):
+                            self._secret += 1
+                            continue
+                        with suppress(OSError, CommandError), level.folder.open(entry.name) as file:
+                            if (text := self._text(file)) is not None:
+                                yield shown(path, self._folder), text
+        except NotADirectoryError:
+            name = shown(self._real, self._folder)
+            with opened_file(self._real) as file:
+                text = self._text(file)
+            if text is None:
+                why = f"is larger than {MOST_FILE >> 20} MB" if self._large else "is no text"
+                raise CommandError(f"{name} {why}; a program can look into it, with bash") from None
+            yield name, text
+
+    def _text(self, file: BinaryIO) -> bytes | None:
+        """Return the bytes of a file, None for one that is passed over."""
+        text = file.read(8192)
+        if binary(text):
+            return None
+        text += file.read(MOST_FILE + 1 - len(text))
+        if len(text) > MOST_FILE:
+            self._large += 1
+            return None
+        self._searched += 1
+        return text
 
 
 def _shown(lines: list[tuple[str, int, bool, str]], context: int) -> Iterator[str]:
@@ -60,41 +194,20 @@ def _shown(lines: list[tuple[str, int, bool, str]], context: int) -> Iterator[st
         before = name, number
 
 
-def _told(files: MatcherInput, found: MatcherOutput, late: bool) -> list[str]:
-    """Return remarks about what was not shown or not searched."""
-    told = [] if found.lines else [f"no match in {count(files.searched, 'file')}"]
-    if found.full:
-        told.append("there may be more; a narrower pattern, path or glob, or a higher limit")
-    elif not late and not files.walk.complete:
-        told.append("not everything was searched, there is too much; a narrower path or glob")
-    elif late:
-        told.append(f"the search was ended after {SECONDS:g} seconds; a simpler pattern, a narrower path or glob")
-    if files.secret:
-        told.append(f"{count(files.secret, 'file')} that may hold secrets not searched")
-    if files.large:
-        told.append(f"{count(files.large, 'file')} of more than {MOST_FILE >> 20} MB not searched")
-    if files.walk.skipped and not found.lines:
-        told.append(f"not looked into: {', '.join(sorted(files.walk.skipped))}")
-    return remarks(told)
-
-
 GREP = Tool(
     ToolSpec(
         "grep",
         "Search files for a regular expression (Python's), line by line. Answers path:line:text. Passes over binary "
         "files, .git, node_modules and the like. Outside of the working folder the person is asked first.",
-        {
-            "type": "object",
-            "properties": {
-                "pattern": {"type": "string", "description": "The regular expression"},
-                "path": {"type": "string", "description": "A file or folder, the working folder if left out"},
-                "glob": {"type": "string", "description": "Which files: *.py, src/**/*.{ts,tsx}"},
-                "ignore_case": {"type": "boolean"},
-                "context": {"type": "integer", "description": "Lines to show around each match, 0 to 20"},
-                "limit": {"type": "integer", "description": "Matches shown, 100 if left out"},
-            },
-            "required": ["pattern"],
-        },
+        schema(
+            "pattern",
+            pattern=typed("string", "The regular expression"),
+            path=typed("string", "A file or folder, the working folder if left out"),
+            glob=typed("string", "Which files: *.py, src/**/*.{ts,tsx}"),
+            ignore_case=typed("boolean"),
+            context=typed("integer", "Lines to show around each match, 0 to 20"),
+            limit=typed("integer", "Matches shown, 100 if left out"),
+        ),
     ),
     GrepArguments,
     _run,

@@ -23,15 +23,15 @@ def main() -> None:
     """Read texts until there are no more, or enough was found."""
     _limit()
     source = sys.stdin.buffer
-    asked = json.loads(source.readline())
+    wanted = json.loads(source.readline())
     try:
-        expression = re.compile(asked["pattern"], re.IGNORECASE if asked["ignore_case"] else 0)
-        search = TextSearch(expression, asked["context"], asked["limit"], asked["most"])
+        expression = re.compile(wanted["pattern"], re.IGNORECASE if wanted["ignore_case"] else 0)
+        search = TextSearch(expression, wanted["context"], wanted["limit"], wanted["most"])
         while not search.full and (header := source.readline()):
             name, size = json.loads(header)
             search.text(name, source.read(size).decode("utf-8", "replace"))
     except (re.error, OverflowError, RecursionError, MemoryError) as error:
-        tell({"wrong": str(error) or f"it takes too much memory ({type(error).__name__})"})
+        answer({"wrong": str(error) or f"it takes too much memory ({type(error).__name__})"})
 
 
 class TextSearch:
@@ -50,30 +50,30 @@ class TextSearch:
             found = self._search(line) if self._limit else None
             if found:
                 for each in before:
-                    self._tell(name, each[0], False, each[1])
+                    self._write(name, each[0], False, each[1])
                 before.clear()
                 after = self._context
                 self._limit -= 1
-                self._tell(name, number, True, line, found.start())
+                self._write(name, number, True, line, found.start())
             elif after:
                 after -= 1
-                self._tell(name, number, False, line)
+                self._write(name, number, False, line)
             else:
                 before.append((number, line))
             if self._most <= 0 or not (self._limit or after):
                 self.full = True
-                tell({"full": True})
+                answer({"full": True})
                 return
 
-    def _tell(self, name: str, number: int, fits: bool, line: str, at: int = 0) -> None:
+    def _write(self, name: str, number: int, fits: bool, line: str, at: int = 0) -> None:
         begin = 0 if len(line) <= SHOWN else max(0, min(at - SHOWN // 3, len(line) - SHOWN))
         shown = line[begin : begin + SHOWN]
         shown = f"{'…' if begin else ''}{shown}{'…' if begin + SHOWN < len(line) else ''}"
         self._most -= len(name) + len(shown)
-        tell([name, number, fits, shown])
+        answer([name, number, fits, shown])
 
 
-def tell(value: Any) -> None:
+def answer(value: Any) -> None:
     """Write one line of JSON and flush: this process may be ended at any time."""
     sys.stdout.write(json.dumps(value) + "\n")
     sys.stdout.flush()

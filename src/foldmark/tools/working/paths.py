@@ -1,25 +1,32 @@
-"""Resolve a model's path, and decide whether a person has to agree that it is read [SPEC 4.1].
+"""Resolve a model's path, ask a person where that is needed, and open exactly that path [SPEC 4.1].
 
 Files inside the working folder are read without asking, except those that may hold secrets. A path counts as its
-target, after `..` and symbolic links; `opening.py` then opens that and follows no further link, so that exactly the
-agreed file is read.
+target, after `..` and symbolic links. Replacing one of its folders by a link between the agreement and the opening
+gains nothing: each step is opened below the one before, and a link is an error. Only regular files are opened, and
+nothing blocks: a pipe, a socket or a device could hang, or have effects.
 """
 
+import errno
 import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
+from itertools import islice
 from pathlib import Path, PurePath
+from typing import BinaryIO, NamedTuple
 from weakref import WeakKeyDictionary
 
 from foldmark.core.errors import CommandError
-from foldmark.core.wording import one_line
+from foldmark.core.wording import listing, one_line
 from foldmark.log import Agent, Log
 from foldmark.operations.effects import Asking
-from foldmark.tools.approval import approve
+from foldmark.tools.tool import approve
 
 LONGEST, MOST_PARTS = 4096, 250
 """Maximum number of characters of a path, and of names in it."""
 
-_SYSTEM = ("/proc", "/sys", "/dev")
+SYSTEM = ("/proc", "/sys", "/dev")
 _SECRET_FOLDERS = (".ssh", ".gnupg", ".aws", ".azure", ".kube", ".password-store")
 _SECRETS = (
     *(".env*", "*.env", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ovpn", "id_rsa*"),
@@ -75,7 +82,7 @@ def resolved(path: str, folder: str) -> str:
 def worries(real: str, folder: str) -> str:
     """Return why a person has to agree that a real path is read; empty if nobody has to."""
     found = []
-    if any(PurePath(real).is_relative_to(each) for each in _SYSTEM):
+    if any(PurePath(real).is_relative_to(each) for each in SYSTEM):
         found.append("which is the system's")
     elif not inside(real, folder):
         found.append(f"outside of the working folder {one_line(folder)}")
@@ -106,3 +113,174 @@ def shown(path: str, folder: str | None = None) -> str:
         path = str(PurePath(path).relative_to(folder))
     text = path if len(path) <= 200 else f"{path[:80]}…{path[-119:]}"
     return one_line(os.fsencode(text).decode("utf-8", "replace"))
+
+
+STEPWISE = {os.open, os.stat, os.readlink} <= os.supports_dir_fd and os.scandir in os.supports_fd
+"""True if the system can open below an open folder (Windows cannot)."""
+
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFLNK: "a symbolic link that leads nowhere, or was exchanged meanwhile",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def _flags(*names: str) -> int:
+    """Return these flags of `open`, as far as the system has them."""
+    return sum(getattr(os, f"O_{name}", 0) for name in ("CLOEXEC", "NOFOLLOW", *names))
+
+
+_FILE = os.O_RDONLY | _flags("NONBLOCK", "NOCTTY", "BINARY")
+_FOLDER = os.O_RDONLY | _flags("DIRECTORY", "NONBLOCK")
+_STEP = _flags("DIRECTORY", "PATH") if hasattr(os, "O_PATH") else _FOLDER
+
+
+class Folder(NamedTuple):
+    """An open folder: its real path, and its descriptor where the system has one for folders."""
+
+    path: str
+    at: int | None
+
+    def entries(self) -> Iterator[os.DirEntry[str]]:
+        """Return its entries, in no order, without `.` and `..`. Raises OSError."""
+        with os.scandir(self.path if self.at is None else self.at) as entries:
+            yield from entries
+
+    def open(self, name: str) -> BinaryIO:
+        """Open one of its files for reading. Raises CommandError for all but a regular file, OSError."""
+        place = name if self.at is not None else str(PurePath(self.path, name))
+        _check_file(os.stat(place, dir_fd=self.at, follow_symlinks=False), PurePath(self.path, name))
+        descriptor = os.open(place, _FILE, dir_fd=self.at)
+        try:
+            _check_file(os.fstat(descriptor), PurePath(self.path, name))
+        except CommandError:
+            os.close(descriptor)
+            raise
+        return os.fdopen(descriptor, "rb")
+
+    def target(self, name: str) -> str:
+        """Return the target of one of its links. Raises OSError."""
+        return os.readlink(name if self.at is not None else PurePath(self.path, name), dir_fd=self.at)
+
+
+@contextmanager
+def opened_folder(real: str) -> Iterator[Folder]:
+    """Open the folder with this real path. Raises OSError, also if one of its steps is a link."""
+    if not STEPWISE:
+        if os.path.realpath(real) != real:
+            raise OSError(errno.ELOOP, "it was exchanged for a link meanwhile")
+        yield Folder(real, None)
+        return
+    root, *names = PurePath(real).parts
+    at = os.open(root, _STEP if names else _FOLDER)
+    try:
+        for number, name in enumerate(names, 1):
+            below = os.open(name, _STEP if number < len(names) else _FOLDER, dir_fd=at)
+            os.close(at)
+            at = below
+        yield Folder(real, at)
+    finally:
+        os.close(at)
+
+
+@contextmanager
+def opened_file(real: str) -> Iterator[BinaryIO]:
+    """Open the regular file with this real path, for reading. Raises CommandError for another kind, OSError."""
+    with opened_folder(str(PurePath(real).parent)) as folder:
+        file = folder.open(PurePath(real).name or ".")
+    with file:
+        yield file
+
+
+def _why(error: OSError, real: str) -> str:
+    """Describe an error with a real path, for a model."""
+    match error.errno:
+        case errno.ENOENT:
+            return f"there is no {shown(real)}"
+        case errno.EACCES | errno.EPERM:
+            return f"{shown(real)} may not be read by this user"
+        case errno.ELOOP | errno.ENOTDIR:
+            return f"{shown(real)} cannot be reached: a part of it is no folder, or was exchanged meanwhile"
+        case _:
+            return f"{shown(real)} cannot be read: {error.strerror or type(error).__name__}"
+
+
+def _check_file(found: os.stat_result, path: PurePath) -> None:
+    kind = stat.S_IFMT(found.st_mode)
+    if kind != stat.S_IFREG:
+        more = "; list_files shows what is in it" if kind == stat.S_IFDIR else "; only regular files are read"
+        raise CommandError(f"{shown(str(path))} is {_KINDS.get(kind, 'no regular file')}{more}")
+
+
+MOST_NAMES = 1000
+"""Maximum number of names in a folder that are compared."""
+
+
+@contextmanager
+def explained(real: str, folder: str) -> Iterator[None]:
+    """Turn OSErrors about a real path inside the block into CommandErrors, worded for a model."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise CommandError(_missing(real, folder)) from None
+    except OSError as error:
+        raise CommandError(_why(error, real)) from None
+
+
+def _missing(real: str, folder: str) -> str:
+    """Return the message for a missing file, with similar names beside it, or beside its first missing folder. Outside
+    of the working folder it names nothing: a person agreed to that one path only."""
+    place, text = PurePath(real), f"there is no {shown(real, folder)}"
+    for parent in place.parents:
+        if not inside(str(parent), folder):
+            break
+        try:
+            with opened_folder(str(parent)) as opened:
+                names = sorted(shown(entry.name) for entry in islice(opened.entries(), MOST_NAMES))
+        except OSError:
+            continue
+        below = place.relative_to(parent)
+        either = f", nor a folder {shown(str(parent / below.parts[0]), folder)}" if len(below.parts) > 1 else ""
+        return f"{text}{either}; {_near(below.parts[0], names)}"
+    return text
+
+
+def _near(name: str, names: list[str]) -> str:
+    from difflib import get_close_matches  # takes 7 ms
+
+    folded = {each.lower(): each for each in names}
+    if found := get_close_matches(name.lower(), folded, n=3):
+        return f"did you mean {' or '.join(folded[each] for each in found)}?"
+    return f"there is: {listing(names, 40)}" if names else "that folder is empty"
+
+
+_BINARY_KINDS = (
+    (b"\x89PNG", "PNG image"),
+    (b"\xff\xd8\xff", "JPEG image"),
+    (b"GIF8", "GIF image"),
+    (b"%PDF-", "PDF document"),
+    (b"PK\x03\x04", "ZIP archive, or a document in one"),
+    (b"\x1f\x8b", "gzip data"),
+    (b"BZh", "bzip2 data"),
+    (b"\xfd7zXZ", "xz data"),
+    (b"\x28\xb5\x2f\xfd", "zstd data"),
+    (b"7z\xbc\xaf", "7-Zip archive"),
+    (b"\x7fELF", "ELF program"),
+    (b"\xcf\xfa\xed\xfe", "Mach-O program"),
+    (b"MZ", "Windows program"),
+    (b"\0asm", "WebAssembly"),
+    (b"SQLite format 3\0", "SQLite database"),
+    (b"\xff\xfe", "UTF-16 text; iconv -f utf-16 reads it"),
+    (b"\xfe\xff", "UTF-16 text; iconv -f utf-16 reads it"),
+)
+
+
+def binary(beginning: bytes) -> str | None:
+    """Return the kind of a file that begins with these bytes; None for text. A NUL, or a PDF's signature, makes it
+    binary."""
+    if b"\0" not in beginning and not beginning.startswith(b"%PDF-"):
+        return None
+    return next((kind for magic, kind in _BINARY_KINDS if beginning.startswith(magic)), "binary")

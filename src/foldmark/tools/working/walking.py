@@ -1,15 +1,16 @@
 """Walk a folder and its subfolders, without following links, within limits; and match names with a pattern."""
 
 import os
+import re
 from collections import deque
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import PurePath
 from typing import NamedTuple
 
 from foldmark.core.errors import CommandError
-from foldmark.tools.working.opening import Folder, opened_folder
+from foldmark.tools.working.paths import SYSTEM, Folder, opened_folder
 
 SKIPPED = (".git", ".hg", ".svn", "node_modules", ".venv", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache")
 """Folders that are skipped unless they are named."""
@@ -18,7 +19,7 @@ MOST_ENTRIES, MOST_DEPTH = 200_000, 100
 MOST_PARTS = 40
 MOST_ALTERNATIVES = 100
 
-_SYSTEM = ("/proc", "/sys", "/dev")
+_BRACES = re.compile(r"\{([^{},]*,[^{}]*)\}")
 
 
 class Level(NamedTuple):
@@ -69,7 +70,7 @@ class Walk:
         if len(below) + 1 >= MOST_DEPTH:
             self.complete = False
             return False
-        return str(PurePath(self._top, *below, entry.name)) not in _SYSTEM
+        return str(PurePath(self._top, *below, entry.name)) not in SYSTEM
 
 
 class Pattern:
@@ -115,34 +116,14 @@ def _fits(parts: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
 
 
 def _alternatives(text: str) -> list[str]:
-    """Return the alternatives of `{a,b}`, the outermost first. Raises CommandError for too many."""
+    """Return the texts that `{a,b}` stands for, the innermost expanded first. Raises CommandError for too many."""
     done, waiting = list[str](), [text]
     while waiting:
         each = waiting.pop()
         if len(done) + len(waiting) > MOST_ALTERNATIVES:
             raise CommandError(f"a pattern stands for up to {MOST_ALTERNATIVES} alternatives of {{a,b}}; name fewer")
-        choices = _choices(each)
-        if choices is None:
-            done.append(each)
+        if found := _BRACES.search(each):
+            waiting += [each[: found.start()] + choice + each[found.end() :] for choice in found[1].split(",")]
         else:
-            waiting += choices
+            done.append(each)
     return done
-
-
-def _choices(text: str) -> list[str] | None:
-    """Return the alternatives of the first complete `{a,b}` in a text; None if there is none."""
-    depth, begin, commas = 0, 0, list[int]()
-    for at, char in enumerate(text):
-        if char == "{":
-            if depth == 0:
-                begin, commas = at, []
-            depth += 1
-        elif char == "," and depth == 1:
-            commas.append(at)
-        elif char == "}" and depth:
-            depth -= 1
-            if depth == 0 and commas:
-                cuts = [begin, *commas, at]
-                middles = [text[one + 1 : other] for one, other in pairwise(cuts)]
-                return [text[:begin] + middle + text[at + 1 :] for middle in middles]
-    return None

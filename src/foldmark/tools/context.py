@@ -1,7 +1,8 @@
-"""`filter_context`: the model's part in forgetting and remembering [S1, SPEC 4.2].
+"""The tools by which a model changes its own context: `slash`, `evict` and `filter_context` [S0, S1, SPEC 4.2, 5.7].
 
-`preview` finds what a planning conversation's criteria mean and changes nothing; `apply` records the filter once a
-person has agreed. Ids from a model are checked against the preview and never trusted.
+`filter_context` is the model's part in a planning conversation: `preview` finds what its criteria mean and changes
+nothing; `apply` records the filter once a person has agreed. Ids from a model are checked against the preview and never
+trusted.
 """
 
 from collections.abc import Sequence
@@ -10,12 +11,14 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from foldmark.commands import REGISTRY
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Filter
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import ToolSpec
 from foldmark.core.segments import END, Segment, contains, intersect
 from foldmark.core.wording import count, listing
+from foldmark.editing.evicting import evict, sent_results
 from foldmark.editing.offers import FilterMatches, applied, look
 from foldmark.log import Agent, Result
 from foldmark.operations.effects import Asking
@@ -23,7 +26,81 @@ from foldmark.request.exchanges import closure
 from foldmark.request.planning import Planning, offered, planning, replies, talk
 from foldmark.request.standing import Standing
 from foldmark.text.consent import is_yes
-from foldmark.tools.tool import Tool
+from foldmark.tools.tool import Tool, schema, typed
+
+
+class SlashArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    command: str
+    args: str = ""
+
+
+def _slash(agent: Agent, arguments: SlashArguments, asking: Asking) -> str:
+    result = agent.do(f"/{arguments.command} {arguments.args}".rstrip(), actor="model", asking=asking)
+    if result.event_id is not None:
+        asking.operated(result)
+    return result.text
+
+
+SLASH = Tool(
+    ToolSpec(
+        "slash",
+        "Execute a slash command",
+        schema(
+            "command",
+            command=typed(
+                "string",
+                "The command to execute",
+                enum=[name for name, command in REGISTRY.commands.items() if "model" in command.who],
+            ),
+            args=typed("string", "Command arguments as a single string"),
+        ),
+    ),
+    SlashArguments,
+    _slash,
+)
+
+
+LISTED = 50
+"""Number of results that are listed, those that would save the most."""
+
+
+class EvictArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    ids: list[int] = []
+    reason: str | None = None
+
+
+def _evict(agent: Agent, arguments: EvictArguments, asking: Asking) -> str:
+    if not arguments.ids:
+        return _listed(agent)
+    result = evict(agent, arguments.ids, actor="model", reason=arguments.reason)
+    asking.operated(result)
+    return result.text
+
+
+def _listed(agent: Agent) -> str:
+    found = sorted(sent_results(agent), key=lambda each: -each.tokens)
+    if not found:
+        raise CommandError("no tool result of your requests is longer than the placeholder that would take its place")
+    lines = [each.line() for each in found[:LISTED]]
+    head = f"{len(lines)} of {len(found)} tool results in your requests: id, call, what evicting it saves"
+    return "\n".join([f"{head}.", *lines])
+
+
+EVICT = Tool(
+    ToolSpec(
+        "evict",
+        "Take tool results that you need no more out of your requests. A one-line placeholder stays in place of each, "
+        "with the query that shows it again. Without ids, list the results with their ids and sizes. Each use makes "
+        "the provider read the conversation anew from the first of them on: evict many at once, and seldom.",
+        schema(
+            ids=typed("array", "Ids of tool results", items={"type": "integer"}),
+            reason=typed("string", "Why, for the person; may be left out"),
+        ),
+    ),
+    EvictArguments,
+    _evict,
+)
+
 
 SHOWN, CHARACTERS = 100, 80
 """Maximum number of matches that a preview shows one by one, and characters of each; the ranges cover all."""
@@ -43,7 +120,7 @@ class FilterContextArguments(Struct, frozen=True, forbid_unknown_fields=True):
     planning_conversation_ids: list[_Id] | None = None
 
 
-def _run(agent: Agent, arguments: FilterContextArguments, asking: Asking) -> str:
+def _filter_context(agent: Agent, arguments: FilterContextArguments, asking: Asking) -> str:
     with agent.reading() as (moment, at):
         open_one = planning(moment, at)
     if open_one is None:
@@ -147,27 +224,20 @@ FILTER_CONTEXT = Tool(
         "messages that the criteria mean and changes nothing. Foldmark shows the person its ranges and tokens, asks, "
         "and applies it on their yes; preview again if they want something else. Apply only after a person's yes that "
         "Foldmark has not carried out.",
-        {
-            "type": "object",
-            "properties": {
-                "action": {"type": "string", "enum": ["preview", "apply"]},
-                "mode": {"type": "string", "enum": ["forget", "remember"]},
-                "criteria": {"type": "string", "description": "What the messages are about, for preview"},
-                "message_ids": {
-                    "type": "array",
-                    "items": {"type": "integer"},
-                    "description": "For apply: ids from the preview; all of it if left out",
-                },
-                "planning_conversation_ids": {
-                    "type": "array",
-                    "items": {"type": "integer"},
-                    "description": "For apply: the ids that the preview gave for this conversation",
-                },
-            },
-            "required": ["action"],
-        },
+        schema(
+            "action",
+            action=typed("string", enum=["preview", "apply"]),
+            mode=typed("string", enum=["forget", "remember"]),
+            criteria=typed("string", "What the messages are about, for preview"),
+            message_ids=typed(
+                "array", "For apply: ids from the preview; all of it if left out", items={"type": "integer"}
+            ),
+            planning_conversation_ids=typed(
+                "array", "For apply: the ids that the preview gave for this conversation", items={"type": "integer"}
+            ),
+        ),
     ),
     FilterContextArguments,
-    _run,
+    _filter_context,
     quiet=True,
 )

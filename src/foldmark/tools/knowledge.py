@@ -1,0 +1,261 @@
+"""The tools by which a model stores and finds knowledge: its scratchpad, memos, and `recall` over everything that was
+said [S1, S2, SPEC 4.1, 7]."""
+
+import re
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from foldmark.commands.recall import HITS, entries_of, filters, lines_of
+from foldmark.commands.recall_entries import Run, Wording, text_of
+from foldmark.core.errors import CommandError, FoldmarkError
+from foldmark.core.ports import Snapshot
+from foldmark.core.records import LONGEST_MEMO, MOST_TAGS, Memo, checked_tags
+from foldmark.core.request import ToolSpec
+from foldmark.core.search import ANY, SPEAKERS, Excerpt, SearchResult, excerpt_text
+from foldmark.core.segments import END, Segments, contains
+from foldmark.core.wording import count, listing, one_line
+from foldmark.log import Agent, Log
+from foldmark.log.recording import save_memo
+from foldmark.log.search import message_excerpt, message_named, search_with_archive
+from foldmark.operations.effects import Asking
+from foldmark.text.keywords import entry
+from foldmark.tools.tool import Tool, schema, typed
+
+LONGEST_PAD = 20_000
+"""Maximum number of characters of a scratchpad that a model writes: all of it goes into every request."""
+
+
+class ScratchpadArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    action: Literal["read", "update", "append"]
+    content: str | None = None
+
+
+def _scratchpad(agent: Agent, arguments: ScratchpadArguments, asking: Asking) -> str:
+    if arguments.action == "read":
+        return agent.standing().scratchpad or "The scratchpad is empty."
+    with agent.log.store.write():
+        pad = agent.standing().scratchpad or ""
+        if arguments.content is None:
+            raise CommandError(f"content is missing: the text to {arguments.action} the scratchpad with")
+        appends = arguments.action == "append" and pad
+        text = f"{pad}\n{arguments.content}" if appends else arguments.content
+        if len(text) > LONGEST_PAD:
+            raise CommandError(
+                f"the scratchpad would have {len(text):,} characters, and has at most {LONGEST_PAD:,}: update it with "
+                "a shorter one, and save what is to last as memos"
+            )
+        agent.record("scratchpad", text, actor="model")
+    done = "extended" if appends else "written"
+    return f"Scratchpad {done}: {count(len(text), 'character')}." if text else "Scratchpad cleared."
+
+
+MANAGE_SCRATCHPAD = Tool(
+    ToolSpec(
+        "manage_scratchpad",
+        "Your notebook of this conversation: plans, checklists, findings. It goes into every request, also when older "
+        "messages do not. read shows it, update puts content in its place, append adds content as further lines.",
+        schema(
+            "action",
+            action=typed("string", enum=["read", "update", "append"]),
+            content=typed("string", "The text, for update and append"),
+        ),
+    ),
+    ScratchpadArguments,
+    _scratchpad,
+)
+
+
+RETRIEVED, CHARACTERS = 20, 12_000
+"""Maximum number of memos of one answer, and characters after which no further one is shown."""
+
+TAGS = 40
+"""Maximum number of tags that are named when nothing was found."""
+
+
+class SaveMemoArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    content: str
+    tags: list[str] | str = ""
+
+
+class RetrieveMemoArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    tags: list[str] | str = ""
+
+
+def _save(agent: Agent, arguments: SaveMemoArguments, asking: Asking) -> str:
+    memo = save_memo(agent, arguments.content, _several(arguments.tags), "model")
+    return f"Memo {memo.id} saved{memo.labels}."
+
+
+def _retrieve(agent: Agent, arguments: RetrieveMemoArguments, asking: Asking) -> str:
+    tags = checked_tags(_several(arguments.tags))
+    with agent.log.store.read() as moment:
+        if not tags:
+            return _answer(moment, "The newest memos", moment.memos(RETRIEVED))
+        if found := moment.memos_tagged(tags, RETRIEVED):
+            return _answer(moment, f"Memos with a tag of {listing(tags)}", found)
+        (words,) = moment.memos_with([(tags, END)], RETRIEVED)
+        return _answer(moment, f"No memo is tagged {listing(tags)}. Memos with these words", words)
+
+
+def _answer(moment: Snapshot, head: str, found: Sequence[Memo]) -> str:
+    """Return the memos as far as there is space, or else the existing tags."""
+    shown: list[str] = []
+    for text in map(entry, found):
+        if shown and sum(map(len, shown)) + len(text) > CHARACTERS:
+            break
+        shown.append(text)
+    if not shown:
+        tags = [f"{tag} ({number})" for tag, number in moment.memo_tags(TAGS + 1)]
+        return f"{head}: none. {f'Tags there are: {listing(tags, TAGS)}' if tags else 'No memo has a tag yet'}."
+    more = [f"{count(len(found) - len(shown), 'memo')} more; ask for fewer tags."] if len(found) > len(shown) else []
+    return "\n\n".join((f"{head}, {len(shown)} of {len(found)}:", *shown, *more))
+
+
+def _several(tags: list[str] | str) -> list[str]:
+    """Return tags as a list; models give a list, or one text with commas."""
+    return tags.split(",") if isinstance(tags, str) else tags
+
+
+SAVE_MEMO = Tool(
+    ToolSpec(
+        "save_memo",
+        "Save knowledge for all conversations, this one and later ones: a decision and why, a pitfall, a design that "
+        "is not obvious. Not what the code itself shows, and nothing secret.",
+        schema(
+            "content",
+            "tags",
+            content=typed("string", f"What is to be known, understood by itself; at most {LONGEST_MEMO} characters"),
+            tags=typed(
+                "array",
+                f"What it will be looked for by, e.g. arch-decision, gotcha; at most {MOST_TAGS}",
+                items={"type": "string"},
+            ),
+        ),
+    ),
+    SaveMemoArguments,
+    _save,
+)
+
+RETRIEVE_MEMOS = Tool(
+    ToolSpec(
+        "retrieve_memos",
+        "Read the memos with any of these tags, those with most of them first. Without tags the newest memos.",
+        schema("tags", tags=typed("array", "e.g. arch-decision, gotcha", items={"type": "string"})),
+    ),
+    RetrieveMemoArguments,
+    _retrieve,
+    together=True,
+)
+
+
+MOST_HITS = 50
+"""Maximum number of results."""
+
+NAMED = 12
+"""Maximum number of messages of a run whose ids are given."""
+
+BESIDE, WHOLE, NEIGHBOUR = 3, 20_000, 1000
+"""Neighbours on each side of a passage; characters of the message that was asked for, and of each neighbour."""
+
+_AROUND = "around: "
+_PLACE = re.compile(r".+:[0-9]{1,12}", re.DOTALL)
+_ECHO = re.compile(r"recall|mcp__.*foldmark__(?:recall|search|read)")
+"""Tools that return earlier messages: Foldmark's own, also under a coding agent's names."""
+
+
+class RecallArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    query: str = ""
+    role: str | None = None
+    since: str | None = None
+    before: str | None = None
+    agent: str | None = None
+    tool: str | None = None
+    forgotten: bool | None = None
+    limit: Annotated[int, Meta(ge=1, le=MOST_HITS)] | None = None
+    around: str | int | None = None
+
+
+def _recall(agent: Agent, arguments: RecallArguments, asking: Asking) -> str:
+    place = str(arguments.around or "").strip()
+    if bool(place) == bool(arguments.query.strip()):
+        raise CommandError("recall takes an object with query, or else with around: an id, or SESSION:LINE")
+    return _passage(agent.log, place) if place else _search(agent, arguments)
+
+
+def _search(agent: Agent, arguments: RecallArguments) -> str:
+    names = ("role", "since", "before", "agent", "tool")
+    visible = None if arguments.forgotten is None else not arguments.forgotten
+    wanted = filters({name: getattr(arguments, name) for name in names}, visible)
+    limit = arguments.limit or HITS
+    recalled = search_with_archive(
+        agent.log, arguments.query, limit, wanted, partial(_is_news, agent.id, agent.open_turn)
+    )
+    wording = Wording(_AROUND, partial(_ids, agent.standing().visible))
+    entries = entries_of(agent, recalled.found)
+    return text_of(lines_of(arguments.query, wanted, recalled, entries, limit, wording))[0]
+
+
+def _is_news(agent: str, turn: int | None, found: SearchResult) -> bool:
+    """Return False for results of the open turn, which the model sees already, and for earlier results of `recall`
+    itself."""
+    goes_on = turn is not None and found.id == agent and found.event_id is not None and found.event_id >= turn
+    return not goes_on and not _ECHO.fullmatch(found.tool or "")
+
+
+def _ids(visible: Segments, run: Run) -> str:
+    """Return the messages of a run by id, whether each is in the context, and who can read them."""
+    ids = sorted(hit.event_id for hit in run.hits)
+    if run.where == "elsewhere":
+        return f"messages {listing(ids, NAMED)} of another conversation (around reads them)"
+    shown = {hit.event_id for hit in run.hits if contains(visible, hit.agent_id, hit.event_id)}
+    inside, outside = [id for id in ids if id in shown], [id for id in ids if id not in shown]
+    parts = [f"messages {listing(inside, NAMED)} in the context"] if inside else []
+    parts += [f"messages {listing(outside, NAMED)} not in the context"] if outside else []
+    return "; ".join(parts)
+
+
+def _passage(log: Log, place: str) -> str:
+    """Return the passage at a place. Raises CommandError."""
+    message = message_named(log, place)
+    shown = _archived(log, place) if message is None else message_excerpt(log, message, BESIDE)
+    wanted = sum(line.asked for line in shown.lines)
+    return excerpt_text(shown, WHOLE // max(1, wanted), NEIGHBOUR, _AROUND)
+
+
+def _archived(log: Log, place: str) -> Excerpt:
+    if not _PLACE.fullmatch(place):
+        raise CommandError(f"there is no message '{one_line(place[:80])}'; recall with a query gives places")
+    try:
+        if log.archive is not None:
+            with log.archive(ANY, lambda _: None) as archive:
+                if archive is not None:
+                    return archive.read(place, BESIDE)
+    except FoldmarkError as error:
+        raise CommandError(str(error)) from None
+    raise CommandError(f"there is nothing at '{one_line(place[:80])}': no session is archived here")
+
+
+RECALL = Tool(
+    ToolSpec(
+        "recall",
+        "Search all that was ever said by words: messages of all conversations, in the context or not, memos, "
+        "archived coding sessions. It answers with places; around reads one. The context does not change.",
+        schema(
+            query=typed("string", 'Words, "words that stand together", beginnings as in migrat*'),
+            role=typed("string", enum=[*SPEAKERS]),
+            since=typed("string", "2026-01-31"),
+            before=typed("string"),
+            agent=typed("string", "A conversation's name, or an id"),
+            tool=typed("string"),
+            forgotten=typed("boolean", "Only what left the context"),
+            limit=typed("integer"),
+            around=typed("string", "Instead of query: a message's id or SESSION:LINE"),
+        ),
+    ),
+    RecallArguments,
+    _recall,
+    together=True,
+)
