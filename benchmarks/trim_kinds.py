@@ -20,8 +20,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from foldmark.sessions.claude.resumption import Links, sent
-from foldmark.sessions.claude.rows import rows
+from foldmark.sessions.claude.records import rows
+from foldmark.sessions.claude.resumption import resume
 from foldmark.sessions.formats import SessionPath
 from foldmark.sessions.places import recognized, session_path
 from foldmark.sessions.session_file import SessionFile, SessionFileError
@@ -74,7 +74,7 @@ class Kinds:
         found = []
         with SessionFile(session.path) as file:
             every = list(rows(file))
-            for row in sent(every, Links(every)).order:
+            for row in resume(every).order:
                 record = file.reread(row.line, row.offset).value
                 message = record.get("message") or {"content": record.get("attachment")}
                 content = message.get("content")

@@ -15,7 +15,7 @@ from command_line import PROGRAM, Cli
 
 import foldmark
 import forked
-from foldmark.sessions.claude.folders import project_folder
+from foldmark.sessions.claude import project_folder
 from foldmark.sessions.trim import trimming
 from stored import stored
 

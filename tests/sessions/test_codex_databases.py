@@ -15,7 +15,7 @@ from codex_place import HISTORY, STATE, CodexHome, RealCodex
 from hook_place import PROGRAM
 from rollout_records import ID
 
-from foldmark.sessions.doctor.diagnosis import diagnose
+from foldmark.sessions.doctor import diagnose
 from foldmark.sessions.places import session_path
 
 

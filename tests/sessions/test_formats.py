@@ -162,7 +162,7 @@ def test_packages_are_looked_up_only_when_no_own_format_fits(tmp_path: Path) -> 
         "session_path(Path('/x/y.jsonl')), place(Path('/x/y.jsonl'))"
     )
     found = imported(os.environ, code)
-    assert "foldmark.sessions.claude.session_format" in found
+    assert "foldmark.sessions.claude" in found
     assert not found & {"importlib.metadata", "foldmark.sessions.doctor", "foldmark.sessions.trim", "apsw"}
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from session_records import REAL
 
-from foldmark.sessions.claude.folders import claude_folder, claude_sessions, claude_subagents, project_folder, projects
-from foldmark.sessions.codex.folders import codex_folder, codex_sessions
+from foldmark.sessions.claude import ClaudeFormat, claude_folder, project_folder
+from foldmark.sessions.codex import CodexFormat, codex_folder
 from foldmark.sessions.places import NoSessionError, find, session_path
 
 ONE, TWO, OTHER = (f"{digit * 8}-1111-4222-8333-444444444444" for digit in "aab")
@@ -27,7 +27,9 @@ class Home:
         self.work.mkdir()
 
     def claude(self, id: str, cwd: Path | None = None, written: float = 1000) -> Path:
-        return self._file(projects(self.environment) / project_folder(cwd or self.work) / f"{id}.jsonl", written)
+        return self._file(
+            ClaudeFormat().folder(self.environment) / project_folder(cwd or self.work) / f"{id}.jsonl", written
+        )
 
     def codex(self, id: str, written: float = 1000) -> Path:
         name = f"rollout-2026-01-02T03-04-05-{id}.jsonl"
@@ -123,10 +125,10 @@ def test_sessions_of_subagents_are_listed_apart(home: Home) -> None:
     sub.write_bytes(b"{}\n")
     codex = home.codex(OTHER)
     codex.with_name("notes.jsonl").write_bytes(b"")
-    assert list(claude_sessions(home.environment)) == [one]
-    assert list(claude_subagents(home.environment)) == [sub]
-    assert list(codex_sessions(home.environment)) == [codex]
-    assert list(claude_sessions({"HOME": "/nowhere"})) == []
+    assert list(ClaudeFormat().sessions(home.environment)) == [one]
+    assert list(ClaudeFormat().subagents(home.environment)) == [sub]
+    assert list(CodexFormat().sessions(home.environment)) == [codex]
+    assert list(ClaudeFormat().sessions({"HOME": "/nowhere"})) == []
 
 
 def test_whose_a_file_is() -> None:

@@ -11,7 +11,7 @@ import pytest
 import rollout_records as codex
 from session_records import jsonl, user
 
-from foldmark.sessions.claude.folders import project_folder
+from foldmark.sessions.claude import project_folder
 from foldmark.sessions.formats import resume_command
 from foldmark.sessions.places import session_path
 

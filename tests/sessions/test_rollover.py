@@ -21,7 +21,7 @@ from test_handover import GOOD
 import foldmark
 import forked
 from foldmark.core.records import CodingSession
-from foldmark.sessions.claude.folders import project_folder
+from foldmark.sessions.claude import project_folder
 from stored import stored
 
 ID = "0a1b2c3d-0000-4000-8000-000000000001"

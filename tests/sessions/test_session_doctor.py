@@ -21,14 +21,12 @@ from session_records import REAL_FILES, assistant, call, jsonl, result, user
 
 import foldmark
 from foldmark.cli.program import run
-from foldmark.sessions.claude.folders import project_folder
+from foldmark.sessions.claude import project_folder
 from foldmark.sessions.codex import rollouts
 from foldmark.sessions.conversion.importing import import_session
-from foldmark.sessions.doctor.diagnosis import diagnose
-from foldmark.sessions.doctor.findings import Finding
-from foldmark.sessions.doctor.repair_lines import INTERRUPTED
+from foldmark.sessions.doctor import Finding, diagnose
 from foldmark.sessions.doctor.repair_plan import RepairError
-from foldmark.sessions.doctor.repairing import Repaired, repair
+from foldmark.sessions.doctor.repairing import INTERRUPTED, Repaired, repair
 from foldmark.sessions.places import session_path
 from foldmark.sessions.session_file import SessionFileError
 from stored import stored

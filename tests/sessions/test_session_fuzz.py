@@ -26,12 +26,12 @@ from foldmark import cli as entry
 from foldmark.sessions.archive.marker import record_is_marked
 from foldmark.sessions.archive.records import said
 from foldmark.sessions.chain import plan
-from foldmark.sessions.claude import index as claude_index
+from foldmark.sessions.claude import records as claude_records
 from foldmark.sessions.claude.blocks import read_message
-from foldmark.sessions.codex import index as codex_index
-from foldmark.sessions.codex.items import read_item
+from foldmark.sessions.codex import records as codex_records
+from foldmark.sessions.codex.records import read_item
 from foldmark.sessions.conversion.importing import import_session
-from foldmark.sessions.doctor.diagnosis import diagnose
+from foldmark.sessions.doctor import diagnose
 from foldmark.sessions.doctor.repair_plan import RepairError
 from foldmark.sessions.doctor.repairing import repair
 from foldmark.sessions.formats import built_in, format_named
@@ -109,7 +109,7 @@ def test_parse(part: int, placed: list[tuple[Damaged, Path]]) -> None:
             assert read_message(record.value) is not None
             assert read_item(record.value) is not None
             assert isinstance(said(record.value, each.kind), list)
-        for index in (claude_index.index, codex_index.index):
+        for index in (claude_records.index, codex_records.index):
             planned = [step.entry.line for turn in plan(index(records, {})) for step in turn.steps]
             assert sorted(planned) == [record.line for record in records]
 

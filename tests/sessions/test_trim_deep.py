@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from session_records import REAL_FILES, assistant, call, jsonl, result, user
 from trim_check import at, compare, parsed, trimmed_copy
 
-from foldmark.sessions.doctor.diagnosis import diagnose
+from foldmark.sessions.doctor import diagnose
 from foldmark.sessions.hook.answering import ADVICE
 from foldmark.sessions.places import session_path
 from foldmark.sessions.trim.job import TrimOptions

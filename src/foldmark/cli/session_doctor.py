@@ -11,8 +11,7 @@ import click
 from foldmark.core.wording import count
 from foldmark.rendering import harmless, json_text
 from foldmark.sessions.conversion.exporting import session_of
-from foldmark.sessions.doctor.diagnosis import diagnose
-from foldmark.sessions.doctor.findings import Diagnosis
+from foldmark.sessions.doctor import Diagnosis, diagnose
 from foldmark.sessions.doctor.repairing import Repaired, repair
 from foldmark.sessions.formats import SessionPath, resume_command
 from foldmark.sessions.places import find, recognized

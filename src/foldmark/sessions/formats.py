@@ -31,8 +31,8 @@ DEFAULT = "claude"
 """The format of a session file whose name no other format has."""
 
 _BUILT_IN = {
-    "claude": "foldmark.sessions.claude.session_format:ClaudeFormat",
-    "codex": "foldmark.sessions.codex.session_format:CodexFormat",
+    "claude": "foldmark.sessions.claude:ClaudeFormat",
+    "codex": "foldmark.sessions.codex:CodexFormat",
 }
 
 
@@ -237,7 +237,7 @@ class SessionFormat:
         raise self.cannot("trimmed")
 
     def diagnose(self, session: SessionPath) -> Any:
-        """Return the `doctor.findings.Diagnosis` of a session. Raises SessionFileError."""
+        """Return the `doctor.Diagnosis` of a session. Raises SessionFileError."""
         raise self.cannot("examined")
 
     def cannot(self, done: str) -> FoldmarkError:
@@ -322,6 +322,17 @@ def files_in(folder: Path, pattern: str) -> Iterator[Path]:
         yield from sorted(path for path in folder.glob(pattern) if path.is_file())
     except OSError:
         return
+
+
+def folder_in(record: Any) -> Path | None:
+    """Return the folder that a record names as `cwd`; None for what cannot be one."""
+    cwd = record.get("cwd") if isinstance(record, dict) else None
+    return Path(cwd) if isinstance(cwd, str) and os.path.isabs(cwd) and "\0" not in cwd else None  # noqa: PTH117
+
+
+def existing(folder: Path | None) -> Path | None:
+    """Return the folder if it is there, otherwise None; never raises."""
+    return folder if folder is not None and os.path.isdir(folder) else None  # noqa: PTH112
 
 
 @cache

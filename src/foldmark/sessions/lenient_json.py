@@ -48,6 +48,11 @@ def decode(line: bytes) -> Any:
     return value if exact else well_formed(value)
 
 
+def encode_line(value: Any) -> bytes:
+    """Return a JSON value as a line of a session."""
+    return msgspec.json.encode(well_formed(value)) + b"\n"
+
+
 def filled_text(value: Any) -> str | None:
     """Return a value that is a text with something in it; None for any other."""
     return value if isinstance(value, str) and value else None

@@ -83,12 +83,12 @@ def searched_parts(parts: Iterable[Part]) -> Iterator[SearchedMessage]:
                 for block in (part.data or {}).get("blocks", ()):
                     yield from _searched_block(block)
             case CallMessage():
-                yield SearchedMessage("tool_call", arguments(part.args), part.name, part.call_id)
+                yield SearchedMessage("tool_call", argument_text(part.args), part.name, part.call_id)
             case ResultMessage():
                 yield SearchedMessage("tool_result", part.text, None, part.call_id)
 
 
-def arguments(value: Any) -> str:
+def argument_text(value: Any) -> str:
     """Return the texts and numbers of a JSON value, each behind its name, one a line."""
     return "\n".join(_leaves(value, ""))
 
@@ -99,7 +99,7 @@ def _searched_block(block: Data) -> Iterator[SearchedMessage]:
     if isinstance(thinking, str):
         yield SearchedMessage("thinking", thinking)
     elif isinstance(name, str) and name:
-        yield SearchedMessage("tool_call", arguments(block.get("input")), name, None)
+        yield SearchedMessage("tool_call", argument_text(block.get("input")), name, None)
 
 
 def _leaves(value: Any, name: str) -> Iterator[str]:
@@ -185,28 +185,32 @@ def index_in_order(
     entries = []
     for record in records:
         value = record.value if isinstance(record.value, dict) else {}
-        moment = moment_of(value) or moment
+        moment = record_time(value) or moment
         entries.append(entry_of(record, moment, messages(value)))
     if moment is not None:
         carried["moment"] = moment.isoformat()
     return with_moments(entries)
 
 
-def entry_of(record: SessionRecord, moment: datetime | None, found: RecordMessages) -> RecordEntry:
-    """Return the entry of a record that names neither itself nor a parent: its line stands for its uuid."""
+def entry_of(record: SessionRecord, moment: datetime | None, found: RecordMessages, **fields: Any) -> RecordEntry:
+    """Return the entry of a record with these messages; `fields` are what its format knows besides.
+
+    Of a record that names neither itself nor a parent, the line stands for its uuid.
+    """
     parts = found.parts
-    results = tuple(part.call_id for part in parts if isinstance(part, ResultMessage))
+    results = tuple([part.call_id for part in parts if isinstance(part, ResultMessage)])
     role = ("user" if results or parts[0].kind == "user" else "assistant") if parts else None
     return RecordEntry(
         line=record.line,
         offset=record.offset,
         moment=moment,
-        uuid=str(record.line),
-        key=record_key(msgspec.json.encode(record.value)),
+        uuid=fields.pop("uuid", str(record.line)),
+        key=fields.pop("key", None) or record_key(msgspec.json.encode(record.value)),
         role=role,
-        prompt=role == "user" and not results,
-        calls=tuple(part.call_id for part in parts if isinstance(part, CallMessage)),
+        prompt=role == "user" and not results and not fields.get("interruption"),
+        calls=tuple([part.call_id for part in parts if isinstance(part, CallMessage)]),
         results=results,
+        **fields,
     )
 
 
@@ -221,7 +225,7 @@ def record_key(identity: bytes) -> bytes:
     return blake2b(identity, digest_size=8).digest()
 
 
-def moment_of(value: dict[str, Any]) -> datetime | None:
+def record_time(value: dict[str, Any]) -> datetime | None:
     """Return a record's time in UTC, or None if its timestamp is not ISO 8601. A time without a zone counts as UTC."""
     text = value.get("timestamp")
     if not isinstance(text, str):

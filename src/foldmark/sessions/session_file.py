@@ -117,6 +117,11 @@ class SessionFile:
         """The path as it may be shown."""
         return one_line(str(self.path))
 
+    @property
+    def ended(self) -> bool:
+        """True if the file ends with a line end, or is empty."""
+        return not self.size or self.raw(self.size - 1) == b"\n"
+
     def lines(self, number: int = 0, offset: int = 0) -> Iterator[SessionRecord | Broken]:
         """Every line but the blank ones, in order. Afterwards `line_count` is the number of lines, blank ones too.
 

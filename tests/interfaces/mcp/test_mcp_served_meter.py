@@ -13,7 +13,7 @@ import foldmark
 from foldmark.core.request import Usage
 from foldmark.sending.sent import record_sent
 from foldmark.sending.status import record_usage
-from foldmark.sessions.claude.folders import project_folder
+from foldmark.sessions.claude import project_folder
 
 ONE, TWO = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from foldmark.core.wording import one_line
 from foldmark.sessions.archive.indexing import Excluded, working_folder
-from foldmark.sessions.claude.folders import project_folder
+from foldmark.sessions.claude import project_folder
 from foldmark.sessions.formats import format_of, formats
 from foldmark.sessions.places import NoSessionError, kind_in, session_path
 from foldmark.sessions.plugins import custom_format

@@ -1,24 +1,31 @@
 """Continue a Claude Code session: build the resume command, or a new session with one user message [SPEC 8].
 
-Claude Code resumes such a file; docs/decisions/0014 says what it makes of it.
+Claude Code resumes such a file; docs/decisions/0014 says what it makes of it. It looks for a session in the folder that
+the session was started in. An agent may have changed to another one since: the folder counts whose name the sessions'
+folder has, and only if no record names that one the folder of the last record.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from foldmark.core.codec import well_formed
 from foldmark.core.errors import FoldmarkError
 from foldmark.log.names import is_uuid
-from foldmark.sessions.claude.folders import folder_of_project
-from foldmark.sessions.claude.rows import encoded
-from foldmark.sessions.claude.working_folder import existing, newest_record, working_folder
-from foldmark.sessions.formats import ResumeCommand, SessionPath, SessionSurroundings
+from foldmark.sessions.claude import ClaudeFormat, project_folder
+from foldmark.sessions.formats import ResumeCommand, SessionPath, SessionSurroundings, existing, folder_in
+from foldmark.sessions.lenient_json import NotJsonError, decode, encode_line
 from foldmark.sessions.session_file import SessionFile, SessionRecord
 
 CARRIED = ("userType", "version", "gitBranch")
 """Members of the records that a new session takes over."""
+
+_ENDS = (256 << 10, 16 << 20)
+"""Bytes at the end in which the newest record is looked for, first in the few and then in the many."""
+
+_LINES, _BEGINNING = 2000, 16 << 20
+"""Lines and bytes at the beginning in which working folders are looked for."""
 
 
 def is_subagents(session: SessionPath) -> bool:
@@ -42,16 +49,16 @@ def resume_command(session: SessionPath, environment: Mapping[str, str], *prompt
     """Return the command. Claude Code finds an id only in the folder that it is started in, and a file by its path."""
     cwd, path = None, os.path.abspath(session.path)  # noqa: PTH100 - a link stays what it is
     with suppress(FoldmarkError, OSError):
-        cwd = existing(working_folder(Path(path)))
-    own = None if cwd is None else folder_of_project(cwd, environment)
+        cwd = existing(_working_folder(Path(path), _newest_record(Path(path))))
+    own = None if cwd is None else ClaudeFormat().folder_of_project(cwd, environment)
     found = own is not None and is_uuid(session.id) and os.path.dirname(path) == os.path.abspath(own)  # noqa: PTH100, PTH120
     return ResumeCommand(("claude", "--resume", session.id if found else path, *prompt), cwd)
 
 
 def surroundings(session: SessionPath) -> SessionSurroundings:
     """Return where a session works. Raises SessionFileError."""
-    last = newest_record(session.path)
-    cwd = working_folder(session.path, last)
+    last = _newest_record(session.path)
+    cwd = _working_folder(session.path, last)
     return SessionSurroundings(cwd, {key: last[key] for key in CARRIED if isinstance(last.get(key), str)})
 
 
@@ -59,16 +66,55 @@ def new_lines(
     where: SessionSurroundings, new_id: str, message_id: str, prompt: str, mark: dict[str, object], moment: str
 ) -> bytes:
     """Return a session with one message, marked by `continue_metadata`; `moment` is in UTC, ISO 8601."""
-    record = {
-        "parentUuid": None,
-        "isSidechain": False,
-        **({"cwd": os.fspath(where.cwd)} if where.cwd else {}),
-        "sessionId": new_id,
-        **where.members,
-        "type": "user",
-        "message": {"role": "user", "content": prompt},
-        "uuid": message_id,
-        "timestamp": moment,
-        "continue_metadata": mark,
-    }
-    return encoded(well_formed(record))
+    return encode_line(
+        {
+            "parentUuid": None,
+            "isSidechain": False,
+            **({"cwd": os.fspath(where.cwd)} if where.cwd else {}),
+            "sessionId": new_id,
+            **where.members,
+            "type": "user",
+            "message": {"role": "user", "content": prompt},
+            "uuid": message_id,
+            "timestamp": moment,
+            "continue_metadata": mark,
+        }
+    )
+
+
+def _working_folder(path: Path, newest: dict[str, Any]) -> Path | None:
+    """Return the folder that a session works in, None if it does not say. Raises SessionFileError."""
+    home, last = path.parent.name, folder_in(newest)
+    if last is not None and project_folder(last) == home:
+        return last
+    others: dict[Path, None] = {}
+    for each in _first_folders(path):
+        if each not in others and project_folder(each) == home:
+            return each
+        others[each] = None
+    return last or next(iter(others), None)
+
+
+def _first_folders(path: Path) -> Iterator[Path]:
+    with SessionFile(path) as file:
+        for number, record in enumerate(file.lines()):
+            if number == _LINES or file.whole[1] > _BEGINNING:
+                return
+            if isinstance(record, SessionRecord) and (cwd := folder_in(record.value)):
+                yield cwd
+
+
+def _newest_record(path: Path) -> dict[str, Any]:
+    """Return the last message that names a folder, if it stands near the end; otherwise {}. Raises SessionFileError."""
+    with SessionFile(path) as file:
+        size = file.size
+    for length in _ENDS:
+        with path.open("rb") as end:
+            end.seek(max(0, size - length))
+            lines = end.read(length).split(b"\n")
+        for line in reversed(lines[1:] if size > length else lines):
+            with suppress(NotJsonError):
+                record = decode(line)
+                if folder_in(record) and record.get("type") in ("user", "assistant"):
+                    return dict(record)
+    return {}

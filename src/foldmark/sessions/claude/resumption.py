@@ -1,29 +1,20 @@
-"""What Claude Code sends when it resumes a session: the way from its newest record up to the first [SPEC 8].
+"""What Claude Code sends when it resumes a session, and which calls and results in it belong together [SPEC 8].
 
-As 2.1.197 was seen to do it. The newest record is the last in the file that is not a subagent's and follows something
-that was said, or the one that the last `last-prompt` names if that is on another branch. From there on it goes from
-parent to parent, up to a compaction. Records that report progress are passed through. Lines of an answer that stand
-beside the way are added, and results that hang on these: of parallel calls only one result is on the way itself.
+It sends the way from the newest record up to the first, as 2.1.197 was seen to do it. The newest record is the last in
+the file that is not a subagent's and follows something that was said, or the one that the last `last-prompt` names if
+that is on another branch. From there on it goes from parent to parent, up to a compaction. Records that report progress
+are passed through. Lines of an answer that stand beside the way are added, and results that hang on these: of parallel
+calls only one result is on the way itself.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from msgspec import Struct
 
-from foldmark.sessions.claude.rows import Row
+from foldmark.sessions.claude.records import Row
 
 Chain = list[Row]
-
-
-class ResumedChain(Struct, frozen=True):
-    """`chain` is the way, the first record first; `order` all that is sent, in the order in which the model reads it.
-
-    `newest` is the way from the last record in the file, which is another one where a person has gone back.
-    """
-
-    chain: Chain
-    order: Chain
-    newest: Chain
 
 
 class Links:
@@ -38,17 +29,18 @@ class Links:
             elif row.chained and row.uuid:
                 self.by_uuid[row.uuid] = row
 
-    def passed(self, uuid: str | None) -> str | None:
-        """The parent that is meant, where this is one that only reports progress."""
-        return self._through.get(uuid, uuid) if uuid and uuid not in self.by_uuid else uuid
+    def is_missing(self, row: Row) -> bool:
+        """Return True if the record names a parent that is nowhere."""
+        uuid = self._passed(row.parent)
+        return uuid is not None and uuid not in self.by_uuid
 
     def parent(self, row: Row) -> Row | None:
-        """A record's parent, as far as it is there."""
-        uuid = self.passed(row.parent)
+        """Return a record's parent; None if it is not there."""
+        uuid = self._passed(row.parent)
         return self.by_uuid.get(uuid) if uuid else None
 
     def above(self, row: Row | None) -> Chain:
-        """The way from a record upwards, itself first."""
+        """Return the way from a record upwards, itself first."""
         found: dict[Row, None] = {}
         while row is not None and row not in found:
             found[row] = None
@@ -57,9 +49,26 @@ class Links:
             row = self.parent(row)
         return list(found)
 
+    def _passed(self, uuid: str | None) -> str | None:
+        """Return the parent that is meant where this is a record that only reports progress."""
+        return self._through.get(uuid, uuid) if uuid and uuid not in self.by_uuid else uuid
 
-def sent(rows: Sequence[Row], links: Links) -> ResumedChain:
-    """What is sent of a session."""
+
+class ResumedChain(Struct, frozen=True):
+    """`chain` is the way, the first record first; `order` all that is sent, in the order in which the model reads it.
+
+    `newest` is the way from the last record in the file, which is another one where a person has gone back.
+    """
+
+    chain: Chain
+    order: Chain
+    newest: Chain
+    links: Links
+
+
+def resume(rows: Sequence[Row]) -> ResumedChain:
+    """Return what is sent of a session."""
+    links = Links(rows)
     main = [row for row in rows if row.chained and row.uuid and not row.side]
     way = links.above(main[-1] if main else None)
     if not any(row.said for row in way):
@@ -70,12 +79,12 @@ def sent(rows: Sequence[Row], links: Links) -> ResumedChain:
     if named and back and not back.side and (named.pinned or back not in set(way)):
         other = links.above(back)
         taken = other if any(row.said for row in other) else way
-    chain, last = _from_said(taken), _from_said(way)
-    return ResumedChain(chain, _with_siblings(chain, links), last)
+    chain = _from_said(taken)
+    return ResumedChain(chain, _with_siblings(chain, links), _from_said(way), links)
 
 
 def _from_said(way: Chain) -> Chain:
-    """A way, downwards; it ends with something that was said."""
+    """Return a way downwards; it ends with something that was said."""
     begin = next((at for at, row in enumerate(way) if row.said), len(way))
     return way[begin:][::-1]
 
@@ -91,32 +100,81 @@ def _with_siblings(chain: Chain, links: Links) -> Chain:
         elif row.type == "user" and row.results and row.parent and row not in inside:
             results.setdefault(row.parent, []).append(row)
     order: Chain = []
-    held: Chain = []
+    preserved: Chain = []
     for row in chain:
         order.append(row)
         if row.response and last.get(row.response) is row:
             answer = lines[row.response]
             order += [each for each in answer if each not in inside]
             order += [each for one in answer for each in results.pop(one.uuid, ())]
-        if not held and (row.boundary or row.summary):
-            order += (held := _preserved(row, inside, links))
+        if not preserved and (row.boundary or row.summary):
+            preserved = [each for each in _preserved(row, links) if each not in inside]
+            order += preserved
     return order
 
 
-def _preserved(row: Row, inside: set[Row], links: Links) -> Chain:
-    """What a compaction has left as it was."""
+def _preserved(row: Row, links: Links) -> Chain:
+    """Return what the compaction of a boundary or a summary has left as it was and puts behind this record."""
     boundary = row if row.kept else links.parent(row)
     kept = boundary.kept if boundary else None
     if boundary is None or kept is None or (kept.anchor == boundary.uuid) != (row is boundary):
         return []
     if kept.uuids:
-        named = [links.by_uuid[uuid] for uuid in kept.uuids if uuid in links.by_uuid]
-    else:
-        named = []
-        for each in links.above(links.by_uuid.get(kept.tail or "")):
-            named.insert(0, each)
-            if each.uuid == kept.head:
-                break
-        else:
-            return []
-    return [each for each in named if each not in inside]
+        return [links.by_uuid[uuid] for uuid in kept.uuids if uuid in links.by_uuid]
+    way = links.above(links.by_uuid.get(kept.tail or ""))
+    head = next((at for at, each in enumerate(way) if each.uuid == kept.head), None)
+    return [] if head is None else way[head::-1]
+
+
+class CallBlock(NamedTuple):
+    """A block of a record, of a call or a result: its position, and the id of its call."""
+
+    row: Row
+    at: int
+    id: str
+
+
+class PairedCall(Struct, eq=False):
+    """A call and its result, None while there is none."""
+
+    call: CallBlock
+    result: CallBlock | None = None
+
+
+class Pairs(Struct, frozen=True):
+    """What belongs together, and what does not.
+
+    `unanswered` are calls without a result, `early` results in front of their call, `orphans` results without a call or
+    with one that has its result already; `repeated` are calls with the id of an earlier one.
+    """
+
+    unanswered: list[CallBlock]
+    early: list[CallBlock]
+    orphans: list[CallBlock]
+    repeated: list[PairedCall]
+
+
+def pair_calls(order: Sequence[Row]) -> Pairs:
+    """Pair the calls and results of records, which are in the order in which they are sent; an id counts once."""
+    pairs: dict[str, list[PairedCall]] = {}
+    spare: list[CallBlock] = []
+    for row in order:
+        for at, id in row.calls:
+            pairs.setdefault(id, []).append(PairedCall(CallBlock(row, at, id)))
+        for at, id in row.results:
+            result = CallBlock(row, at, id)
+            if not _answers(reversed(pairs.get(id, ())), result):
+                spare.append(result)
+    early = [result for result in spare if _answers(pairs.get(result.id, ()), result)]
+    paired = set(early)
+    orphans = [result for result in spare if result not in paired]
+    unanswered = [each.call for found in pairs.values() for each in found if each.result is None]
+    return Pairs(unanswered, early, orphans, [each for found in pairs.values() for each in found[1:]])
+
+
+def _answers(calls: Iterable[PairedCall], result: CallBlock) -> bool:
+    """Give the first of these calls that has no result this one; return False if all have one."""
+    free = next((each for each in calls if each.result is None), None)
+    if free is not None:
+        free.result = result
+    return free is not None

@@ -1,1 +1,70 @@
-"""Codex's rollouts: what their records say, and which files one is made of [SPEC 8]."""
+"""Codex's sessions: rollouts of JSON lines in the order in which they happened [SPEC 8].
+
+They lie in `<home>/sessions/YYYY/MM/DD/rollout-<time>-<session id>.jsonl`, where `<home>` is `CODEX_HOME` or
+`~/.codex`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from foldmark.sessions.formats import SessionFormat, files_in, lazy
+from foldmark.settings.user_folders import home
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+_NAME = re.compile(rf"rollout-.*?({UUID})\Z", re.DOTALL)
+
+
+class CodexFormat(SessionFormat):
+    """Codex's rollouts."""
+
+    name, title, dialect, running = "codex", "Codex", "openai", "CODEX_THREAD_ID"
+    why_not_repaired = (
+        "rollouts of Codex's are not repaired: Codex itself passes over lines that it cannot read, and adds what a "
+        "call is missing; `foldmark import` reads what is there"
+    )
+
+    is_record = lazy("foldmark.sessions.codex.records:is_record")
+    messages = lazy("foldmark.sessions.codex.records:read_item")
+    searched = lazy("foldmark.sessions.codex.records:searched_item")
+    is_injected = lazy("foldmark.sessions.codex.records:is_injected")
+    index = lazy("foldmark.sessions.codex.records:index")
+    resume_command = lazy("foldmark.sessions.codex.rollouts:resume_command")
+    surroundings = lazy("foldmark.sessions.codex.rollouts:surroundings")
+    new_lines = lazy("foldmark.sessions.codex.rollouts:new_lines")
+    search_servers = lazy("foldmark.sessions.rollover.search_tool:codex_servers")
+    trim_kind = lazy("foldmark.sessions.trim.codex:KIND")
+    diagnose = lazy("foldmark.sessions.doctor.codex:diagnose")
+
+    def folder(self, environment: Mapping[str, str]) -> Path:
+        return codex_folder(environment) / "sessions"
+
+    def sessions(self, environment: Mapping[str, str]) -> Iterator[Path]:
+        return files_in(self.folder(environment), "**/rollout-*.jsonl")
+
+    def session_id(self, path: Path) -> str | None:
+        stem = Path(path.stem).stem if path.suffix == ".zst" else path.stem  # old ones are compressed
+        found = _NAME.fullmatch(stem)
+        return found[1] if found else None
+
+    def archived_as(self, path: Path) -> Path:
+        parents = [parent.name for parent in path.parents if parent.name]
+        dated = list(takewhile(lambda name: name.isascii() and name.isdigit(), parents[:3]))
+        return Path(*reversed(dated), path.name)
+
+    def identity(self, record: dict[str, Any]) -> Any:
+        payload = record.get("payload")
+        return payload.get("id") if isinstance(payload, dict) and record.get("type") == "session_meta" else None
+
+    def new_path(self, session: Path, new_id: str, moment: "datetime") -> Path:
+        return session.with_name(f"rollout-{moment:%Y-%m-%dT%H-%M-%S}-{new_id}.jsonl")
+
+
+def codex_folder(environment: Mapping[str, str]) -> Path:
+    """Return this user's Codex folder."""
+    return Path(environment.get("CODEX_HOME") or Path(home(environment)) / ".codex")

@@ -1,28 +1,33 @@
-"""How rollouts of Codex hang together: the first line of one, and the files that its history stands in [SPEC 8].
+"""How rollouts of Codex hang together, and how one is continued [SPEC 8].
 
 A fork holds only what came after it. Its first line names the rest in `history_base`: the parent's id, and the byte
 (`end_byte_offset`) and the line's `ordinal` (`end_ordinal_exclusive`) at which the parent's file stops to count for it.
 A parent may be a fork itself.
+
+Codex resumes a rollout that holds one user message behind its first line; docs/decisions/0014 says what it makes of it.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
+from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import one_line
-from foldmark.sessions.formats import SessionPath, files_in
-from foldmark.sessions.lenient_json import NotJsonError, decode
+from foldmark.sessions.codex import UUID
+from foldmark.sessions.formats import ResumeCommand, SessionPath, SessionSurroundings, existing, files_in, folder_in
+from foldmark.sessions.lenient_json import NotJsonError, decode, encode_line
 from foldmark.sessions.session_file import Piece, SessionFileError
 
 LONGEST_HEAD = 16 << 20
 """Bytes that are read in search of a first line; it holds the model's instructions, some 20 KB."""
 
 _STORES = ("sessions", "archived_sessions")
-_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_NOT_CARRIED = ("history_base", "forked_from_id", "forked_from_ordinal_exclusive", "context_window")
+"""Members of the first line that a rollout does not take over from the one that it continues."""
 
 
 class RolloutHead(Struct, frozen=True):
@@ -82,7 +87,7 @@ def _before(path: Path, payload: dict[str, Any], known: set[str]) -> list[Piece]
     if base is None:
         return []
     id, end = (base.get("thread_id"), base.get("end_byte_offset")) if isinstance(base, dict) else (None, None)
-    if not isinstance(id, str) or not _UUID.fullmatch(id) or type(end) is not int or id.lower() in known:
+    if not isinstance(id, str) or not re.fullmatch(UUID, id) or type(end) is not int or id.lower() in known:
         raise SessionFileError(
             f"the session that {one_line(str(path))} was forked from is not named in a way that is known"
         )
@@ -131,3 +136,30 @@ def rollouts(beside: Path, id: str = "") -> Iterator[Path]:
 def store_folder(path: Path) -> Path | None:
     """Return the folder of Codex's in which a rollout lies, `sessions` or `archived_sessions`; None outside of both."""
     return next((folder for folder in path.absolute().parents if folder.name in _STORES), None)
+
+
+def resume_command(session: SessionPath, environment: Mapping[str, str], *prompt: str) -> ResumeCommand:
+    """Return the command. Codex finds a session by its id from any folder."""
+    first: dict[str, object] = {}
+    with suppress(FoldmarkError):
+        first = head(session.path).payload
+    by_itself = ("exec",) if first.get("source") == "exec" else ()
+    return ResumeCommand(("codex", *by_itself, "resume", session.id, *prompt), existing(folder_in(first)))
+
+
+def surroundings(session: SessionPath) -> SessionSurroundings:
+    """Return where a session works. Raises SessionFileError, also for a rollout that Codex cannot resume either."""
+    payload = head(session.path).payload
+    return SessionSurroundings(folder_in(payload), {key: payload[key] for key in payload if key not in _NOT_CARRIED})
+
+
+def new_lines(
+    where: SessionSurroundings, new_id: str, message_id: str, prompt: str, mark: dict[str, object], moment: str
+) -> bytes:
+    """Return a rollout with one message; its first line is marked by `continue_metadata`."""
+    meta = {**where.members, "id": new_id, "session_id": new_id, "timestamp": moment}
+    content = [{"type": "input_text", "text": prompt}]
+    first = {"timestamp": moment, "ordinal": 0, "type": "session_meta", "payload": meta, "continue_metadata": mark}
+    message = {"type": "message", "role": "user", "content": content}
+    second = {"timestamp": moment, "ordinal": 1, "type": "response_item", "payload": message}
+    return encode_line(first) + encode_line(second)

@@ -1,14 +1,32 @@
-"""What a repair does to a session of Claude Code's, line by line, before anything is written [SPEC 8].
+"""Plan the repair of a Claude Code session, line by line, before anything is written [SPEC 8].
 
-A line is left out if it cannot be read or holds nothing; the rest stays as it is but for what is in its `RecordRepair`.
+Lines that nothing can be read of are left out. Every other record gets a uuid of its own and a parent that is there,
+contents that stop Claude Code change, and every call that is sent gets its one result behind it. The rest stays as it
+is.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
 
 from msgspec import Struct
 
 from foldmark.core.errors import FoldmarkError
-from foldmark.sessions.claude.rows import Row
+from foldmark.sessions.claude.records import Row, rows
+from foldmark.sessions.claude.resumption import CallBlock, Links, ResumedChain, pair_calls, resume
+from foldmark.sessions.session_file import SessionFile
+
+_LOOP_ROUNDS, _TOOL_ROUNDS = 20, 200
+_MOVES = 100
+"""Results that are moved behind their calls in one round."""
+
+_UNUSABLE = {
+    "no message": "no message in it",
+    "message": "no message in it",
+    "content": "its content is neither a text nor a list",
+    "attachment": "an attachment without its object",
+    "full": "the error that the context is full, which nobody sends",
+}
 
 
 class RepairError(FoldmarkError):
@@ -16,63 +34,71 @@ class RepairError(FoldmarkError):
 
 
 class RecordRepair(Struct):
-    """What changes in a record; a field that is None or empty stays.
+    """What changes in a record.
 
-    `parent` is "" for none. `drop` are positions of blocks that are left out, `ids` new call ids by the position of
-    their block, of a call or a result. `wrap`: a content that is a text becomes a block; `main`: the record is a
-    subagent's no longer; `plain`: it is written anew, as JSON that everybody can read.
+    `members` are new values of the record's own members, `model` is that of its message. `drop` are positions of blocks
+    that are left out, `ids` new call ids by the position of their block, of a call or a result. `wrap`: a content that
+    is a text becomes a block; `plain`: the record is written anew, as JSON that everybody can read.
     """
 
-    uuid: str | None = None
-    parent: str | None = None
-    time: str | float | None = None
+    members: dict[str, Any] = {}
     model: str | None = None
     drop: set[int] = set()
     ids: dict[int, str] = {}
     wrap: bool = False
-    main: bool = False
     plain: bool = False
 
 
-class Added(Struct, frozen=True):
-    """A record that is added: results of these calls, behind the record `behind`, whose line is the pattern for it."""
-
-    uuid: str
-    behind: Row
-    calls: list[str]
-
-
 class RepairPlan:
-    """A repair as far as it is known.
+    """The repair of a session file; `new_id` makes uuids. Raises RepairError if its calls cannot be mended.
 
-    `rows` are the lines in the file's order, those that are added among them; `done` is what is done, by line.
+    `rows` are the lines in their new order. `added` are the records among them that are made: results of calls, each
+    with the record that it follows and whose line is the pattern for it. `done` is what is done, by line.
     """
 
-    def __init__(self, rows: Sequence[Row], new_id: Callable[[], str]) -> None:
-        self.rows = list(rows)
+    def __init__(self, file: SessionFile, new_id: Callable[[], str], now: str) -> None:
+        self.file = file
         self.new_id = new_id
+        self.rows = list(rows(file))
         self.changes: dict[Row, RecordRepair] = {}
-        self.added: dict[Row, Added] = {}
+        self.added: dict[Row, Row] = {}
         self.done: list[tuple[int, str]] = []
         self._left_out: dict[str, str | None] = {}
+        _leave_out_lines(self)
+        _name_records(self)
+        _mend_records(self)
+        _link_faulty(self)
+        _link_missing(self)
+        _fill_in(self, now)
+        _mend_tools(self)
+
+    def value(self, row: Row) -> dict[str, Any]:
+        """Return what a line of the file holds."""
+        value: dict[str, Any] = self.file.reread(row.line, row.offset).value
+        return value
+
+    def main(self) -> Iterator[tuple[Row | None, Row]]:
+        """Yield every record of the main chain, with the one before it in the file."""
+        main = [row for row in self.rows if row.chained and not row.side]
+        return zip([None, *main], main, strict=False)
 
     def change(self, row: Row) -> RecordRepair:
-        """The record's change, to be changed itself."""
+        """Return what changes in a record, to be changed itself."""
         return self.changes.setdefault(row, RecordRepair())
 
     def note(self, row: Row, text: str) -> None:
-        """Something is done to a line."""
+        """Note that something is done to a line."""
         self.done.append((row.line, text))
 
     def leave_out(self, row: Row, why: str) -> None:
-        """The line is not copied; what hangs on it goes to its parent (see `relink`)."""
+        """Leave a line out; what hangs on it goes to its parent (see `relink`)."""
         row.gone = True
         if row.uuid:
             self._left_out[row.uuid] = row.parent
         self.note(row, f"left out: {why}")
 
     def relink(self) -> None:
-        """Records whose parent was left out get that one's parent."""
+        """Give records whose parent was left out the parent of that one."""
         for row in self.rows if self._left_out else ():
             if row.chained and row.uuid:
                 self._left_out.pop(row.uuid, None)  # another one has it, too
@@ -82,17 +108,18 @@ class RepairPlan:
         self._left_out.clear()
 
     def set_parent(self, row: Row, parent: str | None) -> None:
-        """The record gets another parent."""
+        """Give a record another parent."""
         row.parent = parent
         if row not in self.added:
-            self.change(row).parent = parent or ""
+            self.change(row).members["parentUuid"] = parent
 
-    def set_uuid(self, row: Row, uuid: str) -> None:
-        """The record gets another uuid."""
-        row.uuid = self.change(row).uuid = uuid
+    def set_uuid(self, row: Row) -> str:
+        """Give a record a new uuid, and return it."""
+        row.uuid = self.change(row).members["uuid"] = uuid = self.new_id()
+        return uuid
 
     def drop(self, row: Row, positions: set[int], why: str) -> None:
-        """Blocks of a record are left out, and the record if it has no others."""
+        """Leave out blocks of a record, and the record if it has no others."""
         dropped = positions
         if row not in self.added:
             self.change(row).drop |= positions
@@ -105,38 +132,12 @@ class RepairPlan:
         else:
             self.note(row, f"a block left out: {why}")
 
-    def rename(self, row: Row, at: int, id: str) -> None:
-        """A call, or a result, gets another call id."""
-        self.change(row).ids[at] = id
-        row.calls = tuple((each, id if each == at else old) for each, old in row.calls)
-        row.results = tuple((each, id if each == at else old) for each, old in row.results)
-
-    def move(self, row: Row, above: Row) -> None:
-        """A line goes behind another one, if it stands in front of it."""
-        if self.rows.index(row) < self.rows.index(above):
-            self.rows.remove(row)
-            self.rows.insert(self.rows.index(above) + 1, row)
-
-    def add(self, found: dict[Row, Added]) -> None:
-        """Records go in behind the lines that they are to follow."""
-        if not found:
-            return
-        rows: list[Row] = []
-        for row in self.rows:
-            rows.append(row)
-            if row in found:
-                new = found[row]
-                made = Row(
-                    line=0,
-                    type="user",
-                    uuid=new.uuid,
-                    parent=row.uuid,
-                    results=tuple(enumerate(new.calls)),
-                    blocks=len(new.calls),
-                )
-                self.added[made] = new
-                rows.append(made)
-        self.rows = rows
+    def rename(self, block: CallBlock, id: str) -> None:
+        """Give a call, or a result, another call id."""
+        row = block.row
+        self.change(row).ids[block.at] = id
+        row.calls = tuple((at, id if at == block.at else old) for at, old in row.calls)
+        row.results = tuple((at, id if at == block.at else old) for at, old in row.results)
 
     def _above(self, uuid: str | None) -> str | None:
         met = set()
@@ -144,3 +145,256 @@ class RepairPlan:
             met.add(uuid)
             uuid = self._left_out[uuid]
         return None if uuid in self._left_out else uuid
+
+
+# -- Lines and links
+
+
+def _leave_out_lines(plan: RepairPlan) -> None:
+    """Leave out lines that nothing can be read of, and those that repeat another one."""
+    first: dict[str, Row] = {}
+    for row in plan.rows:
+        if row.state == "broken":
+            plan.leave_out(row, row.reason)
+        elif row.state != "record":
+            plan.leave_out(row, "JSON, but no object")
+        elif why := next((_UNUSABLE[fault] for fault in row.faults if fault in _UNUSABLE), None):
+            plan.leave_out(row, why)
+        elif row.uuid and row.chained:
+            other = first.setdefault(row.uuid, row)
+            if other is not row and plan.file.raw(other.offset).rstrip() == plan.file.raw(row.offset).rstrip():
+                row.gone = True
+                plan.note(row, f"left out: it repeats line {other.line}")
+
+
+def _name_records(plan: RepairPlan) -> None:
+    """Give every record a uuid of its own; what follows the second of two goes with it."""
+    newer: dict[str, str] = {}
+    known = {row.uuid for row in plan.rows if row.type == "progress" and not row.gone}
+    for row in plan.rows:
+        if not row.chained:
+            continue
+        if row.parent in newer:
+            plan.set_parent(row, newer[row.parent])
+        if row.uuid is None:
+            plan.set_uuid(row)
+            plan.note(row, "given a uuid")
+        elif row.uuid in known:
+            old = row.uuid
+            newer[old] = plan.set_uuid(row)
+            plan.note(row, "given another uuid: two lines had the same")
+        known.add(row.uuid)
+
+
+def _link_faulty(plan: RepairPlan) -> None:
+    """Link records that name no parent to the one before."""
+    for before, row in plan.main():
+        if "parent" in row.faults:
+            plan.set_parent(row, before.uuid if before else None)
+            if before is not None:
+                plan.note(row, f"linked to line {before.line}: it had no parent")
+
+
+def _link_missing(plan: RepairPlan) -> None:
+    """Link records anew whose parent was left out, is nowhere, or is one that hangs on them."""
+    if not any(row.said and not row.side for row in plan.rows):
+        _as_main(plan)
+    plan.relink()
+    links = Links(plan.rows)
+    for before, row in plan.main():
+        if before is not None and links.is_missing(row):
+            plan.set_parent(row, before.uuid)
+            plan.note(row, f"linked to line {before.line}: its parent was nowhere")
+    _cut_loops(plan)
+
+
+def _as_main(plan: RepairPlan) -> None:
+    """Make a file of a subagent's alone a session of its own."""
+    for row in plan.rows:
+        if row.chained and row.side:
+            row.side = False
+            plan.change(row).members["isSidechain"] = False
+            plan.note(row, "no longer marked as a subagent's")
+    _link_faulty(plan)
+
+
+def _cut_loops(plan: RepairPlan) -> None:
+    """Link records anew that are their own ancestors, where a parent in a loop stands behind its child."""
+    for turn in range(_LOOP_ROUNDS + 1):
+        links = Links(plan.rows)
+        looping = _in_loops(plan, links)
+        if not looping:
+            return
+        place = {row: at for at, row in enumerate(plan.rows)}
+        main = {row: before for before, row in plan.main()}
+        for row in plan.rows:
+            parent = links.parent(row)
+            if row not in main:
+                if row in looping:
+                    plan.set_parent(row, None)
+                    plan.note(row, "its parent taken away: it was its own ancestor")
+            elif parent and place[parent] >= place[row] and (row in looping or turn == _LOOP_ROUNDS):
+                before = main[row]
+                plan.set_parent(row, before.uuid if before else None)
+                plan.note(row, f"linked to line {before.line if before else 0}: its parents were a loop")
+
+
+def _in_loops(plan: RepairPlan, links: Links) -> set[Row]:
+    """Return the records that are their own ancestors."""
+    finished: set[Row] = set()
+    found: set[Row] = set()
+    for start in plan.rows:
+        way: dict[Row, None] = {}
+        row: Row | None = start if start.chained and start.uuid else None
+        while row is not None and row not in finished and row not in way:
+            way[row] = None
+            row = links.parent(row)
+        if row is not None and row in way:
+            loop = list(way)
+            found.update(loop[loop.index(row) :])
+        finished.update(way)
+    return found
+
+
+# -- Contents, times and models
+
+
+def _mend_records(plan: RepairPlan) -> None:
+    """Mend contents that stop Claude Code, wherever they stand, and lines that it does not take for JSON."""
+    for row in plan.rows:
+        if row.gone:
+            continue
+        if "null block" in row.faults:
+            plan.drop(row, set(row.spoilt), "a block that is null")
+        if "plain" in row.faults:
+            plan.change(row).wrap = True
+            plan.note(row, "the model's text put into a block")
+        if "constant" in row.faults or "mark" in row.faults:
+            plan.change(row).plain = True
+            plan.note(row, "written anew, as JSON that Claude Code reads")
+
+
+def _fill_in(plan: RepairPlan, now: str) -> None:
+    """Give records without a time, and answers without a model, those of the record before, or of the next that has.
+
+    `now` is the time where none has any.
+    """
+    if not any(not row.gone and not {"time", "model"}.isdisjoint(row.faults) for row in plan.rows):
+        return
+    timed = next((row for row in plan.rows if row.chained and "time" not in row.faults), None)
+    named = next((row for row in plan.rows if _names_model(row)), None)
+    for row in plan.rows:
+        if not row.chained:
+            continue
+        if "time" in row.faults:
+            plan.change(row).members["timestamp"] = plan.value(timed)["timestamp"] if timed else now
+            plan.note(row, "given a timestamp")
+        else:
+            timed = row
+        if "model" in row.faults:
+            plan.change(row).model = plan.value(named)["message"]["model"] if named else "<synthetic>"
+            plan.note(row, "given a model")
+        elif _names_model(row):
+            named = row
+
+
+def _names_model(row: Row) -> bool:
+    return row.chained and row.type == "assistant" and "model" not in row.faults
+
+
+# -- Calls with their results
+
+
+def _mend_tools(plan: RepairPlan) -> None:
+    """Put behind every call that is sent its one result, and take away what else is in the way. Raises RepairError."""
+    moved: set[Row] = set()
+    for _ in range(_TOOL_ROUNDS):
+        resumed = resume(plan.rows)
+        spoilt = [row for row in resumed.order if row.spoilt]
+        for row in spoilt:
+            plan.drop(row, set(row.spoilt), "thinking without a signature, or a block that cannot be used")
+        if not spoilt and not _mend_pairs(plan, resumed, moved):
+            return
+        _link_missing(plan)
+    raise RepairError("the tool calls of this session stand in each other's way; `foldmark import` reads what is there")
+
+
+def _mend_pairs(plan: RepairPlan, resumed: ResumedChain, moved: set[Row]) -> bool:
+    """Mend one kind of what is wrong, since that may change what is sent; return False if nothing is wrong."""
+    pairs = pair_calls(resumed.order)
+    spare = [*pairs.orphans]
+    chain = resumed.chain
+    for number, result in enumerate(pairs.early):
+        ordered = _behind_its_call(plan, chain, result, moved)
+        if ordered is None:
+            spare.append(result)
+        else:
+            chain = ordered
+        if number == _MOVES:
+            return True
+    if chain is not resumed.chain:
+        return True
+    by_row: dict[Row, set[int]] = {}
+    for result in spare:
+        by_row.setdefault(result.row, set()).add(result.at)
+    for row, positions in by_row.items():
+        plan.drop(row, positions, "a result without a call in front of it")
+    if spare:
+        return True
+    for pair in pairs.repeated:
+        new = f"toolu_{plan.new_id().replace('-', '')}"
+        plan.rename(pair.call, new)
+        plan.note(pair.call.row, "a call given another id: two had the same")
+        if pair.result and pair.result.row not in plan.added:
+            plan.rename(pair.result, new)
+    if not pairs.repeated:
+        _answer(plan, resumed.chain, pairs.unanswered)
+    return bool(pairs.repeated or pairs.unanswered)
+
+
+def _behind_its_call(plan: RepairPlan, chain: list[Row], result: CallBlock, moved: set[Row]) -> list[Row] | None:
+    """Move a result that stands in front of its call behind it, once; return the new chain, None if that cannot be."""
+    row = result.row
+    call = next((each for each in chain if any(id == result.id for _, id in each.calls)), None)
+    if call is None or row in moved or row not in chain or row in plan.added:
+        return None
+    moved.add(row)
+    ordered = [each for each in chain if each is not row]
+    at = ordered.index(call) + 1
+    while at < len(ordered) and call.response and ordered[at].response == call.response:
+        at += 1
+    ordered.insert(at, row)
+    before = {each: above for above, each in pairwise(chain)}
+    for above, each in pairwise(ordered):
+        if before.get(each) is not above:
+            plan.set_parent(each, above.uuid)
+    if ordered[0] is not chain[0]:
+        plan.set_parent(ordered[0], chain[0].parent)
+    above = ordered[at - 1]
+    if plan.rows.index(row) < plan.rows.index(above):
+        plan.rows.remove(row)
+        plan.rows.insert(plan.rows.index(above) + 1, row)
+    plan.note(row, f"moved behind its call in line {call.line}")
+    return ordered
+
+
+def _answer(plan: RepairPlan, chain: list[Row], calls: list[CallBlock]) -> None:
+    """Give calls without a result one that says so, all those of an answer in one record."""
+    inside = {row: at for at, row in enumerate(chain)}
+    last: dict[str, Row] = {row.response: row for row in chain if row.response}
+    behind: dict[Row, list[str]] = {}
+    for row, _, id in calls:
+        plan.note(row, "a call given a result that says that it was interrupted")
+        if row in inside and row.response:
+            row = last.get(row.response, row)
+        behind.setdefault(row, []).append(id)
+    made: dict[Row, Row] = {}
+    for row, ids in behind.items():
+        results = tuple(enumerate(ids))
+        new = Row(line=0, type="user", uuid=plan.new_id(), parent=row.uuid, results=results, blocks=len(ids))
+        made[row] = new
+        plan.added[new] = row
+        at = inside.get(row)
+        if at is not None and at + 1 < len(chain):
+            plan.set_parent(chain[at + 1], new.uuid)
+    plan.rows = [each for row in plan.rows for each in ((row, made[row]) if row in made else (row,))]

@@ -4,24 +4,34 @@ What cannot be read is left out, what hung on it is linked anew, and what a requ
 all of it is listed. Every other line keeps its bytes but for the session's id. The damaged file is only read.
 """
 
+import codecs
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from foldmark.core import codec
-from foldmark.sessions.claude.rows import Row, rows, same
-from foldmark.sessions.doctor import repair_content, repair_links
-from foldmark.sessions.doctor.diagnosis import diagnose
-from foldmark.sessions.doctor.findings import Diagnosis
-from foldmark.sessions.doctor.repair_lines import changed, made_result, marked
-from foldmark.sessions.doctor.repair_plan import RepairError, RepairPlan
+from foldmark.sessions import spans
+from foldmark.sessions.claude.blocks import MADE_UP
+from foldmark.sessions.claude.records import Row
+from foldmark.sessions.doctor import Diagnosis, diagnose
+from foldmark.sessions.doctor.repair_plan import RecordRepair, RepairError, RepairPlan
 from foldmark.sessions.formats import SessionPath, format_named
+from foldmark.sessions.lenient_json import decode, encode_line
 from foldmark.sessions.new_file import mode_beside, new_file
 from foldmark.sessions.places import session_path
 from foldmark.sessions.session_file import SessionFile
+
+INTERRUPTED = "[The session broke off before this tool call had a result.]"
+"""What stands where a call had no result."""
+
+_COPIED = ("userType", "cwd", "version", "gitBranch", "timestamp")
+_MEMBERS = ("uuid", "parentUuid", "timestamp", "isSidechain")
+"""Members that a repair may change, in the order in which missing ones are added."""
 
 
 class Repaired(Struct, frozen=True):
@@ -44,7 +54,7 @@ def repair(
         raise RepairError(why)
     path = out or session.path.with_name(f"{session_id}.jsonl")
     with SessionFile(session.path) as file:
-        plan = _planned(file, moment, new_id)
+        plan = RepairPlan(file, new_id, f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S.000Z}")
         if not any(row.said for row in plan.rows):
             raise RepairError(f"{file.label} cannot be repaired: there is no message in it that could be sent")
         if not plan.done and not file.wide:
@@ -55,37 +65,106 @@ def repair(
             "repairs": len(plan.done),
         }
         with new_file(path, mode_beside(session.path)) as target:
-            lines = _lines(file, plan, session_id)
-            target.write(marked(next(lines), metadata))
+            lines = _lines(plan, session_id)
+            target.write(_as_read(next(lines), lambda line: _with_member(line, "repair_metadata", metadata)))
             target.writelines(lines)
     new = session_path(path, session.kind)
     return Repaired(new, session_id, sorted(plan.done), diagnose(new))
 
 
-def _planned(file: SessionFile, moment: datetime, new_id: Callable[[], str]) -> RepairPlan:
-    plan = RepairPlan(list(rows(file)), new_id)
-    repair_links.leave_out_lines(plan, lambda one, other: same(file.raw(one.offset), file.raw(other.offset)))
-    repair_links.name_records(plan)
-    repair_content.mend_records(plan)
-    repair_links.link_records(plan)
-    repair_content.fill_in(plan, lambda row: _value(file, row), f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S.000Z}")
-    repair_content.mend_tools(plan)
-    return plan
-
-
-def _lines(file: SessionFile, plan: RepairPlan, session_id: str) -> Iterator[bytes]:
+def _lines(plan: RepairPlan, session_id: str) -> Iterator[bytes]:
+    """Yield the lines of the repaired session `session_id`."""
     for row in plan.rows:
         if row.gone:
             continue
         if row in plan.added:
-            behind = plan.added[row].behind
-            change = plan.changes.get(behind)
-            yield made_result(_value(file, behind), row, change.time if change else None, session_id)
-        else:
-            line = changed(file.raw(row.offset), row, plan.changes.get(row), session_id)
-            yield line if line.endswith(b"\n") else line + b"\n"
+            yield _made_result(plan, row, session_id)
+            continue
+        change = plan.changes.get(row)
+        raw = plan.file.raw(row.offset)
+        if change is not None and change.plain:
+            raw = _rewritten(raw)
+        line = _as_read(raw, partial(_changed, row=row, change=change, session_id=session_id))
+        yield line if line.endswith(b"\n") else line + b"\n"
 
 
-def _value(file: SessionFile, row: Row) -> dict[str, Any]:
-    value: dict[str, Any] = file.reread(row.line, row.offset).value
-    return value
+def _made_result(plan: RepairPlan, row: Row, session_id: str) -> bytes:
+    """Return the record `row` that gives calls without a result one, after the pattern of the record of the calls."""
+    behind = plan.added[row]
+    pattern, change = plan.value(behind), plan.changes.get(behind)
+    block = {"type": "tool_result", "content": INTERRUPTED, "is_error": True}
+    record = {
+        "parentUuid": row.parent,
+        "isSidechain": False,
+        **{key: pattern[key] for key in _COPIED if key in pattern},
+        "sessionId": session_id,
+        "type": "user",
+        "message": {"role": "user", "content": [{**block, "tool_use_id": call} for _, call in row.results]},
+        "uuid": row.uuid,
+        MADE_UP: True,
+    }
+    if change is not None and "timestamp" in change.members:
+        record["timestamp"] = change.members["timestamp"]
+    return encode_line(record)
+
+
+def _as_read(line: bytes, change: Callable[[bytes], bytes]) -> bytes:
+    """Return a line with a change; one that is no UTF-8 is written anew, as it is read."""
+    try:
+        return change(line)
+    except ValueError:
+        return change(_rewritten(line))
+
+
+def _rewritten(raw: bytes) -> bytes:
+    """Return a record written anew, with all that can be read of it."""
+    return encode_line(decode(raw.removeprefix(codecs.BOM_UTF8)))
+
+
+def _changed(line: bytes, row: Row, change: RecordRepair | None, session_id: str) -> bytes:
+    """Return a record as it goes into the repaired session: what does not change keeps its bytes."""
+    if row.session is not None:
+        line = _with_member(line, "sessionId", session_id)
+    if change is None:
+        return line
+    for key in _MEMBERS:
+        if key in change.members:
+            line = _with_member(line, key, change.members[key])
+    if change.model is not None:
+        line = _within(line, ("message",), lambda data: _with_member(data, "model", change.model))
+    if change.wrap:
+        line = _within(line, ("message", "content"), b'[{"type":"text","text":%b}]'.__mod__)
+    if change.drop or change.ids:
+        line = _within(line, ("message", "content"), lambda data: _blocks(data, row, change))
+    return line
+
+
+def _blocks(content: bytes, row: Row, change: RecordRepair) -> bytes:
+    key = "id" if row.type == "assistant" else "tool_use_id"
+    kept = []
+    for at, (begin, end) in enumerate(spans.items(content)):
+        if at not in change.drop:
+            block = content[begin:end]
+            kept.append(_with_member(block, key, change.ids[at]) if at in change.ids else block)
+    return b"[%b]" % b",".join(kept)
+
+
+def _with_member(data: bytes, key: str, value: Any) -> bytes:
+    """Return an object with this value for a key. Raises ValueError if it is no object."""
+    new = msgspec.json.encode(value)
+    found = spans.last(data, key)
+    if found:
+        return spans.edited(data, [(*found, new)])
+    end = data.rindex(b"}")
+    comma = b"," if spans.members(data) else b""
+    return b'%b%b"%b":%b%b' % (data[:end], comma, key.encode(), new, data[end:])
+
+
+def _within(data: bytes, path: tuple[str, ...], change: Callable[[bytes], bytes]) -> bytes:
+    """Return an object with the value to which the keys lead changed. Raises ValueError where they lead nowhere."""
+    if not path:
+        return change(data)
+    at = spans.last(data, path[0])
+    if at is None:
+        raise ValueError(f"no {path[0]}")
+    return spans.edited(data, [(*at, _within(data[at[0] : at[1]], path[1:], change))])

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.wording import one_line
-from foldmark.sessions.claude.folders import claude_folder
+from foldmark.sessions.claude import claude_folder
 from foldmark.sessions.install.edits import is_foldmark
 from foldmark.settings import user_folders
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from foldmark.sessions.claude.folders import claude_folder
-from foldmark.sessions.codex.folders import codex_folder
+from foldmark.sessions.claude import claude_folder
+from foldmark.sessions.codex import codex_folder
 from foldmark.sessions.formats import format_named
 from foldmark.sessions.install.locations import typed_program, user_places
 from foldmark.sessions.rollover.continuation import QUERY, SearchHint

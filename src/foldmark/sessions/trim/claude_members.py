@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from foldmark.sessions import spans
 from foldmark.sessions.claude.blocks import FULL
-from foldmark.sessions.claude.resumption import Links, sent
-from foldmark.sessions.claude.rows import rows
+from foldmark.sessions.claude.records import rows
+from foldmark.sessions.claude.resumption import resume
 from foldmark.sessions.hook.answering import ADVICE, REMINDS
 from foldmark.sessions.session_file import Piece, SessionFile
 from foldmark.sessions.spans import Span
@@ -136,8 +136,7 @@ def calls(pieces: Sequence[Piece]) -> list[CallRecord]:
     """
     found: dict[str, CallRecord] = {}
     with SessionFile(pieces[0].path) as file:
-        all_rows = list(rows(file))
-        for row in sent(all_rows, Links(all_rows)).order:
+        for row in resume(list(rows(file))).order:
             if not row.calls and not row.results:
                 continue
             content = file.reread(row.line, row.offset).value["message"]["content"]

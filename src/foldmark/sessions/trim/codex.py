@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from foldmark.sessions import spans
 from foldmark.sessions.codex import rollouts
-from foldmark.sessions.codex.items import CALLS, OUTPUTS
+from foldmark.sessions.codex.records import CALLS, OUTPUTS
 from foldmark.sessions.lenient_json import NotJsonError, decode
 from foldmark.sessions.session_file import Piece, SessionFile, SessionRecord
 from foldmark.sessions.trim.cut import Origin

@@ -1,4 +1,4 @@
-"""What a record of a Codex rollout says, as messages [SPEC 8].
+"""Read the records of a Codex rollout: their messages, and their index entries for an import [SPEC 8].
 
 Messages are what the model reads: the items of `response_item` records, and a compaction's summary. What `event_msg`
 records repeat of them is for the display. Where the format leaves a choice:
@@ -8,24 +8,38 @@ records repeat of them is for the display. Where the format leaves a choice:
 - Images and PDF documents become blocks in Foldmark's own form; of reasoning only what goes back to the provider
   (encrypted) is a block.
 - A custom tool's input, which is text, becomes `{"input": text}`.
+
+A rollout is one chain in the file's order. What a person went back behind (`thread_rolled_back`) is a branch of its
+own. A compaction (`compacted`) leaves what it repeats in its `replacement_history`: the person's messages.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
+from datetime import datetime
+from hashlib import blake2b
 from typing import Any
 
-from foldmark.sessions.lenient_json import NotJsonError, decode, filled_text
+from msgspec.structs import replace
+
+from foldmark.sessions.lenient_json import NotJsonError, decode, filled_text, whole_number
 from foldmark.sessions.messages import (
     NOTHING,
+    AnswerUsage,
     CallMessage,
     Data,
     Part,
+    PreservedRecords,
+    RecordEntry,
     RecordMessages,
     ResultMessage,
     SearchedMessage,
     TextMessage,
-    arguments,
+    argument_text,
+    entry_of,
+    record_time,
+    with_moments,
 )
+from foldmark.sessions.session_file import SessionRecord
 
 TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state")
 """Types of records that only a rollout has."""
@@ -41,21 +55,20 @@ OUTPUTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_
 _SEARCHED = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
 _DATA_URL = re.compile(r"data:(image/[a-z+.-]{1,20});base64,(.*)", re.DOTALL)
 _PDF = "data:application/pdf;base64,"
-_ROLES = {"user": "user", "assistant": "assistant"}
 
 
-def is_codex(record: Any) -> bool:
-    """Whether a record is one of a Codex rollout."""
+def is_record(record: Any) -> bool:
+    """Return True if a line's value is a record of a Codex rollout."""
     return isinstance(record, dict) and record.get("type") in TYPES and isinstance(record.get("payload"), dict)
 
 
 def read_item(record: Any) -> RecordMessages:
-    """The messages of a record; `NOTHING` for what is none, or not usable."""
-    if not is_codex(record):
+    """Return the messages of a record; `NOTHING` for one without any, or that cannot be used."""
+    if not is_record(record):
         return NOTHING
     payload = record["payload"]
     if record["type"] == "compacted":
-        text = summary_of(payload)
+        text = _summary(payload)
         return RecordMessages((TextMessage("user", text),), complete=True) if text is not None else NOTHING
     if record["type"] != "response_item":
         return NOTHING
@@ -89,9 +102,9 @@ def searched_item(record: Data) -> Iterator[SearchedMessage]:
         yield SearchedMessage("thinking", "\n".join(texts))
     elif kind in CALLS:
         tool = filled_text(item.get("name")) or ("shell" if kind == "local_shell_call" else None)
-        yield SearchedMessage("tool_call", arguments(_unpacked(item.get(CALLS[kind]))), tool, call)
+        yield SearchedMessage("tool_call", argument_text(_unpacked(item.get(CALLS[kind]))), tool, call)
     elif kind == "web_search_call":
-        yield SearchedMessage("tool_call", arguments(item.get("action")), "web_search", call)
+        yield SearchedMessage("tool_call", argument_text(item.get("action")), "web_search", call)
     elif kind in OUTPUTS:
         yield SearchedMessage("tool_result", _searched_output(item.get("output")), None, call)
 
@@ -129,23 +142,15 @@ def is_injected(text: str) -> bool:
     return text.lstrip().startswith(INJECTED)
 
 
-def summary_of(payload: Data) -> str | None:
-    """The summary that a compaction puts in place of what was before; None where it cannot be read."""
+def _summary(payload: Data) -> str | None:
+    """Return the summary that a compaction puts in place of what was before; None if it cannot be read."""
     message = payload.get("message")
     return message if isinstance(message, str) and message.strip() else None
 
 
-def said_by(item: Any) -> list[str]:
-    """The texts of a message of a user or the model."""
-    reading = _message(item) if isinstance(item, dict) and item.get("type") == "message" else NOTHING
-    return [part.text for part in reading.parts if isinstance(part, TextMessage)]
-
-
 def _message(payload: Data) -> RecordMessages:
-    role = payload.get("role")
-    kind = _ROLES.get(role) if isinstance(role, str) else None
-    content = payload.get("content")
-    if kind is None or not isinstance(content, str | list):
+    kind, content = payload.get("role"), payload.get("content")
+    if kind not in ("user", "assistant") or not isinstance(content, str | list):
         return NOTHING
     texts, others, complete = _contents([content] if isinstance(content, str) else content)
     parts: list[Part] = [TextMessage(kind, text) for text in texts]
@@ -156,19 +161,16 @@ def _message(payload: Data) -> RecordMessages:
 
 
 def _reasoning(payload: Data) -> RecordMessages:
-    encrypted, summary = payload.get("encrypted_content"), payload.get("summary")
-    if not isinstance(encrypted, str) or not encrypted.strip():
+    encrypted, summary = filled_text(payload.get("encrypted_content")), payload.get("summary")
+    if encrypted is None or not encrypted.strip():
         return NOTHING
-    block = {
-        "type": "reasoning",
-        "summary": summary if isinstance(summary, list) else [],
-        "encrypted_content": encrypted,
-    }
+    summary = summary if isinstance(summary, list) else []
+    block = {"type": "reasoning", "summary": summary, "encrypted_content": encrypted}
     return RecordMessages((TextMessage("assistant", "", {"blocks": [block]}),), complete=True)
 
 
 def _call(payload: Data) -> RecordMessages:
-    kind, call_id, name = payload["type"], payload.get("call_id"), payload.get("name")
+    kind, call_id, name = payload["type"], filled_text(payload.get("call_id")), filled_text(payload.get("name"))
     arguments: Any
     if kind == "local_shell_call":
         name, arguments = "local_shell", payload.get("action")
@@ -178,10 +180,10 @@ def _call(payload: Data) -> RecordMessages:
         arguments = payload.get("arguments")
         if isinstance(arguments, str):
             arguments = _parsed(arguments)
-    if not isinstance(call_id, str) or not isinstance(name, str) or not call_id or not name:
+    if call_id is None or name is None:
         return NOTHING
-    space = payload.get("namespace")
-    full = f"{space}__{name}" if isinstance(space, str) and space else name
+    space = filled_text(payload.get("namespace"))
+    full = f"{space}__{name}" if space else name
     return RecordMessages((CallMessage(call_id, full, arguments),), complete=True)
 
 
@@ -193,13 +195,10 @@ def _parsed(text: str) -> Any:
 
 
 def _output(payload: Data) -> RecordMessages:
-    call_id, output = payload.get("call_id"), payload.get("output")
-    if not isinstance(call_id, str) or not call_id:
-        return NOTHING
-    failed = False
+    call_id, output, failed = filled_text(payload.get("call_id")), payload.get("output"), False
     if isinstance(output, dict):
         failed, output = output.get("success") is False, output.get("content")
-    if not isinstance(output, str | list):
+    if call_id is None or not isinstance(output, str | list):
         return NOTHING
     texts, others, complete = _contents([output] if isinstance(output, str) else output)
     data = {"blocks": others} if others else None
@@ -207,7 +206,7 @@ def _output(payload: Data) -> RecordMessages:
 
 
 def _contents(items: list[Any]) -> tuple[list[str], list[Any], bool]:
-    """Texts, images and documents as blocks, and whether that is all."""
+    """Return the texts, images and documents as blocks, and whether that is all."""
     texts, others, complete = [], [], True
     for item in items:
         if isinstance(item, str):
@@ -230,7 +229,7 @@ def _document(item: Data) -> Data | None:
     if not isinstance(data, str) or not data.startswith(_PDF):
         return None
     source = {"type": "base64", "media_type": "application/pdf", "data": data.removeprefix(_PDF)}
-    return {"type": "document", "source": source, **({"title": name} if isinstance(name, str) and name else {})}
+    return {"type": "document", "source": source, **({"title": name} if filled_text(name) else {})}
 
 
 def _image(url: Any) -> Data | None:
@@ -240,3 +239,96 @@ def _image(url: Any) -> Data | None:
     if inside is None:
         return {"type": "image", "source": {"type": "url", "url": url}} if url.startswith("https://") else None
     return {"type": "image", "source": {"type": "base64", "media_type": inside[1], "data": inside[2]}}
+
+
+def index(records: Iterable[SessionRecord], carried: dict[str, Any], known: Container[bytes] = ()) -> list[RecordEntry]:
+    """Return one entry for each record, in the file's order (see `SessionFormat.index`).
+
+    A record has no uuid, so its key does not say whether it is `known`.
+    """
+    indexing = _Indexing(carried)
+    for record in records:
+        indexing.add(record)
+    carried |= {"model": indexing.model, "spent": indexing.spent}
+    return with_moments(indexing.entries)
+
+
+class _Indexing:
+    """The entries so far, with the model that answers and the tokens that were reported last."""
+
+    def __init__(self, carried: dict[str, Any]) -> None:
+        self.entries: list[RecordEntry] = []
+        self.model: str | None = carried.get("model")
+        self.spent: Any = carried.get("spent")
+        self._moment: datetime | None = None
+        self._prompts: list[int] = []
+        self._lines: dict[bytes, str] = {}
+
+    def add(self, record: SessionRecord) -> None:
+        value = record.value if is_record(record.value) else {}
+        payload = value.get("payload", {})
+        self._moment = record_time(value) or self._moment
+        found = read_item(value)
+        texts = _texts(found)
+        compacts = value.get("type") == "compacted" and bool(found.parts)
+        if not compacts:
+            self._lines.update((_digest(text), str(record.line)) for text in texts if text.strip())
+        entry = entry_of(
+            record,
+            self._moment,
+            found,
+            rewinds=payload.get("type") == "thread_rolled_back",
+            injected=bool(texts) and found.parts[0].kind == "user" and is_injected(texts[0]),
+            usage=self._usage(value, payload),
+            compacts=compacts,
+            preserved=PreservedRecords(str(record.line), self._repeated(payload)) if compacts else None,
+        )
+        if entry.prompt and not entry.compacts and not entry.injected:
+            self._prompts.append(len(self.entries))
+        self.entries.append(entry)
+        if value.get("type") == "event_msg" and entry.rewinds:
+            self._roll_back(payload.get("num_turns"), record.line)
+
+    def _repeated(self, payload: Data) -> tuple[str, ...]:
+        """Return the lines of the messages that a compaction's history repeats, but for the summary itself."""
+        history = payload.get("replacement_history")
+        items = [item for item in history if isinstance(item, dict)] if isinstance(history, list) else []
+        texts = {text for item in items if item.get("type") == "message" for text in _texts(_message(item))}
+        digests = map(_digest, texts - {_summary(payload)})
+        return tuple(self._lines[digest] for digest in digests if digest in self._lines)
+
+    def _usage(self, value: Data, payload: Data) -> AnswerUsage | None:
+        """Return what one answer cost, once: Codex reports it again when its limits change."""
+        if value.get("type") == "turn_context":
+            self.model = filled_text(payload.get("model"))
+        is_count = value.get("type") == "event_msg" and payload.get("type") == "token_count"
+        info = payload.get("info") if is_count else None
+        if not isinstance(info, dict) or info.get("total_token_usage") == self.spent:
+            return None
+        self.spent = info.get("total_token_usage")
+        last = info.get("last_token_usage")
+        numbers = last if isinstance(last, dict) else {}
+        read, cached, made = (whole_number(numbers.get(f"{n}_tokens")) for n in ("input", "cached_input", "output"))
+        if read is None and made is None:
+            return None
+        cached = min(cached or 0, read or 0)
+        return AnswerUsage(self.model, None, (read or 0) - cached, made or 0, cached, 0)
+
+    def _roll_back(self, turns: Any, line: int) -> None:
+        """Move the messages of the last turns to a branch of their own."""
+        count = whole_number(turns) or 0
+        if not count or not self._prompts:
+            return
+        begin = self._prompts[-count] if count <= len(self._prompts) else self._prompts[0]
+        del self._prompts[-count:]
+        for at in range(begin, len(self.entries)):
+            if self.entries[at].role and self.entries[at].side is None:
+                self.entries[at] = replace(self.entries[at], side=f"rolled back {line}")
+
+
+def _texts(found: RecordMessages) -> list[str]:
+    return [part.text for part in found.parts if isinstance(part, TextMessage)]
+
+
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()

@@ -8,12 +8,13 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from foldmark.core.wording import count, listing, one_line
+from foldmark.core.wording import one_line
 from foldmark.sessions.codex import rollouts as codex_rollouts
-from foldmark.sessions.codex.items import CALLS, OUTPUTS, TYPES
-from foldmark.sessions.doctor.diagnosis_codex_databases import databases_compared
-from foldmark.sessions.doctor.findings import Diagnosis, Finding, sorted_findings
+from foldmark.sessions.codex.records import CALLS, OUTPUTS, TYPES
+from foldmark.sessions.doctor import Diagnosis, Finding, sorted_findings, unknown_types
+from foldmark.sessions.doctor.codex_databases import compare_databases
 from foldmark.sessions.formats import SessionPath
+from foldmark.sessions.lenient_json import filled_text
 from foldmark.sessions.session_file import Broken, SessionFile, SessionFileError, SessionRecord
 
 _KNOWN = {*TYPES, "token_usage_record"}
@@ -22,38 +23,37 @@ _COMPACTS_AT = 0.9
 """Codex compacts a session that it resumes from this share of the model's window on."""
 
 
-def examine(session: SessionPath) -> Diagnosis:
-    """What is wrong with the rollout. Raises SessionFileError."""
+def diagnose(session: SessionPath) -> Diagnosis:
+    """Return what is wrong with the rollout. Raises SessionFileError."""
     with SessionFile(session.path) as file:
-        ended = not file.size or file.raw(file.size - 1) == b"\n"
-        marked = file.wide or file.raw(0).startswith(codecs.BOM_UTF8)
-        reading = _RolloutReader()
+        reader = _RolloutReader()
         for line in file.lines():
-            reading.take(line)
-    findings = [*_beginning(session, reading, marked=marked), *reading.ended(), *databases_compared(session)]
-    if not ended:
-        findings.append(Finding("note", None, "no line end at the end; Codex puts one there"))
-    return Diagnosis(session, file.line_count, reading.items, sorted_findings(findings))
+            reader.take(line)
+        is_marked = file.wide or file.raw(0).startswith(codecs.BOM_UTF8)
+        findings = [*_beginning(session, reader, is_marked=is_marked), *reader.findings(), *compare_databases(session)]
+        if not file.ended:
+            findings.append(Finding("note", None, "no line end at the end; Codex puts one there"))
+    return Diagnosis(session, file.line_count, reader.items, sorted_findings(findings))
 
 
-def _beginning(session: SessionPath, reading: "_RolloutReader", *, marked: bool) -> Iterator[Finding]:
-    """The first record, and the name of the file."""
-    if marked:
+def _beginning(session: SessionPath, reader: "_RolloutReader", *, is_marked: bool) -> Iterator[Finding]:
+    """Report what is wrong with the first record and the name of the file."""
+    if is_marked:
         yield Finding("stops", 1, "a byte order mark at the beginning: Codex cannot resume the session")
-    elif not reading.begun:
+    elif not reader.begun:
         why = "it does not begin with a session_meta record: Codex cannot resume the session"
-        yield Finding("stops", reading.first, why)
+        yield Finding("stops", reader.first, why)
     else:
         try:
             codex_rollouts.pieces(session)
         except SessionFileError as error:
-            yield Finding("stops", reading.first, str(error))
+            yield Finding("stops", reader.first, str(error))
     if session.path.stem[:8] != "rollout-" or session.id == session.path.stem:
-        told = "the file's name is not rollout-<time>-<session id>.jsonl"
-        yield Finding("note", None, f"{told}: Codex finds it only under such a name")
-    elif reading.begun and reading.id != session.id:
-        told = f"the session id in it is {one_line(str(reading.id))[:100]}, not that of the file's name"
-        yield Finding("loses", reading.first, f"{told}: what is said next goes to that session")
+        why = "the file's name is not rollout-<time>-<session id>.jsonl"
+        yield Finding("note", None, f"{why}: Codex finds it only under such a name")
+    elif reader.begun and reader.id != session.id:
+        why = f"the session id in it is {one_line(str(reader.id))[:100]}, not that of the file's name"
+        yield Finding("loses", reader.first, f"{why}: what is said next goes to that session")
 
 
 class _RolloutReader:
@@ -73,27 +73,25 @@ class _RolloutReader:
         self._full: tuple[int, int, int] | None = None
 
     def take(self, line: SessionRecord | Broken) -> None:
-        """One line."""
+        """Read one line."""
+        is_first = self.first is None
+        self.first = self.first or line.line
         if isinstance(line, Broken):
-            self.first = self.first or line.line
-            self._say("loses", line.line, f"{line.reason}: Codex passes over the line")
+            self._report("loses", line.line, f"{line.reason}: Codex passes over the line")
             return
-        value = line.value
-        payload = value.get("payload") if isinstance(value, dict) else None
+        value, kind = line.value, line.type
         if not isinstance(value, dict):
-            self.first = self.first or line.line
-            self._say("note", line.line, "JSON, but no object; Codex passes over the line")
+            self._report("note", line.line, "JSON, but no object; Codex passes over the line")
             return
-        kind = line.type
-        if self.first is None and kind == "session_meta" and isinstance(payload, dict):
+        payload = value.get("payload")
+        if is_first and kind == "session_meta" and isinstance(payload, dict):
             self.begun, self.id = True, payload.get("id")
             self._paginated = payload.get("history_mode") == "paginated"
-        self.first = self.first or line.line
         self._last = (line.line, type(value.get("ordinal")) is int)
         if kind not in _KNOWN:
-            self._unknown[line.type] += 1
+            self._unknown[kind] += 1
         elif not isinstance(payload, dict):
-            self._say("loses", line.line, "no payload: Codex passes over the line")
+            self._report("loses", line.line, "no payload: Codex passes over the line")
         elif kind == "response_item":
             self._item(line.line, payload)
         elif kind == "compacted":
@@ -101,59 +99,57 @@ class _RolloutReader:
         elif kind == "event_msg" and payload.get("type") == "token_count":
             self._count(line.line, payload.get("info"))
 
-    def ended(self) -> Iterator[Finding]:
-        """All findings, now that all lines were read."""
+    def findings(self) -> Iterator[Finding]:
+        """Yield all findings, after all lines were read."""
         yield from self._found
         for call, line in self._calls.items():
             if call not in self._outputs:
-                told = f"the call {one_line(call)[:60]} has no output"
-                yield Finding("note", line, f'{told}; Codex sends "aborted" for it')
+                yield Finding(
+                    "note", line, f'the call {one_line(call)[:60]} has no output; Codex sends "aborted" for it'
+                )
         if self._paginated and self._last and not self._last[1]:
             yield Finding("stops", self._last[0], "the last record has no ordinal: Codex cannot resume the session")
-        if self._unknown:
-            names = listing((f"{one_line(kind)[:50]} ({number})" for kind, number in self._unknown.most_common()), 8)
-            told = f"{count(self._unknown.total(), 'record')} of types that Foldmark does not know: {names}"
-            yield Finding("note", None, told)
+        yield from unknown_types(self._unknown)
         if self._full and self._full[1] > _COMPACTS_AT * self._full[2]:
             line, tokens, window = self._full
-            told = f"the context holds {tokens:,} of {window:,} tokens: Codex compacts it first"
-            yield Finding("note", line, f"{told}; `foldmark trim` makes room")
+            share = f"the context holds {tokens:,} of {window:,} tokens"
+            yield Finding("note", line, f"{share}: Codex compacts it first; `foldmark trim` makes room")
 
-    def _say(self, weight: Any, line: int, text: str) -> None:
+    def _report(self, weight: Any, line: int, text: str) -> None:
         self._found.append(Finding(weight, line, text))
 
     def _item(self, line: int, item: dict[str, Any]) -> None:
         self.items += 1
-        kind, call = item.get("type"), item.get("call_id")
+        kind, call = item.get("type"), filled_text(item.get("call_id"))
         if kind not in (*CALLS, *OUTPUTS):
             return
-        if not isinstance(call, str) or not call:
-            self._say("loses", line, "a call or an output without call_id: Codex passes over the line")
+        if call is None:
+            self._report("loses", line, "a call or an output without call_id: Codex passes over the line")
             return
         shown = one_line(call)[:60]
         if kind in CALLS:
             if call in self._calls:
-                self._say("loses", line, f"a second call with the id {shown}: the provider refuses the request")
+                self._report("loses", line, f"a second call with the id {shown}: the provider refuses the request")
             elif call in self._outputs:
-                told = f"the call {shown} stands behind its output in line {self._outputs[call]}"
-                self._say("loses", line, f"{told}: the provider refuses the request")
+                why = f"the call {shown} stands behind its output in line {self._outputs[call]}"
+                self._report("loses", line, f"{why}: the provider refuses the request")
             self._calls.setdefault(call, line)
             return
         if not isinstance(item.get("output"), str | list | dict):
-            told = f"the output of {shown} is neither a text nor a list"
-            self._say("loses", line, f'{told}: Codex passes over the line and sends "aborted"')
+            why = f"the output of {shown} is neither a text nor a list"
+            self._report("loses", line, f'{why}: Codex passes over the line and sends "aborted"')
         if call in self._outputs:
-            self._say("loses", line, f"a second output of the call {shown}: the provider refuses the request")
+            self._report("loses", line, f"a second output of the call {shown}: the provider refuses the request")
         elif call not in self._calls:
-            self._say("loses", line, f"an output without a call before it ({shown}): it is left out, or refused")
+            self._report("loses", line, f"an output without a call before it ({shown}): it is left out, or refused")
         self._outputs.setdefault(call, line)
 
     def _compacted(self, line: int, payload: dict[str, Any]) -> None:
-        """What is sent instead of everything before."""
+        """Start anew with what is sent instead of everything before."""
         history, beside = payload.get("replacement_history"), payload.get("replacement_history_metadata")
         if isinstance(history, list) and isinstance(beside, list) and len(history) != len(beside):
-            told = f"the compaction's history has {len(history)} items, and its metadata {len(beside)}"
-            self._say("loses", line, f"{told}: Codex passes over it and sends all that was before")
+            why = f"the compaction's history has {len(history)} items, and its metadata {len(beside)}"
+            self._report("loses", line, f"{why}: Codex passes over it and sends all that was before")
         self._calls.clear()
         self._outputs.clear()
         for item in history if isinstance(history, list) else ():

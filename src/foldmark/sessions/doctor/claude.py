@@ -7,10 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from foldmark.core.wording import count, listing, one_line
-from foldmark.sessions.claude.pairs import Pairs, paired
-from foldmark.sessions.claude.resumption import Links, ResumedChain, sent
-from foldmark.sessions.claude.rows import CHAINED, Fault, Row, rows
-from foldmark.sessions.doctor.findings import Diagnosis, Finding, Weight, sorted_findings
+from foldmark.sessions.claude.records import CHAINED, Fault, Row, rows
+from foldmark.sessions.claude.resumption import ResumedChain, pair_calls, resume
+from foldmark.sessions.doctor import Diagnosis, Finding, Weight, sorted_findings, unknown_types
 from foldmark.sessions.formats import SessionPath
 from foldmark.sessions.hook.tail import used, window_of
 from foldmark.sessions.session_file import SessionFile
@@ -21,8 +20,11 @@ KNOWN = CHAINED | {
     "file-history-snapshot", "attribution-snapshot", "content-replacement", "fork-context-ref", "queue-operation",
     "progress", "marble-origami-commit", "marble-origami-snapshot", "marble-origami-reset",
 }  # fmt: skip
+"""Types of records that Claude Code writes."""
 
 _CANNOT = "Claude Code cannot resume the session"
+_LOST = "what stands before it is lost on resuming"
+
 _SENT: dict[Fault, tuple[Weight, str, str]] = {
     "no message": ("stops", "it has no message", _CANNOT),
     "message": ("stops", "its message is no object", _CANNOT),
@@ -47,28 +49,23 @@ _ANYWHERE: dict[Fault, tuple[Weight, str]] = {
 }
 
 
-def examine(session: SessionPath) -> Diagnosis:
-    """What is wrong with the session. Raises SessionFileError."""
+def diagnose(session: SessionPath) -> Diagnosis:
+    """Return what is wrong with the session. Raises SessionFileError."""
     with SessionFile(session.path) as file:
         found = list(rows(file))
-        ended = not file.size or file.raw(file.size - 1) == b"\n"
-        wide = file.wide
-        links = Links(found)
-        resumed = sent(found, links)
-        fullness = list(_fullness(session, file, resumed))
-    findings = [*_lines(found), *_whole(session, found, resumed), *_chain(found, resumed, links)]
-    findings += [*_messages(found, resumed), *_tools(paired(resumed.order)), *fullness]
-    if wide:
-        findings.append(Finding("stops", None, "UTF-16 or UTF-32: Claude Code reads UTF-8 only"))
-    if not ended:
-        findings.append(Finding("note", None, "no line end at the end; Claude Code puts one there"))
+        resumed = resume(found)
+        findings = [*_lines(found), *_whole(session, found, resumed), *_chain(found, resumed)]
+        findings += [*_messages(found, resumed), *_tools(resumed), *_fullness(session, file, resumed)]
+        if file.wide:
+            findings.append(Finding("stops", None, "UTF-16 or UTF-32: Claude Code reads UTF-8 only"))
+        if not file.ended:
+            findings.append(Finding("note", None, "no line end at the end; Claude Code puts one there"))
     said = sum(row.said for row in resumed.order)
     return Diagnosis(session, file.line_count, said, sorted_findings(findings))
 
 
 def _lines(found: Sequence[Row]) -> Iterator[Finding]:
-    """Lines that are no records, and kinds of records that nobody knows."""
-    unknown = Counter(row.type for row in found if row.state == "record" and row.type not in KNOWN)
+    """Report lines that are no records, and kinds of records that nobody knows."""
     for row in found:
         match row.state:
             case "broken":
@@ -80,34 +77,30 @@ def _lines(found: Sequence[Row]) -> Iterator[Finding]:
         for fault in row.faults:
             if fault in _ANYWHERE and not (row.side and fault == "uuid"):
                 yield Finding(_ANYWHERE[fault][0], row.line, _ANYWHERE[fault][1])
-    if unknown:
-        names = listing((f"{one_line(kind)[:50]} ({number})" for kind, number in unknown.most_common()), 8)
-        yield Finding("note", None, f"{count(unknown.total(), 'record')} of types that Foldmark does not know: {names}")
+    yield from unknown_types(Counter(row.type for row in found if row.state == "record" and row.type not in KNOWN))
 
 
 def _whole(session: SessionPath, found: Sequence[Row], resumed: ResumedChain) -> Iterator[Finding]:
-    """What is about all of the file."""
+    """Report what is about all of the file."""
     if not resumed.chain and not any(row.said and not row.side for row in found):  # without uuids the last is sent
-        if any(row.said for row in found):
-            why = "every message is a subagent's: Claude Code does not take it for a session"
-        else:
-            why = "there is no message in it: Claude Code does not take it for a session"
-        yield Finding("stops", None, why)
+        is_subagents = any(row.said for row in found)
+        why = "every message is a subagent's" if is_subagents else "there is no message in it"
+        yield Finding("stops", None, f"{why}: Claude Code does not take it for a session")
     ids = Counter(row.session for row in found if row.session)
     if len(ids) > 1:
         yield Finding("note", None, f"{len(ids)} session ids: {listing(map(one_line, ids), 5)}")
     elif ids and session.id not in ids:
-        told = f"the session id in it is {one_line(next(iter(ids)))[:100]}"
-        yield Finding("note", None, f"{told}; Claude Code goes by the file's name")
-    roots = [row for row in found if _is_root(row)]
+        own = one_line(next(iter(ids)))[:100]
+        yield Finding("note", None, f"the session id in it is {own}; Claude Code goes by the file's name")
+    roots = [row.line for row in found if _is_root(row)]
     if len(roots) > 1:
-        told = f"{len(roots)} records without a parent (lines {listing((row.line for row in roots), 8)})"
-        yield Finding("note", None, f"{told}: only what follows from one of them is sent")
+        where = f"{len(roots)} records without a parent (lines {listing(roots, 8)})"
+        yield Finding("note", None, f"{where}: only what follows from one of them is sent")
     inside = set(resumed.order)
     beside = [row.line for row in found if row.said and not row.side and row not in inside]
     if beside:
-        told = f"{count(len(beside), 'message')} not sent on resuming"
-        yield Finding("note", None, f"{told}: other branches, or before a compaction; the last in line {beside[-1]}")
+        where = f"other branches, or before a compaction; the last in line {beside[-1]}"
+        yield Finding("note", None, f"{count(len(beside), 'message')} not sent on resuming: {where}")
 
 
 def _is_root(row: Row) -> bool:
@@ -115,98 +108,98 @@ def _is_root(row: Row) -> bool:
     return row.chained and not row.side and row.parent is None and "parent" not in row.faults and not begins
 
 
-def _chain(found: Sequence[Row], resumed: ResumedChain, links: Links) -> Iterator[Finding]:
-    """Where the way upwards breaks off."""
-    first = next((row for row in found if row.chained and not row.side), None)
-    inside = {*resumed.chain, *resumed.newest}
-    lost = "what stands before it is lost on resuming"
-    for row in found:
-        if not row.chained or row.side:
-            continue
-        weight: Weight = "loses" if row in inside and row is not first else "note"
-        ending = lost if weight == "loses" else "nothing is lost by it"
+def _chain(found: Sequence[Row], resumed: ResumedChain) -> Iterator[Finding]:
+    """Report where the way upwards breaks off."""
+    links, inside = resumed.links, {*resumed.chain, *resumed.newest}
+    main = [row for row in found if row.chained and not row.side]
+    for row in main:
+        loses = row in inside and row is not main[0]
+        ending = _LOST if loses else "nothing is lost by it"
         if "parent" in row.faults:
-            yield Finding(weight, row.line, f"it has no parentUuid: {ending}")
-        elif row.parent and links.parent(row) is None and links.passed(row.parent):
-            yield Finding(weight, row.line, f"its parent {one_line(row.parent)[:50]} is nowhere: {ending}")
+            yield Finding("loses" if loses else "note", row.line, f"it has no parentUuid: {ending}")
+        elif row.parent and links.is_missing(row):
+            where = f"its parent {one_line(row.parent)[:50]} is nowhere"
+            yield Finding("loses" if loses else "note", row.line, f"{where}: {ending}")
     seen: dict[str, Row] = {}
     for row in found:
         if not row.uuid or not (row.chained or row.type == "progress"):
             continue
         other = seen.setdefault(row.uuid, row)
         if other is not row and not row.side and (row.chained or other.chained):
-            told = f"its uuid is that of line {other.line} as well: one of the two is lost on resuming"
-            yield Finding("loses", row.line, told)
+            why = f"its uuid is that of line {other.line} as well"
+            yield Finding("loses", row.line, f"{why}: one of the two is lost on resuming")
     for chain in (resumed.chain, resumed.newest):
         if chain and not chain[0].boundary and (parent := links.parent(chain[0])) is not None:
-            yield Finding("loses", chain[0].line, f"its parents are a loop (line {parent.line}): {lost}")
+            yield Finding("loses", chain[0].line, f"its parents are a loop (line {parent.line}): {_LOST}")
             break
     aside = [row.line for row in resumed.chain if row.side]
     if aside:
-        told = f"{count(len(aside), 'record')} of a subagent within the session (lines {listing(aside, 8)})"
-        yield Finding("note", aside[0], f"{told}: sent all the same")
+        where = f"{count(len(aside), 'record')} of a subagent within the session (lines {listing(aside, 8)})"
+        yield Finding("note", aside[0], f"{where}: sent all the same")
 
 
 def _messages(found: Sequence[Row], resumed: ResumedChain) -> Iterator[Finding]:
-    """What is wrong with single records."""
+    """Report what is wrong with single records."""
     inside = set(resumed.order)
     for row in found:
         for fault in row.faults:
             if fault not in _SENT:
                 continue
             weight, wrong, then = _SENT[fault]
-            if row in inside or _met(row, fault):
+            if row in inside or _is_met(row, fault):
                 yield Finding(weight, row.line, f"{wrong}: {then}")
             else:
                 yield Finding("note", row.line, f"{wrong}; it is not sent")
-    if resumed.chain and "time" in resumed.chain[-1].faults:
-        told = "the last record has no timestamp: Claude Code does not find the session"
-        yield Finding("stops", resumed.chain[-1].line, told)
-    answers = [row for row in resumed.chain if row.type == "assistant"]
-    if answers and "model" in answers[-1].faults:
-        yield Finding("stops", answers[-1].line, "the last answer names no model: Claude Code waits for ever")
-    told_already = [*resumed.chain[-1:], *answers[-1:]]
+    last = resumed.chain[-1:]
+    answer = [row for row in resumed.chain if row.type == "assistant"][-1:]
+    if last and "time" in last[0].faults:
+        why = "the last record has no timestamp: Claude Code does not find the session"
+        yield Finding("stops", last[0].line, why)
+    if answer and "model" in answer[0].faults:
+        yield Finding("stops", answer[0].line, "the last answer names no model: Claude Code waits for ever")
     for fault, named in (("time", "timestamp"), ("model", "model")):
-        lines = [row.line for row in found if fault in row.faults and row not in told_already]
+        lines = [row.line for row in found if fault in row.faults and row not in (*last, *answer)]
         if lines:
             yield Finding("note", lines[0], f"{count(len(lines), 'record')} without a {named}")
 
 
-def _met(row: Row, fault: Fault) -> bool:
-    """Whether Claude Code meets a fault of any record, sent or not, in search of the results of parallel calls."""
+def _is_met(row: Row, fault: Fault) -> bool:
+    """Return True if Claude Code meets the fault, sent or not, in search of the results of parallel calls."""
     if row.type == "user":
         return row.parent is not None and fault in ("no message", "null block")
     return row.type == "assistant" and fault == "no message"
 
 
-def _tools(pairs: Pairs) -> Iterator[Finding]:
-    """Calls and results that do not belong together."""
+def _tools(resumed: ResumedChain) -> Iterator[Finding]:
+    """Report calls and results that do not belong together."""
+    pairs = pair_calls(resumed.order)
     for row, _, call in pairs.unanswered:
         # An interruption leaves such calls behind, and resuming leaves them out: that is no damage.
-        told = f"the call {one_line(call)[:60]} has no result: it is left out on resuming, with its whole line"
-        yield Finding("note", row.line, told)
+        why = f"the call {one_line(call)[:60]} has no result"
+        yield Finding("note", row.line, f"{why}: it is left out on resuming, with its whole line")
     for row, _, call in pairs.early:
         yield Finding("loses", row.line, f"a result stands before its call {one_line(call)[:60]}: both are lost")
     for row, _, call in pairs.orphans:
-        told = f"a result without a call ({one_line(call)[:60] or 'no id'}): it is left out on resuming"
-        yield Finding("loses", row.line, told)
-    for slot in pairs.repeated:
-        told = f"a second call with the id {one_line(slot.id)[:60]}: it is lost on resuming"
-        yield Finding("loses", slot.row.line, told)
+        why = f"a result without a call ({one_line(call)[:60] or 'no id'})"
+        yield Finding("loses", row.line, f"{why}: it is left out on resuming")
+    for pair in pairs.repeated:
+        why = f"a second call with the id {one_line(pair.call.id)[:60]}"
+        yield Finding("loses", pair.call.row.line, f"{why}: it is lost on resuming")
 
 
 def _fullness(session: SessionPath, file: SessionFile, resumed: ResumedChain) -> Iterator[Finding]:
+    """Report that the context is full, or nearly."""
     last = next((row for row in reversed(resumed.order) if row.said), None)
     for row in resumed.order:
         if "full" in row.faults:
-            told = "Claude Code has written here that the context is full"
-            yield Finding("loses" if row is last else "note", row.line, told)
+            why = "Claude Code has written here that the context is full"
+            yield Finding("loses" if row is last else "note", row.line, why)
     for row in reversed(resumed.order):
         if row.type == "assistant" and (tokens := _tokens(file, row)):
             window = window_of({}, (session.id,), tokens, None)
             if tokens > 0.9 * window:
-                told = f"the context holds {tokens:,} of about {window:,} tokens: `foldmark trim` makes room"
-                yield Finding("note", row.line, told)
+                share = f"the context holds {tokens:,} of about {window:,} tokens"
+                yield Finding("note", row.line, f"{share}: `foldmark trim` makes room")
             return
 
 

@@ -1,0 +1,309 @@
+"""Read the records of a Claude Code session: ids, flags and faults, and none of their texts [SPEC 8].
+
+`index` lists every record for an import, which takes what can be used. `rows` lists every line as far as resuming
+depends on it, and tells what is wrong with it. Memory follows the number of lines. What is a fault was found out by
+resuming such sessions with Claude Code 2.1.197.
+"""
+
+import codecs
+import json
+from collections.abc import Container, Iterable, Iterator
+from datetime import datetime
+from sys import intern
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from foldmark.sessions.claude.blocks import is_api_error, read_message, response_of, says_full
+from foldmark.sessions.lenient_json import filled_text, whole_number
+from foldmark.sessions.messages import (
+    NOTHING,
+    AnswerUsage,
+    PreservedRecords,
+    RecordEntry,
+    TextMessage,
+    entry_of,
+    record_key,
+    record_time,
+    with_moments,
+)
+from foldmark.sessions.session_file import Broken, SessionFile, SessionRecord
+
+INTERRUPTIONS = ("[Request interrupted by user]", "[Request interrupted by user for tool use]")
+"""What Claude Code itself writes, as a user, when a person stops the model."""
+
+CHAINED = frozenset({"user", "assistant", "system", "attachment"})
+"""Types of records that can be a parent."""
+
+_USAGE = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+
+Fault = Literal[
+    "no message",  # none, or null
+    "message",  # no object where the message should be
+    "content",  # content of a type that stops Claude Code
+    "plain",  # a model's content as a text
+    "null block",  # null among the blocks
+    "bad block",  # a block that says nothing: no object, a text without text, a call without id or name
+    "unsigned",  # thinking without a signature
+    "attachment",  # an attachment without its object
+    "uuid",  # no uuid
+    "parent",  # no parentUuid, not even null
+    "time",  # no timestamp that can be read
+    "model",  # an answer that does not say whose it is
+    "full",  # the error that the context is full
+    "constant",  # NaN or Infinity, which Foldmark reads and Claude Code does not
+    "mark",  # a byte order mark inside of the file
+    "bytes",  # invalid UTF-8
+]
+
+
+class Row(Struct, kw_only=True, eq=False):
+    """A line, or a record that a repair adds (`line` 0).
+
+    `state`: a record, a broken line (for this `reason`), another JSON value, or `null`. `leaf` is where a `last-prompt`
+    record says that the session stands, `pinned` whether a person chose that. `calls` and `results` are ids by the
+    position of their block, "" for one that cannot be used; `spoilt` are positions of blocks with a fault; `blocks`
+    counts all of them. `gone` is whether a repair leaves the line out.
+    """
+
+    line: int
+    offset: int = 0
+    state: Literal["record", "broken", "value", "null"] = "record"
+    reason: str = ""
+    type: str = ""
+    uuid: str | None = None
+    parent: str | None = None
+    side: bool = False
+    response: str | None = None
+    session: str | None = None
+    calls: tuple[tuple[int, str], ...] = ()
+    results: tuple[tuple[int, str], ...] = ()
+    spoilt: tuple[int, ...] = ()
+    blocks: int = 0
+    faults: tuple[Fault, ...] = ()
+    boundary: bool = False
+    summary: bool = False
+    kept: PreservedRecords | None = None
+    leaf: str | None = None
+    pinned: bool = False
+    gone: bool = False
+
+    @property
+    def chained(self) -> bool:
+        """True if the record can be in a chain: it can be a parent, once it has a uuid."""
+        return not self.gone and self.type in CHAINED
+
+    @property
+    def said(self) -> bool:
+        """True if it is a user's or the model's."""
+        return not self.gone and self.type in ("user", "assistant")
+
+
+# -- For an import
+
+
+def index(records: Iterable[SessionRecord], carried: dict[str, Any], known: Container[bytes] = ()) -> list[RecordEntry]:
+    """Return one entry for each record, in the file's order (see `SessionFormat.index`).
+
+    A file in which every message is a sidechain's, as in a subagent's own file, is taken as a main chain. A message
+    whose uuid one before it has shows nothing: Claude Code reads one of the two.
+    """
+    entries: list[RecordEntry] = []
+    seen: set[str] = set()
+    moment: datetime | None = None
+    for record in records:
+        value = record.value if isinstance(record.value, dict) else {}
+        moment = record_time(value) or moment
+        entry = _entry(record, value, moment)
+        if (uuid := entry.uuid) is not None and entry.role is not None:
+            if uuid in seen or entry.key in known:
+                entry = entry_of(record, moment, NOTHING, uuid=None, key=entry.key, side=entry.side, repeats=True)
+            else:
+                seen.add(uuid)
+        entries.append(entry)
+    all_side = carried.get("all_side", True) and not any(entry.role and entry.side is None for entry in entries)
+    carried["all_side"] = all_side
+    if all_side:
+        entries = [entry if entry.side is None else replace(entry, side=None) for entry in entries]
+    return with_moments(entries)
+
+
+def _entry(record: SessionRecord, value: dict[str, Any], moment: datetime | None) -> RecordEntry:
+    reading = read_message(value)
+    parts = reading.parts
+    texts = [part for part in parts if isinstance(part, TextMessage)]
+    kind = value.get("type")
+    is_user = bool(parts) and kind != "assistant"
+    interruption = is_user and len(parts) == 1 and bool(texts) and texts[0].text in INTERRUPTIONS
+    uuid = filled_text(value.get("uuid"))
+    return entry_of(
+        record,
+        moment,
+        reading,
+        uuid=uuid,
+        key=record_key(uuid.encode() if uuid else _without_session(record.value)),
+        parent=filled_text(value.get("parentUuid")) or filled_text(value.get("logicalParentUuid")),
+        side=(filled_text(value.get("agentId")) or "") if value.get("isSidechain") is True else None,
+        failed=is_api_error(value),
+        injected=kind == "attachment" or value.get("isMeta") is True,
+        interruption=interruption,
+        response=response_of(value) if parts else None,
+        prompted_by=filled_text(value.get("sourceToolUseID")),
+        usage=_usage(value) if parts and kind == "assistant" else None,
+        compacts=is_user and value.get("isCompactSummary") is True and len(texts) == len(parts),
+        preserved=_preserved(value),
+    )
+
+
+def _without_session(value: Any) -> bytes:
+    """Return a record as JSON, as it is in every copy of its session."""
+    if isinstance(value, dict):
+        value = {name: each for name, each in value.items() if name != "sessionId"}
+    return msgspec.json.encode(value)
+
+
+def _usage(value: dict[str, Any]) -> AnswerUsage | None:
+    """Return what an answer reports; None if no model wrote it (model `<synthetic>`) or there is no number."""
+    usage, model = value["message"].get("usage"), filled_text(value["message"].get("model"))
+    if not isinstance(usage, dict) or model == "<synthetic>":
+        return None
+    numbers = [whole_number(usage.get(name)) for name in _USAGE]
+    if numbers == [None] * len(_USAGE):
+        return None
+    return AnswerUsage(model, response_of(value), *(number or 0 for number in numbers))
+
+
+def _preserved(value: dict[str, Any]) -> PreservedRecords | None:
+    """Return what a record says that a compaction leaves as it was."""
+    metadata = value.get("compactMetadata")
+    if not isinstance(metadata, dict):
+        return None
+    listed, segment = metadata.get("preservedMessages"), metadata.get("preservedSegment")
+    if isinstance(listed, dict) and isinstance(listed.get("uuids"), list):
+        uuids = tuple(uuid for uuid in listed["uuids"] if isinstance(uuid, str))
+        return PreservedRecords(filled_text(listed.get("anchorUuid")), uuids)
+    if isinstance(segment, dict):
+        ends = (filled_text(segment.get("headUuid")), filled_text(segment.get("tailUuid")))
+        return PreservedRecords(filled_text(segment.get("anchorUuid")), (), *ends)
+    return None
+
+
+# -- For what a resumed session sends
+
+
+def rows(session: SessionFile) -> Iterator[Row]:
+    """Yield the lines of a session in order, but for blank ones."""
+    for found in session.lines():
+        offset = session.whole[1]
+        if isinstance(found, Broken):
+            yield Row(line=found.line, offset=offset, state="broken", reason=found.reason)
+        elif not isinstance(found.value, dict):
+            yield Row(line=found.line, offset=offset, state="null" if found.value is None else "value")
+        else:
+            yield _row(found, session.raw(offset))
+
+
+def _row(record: SessionRecord, raw: bytes) -> Row:
+    value = record.value
+    session = filled_text(value.get("sessionId"))
+    row = Row(
+        line=record.line,
+        offset=record.offset,
+        type=intern(record.type),
+        uuid=filled_text(value.get("uuid")),
+        parent=filled_text(value.get("parentUuid")),
+        side=value.get("isSidechain") is True,
+        session=intern(session) if session else None,
+        boundary=value.get("type") == "system" and value.get("subtype") == "compact_boundary",
+        summary=value.get("isCompactSummary") is True,
+        kept=_preserved(value),
+    )
+    if row.type == "last-prompt":
+        row.leaf, row.pinned = filled_text(value.get("leafUuid")), value.get("explicit") is True
+    faults = list(_bytes_faults(raw, record.line))
+    if row.type in CHAINED:
+        faults += _link_faults(value, row)
+        if row.type in ("user", "assistant"):
+            faults += _message_faults(value, row)
+        elif row.type == "attachment" and not isinstance(value.get("attachment"), dict):
+            faults.append("attachment")
+    row.faults = tuple(dict.fromkeys(faults))
+    return row
+
+
+def _bytes_faults(raw: bytes, line: int) -> Iterator[Fault]:
+    if line > 1 and raw.startswith(codecs.BOM_UTF8):
+        yield "mark"
+    if b"NaN" in raw or b"Infinity" in raw:
+        try:
+            json.loads(raw.decode("utf-8-sig", "replace"), parse_constant=_refuse, parse_int=len)
+        except (ValueError, RecursionError):
+            yield "constant"
+    if not raw.isascii():
+        try:
+            raw.decode()
+        except UnicodeDecodeError:
+            yield "bytes"
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(name)
+
+
+def _link_faults(value: dict[str, Any], row: Row) -> Iterator[Fault]:
+    if row.uuid is None:
+        yield "uuid"
+    if row.parent is None and ("parentUuid" not in value or value["parentUuid"] is not None):
+        yield "parent"
+    time = value.get("timestamp")
+    if record_time(value) is None and (not isinstance(time, int | float) or isinstance(time, bool)):
+        yield "time"
+
+
+def _message_faults(value: dict[str, Any], row: Row) -> Iterator[Fault]:
+    """Yield what is wrong with a message, and note its response and its blocks in the row."""
+    message = value.get("message")
+    if not isinstance(message, dict):
+        yield "no message" if message is None else "message"
+        return
+    content, is_answer = message.get("content"), row.type == "assistant"
+    if is_answer:
+        row.response = filled_text(message.get("id"))
+        if filled_text(message.get("model")) is None and message.get("model") != "":
+            yield "model"
+    if says_full(value):
+        yield "full"
+    if isinstance(content, str):
+        row.blocks = 1
+        if is_answer:
+            yield "plain"
+    elif isinstance(content, list):
+        yield from _block_faults(content, row)
+    else:
+        yield "content"
+
+
+def _block_faults(content: list[Any], row: Row) -> Iterator[Fault]:
+    calls, results, spoilt = [], [], []
+    for at, block in enumerate(content):
+        fault: Fault | None = None
+        kind = block.get("type") if isinstance(block, dict) else None
+        if block is None:
+            fault = "null block"
+        elif not isinstance(kind, str) or (kind == "text" and not isinstance(block.get("text"), str)):
+            fault = "bad block"
+        elif kind == "thinking" and not filled_text(block.get("signature")):
+            fault = "unsigned"
+        elif kind == "tool_use" and row.type == "assistant":
+            if filled_text(block.get("id")) and filled_text(block.get("name")):
+                calls.append((at, block["id"]))
+            else:
+                fault = "bad block"
+        elif kind == "tool_result" and row.type == "user":
+            results.append((at, filled_text(block.get("tool_use_id")) or ""))
+        if fault:
+            spoilt.append(at)
+            yield fault
+    row.blocks, row.calls, row.results, row.spoilt = len(content), tuple(calls), tuple(results), tuple(spoilt)
