@@ -19,7 +19,7 @@ from foldmark import Agent, Log
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.request import Request
 from foldmark.log.doctor import examine
-from foldmark.sending.questions import BEFORE, MESSAGES, SUM_UP, Due, due, make
+from foldmark.sending.questions import BEFORE, MESSAGES, SUM_UP, DueSummary, make_window_summary, window_summary_due
 from foldmark.sending.rebuilding import rebuilt
 from foldmark.sending.sent import record_sent
 from foldmark.settings.given import Settings
@@ -92,14 +92,14 @@ def opened(agent: Agent) -> Request:
     return agent.request()
 
 
-def wanted(agent: Agent) -> Due:
-    found = due(agent)
+def wanted(agent: Agent) -> DueSummary:
+    found = window_summary_due(agent)
     assert found is not None
     return found
 
 
 def made(agent: Agent) -> int:
-    found = make(agent, wanted(agent))
+    found = make_window_summary(agent, wanted(agent))
     assert found is not None
     return found
 
@@ -119,7 +119,7 @@ def test_off_by_default(log: Log, agent: Agent) -> None:
     """The same bytes, whatever was recorded."""
     agent.configure("window_summary", False)
     before = agent.request()
-    assert due(agent) is None
+    assert window_summary_due(agent) is None
     agent.configure("window_summary", True)
     made(agent)
     agent.configure("window_summary", False)
@@ -179,16 +179,16 @@ def test_its_place_among_the_layers(agent: Agent) -> None:
 def test_nothing_is_due_before_enough_was_cut(log: Log, model: Model) -> None:
     agent = log.agent("root")
     agent.configure("window_summary", True)
-    assert due(agent) is None
+    assert window_summary_due(agent) is None
     agent.configure("context_size", 2)
     say(agent, *range(MESSAGES // 2 + 1), words=1)
     assert agent.request().manifest.edge.before == MESSAGES - 2
-    assert due(agent) is None
+    assert window_summary_due(agent) is None
     say(agent, 99, words=1)
     made(agent)
     assert len(model.read()) == MESSAGES
     say(agent, *range(MESSAGES // 2 - 1), words=1)
-    assert due(agent) is None
+    assert window_summary_due(agent) is None
     agent.configure("sliding_context_tokens", 1500)
     say(agent, 99, words=1)
     found = wanted(agent)
@@ -208,7 +208,7 @@ def test_a_large_turn_is_due_by_itself(log: Log, model: Model) -> None:
 def test_it_is_extended_by_what_was_cut_since(agent: Agent, model: Model) -> None:
     first = made(agent)
     covered = wanted_data(agent, first)
-    assert due(agent) is None
+    assert window_summary_due(agent) is None
     say(agent, *range(15))
     request = opened(agent)
     assert sent(request) == [first]
@@ -317,7 +317,7 @@ def test_it_is_not_sent_beside_what_it_covers(agent: Agent) -> None:
     assert sent(opened(agent)) == []
     agent.configure("sliding_context_tokens", 100_000)
     assert sent(agent.request()) == []
-    assert due(agent) is None
+    assert window_summary_due(agent) is None
 
 
 def test_a_wider_window_asks_for_a_shorter_one(agent: Agent, model: Model) -> None:
@@ -343,19 +343,19 @@ def test_nothing_that_changed_meanwhile_is_recorded(agent: Agent, model: Model) 
         lambda: agent.configure("window_summary", False),
     ):
         model.meanwhile = [happens]
-        assert make(agent, wanted(agent)) is None
+        assert make_window_summary(agent, wanted(agent)) is None
     assert stored(agent.log).of_kind("window_summary", agent.standing().lineage) == []
     assert agent.standing().newest == head + 3
     agent.configure("window_summary", True)
     model.meanwhile = [lambda: say(agent, 77)]
-    assert make(agent, wanted(agent)) is not None
+    assert make_window_summary(agent, wanted(agent)) is not None
 
 
 def test_a_model_that_fails_records_nothing(agent: Agent) -> None:
     agent.log.complete = lambda _: " "
     head = agent.standing().newest
     with pytest.raises(FoldmarkError, match="answered with nothing"):
-        make(agent, wanted(agent))
+        make_window_summary(agent, wanted(agent))
     assert agent.standing().newest == head
 
 
@@ -450,7 +450,7 @@ def test_while_the_agent_goes_on(agent: Agent) -> None:
 
     agent.log.complete = complete
     with ThreadPoolExecutor(1) as pool:
-        making = pool.submit(make, agent, wanted(agent))
+        making = pool.submit(make_window_summary, agent, wanted(agent))
         assert asked.wait(LIMIT)
         agent.append("user", "Meanwhile?")
         agent.append_tool_call("look", {}, call_id="c1")
@@ -490,9 +490,9 @@ def test_whatever_happens(deeds: list[tuple[str, int, int]], policy: str) -> Non
             agent = agents[who % len(agents)]
             if deed != "sum up":
                 do(agent, deed, number)
-            elif (found := due(agent)) is not None:
+            elif (found := window_summary_due(agent)) is not None:
                 before = agent.request()
-                summary = make(agent, found)
+                summary = make_window_summary(agent, found)
                 assert summary is not None
                 covers[summary] = [each for each in visible(agent) if each <= found.covered.until]
                 if agent.standing().record.open_turn is not None:

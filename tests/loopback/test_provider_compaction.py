@@ -13,7 +13,7 @@ from wire_anthropic import AnthropicWire
 
 import foldmark
 from foldmark import Agent, CommandError, FoldmarkError
-from foldmark.sending.questions import due, make
+from foldmark.sending.questions import make_window_summary, window_summary_due
 from foldmark.sending.rebuilding import rebuilt
 from foldmark.sending.sent import record_sent
 from stored import stored
@@ -230,15 +230,15 @@ def test_a_step_of_the_window_is_summed_up_by_the_api(start: Start, policy: str)
     agent, server = start(context_policy=policy, window_summary=True, context_size=3)
     for number in range(4, 14):
         ask(agent, number)
-    wanted = due(agent)
+    wanted = window_summary_due(agent)
     assert wanted is not None
-    event_id = make(agent, wanted)
+    event_id = make_window_summary(agent, wanted)
     assert "Question 10" in json.dumps(server.asked[0].body)
     assert "Question 11" not in json.dumps(server.asked[0].body)
     operation, pin = agent.do("/operations").data["operations"]
     assert pin["operation"] == "pin"
     assert (operation["id"], operation["operation"], operation["actor"]) == (event_id, "summary", "system")
-    assert due(agent) is None
+    assert window_summary_due(agent) is None
     messages = body(agent)["messages"]
     assert messages[0]["content"][0]["content"] == GIST
     assert "Question 11" in json.dumps(messages[1])

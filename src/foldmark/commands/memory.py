@@ -20,7 +20,7 @@ from foldmark.log.recording import memo_with_id, save_memo
 from foldmark.operations.effects import EditText
 from foldmark.operations.redaction import TRACES_MAY_STAY
 from foldmark.request.standing import Standing, state_of
-from foldmark.sending.questions import rebuilt
+from foldmark.sending.questions import fresh_state
 
 LISTED = 20
 """Number of memos that are listed by default, and the maximum of a search."""
@@ -73,7 +73,7 @@ def _block(at: Standing, event: Event, now: Event | None) -> dict[str, Any]:
 @command("context rebuild")
 def _rebuild(call: CommandCall) -> Result:
     """Ask the model for a fresh state block from the whole window."""
-    block = rebuilt(call.agent)
+    block = fresh_state(call.agent)
     event_id = call.agent.record("state", block, actor="model")
     return Result(f"### STATE\n{block}", None, {"state": block, "event": event_id})
 

@@ -82,8 +82,7 @@ def matched(
         return found_here
     turns = [list(turn) for _, turn in groupby(among.rows, lambda row: row.turn_id)]
     sizes = [sum(row.tokens for row in turn) for turn in turns]
-    provider, _, model = at.config.model.partition("/")
-    plan = chunks(sizes, chunk_count(whole(at, provider, model), agent.window))
+    plan = chunks(sizes, chunk_count(whole(at, *at.model), agent.window))
     found: set[int] = set()
     for done, part in enumerate(plan, 1):
         ids = [row.id for place in part for row in turns[place]]

@@ -144,7 +144,7 @@ def sent_thinking(dialect: Dialect, model: str, prompt: Prompt, body: Mapping[st
 
 def binding(at: Standing) -> bool:
     """Return True if the agent's model binds thinking."""
-    provider, _, model = at.config.model.partition("/")
+    provider, model = at.model
     try:
         return _binds(dialect_of(provider, at.given.dialects), model)
     except CommandError:  # a provider that is configured no more

@@ -83,6 +83,12 @@ class Standing(Struct, frozen=True):
         return self.given.config(self.counting)
 
     @property
+    def model(self) -> tuple[str, str]:
+        """The names of the provider and of its model; both are `offline` for the offline model."""
+        provider, _, model = self.config.model.partition("/")
+        return provider, model or provider
+
+    @property
     def scratchpad(self) -> str | None:
         """The agent's newest scratchpad, or the one that a full fork handed down."""
         event = self.anchors.get("scratchpad")

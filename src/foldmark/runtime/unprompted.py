@@ -115,8 +115,8 @@ async def _summarize(agent: Agent, interruption: Interruption, threads: Executor
 
 
 def _make_summary(agent: Agent) -> None:
-    from foldmark.sending.questions import due, make
+    from foldmark.sending.questions import make_window_summary, window_summary_due
 
     with suppress(FoldmarkError):  # it is tried again after the next turn
-        if (wanted := due(agent)) is not None:
-            make(agent, wanted)
+        if (wanted := window_summary_due(agent)) is not None:
+            make_window_summary(agent, wanted)

@@ -1,38 +1,32 @@
 """Foldmark's own questions to the agent's model: a judgement, a summary, a state block [SPEC 3, 4].
 
-Provider-native summaries on request [SPEC 5.7].
-
-The provider gets the request that would go out, as far as it is to be summed up, so that its cache hits and what stays
-after the summary continues what was summed up.
-
-
-Have the agent's model sum up what the window cut, when that is due [S3, SPEC 5.1]."""
+A provider that can write summaries in a form of its own is asked for one if the setting says so [SPEC 5.7]. It gets the
+request that would go out, as far as it is to be summed up, so that its cache hits and what stays after the summary
+continues what was summed up. What the window cut is summed up when that is due [S3, SPEC 5.1].
+"""
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from foldmark.core.assembly.window import Units
-from foldmark.core.config import Config, check_together
+from foldmark.core.config import check_together
 from foldmark.core.errors import CommandError, ContextOverflowError, FoldmarkError
 from foldmark.core.events import Event, Pin, Summary
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import COMPACTION, Compacted, Request, Stopped
 from foldmark.core.segments import Segment, Segments, since, subtract, until
 from foldmark.log.log import Agent
-from foldmark.operations.summaries import provider_form, provider_summary
+from foldmark.operations.summaries import SPAN, provider_form, provider_summary, summary
 from foldmark.request.exchanges import ranges_of
 from foldmark.request.layers import Covered, WindowSummary, hash_of, in_force
 from foldmark.request.standing import Standing, of_kind
 from foldmark.sending.sent import quoting, record_sent
 from foldmark.text.state import parted
-
-if TYPE_CHECKING:
-    from foldmark.log.log import Agent
-
 
 SUMMARIZE = (
     "Summarize the conversation above for yourself: your summary takes its place. Keep the goal, decisions and their "
@@ -45,7 +39,7 @@ REBUILD = (
 
 
 def ask(
-    agent: "Agent",
+    agent: Agent,
     question: str,
     purpose: str,
     segments: Segments | None = (),
@@ -58,56 +52,45 @@ def ask(
     Blocks, and records only the request. Raises CommandError for a model that cannot be asked, FoldmarkError for an
     empty answer.
     """
-    from foldmark.request.prepare import prepare
+    from foldmark.request.prepare import prepare  # takes 20 ms
 
+    name = agent.standing().config.model
+    known = agent.log.model_named(name)
     instruction = question if quoted is None else quoting(quoted, question)
 
-    def made(moment: Snapshot, at: Standing, limit: int) -> Request:
-        provider, _, model = at.config.model.partition("/")
-        return prepare(
-            moment,
-            at,
-            at.config,
-            provider,
-            model or provider,
-            only=segments,
-            purpose=purpose,
-            instruction=instruction,
-            limit=limit,
-            output=agent.log.model_named(at.config.model).answer,
-        )
+    def within(limit: int) -> Request:
+        made = partial(prepare, only=segments, purpose=purpose, instruction=instruction, output=known.answer)
+        with agent.reading() as (moment, at):
+            return made(moment, at, at.config, *at.model, limit=limit)
 
-    def told(request: Request) -> str:
+    def answer(request: Request) -> str:
         record_sent(agent, request, question, quoted)
         return agent.log.complete(request).strip()
 
-    with agent.reading() as (moment, at):
-        known = agent.log.model_named(at.config.model)
-        request = made(moment, at, known.window - known.answer)
+    request = within(known.window - known.answer)
     if segments and request.tokens > known.window:
         raise FoldmarkError(
-            f"that is ~{request.tokens:,} tokens, more than the {known.window:,} that {at.config.model} takes; nothing "
-            "was changed. Name less, as in /summarize MARK or /summarize FROM..TO, or another model"
+            f"that is ~{request.tokens:,} tokens, more than the {known.window:,} that {name} takes; nothing was "
+            "changed. Name less, as in /summarize MARK or /summarize FROM..TO, or another model"
         )
     try:
-        answer = told(request)
+        text = answer(request)
     except ContextOverflowError as error:
-        with agent.reading() as (moment, at):
-            smaller = made(moment, at, error.within(request.tokens))
+        smaller = within(error.within(request.tokens))
         if smaller.tokens >= request.tokens:
             raise
-        answer = told(smaller)
-    if not answer:
-        raise FoldmarkError(f"{at.config.model} answered with nothing; nothing was changed")
-    return answer
+        text = answer(smaller)
+    if not text:
+        raise FoldmarkError(f"{name} answered with nothing; nothing was changed")
+    return text
 
 
-def summarized(agent: "Agent", segments: Segments) -> str:
+def summarized(agent: Agent, segments: Segments) -> str:
     """Return the model's summary of the visible messages in `segments`. Raises as `ask`."""
     return ask(agent, SUMMARIZE, "summary", segments)
 
 
-def rebuilt(agent: "Agent") -> str:
+def fresh_state(agent: Agent) -> str:
     """Return a fresh state block of the whole window [S2]. Raises as `ask`."""
     answer = ask(agent, REBUILD, "state", None)
     block = parted(answer).block
@@ -118,14 +101,14 @@ def rebuilt(agent: "Agent") -> str:
     return block
 
 
-class Made(NamedTuple):
+class ProviderSummary(NamedTuple):
     """A summary written by a provider: the operation to record, and its text."""
 
     operation: Summary
     text: str
 
 
-def compacted(agent: "Agent", decided: Summary) -> Made | None:
+def compacted(agent: Agent, decided: Summary) -> ProviderSummary | None:
     """Have the provider of the agent's model write a summary that was `decided`; return None if that is not asked for
     (`provider_compaction`), or not possible: it sums up the beginning of the conversation, up to the end of a turn.
 
@@ -133,40 +116,45 @@ def compacted(agent: "Agent", decided: Summary) -> Made | None:
     refuses, FoldmarkError if it writes no summary.
     """
     from foldmark.providers.registry import dialect_of
-    from foldmark.request.prepare import binding
+    from foldmark.request.prepare import binding, prepare
 
     with agent.reading() as (moment, at):
-        provider, _, model = at.config.model.partition("/")
+        provider, model = at.model
         dialect = dialect_of(provider, at.given.dialects)
         if not at.config.provider_compaction or not dialect.compacts(model):
             return None
         check_together(at.config)
         system = ranges_of(moment, at, moment.lookup(of_kind(moment, at, "system", at.visible)))
         ranges = subtract(decided.ranges, system)
-        kept = moment.bounds(subtract(subtract(at.visible, ranges), system))
-        upto = min((segment.first for segment in kept), default=0)
+        rest = moment.bounds(subtract(subtract(at.visible, ranges), system))
+        upto = min((segment.first for segment in rest), default=0)
         if decided.mark is not None or not _opens(moment, upto) or not _in_front(moment, at, ranges, upto):
             return None
-        request = _request(moment, at, agent, upto)
-        if "context_management" in request.body or request.tokens > agent.window:
+        known = agent.log.model_named(at.config.model)
+        # The request includes what the window has cut: otherwise the summary would not cover it.
+        sliding = at.config.sliding_context_tokens and agent.request().manifest.edge.before == 0
+        config = at.config if sliding else replace(at.config, sliding_context_tokens=0, context_size=0)
+        limit = known.window - known.answer if sliding else None
+        made = partial(prepare, tools=agent.tools(), purpose=COMPACTION, output=known.answer, upto=upto)
+        request = made(moment, at, config, provider, model, limit=limit)
+        if "context_management" in request.body or request.tokens > known.window:
             return None
     record_sent(agent, request, upto=upto)
     answer = agent.log.compact(request)
     # Only a model that binds thinking knows what its summary stands for.
     pieces = dialect.thinking.bind(lambda: request.body, answer) if binding(at) else answer
-    made = next((piece for piece in pieces if isinstance(piece, Compacted)), None)
-    if made is None or not made.text.strip():
+    written = next((piece for piece in pieces if isinstance(piece, Compacted)), None)
+    if written is None or not written.text.strip():
         why = next((piece.said for piece in pieces if isinstance(piece, Stopped)), "")
         raise FoldmarkError(
             f"{at.config.model} wrote no summary ({why or 'it said nothing'}); nothing was changed. Ask again, or have "
             "Foldmark ask for one: /config set provider_compaction=off"
         )
-    form = provider_form(agent.log.secrets, made, dialect.reads)
+    form = provider_form(agent.log.secrets, written, dialect.reads)
     with agent.log.store.read() as moment:
-        summary = provider_summary(moment, at, form, ranges)
-    return Made(
-        replace(summary, state=decided.state, span=decided.span, widened=decided.widened, kept=upto or None), made.text
-    )
+        operation = provider_summary(moment, at, form, ranges)
+    kept = {"state": decided.state, "span": decided.span, "widened": decided.widened, "kept": upto or None}
+    return ProviderSummary(replace(operation, **kept), written.text)
 
 
 def _opens(moment: Snapshot, event_id: int) -> bool:
@@ -179,33 +167,6 @@ def _in_front(moment: Snapshot, at: Standing, ranges: Segments, event_id: int) -
     """Return True if all messages in `ranges` stand in front of an event, except summaries, which are newer than it."""
     summaries = [Segment(at.record.id, each, each) for each in moment.of_kind("summary", ranges)]
     return all(each.last < event_id or not event_id for each in moment.bounds(subtract(ranges, summaries)))
-
-
-def _request(moment: Snapshot, at: Standing, agent: "Agent", upto: int) -> Request:
-    """Return the request that would go out, up to a turn. It includes what the window has cut: otherwise the summary
-    would not cover it."""
-    from foldmark.request.prepare import prepare
-
-    provider, _, model = at.config.model.partition("/")
-    known = agent.log.model_named(at.config.model)
-
-    def made(config: Config, limit: int | None) -> Request:
-        return prepare(
-            moment,
-            at,
-            config,
-            provider,
-            model,
-            tools=agent.tools(),
-            purpose=COMPACTION,
-            limit=limit,
-            output=known.answer,
-            upto=upto,
-        )
-
-    whole = replace(at.config, sliding_context_tokens=0, context_size=0)
-    sliding = agent.request().manifest.edge.before == 0 and at.config.sliding_context_tokens
-    return made(at.config, known.window - known.answer) if sliding else made(whole, None)
 
 
 SHARE = 0.05
@@ -222,7 +183,7 @@ SUM_UP = (
 BEFORE = "\nYour summary of what came before it follows; write one that covers both.\n\n"
 
 
-class Due(NamedTuple):
+class DueSummary(NamedTuple):
     """A summary to be made: its coverage, the messages to read for it, and the summary that it continues."""
 
     covered: Covered
@@ -230,54 +191,49 @@ class Due(NamedTuple):
     earlier: WindowSummary | None
 
 
-def due(agent: Agent) -> Due | None:
+def window_summary_due(agent: Agent) -> DueSummary | None:
     """Return the summary to be made now, if the setting is on and the window has passed enough uncovered messages.
 
     It covers what the last one does and, of what was cut since, as many of the newest turns as fit half of the model's
     window. Raises CommandError for a model that cannot be asked, StoreError.
     """
     with agent.reading() as (moment, at):
-        return _due(moment, at, agent) if at.config.window_summary else None
+        edge = agent.request().manifest.edge if at.config.window_summary else None
+        if edge is None or edge.first is None or edge.why in (None, "planning"):
+            return None
+        earlier = in_force(moment, at, edge.first, 0, at.newest)
+        new = until(at.visible, edge.first - 1)
+        if earlier is not None:
+            new = since(new, earlier.covered.until + 1)
+        size, budget = moment.size(new), at.config.sliding_context_tokens or agent.window
+        if size.messages < MESSAGES and size.tokens < SHARE * budget:
+            return None
+        units, count = _fitting(moment, at, agent, new, earlier)
+        if not count:
+            return None
+        events = units.newest(count)
+        turns = [turn for index in range(count) for turn in units[index].turns if turn is not None]
+        first, turn, last = events[0].id, min(turns), events[-1].id
+        if earlier is not None and not units.reach(count + 1):
+            first, turn = earlier.covered.first, earlier.covered.turns[0]
+        covered = Covered(first, last, (turn, max(turns)), hash_of(moment, at, last))
+        return DueSummary(covered, since(until(new, last), events[0].id), earlier)
 
 
-def _due(moment: Snapshot, at: Standing, agent: Agent) -> Due | None:
-    edge = agent.request().manifest.edge
-    if edge.first is None or edge.why in (None, "planning"):
-        return None
-    earlier = in_force(moment, at, edge.first, 0, at.newest)
-    new = until(at.visible, edge.first - 1)
-    if earlier is not None:
-        new = since(new, earlier.covered.until + 1)
-    size, budget = moment.size(new), at.config.sliding_context_tokens or agent.window
-    if size.messages < MESSAGES and size.tokens < SHARE * budget:
-        return None
-    units, count = _fitting(moment, at, agent, new, earlier)
-    if not count:
-        return None
-    events = units.newest(count)
-    turns = [turn for index in range(count) for turn in units[index].turns if turn is not None]
-    first, turn, last = events[0].id, min(turns), events[-1].id
-    if earlier is not None and not units.reach(count + 1):
-        first, turn = earlier.covered.first, earlier.covered.turns[0]
-    covered = Covered(first, last, (turn, max(turns)), hash_of(moment, at, last))
-    return Due(covered, since(until(new, last), events[0].id), earlier)
-
-
-def make(agent: Agent, due: Due) -> int | None:
+def make_window_summary(agent: Agent, due: DueSummary) -> int | None:
     """Ask the model for the summary, record it and return its event's id; None if it is stale by then. With
     `provider_compaction` the provider writes it, where it can: that is an operation, as by `/summarize`, and a pin.
 
     Blocks, and may run while the agent goes on. Raises CommandError for a model that cannot be asked, FoldmarkError for
     an empty answer or an interruption, ConflictError, StoreError.
     """
-    from foldmark.operations import summaries
     from foldmark.sending.questions import ask, compacted
 
     covered, earlier = due.covered, due.earlier
     made = None
     with suppress(CommandError):  # conflicting settings: the model is asked as without them
         with agent.reading() as (moment, at):
-            decided = summaries.summary(moment, at, f"{summaries.SPAN}{covered.until}")
+            decided = summary(moment, at, f"{SPAN}{covered.until}")
         made = compacted(agent, decided)
     if made is not None:
         agent.context()  # other processes may have written to the agent meanwhile
@@ -306,8 +262,7 @@ def _fitting(
     from foldmark.core.assembly.wire import weigh
     from foldmark.tokens.counting import uncalibrated
 
-    provider, _, model = at.config.model.partition("/")
-    room = agent.window / 2 * uncalibrated(provider, model or provider)
+    room = agent.window / 2 * uncalibrated(*at.model)
     room -= len(earlier.event.content.encode()) if earlier else 0
     units = Units(event for event in moment.messages(new, newest_first=True) if event.kind != "system")
     count = 0
