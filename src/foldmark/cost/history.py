@@ -20,10 +20,10 @@ from foldmark.core.config import Config
 from foldmark.core.events import ANSWER_KINDS, Drop, Event, Restore
 from foldmark.core.ports import Snapshot
 from foldmark.core.replay import recorded
-from foldmark.core.segments import END, Segment, Segments, since, subtract, until
+from foldmark.core.segments import END, Segment, Segments, since, subtract
 from foldmark.log.log import Agent
 from foldmark.request.exchanges import read_as, read_by
-from foldmark.request.standing import Standing, once
+from foldmark.request.standing import Standing, once, showing
 from foldmark.request.windowing import Target
 from foldmark.tokens.counting import BytesRuler, ruler, uncalibrated
 
@@ -341,7 +341,4 @@ def _dropped_at_the_end(moment: Snapshot, at: Standing) -> Segments:
 
 
 def _without(moment: Snapshot, at: Standing, gone: Segments) -> Standing:
-    if not gone:
-        return at
-    fold = structs.replace(at.fold, segments=subtract(at.fold.segments, gone))
-    return structs.replace(at, fold=fold, size=moment.size(until(fold.segments, at.newest)))
+    return showing(moment, at, subtract(at.fold.segments, gone)) if gone else at

@@ -1,19 +1,16 @@
-"""The readable side of an agent: its context, now and at any event, and the request that would go out [SPEC 2, 5].
-
-Record operations on one agent, with their effect on its context [SPEC 3, 4]."""
+"""What can be read of an agent and changed: its context and its request, operations with their receipts [SPEC 2-5]."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import partial
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from foldmark.core import codec
 from foldmark.core.agents import AgentRecord, Size, check_page
 from foldmark.core.errors import CommandError, ConflictError
-from foldmark.core.events import BESIDE_KINDS, Event, Fork, Operation, Redact, Restore, Summary
+from foldmark.core.events import BESIDE_KINDS, Event, Fork, Operation, PlanningEnded, Redact, Restore, Summary
 from foldmark.core.ports import Snapshot, Transaction
 from foldmark.core.replay import Fold, advance, birth, recorded, replay
 from foldmark.core.request import Request, ToolSpec
@@ -33,12 +30,12 @@ from foldmark.operations.receipts import (
 )
 from foldmark.operations.redaction import erasable, erase
 from foldmark.request.planning import passed, talk
-from foldmark.request.standing import AGREED_AT, Standing, as_of
+from foldmark.request.standing import AGREED_AT, Standing, as_of, showing
 from foldmark.settings.given import machine
 
 
-class Readable(Timeline):
-    """A timeline whose context and request can be read. Nothing here writes."""
+class Operable(Timeline):
+    """A timeline with its context, its request, and the operations on it."""
 
     def context(self) -> Context:
         """Return the present context. It reads stored segments; messages are read on demand."""
@@ -65,38 +62,29 @@ class Readable(Timeline):
         """
         if not isinstance(provider, str | None) or not isinstance(model, str | None):
             raise CommandError(f"a provider and a model are texts, not {provider!r} and {model!r}")
+        from foldmark.request.prepare import prepare, whole  # takes 20 ms, and only requests need it
+
         with self._store.read() as moment:
             at = self.standing_in(moment) if at is None else at
-            return self._request(moment, at, provider, model, limit)
-
-    def _request(
-        self, moment: Snapshot, at: Standing, provider: str | None, model: str | None, limit: int | None
-    ) -> Request:
-        from foldmark.request.prepare import (
-            prepare,  # takes 20 ms, and only requests need it
-            whole,
-        )
-
-        config = at.config
-        own = config.model.partition("/")
-        provider, model = provider or own[0], model or own[2] or provider or own[0]
-        known, planned = self.log.model_named(f"{provider}/{model}"), talk(moment, at)
-        window, output = known.window, known.answer
-        full = is_ephemeral(whole(at, provider, model), window)
-        if at.fold.leaving is not None:
-            # The model still has to report that it is done: to the end of the turn it sees what leaves with the turn.
-            fold = msgspec.structs.replace(at.fold, segments=normal((*at.fold.segments, *planned)))
-            size = moment.size(until(fold.segments, at.newest))
-            at = msgspec.structs.replace(at, fold=fold, size=size)
-        # With the budget off the request is the whole context, whatever the model takes [SPEC 5].
-        most = limit if limit is not None else window - output if config.sliding_context_tokens else None
-        made = partial(
-            prepare, moment, at, config, provider, model, tools=self.tools_in(moment, at), limit=most, output=output
-        )
-        request = made(only=planned if planned and full else None)
-        if planned and not full and is_ephemeral(request.tokens, window):
-            return made(only=planned)
-        return request
+            config = at.config
+            own_provider, _, own_model = config.model.partition("/")
+            provider = provider or own_provider
+            model = model or own_model or provider
+            known, planned = self.log.model_named(f"{provider}/{model}"), talk(moment, at)
+            full = is_ephemeral(whole(at, provider, model), known.window)
+            if at.fold.leaving is not None:
+                # The model still has to report that it is done: what leaves with the turn stays to its end.
+                at = showing(moment, at, normal((*at.fold.segments, *planned)))
+            if (
+                limit is None and config.sliding_context_tokens
+            ):  # else it is the whole context, whatever the model takes
+                limit = known.window - known.answer
+            made = partial(prepare, tools=self.tools_in(moment, at), limit=limit, output=known.answer)
+            if not (planned and full):
+                request = made(moment, at, config, provider, model)
+                if not (planned and is_ephemeral(request.tokens, known.window)):
+                    return request
+            return made(moment, at, config, provider, model, only=planned)
 
     def tools(self) -> list[ToolSpec]:
         """Return the tools offered to this agent's model: those of its setting `tools`, those that an open planning
@@ -154,32 +142,32 @@ class Readable(Timeline):
             raise CommandError(f"this agent was born with event {now.record.fork_event}, after event {event_id}")
         fold = replay(now.origin, recorded(moment.operations(self.id, until=event_id)))
         then = as_of(moment, now, event_id)
-        record = msgspec.structs.replace(then.record, open_turn=None)
-        return msgspec.structs.replace(then, record=record, fold=fold, size=moment.size(until(fold.segments, event_id)))
+        record = replace(then.record, open_turn=None)
+        return replace(then, record=record, fold=fold, size=moment.size(until(fold.segments, event_id)))
 
-
-def _with_commands(spec: ToolSpec, commands: list[str]) -> ToolSpec:
-    """Return `slash` with these commands; any other tool unchanged."""
-    if spec.name != "slash":
-        return spec
-    properties = spec.parameters["properties"]
-    narrowed = {**properties, "command": {**properties["command"], "enum": commands}}
-    return replace(spec, parameters={**spec.parameters, "properties": narrowed})
-
-
-class Operable(Readable):
-    """An agent's timeline with the operations on it."""
+    # Operations
 
     def end_turn(self, *, created_at: str | datetime | None = None, interrupted: bool = False) -> int | None:
         """End the open turn and return the event's id; None if no turn is open.
 
         A planning conversation that this turn talked past ends with it, before the message that did so [SPEC 4.2].
         """
-        if self.open_turn is None:
+        at = self.standing()
+        if at.record.open_turn is None:
             return None
-        with self.batch():
-            self.end_planning(created_at=created_at)
-            return super().end_turn(created_at=created_at, interrupted=interrupted)
+        with self.batch() as moment:
+            if at.record.head != self._head:  # another thread has appended in between
+                at = self.standing_in(moment)
+            # Most agents never planned anything, and need no second look.
+            if "command" in at.anchors and self.end_planning(created_at=created_at) is not None:
+                at = self.standing_in(moment)
+            ended = None if at.fold.closing is None else PlanningEnded(at.fold.closing[0])
+            data = None if ended is None else codec.operation_data(ended)
+            event_id = self._append("turn_ended", "", data, created_at, actor="system", interrupted=interrupted)
+            if ended is not None:
+                fold = advance(at.fold, [(event_id, ended)])
+                moment.save_fold(fold, moment.size(until(fold.segments, event_id)).less(at.record.own))
+        return event_id
 
     def end_planning(self, *, created_at: str | datetime | None = None) -> int | None:
         """End a planning conversation that a person has talked past, just before that message; return the operation's
@@ -259,7 +247,10 @@ class Operable(Readable):
             own = transaction.head(self.id).record.own
         transaction.save_fold(outcome.fold, after.less(own))
         if isinstance(operation, Fork):
-            self._bear(transaction, at, operation, event_id)
+            record = AgentRecord(operation.child, None, self.id, event_id, self.log.clock())
+            born = birth(record.id, event_id, operation.start, operation.pins, operation.evicted)
+            size = at.size if operation.start == at.visible else transaction.size(operation.start)
+            transaction.create_agent(record, born, size)
         return after
 
     def outcome(
@@ -271,7 +262,7 @@ class Operable(Readable):
         changed = context_change(at.visible, seen, at.size, moment.size)
         out, back = changed_results(moment, at, fold, seen)
         prefix = cached_prefix(moment, at, seen, [*out, *back])
-        evicted, whole = (Size(len(each), _tokens(each)) for each in (out, back))
+        evicted, whole = (Size(len(each), sum(event.tokens for event in each)) for each in (out, back))
         thoughts = ThinkingChange()
         if at.config.provider != "offline" and codec.operation_kind(operation) not in BESIDE_KINDS:
             left = replace(fold, segments=subtract(fold.segments, erasing))
@@ -320,12 +311,11 @@ class Operable(Readable):
             return self.past.followed_by(event_id, operation)
         return advance(fold, [(event_id, operation)])
 
-    def _bear(self, transaction: Transaction, at: Standing, operation: Fork, event_id: int) -> None:
-        record = AgentRecord(operation.child, None, self.id, event_id, self.log.clock())
-        born = birth(record.id, event_id, operation.start, operation.pins, operation.evicted)
-        size = at.size if operation.start == at.visible else transaction.size(operation.start)
-        transaction.create_agent(record, born, size)
 
-
-def _tokens(events: Iterable[Event]) -> int:
-    return sum(event.tokens for event in events)
+def _with_commands(spec: ToolSpec, commands: list[str]) -> ToolSpec:
+    """Return `slash` with these commands; any other tool unchanged."""
+    if spec.name != "slash":
+        return spec
+    properties = spec.parameters["properties"]
+    narrowed = {**properties, "command": {**properties["command"], "enum": commands}}
+    return replace(spec, parameters={**spec.parameters, "properties": narrowed})

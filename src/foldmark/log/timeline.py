@@ -12,9 +12,9 @@ from foldmark.core import codec
 from foldmark.core.agents import AgentRecord, Size
 from foldmark.core.codec import Secrets
 from foldmark.core.errors import CommandError
-from foldmark.core.events import ACTORS, DIALECTS, RECORD_KINDS, Draft, PlanningEnded
+from foldmark.core.events import ACTORS, DIALECTS, RECORD_KINDS, Draft
 from foldmark.core.ports import Clock, Snapshot, Store, Transaction
-from foldmark.core.replay import Fold, History, advance, birth, recorded, replay
+from foldmark.core.replay import Fold, History, birth, recorded, replay
 from foldmark.core.request import ToolSpec
 from foldmark.core.segments import until
 from foldmark.operations.notices import awaiting, notice, shown
@@ -153,34 +153,22 @@ class Timeline:
         same turn, so that no result is ever sent without its call [SPEC 3]. A result of a call that was never recorded
         is kept as it is.
         """
+        _check_call_id(call_id)
         # One transaction: look-ups stay valid until the result is recorded, and each begins faster.
         with self.batch() as moment:
-            return self._append_result(moment, call_id, text, dialect, is_error, created_at, data)
-
-    def _append_result(
-        self,
-        moment: Transaction,
-        call_id: str,
-        text: str,
-        dialect: str | None,
-        is_error: bool,
-        created_at: str | datetime | None,
-        data: Mapping[str, Any] | None,
-    ) -> int:
-        _check_call_id(call_id)
-        at, call_id = self.standing_in(moment), self.log.secrets.hidden(codec.well_formed(call_id))
-        turn = at.record.open_turn
-        waiting = None if turn is None else moment.waiting_call(self.id, turn, call_id)
-        call, answered = (waiting, False) if waiting else awaiting(moment, at, call_id)
-        if call is not None and not shown(moment, at, call, waits=waiting is not None):
-            told = notice(moment, at, call, call_id, codec.well_formed(text))
-            return self._append("user", told, None, created_at, actor="system")
-        data = {**(data or {}), "call_id": call_id, **({"is_error": True} if is_error else {})}
-        answers = call.id if call and not answered else None
-        apart = answers not in (None, at.newest) and (waiting is None or moment.stands_apart(self.id, waiting.id))
-        return self._append(
-            "tool_result", text, data, created_at, dialect=dialect, actor="system", answers=answers, apart=apart
-        )
+            at, call_id = self.standing_in(moment), self.log.secrets.hidden(codec.well_formed(call_id))
+            turn = at.record.open_turn
+            waiting = None if turn is None else moment.waiting_call(self.id, turn, call_id)
+            call, answered = (waiting, False) if waiting else awaiting(moment, at, call_id)
+            if call is not None and not shown(moment, at, call, waits=waiting is not None):
+                text = notice(moment, at, call, call_id, codec.well_formed(text))
+                return self._append("user", text, None, created_at, actor="system")
+            data = {**(data or {}), "call_id": call_id, **({"is_error": True} if is_error else {})}
+            answers = call.id if call and not answered else None
+            apart = answers not in (None, at.newest) and (waiting is None or moment.stands_apart(self.id, waiting.id))
+            return self._append(
+                "tool_result", text, data, created_at, dialect=dialect, actor="system", answers=answers, apart=apart
+            )
 
     def record(
         self,
@@ -195,22 +183,6 @@ class Timeline:
         if kind not in RECORD_KINDS:
             raise CommandError(f"record takes {', '.join(RECORD_KINDS)}, not {kind!r}")
         return self._append(kind, content, data, created_at, actor=actor)
-
-    def end_turn(self, *, created_at: str | datetime | None = None, interrupted: bool = False) -> int | None:
-        """End the open turn and return the event's id; None if no turn is open."""
-        at = self.standing()
-        if at.record.open_turn is None:
-            return None
-        with self.batch() as moment:
-            if at.record.head != self._head:  # another thread has appended in between
-                at = self.standing_in(moment)
-            ended = None if at.fold.closing is None else PlanningEnded(at.fold.closing[0])
-            data = None if ended is None else codec.operation_data(ended)
-            event_id = self._append("turn_ended", "", data, created_at, actor="system", interrupted=interrupted)
-            if ended is not None:
-                fold = advance(at.fold, [(event_id, ended)])
-                moment.save_fold(fold, moment.size(until(fold.segments, event_id)).less(at.record.own))
-        return event_id
 
     @contextmanager
     def batch(self, *, newborn: bool = False) -> Iterator[Transaction]:

@@ -15,16 +15,14 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 
-import msgspec
-
 from foldmark.core.assembly.eviction import blocks_of, forms
 from foldmark.core.codec import operation_of
 from foldmark.core.events import Event, Summary
 from foldmark.core.ports import Snapshot
 from foldmark.core.replay import Recorded, advance, counting, recorded, taken_back
-from foldmark.core.segments import END, Segment, Segments, contains, intersect, normal, subtract, until
+from foldmark.core.segments import END, Segment, Segments, contains, intersect, normal, subtract
 from foldmark.core.turns import Exchange, Message, exchange_of, whole
-from foldmark.request.standing import Standing, of_kind
+from foldmark.request.standing import Standing, of_kind, showing
 
 
 def exchanges(moment: Snapshot, at: Standing, calls: Iterable[Message]) -> list[Exchange]:
@@ -207,8 +205,7 @@ def standing_without(moment: Snapshot, at: Standing, event_id: int) -> Standing 
 
 def _without(moment: Snapshot, at: Standing, operations: Sequence[Recorded], out: Collection[int]) -> Standing:
     fold = advance(at.origin, counting(at.record.id, operations, out.__contains__))
-    fold = msgspec.structs.replace(at.fold, segments=fold.segments)
-    return msgspec.structs.replace(at, fold=fold, size=moment.size(until(fold.segments, at.newest)))
+    return showing(moment, at, fold.segments)
 
 
 def read_as(reader: str) -> Callable[[Event], bool]:

@@ -163,6 +163,12 @@ def of_kind(moment: Snapshot, at: Standing, kind: str, segments: Segments) -> li
     return [] if _knows_none(at, kind, segments) else moment.of_kind(kind, segments)
 
 
+def showing(moment: Snapshot, at: Standing, segments: Segments) -> Standing:
+    """Return where the agent would stand if these segments were visible."""
+    fold = structs.replace(at.fold, segments=segments)
+    return structs.replace(at, fold=fold, size=moment.size(until(segments, at.newest)))
+
+
 def as_of(moment: Snapshot, at: Standing, event_id: int, since: Since | None = None) -> Standing:
     """Return where the agent stood at an event since which no operation was recorded; what is known `since` an earlier
     one is not read again."""

@@ -13,7 +13,6 @@ from foldmark.core.events import Summary
 from foldmark.core.ports import Progress, Snapshot
 from foldmark.core.segments import Segments, contains, intersect, subtract
 from foldmark.log import Agent
-from foldmark.log.timeline import Timeline
 from foldmark.operations import decide, summaries
 from foldmark.operations.notices import awaiting, shown
 from foldmark.request.exchanges import closure, ranges_of
@@ -103,8 +102,7 @@ class ImportWriter:
         self._note(steps, first or 0)
         if first is None:
             return
-        # As Agent.end_turn, without a look for a planning conversation: none is open in an import.
-        Timeline.end_turn(self._agent, created_at=steps[-1].entry.moment, interrupted=turn.interrupted)
+        self._agent.end_turn(created_at=steps[-1].entry.moment, interrupted=turn.interrupted)
         self.turns += 1
         if not turn.shown:
             self._hidden.append(first)
