@@ -3,7 +3,7 @@
 from typing import Any
 
 from foldmark.core.assembly.caching import Beginnings, Bill, Block, Cache, Rules
-from foldmark.dialects.registry import dialect_named
+from foldmark.dialects.dialect import dialect_named
 
 
 def blocks(dialect: str, body: dict[str, Any]) -> list[Block]:

@@ -160,7 +160,7 @@ def _pieces(given: Settings, request: Request) -> list[Piece]:
     from contextlib import aclosing
 
     from foldmark.core.request import Stopped
-    from foldmark.providers.closing import streams_closed
+    from foldmark.providers.retrying import streams_closed
     from foldmark.sending.interruption import CURRENT
 
     async def whole() -> list[Piece]:
@@ -218,7 +218,7 @@ def provider(name: str, settings: Settings, delay: float = 0.0, attempts: int = 
         from foldmark.providers.offline import OfflineModel
 
         return OfflineModel(delay)
-    from foldmark.providers.lazy import LazyProvider
+    from foldmark.providers.retrying import LazyProvider
 
     return LazyProvider(partial(_provider, name, settings, attempts))
 

@@ -23,7 +23,7 @@ from foldmark.core.assembly.wire import DOCUMENT
 from foldmark.core.events import OPERATION_KINDS
 from foldmark.core.request import Compacted, Options, Part, Request, ToolCall, ToolSpec, Usage
 from foldmark.core.segments import Segment, until
-from foldmark.dialects.registry import dialect_named
+from foldmark.dialects.dialect import dialect_named
 from foldmark.log import recording
 from foldmark.log.family import deliver
 from foldmark.log.recording import append_answer

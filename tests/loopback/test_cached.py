@@ -21,7 +21,7 @@ from foldmark.core.errors import ProviderError
 from foldmark.core.request import Usage
 from foldmark.cost.cost import rules_of
 from foldmark.cost.requests import newest_turn
-from foldmark.providers import openai_client
+from foldmark.providers import openai_api
 from foldmark.request.prepare import prepare
 from foldmark.runtime.loop import turn
 from foldmark.sending.rebuilding import rebuilt
@@ -268,7 +268,7 @@ def plain(body: Any) -> list[Any]:
 def test_openai_itself_gets_a_key_for_each_agent(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
     with talk(wire) as it:
         it.say("Hello?")
-        monkeypatch.setattr(openai_client, "OWN_HOSTS", ("127.0.0.1",))
+        monkeypatch.setattr(openai_api, "OWN_HOSTS", ("127.0.0.1",))
         it.agent.do("/undo")
         it.say("Hello?")
         it.say("And now?")

@@ -39,8 +39,8 @@ from foldmark.core.request import (
     ToolSpec,
     Usage,
 )
-from foldmark.dialects.anthropic.binding import bind, mark
 from foldmark.dialects.anthropic.messages import encode, parse
+from foldmark.dialects.anthropic.thinking import bind, mark
 from foldmark.providers.access import Access
 from foldmark.providers.anthropic_api import connect
 
@@ -845,7 +845,7 @@ def test_long_words_are_cut() -> None:
         ({"retry-after": "9", "retry-after-ms": "soon"}, 9.0),
         ({"retry-after": "-1"}, None),
         ({"retry-after": "nan"}, None),
-        ({"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}, None),
+        ({"retry-after": "Sun, 21 Oct 2001 07:28:00 GMT"}, 0.0),
     ],
 )
 def test_when_to_ask_again(headers: dict[str, str], seconds: float | None) -> None:

@@ -42,11 +42,11 @@ from foldmark.core.request import (
     Usage,
 )
 from foldmark.dialects.gemini.contents import UNSIGNED, encode, encode_gca, parse, parse_gca
-from foldmark.dialects.gemini.errors import refusal
-from foldmark.dialects.gemini.stream import pieces_of
+from foldmark.dialects.gemini.stream import ResponseReader, refusal
 from foldmark.providers import gemini_api, gemini_gca_api
 from foldmark.providers.access import Access
-from foldmark.providers.gemini_sdk import TIMEOUTS
+from foldmark.providers.gemini_api import TIMEOUTS
+from foldmark.providers.sdk import streamed
 
 KEY = "AIza-secret-9c1f"
 PNG = Image("image/png", "aGk=")
@@ -347,7 +347,7 @@ async def _streamed(chunks: Sequence[dict[str, Any]], request: Request) -> list[
         for chunk in chunks:
             yield chunk
 
-    return [piece async for piece in pieces_of(come(), request)]
+    return [piece async for piece in streamed(come(), ResponseReader(request), request)]
 
 
 def chunks_of(message: dict[str, Any]) -> list[dict[str, Any]]:
@@ -409,7 +409,7 @@ def test_calls_get_ids_from_the_request_and_their_tools_own_names() -> None:
 )
 def test_googles_errors(status: int, error: dict[str, Any], kind: str, after: float | None) -> None:
     for said in ({"error": error}, [{"error": error}]):
-        found = refusal("Gemini", status, said, None, "Check it.")
+        found = refusal("Gemini", status, said, {}, "Check it.")
         assert (found.kind, found.retry_after) == (kind, after)
         assert error["message"].rstrip(".") in str(found) or error["message"] == "x"
 
@@ -427,14 +427,14 @@ def test_googles_errors(status: int, error: dict[str, Any], kind: str, after: fl
     ],
 )
 def test_too_long_in_googles_words(words: str, numbers: tuple[int | None, int | None]) -> None:
-    found = refusal("Gemini", 400, {"error": {"message": words}}, None, "")
+    found = refusal("Gemini", 400, {"error": {"message": words}}, {}, "")
     assert isinstance(found, ContextOverflowError)
     assert (found.tokens, found.limit) == numbers
 
 
 @given(said=_JSON | st.dictionaries(st.just("error"), _JSON), status=st.integers(100, 599), after=st.none() | st.text())
 def test_no_error_is_too_odd(said: Any, status: int, after: str | None) -> None:
-    found = refusal("Gemini", status, said, after, "Check it.")
+    found = refusal("Gemini", status, said, {} if after is None else {"retry-after": after}, "Check it.")
     assert len(str(found)) < 1500
     assert found.retry_after is None or found.retry_after >= 0
 

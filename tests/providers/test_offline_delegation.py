@@ -8,7 +8,7 @@ from test_offline import FILTER, Message, assistant, called, pieces, request, re
 import foldmark
 from foldmark.core.assembly.layers import birth_message, identity, mail_told
 from foldmark.core.request import Request, ToolCall
-from foldmark.log import Agent
+from foldmark.log.log import Agent
 from foldmark.providers.offline_delegation import asks_for_mail, asks_for_report, own_task, report, tasks_in
 from foldmark.providers.offline_lines import WHO
 from foldmark.runtime.unprompted import append_birth

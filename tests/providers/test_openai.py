@@ -43,10 +43,10 @@ from foldmark.core.request import (
 from foldmark.dialects.openai import chat as openai
 from foldmark.dialects.openai import responses as openai_responses
 from foldmark.dialects.openai.dialect import CHAT
-from foldmark.dialects.openai.stream import Whole
-from foldmark.providers import openai_api, openai_client, openai_responses_api
+from foldmark.dialects.openai.stream import CompletionReader
+from foldmark.providers import openai_api, openai_responses_api
 from foldmark.providers.access import Access
-from foldmark.providers.openai_counting import countable
+from foldmark.providers.openai_api import countable
 
 KEY = "test-key-7f3a91c2"
 LOOK = ToolSpec("look", "Looks.", {"type": "object", "properties": {"at": {"type": "string"}}})
@@ -676,9 +676,9 @@ FIELDS = (
 
 
 def streamed(chunks: Sequence[dict[str, Any]]) -> list[Piece]:
-    whole = Whole()
-    shown: list[Piece] = [piece for chunk in chunks for piece in whole.add(chunk)]
-    return [*shown, *(piece for piece in openai.parse(whole.completion()) if not isinstance(piece, str))]
+    reader = CompletionReader("Server")
+    shown: list[Piece] = [piece for chunk in chunks for piece in reader.add(chunk)]
+    return [*shown, *reader.pieces()]
 
 
 @pytest.mark.parametrize("name", STREAMED_CALLS)
@@ -700,7 +700,7 @@ def test_pieces_of_thinking_that_belong_together_are_joined() -> None:
 
 def test_thinking_that_stands_in_the_details_alone_is_shown() -> None:
     details = [{"type": "reasoning.summary", "summary": "Hm."}]
-    assert streamed([delta(reasoning_details=details)])[0] == Thought("Hm.")
+    assert streamed([delta("stop", reasoning_details=details)])[0] == Thought("Hm.")
 
 
 def test_thinking_under_two_names_is_heard_once() -> None:
@@ -1180,7 +1180,7 @@ def test_a_server_that_wants_a_key_says_so() -> None:
 
 
 def test_chat_completions_are_counted_as_responses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(openai_client, "OWN_HOSTS", ("127.0.0.1",))
+    monkeypatch.setattr(openai_api, "OWN_HOSTS", ("127.0.0.1",))
     step = Calls("I look.", (used(media=(PNG, PLAN)), used("c2", "B")))
     body = openai.encode(
         "gpt-5", Prompt("Be brief.", (ASKED, step, ViewMessage("user", "?", (CAT,)))), (LOOK,), Options(thinking="low")
@@ -1201,7 +1201,7 @@ def test_where_nothing_is_counted_it_says_so(module: Any, monkeypatch: pytest.Mo
     with Loopback(OpenAIWire()) as server:  # which knows no path to count at
         provider = module.connect("gpt-5", Access(KEY, server.url))
         for own in ((), ("127.0.0.1",)):
-            monkeypatch.setattr(openai_client, "OWN_HOSTS", own)
+            monkeypatch.setattr(openai_api, "OWN_HOSTS", own)
             with pytest.raises(ProviderError) as raised:
                 asyncio.run(provider.count(request))
             assert raised.value.kind == "request"

@@ -227,8 +227,8 @@ def _newest(store: Any, table: str) -> int:
 def main() -> None:
     """Fork a process for each line; this one has everything imported, and no thread of its own."""
     import foldmark.commands
-    import foldmark.dialects.anthropic.dialect
-    import foldmark.dialects.registry
+    import foldmark.dialects.anthropic.messages
+    import foldmark.dialects.dialect
     import foldmark.providers.registry
     import foldmark.request.prepare
     import foldmark.sending.sent

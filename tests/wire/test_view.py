@@ -31,8 +31,8 @@ from foldmark.core.assembly.wire import HINT, after, before, shorten
 from foldmark.core.config import Config
 from foldmark.core.events import Event
 from foldmark.core.turns import Message, exchange_of
+from foldmark.dialects.dialect import dialect_named
 from foldmark.dialects.openai.dialect import CHAT
-from foldmark.dialects.registry import dialect_named
 
 WHOLE = Config(truncation=False)
 

@@ -23,7 +23,7 @@ from foldmark.core.request import Request, Usage
 from foldmark.core.segments import END, Segment
 from foldmark.core.wording import count
 from foldmark.cost.cost import rules_of, tariff_of
-from foldmark.dialects.registry import dialect_named
+from foldmark.dialects.dialect import dialect_named
 from foldmark.log.log import Agent
 from foldmark.operations.history import sized, words
 from foldmark.operations.receipts import Outcome

@@ -1,4 +1,7 @@
-"""`Dialect`: everything specific to one wire format, as values and pure functions."""
+"""`Dialect`: everything specific to one wire format, as values and pure functions; and dialects by name.
+
+A dialect is built in, or an entry point of the group `foldmark.dialects`.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -8,7 +11,10 @@ from msgspec import Struct
 from foldmark.core.assembly.caching import Block
 from foldmark.core.assembly.media import Accepts
 from foldmark.core.assembly.prompt import Prompt
+from foldmark.core.errors import CommandError
 from foldmark.core.request import Options, Piece, ToolSpec
+from foldmark.core.wording import listing
+from foldmark.plugins import DIALECTS, find, names
 
 Body = Mapping[str, Any]
 
@@ -61,3 +67,22 @@ class Dialect(Accepts, frozen=True, kw_only=True):
                 break
             same += len(mine.data)
         return same / max(1, sum(len(block.data) for block in before))
+
+
+BUILT_IN = {
+    "anthropic": "foldmark.dialects.anthropic.messages:ANTHROPIC",
+    "openai": "foldmark.dialects.openai.dialect:CHAT",
+    "openai_responses": "foldmark.dialects.openai.dialect:RESPONSES",
+    "gemini": "foldmark.dialects.gemini.contents:GEMINI",
+    "gemini_gca": "foldmark.dialects.gemini.contents:CODE_ASSIST",
+    "offline": "foldmark.dialects.openai.dialect:OFFLINE",
+}
+
+
+def dialect_named(name: str) -> Dialect:
+    """Return the dialect of this name. Raises CommandError for an unknown one."""
+    found = find(DIALECTS, name, Dialect, BUILT_IN)
+    if found is None:
+        there_is = listing((*BUILT_IN, *names(DIALECTS)), 40)
+        raise CommandError(f"there is no dialect '{name[:40]}'; there is: {there_is}")
+    return found

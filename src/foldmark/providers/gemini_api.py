@@ -1,69 +1,201 @@
-"""Gemini's API, with a key of Google AI Studio."""
+"""Gemini's API, with a key of Google AI Studio; and the way to Google's services, which Code Assist shares.
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+Requests go through the low-level client of Google's SDK (`google-genai`). Its typed calls turn thought signatures into
+bytes and back, drop fields that they do not know, refuse a system instruction where tokens are counted, and know no
+Code Assist. The low-level client sends the JSON that it is given. Each request has an HTTP client of its own, so that
+closing ends the request at once, nothing is asked again unseen, and silence ends some time. A stream is read here:
+the SDK's reader leaves its generators to the event loop when it is left early, which complains of them in the end.
+"""
+
+import json
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 from urllib.parse import quote
 
+from msgspec import Struct
+
+from foldmark.core.codec import well_formed
 from foldmark.core.errors import ProviderError
 from foldmark.core.ports import Provider
 from foldmark.core.request import Piece, Request
-from foldmark.dialects.gemini.stream import pieces_of
+from foldmark.dialects.bodies import Json
+from foldmark.dialects.errors import not_understood
+from foldmark.dialects.gemini.stream import ResponseReader, refusal
 from foldmark.providers.access import Access
-from foldmark.providers.gemini_sdk import Door, Service, checked, posted, require_sdk, streamed
+from foldmark.providers.sdk import (
+    certificates,
+    check_key,
+    host,
+    http,
+    imported,
+    streamed,
+    token_count,
+    transport_failure,
+)
 
 KEYS = "GEMINI_API_KEY or GOOGLE_API_KEY"
 
+TIMEOUTS = {"connect": 20.0, "read": 600.0, "write": 120.0, "pool": 20.0}
+"""Seconds that each of these may take; models that think are silent for minutes."""
+
 
 def connect(model: str, access: Access) -> Provider:
-    """The model behind Google's API. Raises ProviderError without the SDK, a key, or an address that can be one."""
-    require_sdk()
-    key = (access.given_key or "").strip()
-    if not key:
-        raise ProviderError("key", f"Gemini needs a key. Set {KEYS}; aistudio.google.com gives one.")
-    if not (key.isascii() and key.isprintable()):
-        raise ProviderError("key", f"The key for Gemini holds characters that no key has. Check {KEYS}.")
-    service = Service("Gemini", checked(access.base_url), "v1beta", f"Check {KEYS}.")
-    return Gemini(model, Door(service, {"x-goog-api-key": key}, access.hidden))
+    """Return the provider of a model. Raises ProviderError without the SDK, a key, or an address that can be one."""
+    imported("google.genai", "Gemini", "gemini")
+    key = check_key((access.given_key or "").strip(), "Gemini", KEYS)
+    server = GoogleServer("Gemini", access.base_url, "v1beta", f"Check {KEYS}.", {"x-goog-api-key": key}, access.hidden)
+    return _Gemini(model, server)
 
 
-class Gemini:
+class _Gemini:
     """A model that is asked directly."""
 
-    def __init__(self, model: str, door: Door) -> None:
+    def __init__(self, model: str, server: "GoogleServer") -> None:
         self._name = quote(model if "/" in model else f"models/{model}")
-        self._door = door
+        self._server = server
 
-    async def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
+    def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
         """Stream the answer to a request; closing the iterator ends the request. Raises ProviderError."""
-        path = f"{self._name}:streamGenerateContent?alt=sse"
-        async with (
-            aclosing(streamed(self._door, path, request.body)) as chunks,
-            aclosing(pieces_of(chunks, request)) as pieces,
-        ):
-            async for piece in pieces:
-                yield piece
+        events = self._server.events(f"{self._name}:streamGenerateContent?alt=sse", request.body)
+        return streamed(events, ResponseReader(request), request)
 
     async def count(self, request: Request) -> int:
-        """The tokens of a request as the API counts them, system and tools included. Raises ProviderError."""
+        """Return the tokens of a request as the API counts them, system and tools included. Raises ProviderError."""
         body = {"generateContentRequest": {**countable(request.body), "model": self._name}}
-        return counted(await posted(self._door, f"{self._name}:countTokens", body))
+        return token_count(await self._server.posted(f"{self._name}:countTokens", body), "totalTokens", "Gemini")
 
 
-def countable(body: dict[str, Any]) -> dict[str, Any]:
-    """A request without what the counting endpoint stumbles over: thoughts, and parts that hold a signature alone."""
-    contents: list[dict[str, Any]] = []
+class GoogleServer(Struct, frozen=True):
+    """One of Google's services: a name for people, the address and its version, what to do about a key that was
+    refused, the headers that hold the key, and what takes the key out of a text."""
+
+    name: str
+    base_url: str | None
+    version: str
+    hint: str
+    headers: dict[str, str]
+    hidden: Callable[[str], str]
+
+    def __post_init__(self) -> None:
+        if self.base_url is not None:
+            host(self.base_url)
+
+    def __repr__(self) -> str:
+        return f"GoogleServer({self.name!r}, {self.base_url!r})"
+
+    async def events(self, path: str, body: Json) -> AsyncGenerator[Json, None]:
+        """Yield the JSON objects of a streamed answer as they come. Raises ProviderError."""
+        try:
+            async with self._client() as (client, responses):
+                unread = await client.async_request_streamed("post", path, dict(body))
+                await unread.aclose()
+                async with aclosing(_events(responses[0])) as events:
+                    async for event in events:
+                        for each in self._objects(event):
+                            yield each
+        except Exception as problem:
+            raise self._failure(problem) from problem
+
+    async def posted(self, path: str, body: Json) -> Json:
+        """Return the JSON object that answers a request. Raises ProviderError."""
+        try:
+            async with self._client() as (client, _):
+                answer = await client.async_request("post", path, dict(body))
+            return self._objects(answer.body)[0]
+        except Exception as problem:
+            raise self._failure(problem) from problem
+
+    @asynccontextmanager
+    async def _client(self) -> AsyncIterator[tuple[Any, list[Any]]]:
+        """The SDK's client, and the responses that it gets."""
+        from google import genai
+        from google.genai.types import HttpOptions
+
+        responses: list[Any] = []
+
+        async def prepare(request: Any) -> None:
+            request.extensions["timeout"] = TIMEOUTS
+            request.headers.pop("x-goog-api-key", None)  # the SDK wants one, whatever opens the door
+            request.headers.update(self.headers)
+
+        async def check(response: Any) -> None:
+            responses.append(response)
+            if response.status_code != 200:
+                body = _decoded(self.hidden((await response.aread()).decode("utf-8", "replace")))
+                raise refusal(self.name, response.status_code, body, response.headers, self.hint)
+
+        async with http(event_hooks={"request": [prepare], "response": [check]}) as client:
+            options = HttpOptions(
+                base_url=self.base_url,
+                api_version=self.version,
+                httpx_async_client=client,
+                async_client_args={"verify": certificates(), "ssl": certificates()},  # or it makes two more
+            )
+            logging.getLogger("google_genai._api_client").setLevel(logging.ERROR)  # it says which key it did not take
+            sdk = genai.Client(api_key="none", vertexai=False, http_options=options)
+            try:
+                yield sdk._api_client, responses
+            finally:
+                sdk.close()
+                for response in responses:
+                    await response.aclose()
+
+    def _failure(self, problem: Exception) -> ProviderError:
+        if isinstance(problem, ProviderError):
+            return problem
+        where = self.name if self.base_url is None else f"{self.name} at {host(self.base_url)}"
+        return transport_failure(where, problem, self.hidden)
+
+    def _objects(self, text: str) -> list[Json]:
+        """What a piece of an answer holds: an object, or a list of them. Raises ProviderError, also for an error in
+        it."""
+        found = well_formed(_decoded(text))
+        objects = found if isinstance(found, list) and found else [found]
+        for each in objects:
+            if not isinstance(each, dict) or not isinstance(each.get("error", {}), dict | None):
+                raise not_understood(self.name, self.hidden(text))
+            if error := each.get("error"):
+                code = error.get("code")
+                shown = _decoded(self.hidden(json.dumps(each)))
+                raise refusal(self.name, code if isinstance(code, int) else 500, shown, {}, self.hint)
+        return objects
+
+
+async def _events(response: Any) -> AsyncGenerator[str, None]:
+    """The data of each server-sent event, and at the end what was none, as one: an error that came as a page."""
+    rest, data, others = b"", list[bytes](), list[bytes]()
+    async with aclosing(response.aiter_bytes()) as chunks:
+        async for chunk in chunks:
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in (each.removesuffix(b"\r") for each in lines):
+                if line.startswith(b"data:"):
+                    data.append(line[5:])
+                elif line:
+                    others.append(line)
+                elif data:
+                    yield b"\n".join(data).decode("utf-8", "replace")
+                    data = []
+    if left := b"\n".join([*others, *data, rest]).strip():
+        yield left.decode("utf-8", "replace")
+
+
+def _decoded(text: str) -> Any:
+    """The JSON of a body, or its text where it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def countable(body: Json) -> Json:
+    """Return a request without what the counting endpoint stumbles over: thoughts, and parts that hold a signature
+    alone."""
+    contents: list[Json] = []
     for content in body["contents"]:
         parts = [part for part in content["parts"] if part.get("text") != "" and not part.get("thought")]
         if contents and contents[-1]["role"] == content["role"]:
             parts = contents.pop()["parts"] + parts
         contents += [{**content, "parts": parts}] if parts else []
     return {**body, "contents": contents}
-
-
-def counted(answer: dict[str, Any]) -> int:
-    """The tokens that an endpoint counted. Raises ProviderError if it does not say."""
-    tokens = answer.get("totalTokens")
-    if isinstance(tokens, int) and not isinstance(tokens, bool) and tokens >= 0:
-        return tokens
-    raise ProviderError("answer", "Gemini did not say how many tokens the request has. Go on without its count.")

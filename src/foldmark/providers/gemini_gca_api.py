@@ -15,12 +15,13 @@ from typing import Any
 from foldmark.core.errors import ProviderError
 from foldmark.core.ports import Provider
 from foldmark.core.request import Piece, Request
+from foldmark.dialects.bodies import as_text, objects_in
+from foldmark.dialects.errors import brief
 from foldmark.dialects.gemini.contents import unwrapped
-from foldmark.dialects.gemini.errors import brief
-from foldmark.dialects.gemini.stream import pieces_of
+from foldmark.dialects.gemini.stream import ResponseReader
 from foldmark.providers.access import Access
-from foldmark.providers.gemini_api import countable, counted
-from foldmark.providers.gemini_sdk import Door, Service, checked, posted, require_sdk, streamed
+from foldmark.providers.gemini_api import GoogleServer, countable
+from foldmark.providers.sdk import check_key, host, imported, streamed, token_count
 
 ADDRESS = "https://cloudcode-pa.googleapis.com"
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
@@ -31,49 +32,49 @@ _COUNTED = ("contents", "systemInstruction", "tools")
 
 
 def connect(model: str, access: Access) -> Provider:
-    """The model behind Code Assist. Raises ProviderError without the SDK, or an address that can be one."""
-    require_sdk()
+    """Return the provider of a model. Raises ProviderError without the SDK, or for an address that is none."""
+    imported("google.genai", "Code Assist", "gemini")
     token = (access.key or "").strip()
-    if not (token.isascii() and token.isprintable()):
-        raise ProviderError("key", f"The token for Code Assist holds characters that no token has. {SIGN_IN}")
-    return CodeAssist(model, access, token)
+    if token:
+        check_key(token, "Code Assist", "GEMINI_GCA_TOKEN")
+    if access.base_url is not None:
+        host(access.base_url)
+    return _CodeAssist(model, access, token)
 
 
-class CodeAssist:
+class _CodeAssist:
     """A model that is asked for an account and a project."""
 
     def __init__(self, model: str, access: Access, token: str) -> None:
         self._model, self._token, self._project = model, token, access.project
-        self._service = Service("Code Assist", checked(access.base_url) or ADDRESS, "", SIGN_IN)
+        self._address = access.base_url or ADDRESS
         self._credentials: Any = None
 
     async def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
         """Stream the answer to a request; closing the iterator ends the request. Raises ProviderError."""
-        door = await self._door()
+        server = await self._server()
         body = {
             **request.body,
-            "project": await self._own_project(door),
+            "project": await self._own_project(server),
             "user_prompt_id": blake2b(request.bytes, digest_size=16).hexdigest(),
         }
-        async with (
-            aclosing(streamed(door, "v1internal:streamGenerateContent?alt=sse", body)) as chunks,
-            aclosing(pieces_of(chunks, request, unwrapped)) as pieces,
-        ):
+        events = server.events("v1internal:streamGenerateContent?alt=sse", body)
+        async with aclosing(streamed(events, ResponseReader(request, unwrapped), request)) as pieces:
             async for piece in pieces:
                 yield piece
 
     async def count(self, request: Request) -> int:
-        """The tokens of a request as Code Assist counts them. Raises ProviderError."""
+        """Return the tokens of a request as Code Assist counts them. Raises ProviderError."""
         asked = countable(request.body["request"])
         kept = {key: asked[key] for key in _COUNTED if key in asked}
         body = {"request": {"model": f"models/{self._model}", **kept}}
-        answer = await posted(await self._door(), "v1internal:countTokens", body)
-        return counted(unwrapped(answer) or answer)
+        answer = await (await self._server()).posted("v1internal:countTokens", body)
+        return token_count(unwrapped(answer) or answer, "totalTokens", "Code Assist")
 
-    async def _door(self) -> Door:
+    async def _server(self) -> GoogleServer:
         token = self._token or await asyncio.to_thread(self._fresh)
-        hidden = Access(key=token).hidden
-        return Door(self._service, {"authorization": f"Bearer {token}"}, hidden)
+        headers = {"authorization": f"Bearer {token}"}
+        return GoogleServer("Code Assist", self._address, "", SIGN_IN, headers, Access(key=token).hidden)
 
     def _fresh(self) -> str:
         """A token of Google's default credentials that is still good. Raises ProviderError."""
@@ -94,25 +95,17 @@ class CodeAssist:
             raise ProviderError("key", f"There is no Google account to use: {brief(str(error))}. {SIGN_IN}") from error
         return str(self._credentials.token)
 
-    async def _own_project(self, door: Door) -> str:
+    async def _own_project(self, server: GoogleServer) -> str:
         """The project that was named, or the one that Code Assist has for the account. Raises ProviderError."""
         if self._project is None:
-            about = {"metadata": _CLIENT}
-            answer = await posted(door, "v1internal:loadCodeAssist", about)
+            answer = await server.posted("v1internal:loadCodeAssist", {"metadata": _CLIENT})
             project = answer.get("cloudaicompanionProject")
-            found = project.get("id") if isinstance(project, dict) else project
-            if not isinstance(found, str) or not found:
-                raise ProviderError("key", _not_set_up(answer))
+            found = as_text(project.get("id") if isinstance(project, dict) else project)
+            if not found:
+                tiers = (as_text(tier.get("reasonMessage")) for tier in objects_in(answer.get("ineligibleTiers")))
+                why = "; ".join(brief(reason) for reason in tiers if reason)
+                text = f"Code Assist has no project for this account{why and f': {why}'}. Name one with "
+                text += "GOOGLE_CLOUD_PROJECT, or set the account up once with the Gemini CLI."
+                raise ProviderError("key", text)
             self._project = found
         return self._project
-
-
-def _not_set_up(answer: dict[str, Any]) -> str:
-    tiers = answer.get("ineligibleTiers")
-    reasons = [tier.get("reasonMessage") for tier in tiers if isinstance(tier, dict)] if isinstance(tiers, list) else []
-    said = "; ".join(brief(reason) for reason in reasons if isinstance(reason, str) and reason)
-    why = f": {said}" if said else ""
-    return (
-        f"Code Assist has no project for this account{why}. Name one with GOOGLE_CLOUD_PROJECT, or set the account up "
-        "once with the Gemini CLI."
-    )

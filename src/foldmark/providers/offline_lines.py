@@ -9,8 +9,8 @@ from msgspec import Struct
 from foldmark.core.agents import MAIL_BEGINS as MAIL
 from foldmark.core.assembly.prompt import EMPTY, GO_ON, OMITTED
 from foldmark.core.request import ERROR, Request, ToolCall
+from foldmark.dialects.bodies import arguments
 from foldmark.dialects.openai.chat import RESULT_MEDIA
-from foldmark.dialects.openai.reading import arguments
 
 WHO = "I am the offline model, not a language model"
 

@@ -1,54 +1,157 @@
-"""A model behind OpenAI's Chat Completions, at OpenAI or at any other server that speaks them.
+"""A model behind OpenAI's Chat Completions, at OpenAI or at any other server that speaks them, over the official SDK.
 
 On the wire a request is `request.bytes` with `stream` and `stream_options` as its last fields, and, at OpenAI itself, a
 key for its cache.
 """
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
 
-from msgspec.structs import replace
-
+from foldmark.core.errors import ProviderError
 from foldmark.core.ports import Provider
-from foldmark.core.request import Piece, Request, ToolCall
-from foldmark.dialects.openai.chat import parse
-from foldmark.dialects.openai.stream import Whole
+from foldmark.core.request import Piece, Request
+from foldmark.dialects.bodies import Json
+from foldmark.dialects.openai.stream import CompletionReader, failure_in, masked, refusal
 from foldmark.providers.access import Access
-from foldmark.providers.openai_client import Server
-from foldmark.providers.openai_counting import countable
+from foldmark.providers.sdk import CONNECT, READ, Server, host, http, imported, streamed, token_count
+
+OWN_HOSTS = ("api.openai.com", "eu.api.openai.com", "us.api.openai.com")
+"""Hosts of OpenAI's own service."""
 
 
 def connect(model: str, access: Access) -> Provider:
-    """The provider of a model. Raises ProviderError where it cannot be asked: no SDK, no key, no address."""
-    return _ChatCompletions(Server(access))
+    """Return the provider of a model. Raises ProviderError where it cannot be asked: no SDK, no key, no address."""
+    return _ChatCompletions(OpenAIServer(access))
 
 
 class _ChatCompletions:
     """Asks for chat completions."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: "OpenAIServer") -> None:
         self._server = server
 
-    async def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
+    def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
         """Stream the answer. Raises ProviderError, ContextOverflowError."""
-        streamed = {"stream": True, "stream_options": {"include_usage": True}}
-        body = {**request.body, **streamed, **self._server.keyed(request)}
-        whole = Whole()
-        async with aclosing(self._server.events("/chat/completions", body)) as chunks:
-            async for chunk in chunks:
-                self._server.refuse(chunk)
-                for shown in whole.add(chunk):
-                    yield shown
-        if not whole.finish:
-            raise self._server.broke_off()
-        for piece in parse(whole.completion()):
-            if isinstance(piece, ToolCall):
-                yield replace(piece, name=request.names.get(piece.name, piece.name))
-            elif not isinstance(piece, str):
-                yield piece
+        fields = {"stream": True, "stream_options": {"include_usage": True}}
+        events = self._server.answer_events("/chat/completions", request, fields)
+        return streamed(events, CompletionReader(self._server.name), request)
 
     async def count(self, request: Request) -> int:
-        """The tokens of a request as OpenAI counts them; other servers count none. Raises ProviderError."""
+        """Return the tokens of a request as OpenAI counts them; other servers count none. Raises ProviderError."""
         if not self._server.own:
             raise self._server.no_counting()
         return await self._server.counted(countable(request.body))
+
+
+class OpenAIServer(Server):
+    """A server that speaks OpenAI's dialect, and the access to it.
+
+    Raises ProviderError without the SDK, without a key (a server with an address of its own may need none), and for an
+    address that is none. `own` is True for OpenAI itself.
+    """
+
+    def __init__(self, access: Access) -> None:
+        sdk = imported("openai", "OpenAI", "openai")
+        if not access.key and access.base_url is None:
+            raise ProviderError("key", "There is no key for OpenAI. Set OPENAI_API_KEY.")
+        where = OWN_HOSTS[0] if access.base_url is None else host(access.base_url)
+        self.own = where.partition(":")[0] in OWN_HOSTS
+        super().__init__("OpenAI" if self.own else where, sdk, access)
+        self.hidden = lambda text: masked(text, access.hidden)
+
+    def answer_events(self, path: str, request: Request, fields: Json) -> AsyncGenerator[Json, None]:
+        """Ask for the stream of an answer, with more fields than the request has, and yield its events.
+
+        Raises ProviderError. OpenAI routes a request to the machine whose cache has it by its first tokens, which
+        agents share, and by a key for each agent. No other server gets that key: several refuse it (NVIDIA, Fireworks,
+        Azure).
+        """
+        keyed = {"prompt_cache_key": request.cache_key} if self.own and request.cache_key else {}
+        return self.events(path, {**request.body, **fields, **keyed}, self._headers())
+
+    async def counted(self, body: Json) -> int:
+        """Return the tokens of a body for the Responses API, as the server counts them. Raises ProviderError."""
+        return token_count(
+            await self.posted("/responses/input_tokens", body, self._headers()), "input_tokens", self.name
+        )
+
+    def no_counting(self) -> ProviderError:
+        """Return the error of a server that counts no tokens."""
+        return ProviderError("request", f"{self.name} has no counting endpoint; estimates have to do.")
+
+    def client(self) -> Any:
+        """Return a new client of the SDK."""
+        client = self.sdk.AsyncOpenAI(
+            api_key=self.access.key or "none",  # the SDK takes no client without; `_headers` sends nothing then
+            base_url=self.access.base_url,
+            project=self.access.project,
+            max_retries=0,
+            timeout=self.sdk.Timeout(READ, connect=CONNECT),
+            http_client=http(),
+        )
+        if self.access.foreign:
+            client._custom_headers = {}
+        return client
+
+    def refusal(self, status: int, body: Any, headers: Mapping[str, str]) -> ProviderError:
+        """Return the error for a refusal; `status` is 0 in the middle of a stream."""
+        return refusal(self.name, status, body, headers, self.hidden)
+
+    def checked(self, event: object) -> Json:
+        """Return an event. Raises ProviderError if it is none, or tells of an error."""
+        found = super().checked(event)
+        if error := failure_in(found):
+            raise self.refusal(0, error, {})
+        return found
+
+    def failure(self, problem: Any) -> ProviderError:
+        """Return the error for whatever was raised on the way."""
+        no_path = isinstance(problem, self.sdk.NotFoundError) and problem.code != "model_not_found"
+        if no_path and problem.request.url.path.endswith("/input_tokens"):
+            return self.no_counting()
+        return super().failure(problem)
+
+    def _headers(self) -> dict[str, Any]:
+        from openai import omit
+
+        headers = {} if self.access.key else {"Authorization": omit}
+        return headers | ({"OpenAI-Organization": omit, "OpenAI-Project": omit} if self.access.foreign else {})
+
+
+def countable(chat: Json) -> Json:
+    """Return a body for Chat Completions as one for /v1/responses/input_tokens, where alone OpenAI counts tokens."""
+    items: list[Json] = []
+    instructions: list[str] = []
+    for message in chat["messages"]:
+        content = message.get("content")
+        parts = [_part(part) for part in content] if isinstance(content, list) else content
+        match message["role"]:
+            case "system":
+                instructions.append(content if isinstance(content, str) else "".join(part["text"] for part in content))
+            case "tool":
+                items.append({"type": "function_call_output", "call_id": message["tool_call_id"], "output": parts})
+            case "assistant":
+                items += [{"role": "assistant", "content": content}] if content else []
+                items += [
+                    {"type": "function_call", "call_id": call["id"], **call["function"]}
+                    for call in message.get("tool_calls", ())
+                ]
+            case role:
+                items.append({"role": role, "content": parts})
+    body: Json = {"model": chat["model"], "input": items}
+    if instructions:
+        body["instructions"] = "\n\n".join(instructions)
+    if "tools" in chat:
+        body["tools"] = [{"type": "function", **tool["function"], "strict": False} for tool in chat["tools"]]
+    if "reasoning_effort" in chat:
+        body["reasoning"] = {"effort": chat["reasoning_effort"]}
+    return body
+
+
+def _part(part: Json) -> Json:
+    match part["type"]:
+        case "text":
+            return {"type": "input_text", "text": part["text"]}
+        case "file":
+            return {"type": "input_file", **part["file"]}
+    return {"type": "input_image", "image_url": part["image_url"]["url"], "detail": "auto"}

@@ -99,7 +99,7 @@ def installed() -> list[ProviderSpec]:
 
 def dialect_of(provider: str, configured: Mapping[str, str] = {}) -> "Dialect":
     """Return a provider's dialect; `configured` as for `provider_spec`. Raises CommandError for an unknown one."""
-    from foldmark.dialects.registry import dialect_named
+    from foldmark.dialects.dialect import dialect_named
 
     return dialect_named(provider_spec(provider, configured).dialect)
 

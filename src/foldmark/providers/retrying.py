@@ -1,4 +1,4 @@
-"""A provider that is asked again when it could not answer at once [SPEC 6].
+"""Providers around a provider: one asks again when it could not answer at once, one is made late [SPEC 6].
 
 Waits grow twofold, spread by chance so that many who were turned away do not come back in one moment, and are never
 shorter than the provider asked for. Once a piece of an answer was shown it is too late: the failure goes on.
@@ -8,13 +8,18 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
+from functools import cached_property
 
 from foldmark.core.errors import ProviderError
 from foldmark.core.ports import Provider
 from foldmark.core.request import Piece, Request, Waiting
 
 LONGEST = 120.0
-"""Seconds that a provider may ask to wait; when it asks for more, that is told at once."""
+"""Maximum number of seconds that a provider may ask to wait; if it asks for more, the failure goes on at once."""
+
+
+ROUNDS = 50
+"""Rounds of the event loop in which streams that were left in the middle are closed."""
 
 
 class RetryingProvider:
@@ -39,14 +44,14 @@ class RetryingProvider:
         """Stream the answer, with a `Waiting` before each wait. Raises ProviderError."""
         attempt = 1
         while True:
-            said = False
+            begun = False
             try:
                 async with aclosing(self._provider.answer(request)) as pieces:
                     async for piece in pieces:
-                        said = True
+                        begun = True
                         yield piece
             except ProviderError as error:
-                if said:
+                if begun:
                     raise
                 seconds, reason = self._wait(error, attempt), str(error)
             else:
@@ -56,7 +61,7 @@ class RetryingProvider:
             attempt += 1
 
     async def count(self, request: Request) -> int:
-        """The tokens of a request as the provider counts them. Raises ProviderError."""
+        """Return the tokens of a request as the provider counts them. Raises ProviderError."""
         attempt = 1
         while True:
             try:
@@ -80,3 +85,35 @@ class RetryingProvider:
         chance = self._random()
         grown = min(self._most, self._base * 2.0 ** (attempt - 1)) * (1 + chance) / 2
         return grown if asked is None else max(grown, asked + self._base * chance)
+
+
+class LazyProvider:
+    """The provider that `make` makes when it is first asked: what is wrong with a key or an SDK is then part of a turn,
+    and what the person wrote has been recorded."""
+
+    def __init__(self, make: Callable[[], Provider]) -> None:
+        self._make = make
+
+    @cached_property
+    def _provider(self) -> Provider:
+        return self._make()
+
+    async def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
+        """Stream the answer. Raises as `make`, ProviderError."""
+        async with aclosing(self._provider.answer(request)) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    async def count(self, request: Request) -> int:
+        """Return the tokens of a request as the provider counts them. Raises as `make`, ProviderError."""
+        return await self._provider.count(request)
+
+
+async def streams_closed() -> None:
+    """Let the event loop go on for a moment before it ends.
+
+    SDKs leave the generators behind streams that were left in the middle to the collector; the event loop closes them,
+    one layer in each of its rounds. A loop that ends before would lose them with a complaint.
+    """
+    for _ in range(ROUNDS):
+        await asyncio.sleep(0)

@@ -23,8 +23,7 @@ from foldmark.log.listening import wait_for
 from foldmark.log.timeline import Happening
 from foldmark.operations.effects import NOBODY, Asking
 from foldmark.operations.notices import happened
-from foldmark.providers.closing import streams_closed
-from foldmark.providers.lazy import LazyProvider
+from foldmark.providers.retrying import LazyProvider, streams_closed
 from foldmark.runtime.lease import SECONDS, LeaseError, renew, take
 from foldmark.runtime.loop import Shown, turn
 from foldmark.runtime.unprompted import MailNotices, WindowSummaries, append_birth, append_mail_notice

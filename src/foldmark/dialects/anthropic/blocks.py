@@ -12,6 +12,7 @@ from foldmark.core.assembly.media import CONTAINER, IMPORTED
 from foldmark.core.assembly.wire import tool_name
 from foldmark.core.config import Edit, provider_edits
 from foldmark.core.request import AFTER, BOUND, LENGTH, Compacted, Kept, carried, carried_in, place, span
+from foldmark.dialects.bodies import as_object, as_text, text_parts
 
 Block = dict[str, Any]
 
@@ -19,6 +20,7 @@ THINKING = {"thinking": ("thinking", "signature"), "redacted_thinking": ("data",
 """What a thinking block holds; the last of these is what makes it valid."""
 
 COMPACTION = "compaction"
+NAME = "Anthropic"
 _USE, _RESULT = "tool_use", "_tool_result"
 _MADE_HERE = ("text", _USE)
 _BETAS = {
@@ -43,7 +45,7 @@ def text_kept(block: Mapping[str, Any], after: int, *, apart: bool) -> Iterator[
     """What a text block holds besides its text; also that it stands `apart` from a text directly before it."""
     about = {name: value for name, value in block.items() if name not in ("type", "text") and value is not None}
     if block["text"] and (about or apart):
-        yield Kept({"type": "text", **about, **_at(after), LENGTH: len(block["text"])})
+        yield Kept({"type": "text", **about, **position(after), LENGTH: len(block["text"])})
 
 
 def use_kept(block: Mapping[str, Any]) -> Iterator[Kept]:
@@ -57,27 +59,21 @@ def use_kept(block: Mapping[str, Any]) -> Iterator[Kept]:
 
 def other_kept(block: Block, after: int, kept: int) -> Kept | Compacted:
     """Any other block; `kept` blocks were kept in front of it. A compaction that failed stands for nothing."""
-    said, opaque = block.get("content"), block.get("encrypted_content")
-    said = said if isinstance(said, str) else ""
-    if block["type"] == COMPACTION and (said.strip() or (isinstance(opaque, str) and opaque)):
+    said = as_text(block.get("content"))
+    if block["type"] == COMPACTION and (said.strip() or as_text(block.get("encrypted_content"))):
         return Compacted((block,), said, after, kept)
     return carried(block, after, "anthropic")
 
 
-def container_kept(container: Any) -> Iterator[Kept]:
-    """The container in which the API ran code."""
-    if isinstance(container, dict) and isinstance(container.get("id"), str) and container["id"]:
-        yield Kept({"type": CONTAINER, CONTAINER: container})
-
-
-def _at(after: int) -> Block:
+def position(after: int) -> Block:
+    """Return the field that places a kept block in the text of its answer."""
     return {AFTER: after} if after else {}
 
 
 # Into a request
 
 
-def said(text: str, kept: Sequence[Block], uses: Sequence[Block], *, thinks: bool) -> list[Block]:
+def answer_blocks(text: str, kept: Sequence[Block], uses: Sequence[Block], *, thinks: bool) -> list[Block]:
     """The blocks of one answer in the order in which the model made them, as far as each can stand there; thinking with
     what it is `BOUND` to."""
     blocks: list[Block] = []
@@ -87,7 +83,10 @@ def said(text: str, kept: Sequence[Block], uses: Sequence[Block], *, thinks: boo
         kind = _kind(block)
         if kind == "text" and LENGTH in block:
             begin, end = span(block, done, text)
-            blocks += [*_texts(text[done:begin]), *({**each, **_about(block)} for each in _texts(text[begin:end]))]
+            blocks += [
+                *text_parts(text[done:begin]),
+                *({**each, **_about(block)} for each in text_parts(text[begin:end])),
+            ]
             done = end
         elif kind == _USE and isinstance(block.get("id"), str) and block["id"] in left:
             left[block["id"]] = {**left[block["id"]], **_about(block)}
@@ -98,14 +97,14 @@ def said(text: str, kept: Sequence[Block], uses: Sequence[Block], *, thinks: boo
             end = place(block, done, text)
             more = uses or text[end:].strip() or any(map(_own, kept[index + 1 :]))
             if more:  # a message must not end in thinking
-                blocks += _texts(text[done:end])
+                blocks += text_parts(text[done:end])
                 done = end
             blocks.append(made)
         elif made := _own(block):
             end = place(block, done, text)
-            blocks += [*_texts(text[done:end]), made]
+            blocks += [*text_parts(text[done:end]), made]
             done = end
-    return [*blocks, *_texts(text[done:]), *left.values()]
+    return [*blocks, *text_parts(text[done:]), *left.values()]
 
 
 def only_thoughts(blocks: Iterable[Block]) -> bool:
@@ -158,7 +157,7 @@ def _compaction_first(messages: list[dict[str, Any]]) -> None:
     for message in messages:
         stay: list[Block] = []
         for block in message["content"]:
-            older = _texts(str(block.get("content") or "")) if block is not found[-1] else []
+            older = text_parts(str(block.get("content") or "")) if block is not found[-1] else []
             stay += older if block["type"] == COMPACTION else [block]
         message["content"] = stay
     if messages[0]["role"] != "assistant":
@@ -174,9 +173,8 @@ def parameters(
     with that."""
     found: dict[str, Any] = {}
     for block in kept:
-        about = block.get(CONTAINER) if block.get("type") == CONTAINER else None
-        if isinstance(about, dict) and isinstance(about.get("id"), str) and about["id"]:
-            found[CONTAINER] = about["id"]
+        if block.get("type") == CONTAINER and (container := as_text(as_object(block.get(CONTAINER)).get("id"))):
+            found[CONTAINER] = container
     first = [block for message in messages[:1] for block in message["content"][:1]]
     if any(block["type"] == COMPACTION and not block.get("signature") for block in first):
         edits = [*edits, {"type": "compact_20260112"}]
@@ -205,12 +203,6 @@ def _edit(edit: Edit) -> dict[str, Any]:
         else:
             made[name] = value
     return made
-
-
-def applied(context_management: Any) -> tuple[dict[str, Any], ...]:
-    """The edits that the API says it applied to the request of an answer."""
-    found = context_management.get("applied_edits") if isinstance(context_management, dict) else None
-    return tuple(edit for edit in found if isinstance(edit, dict)) if isinstance(found, list) else ()
 
 
 def betas(body: Mapping[str, Any]) -> list[str]:
@@ -272,10 +264,10 @@ def _about(block: Block) -> Block:
     return {name: value for name, value in block.items() if name not in ("type", "id", AFTER, LENGTH)}
 
 
+def _cited(text: str, block: Block) -> list[Block]:
+    return [{**each, **_about(block)} for each in text_parts(text)]
+
+
 def _blocks(messages: Iterable[Mapping[str, Any]]) -> Iterator[Block]:
     for message in messages:
         yield from message["content"]
-
-
-def _texts(text: str) -> list[Block]:
-    return [{"type": "text", "text": text}] if text.strip() else []

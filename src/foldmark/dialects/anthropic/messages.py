@@ -1,21 +1,23 @@
 """Anthropic's Messages API: a prompt in its wire format, and what a message that it answers with says. Needs no SDK."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from foldmark.core.assembly.media import PDF, Document, Image, Medium
+from foldmark.core.assembly import caching
+from foldmark.core.assembly.media import CONTAINER, PDF, Document, Image, Medium
 from foldmark.core.assembly.prompt import Prompt
 from foldmark.core.assembly.view import AnsweredCall, Calls
-from foldmark.core.assembly.wire import tool_name
-from foldmark.core.errors import ProviderError
-from foldmark.core.request import AFTER, PLAIN, Compacted, Kept, Options, Piece, Stopped, ToolCall, ToolSpec, Usage
+from foldmark.core.codec import well_formed
+from foldmark.core.request import PLAIN, Compacted, Kept, Options, Piece, Stopped, ToolCall, ToolSpec, Usage
 from foldmark.dialects.anthropic import blocks as blocks_of
-from foldmark.dialects.anthropic.binding import keep_valid
-from foldmark.dialects.anthropic.blocks import THINKING, Block, markable, only_thoughts, said
-from foldmark.dialects.anthropic.thinking import Asked, asked
+from foldmark.dialects.anthropic import thinking
+from foldmark.dialects.anthropic.blocks import NAME, THINKING, Block, answer_blocks, markable, only_thoughts
+from foldmark.dialects.anthropic.thinking import ThinkingRequest, thinking_request
+from foldmark.dialects.bodies import as_object, as_text, described, objects_in, text_parts, tokens
+from foldmark.dialects.dialect import Dialect, ThinkingRule
+from foldmark.dialects.errors import not_understood
 
 MOST_PAGES = 600
 """Pages of the documents of a request."""
@@ -26,24 +28,24 @@ _NOT_AT_THE_TOP = ("oneOf", "allOf", "anyOf")
 
 
 def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: Options = PLAIN) -> dict[str, Any]:
-    """The body of a request to /v1/messages; messages of one role in a row become one.
+    """Return the body of a request to /v1/messages; consecutive messages of one role become one.
 
     Cache points stand behind what stays the same: the stable system text (the tools if there is none), the turns before
     the active one, and everything. One more stands where the second of these was a turn ago: the API looks no more than
     20 blocks back from a point for what it has. All last for `options.cache_ttl`: the API refuses a longer lifetime
-    behind a shorter one. What `options.thinking` becomes depends on the model (`anthropic_thinking`). Models that think
+    behind a shorter one. What `options.thinking` becomes depends on the model (`thinking`). Models that think
     within a budget refuse to in the middle of calls that they did not think about; then they are not asked to. Where a
     model does not think, its earlier thinking is not sent: the API refuses it. A model that binds thinking gets what is
-    still valid (`anthropic_binding`).
+    still valid.
     """
-    how = asked(model, options.thinking, options.output, options.binds)
+    how = thinking_request(model, options.thinking, options.output, options.binds)
     messages, settled = _messages(prompt, how)
     if how.strict and _thoughtless(messages):
-        how = Asked(thinks=False)
+        how = ThinkingRequest(thinks=False)
         messages, settled = _messages(prompt, how)
-    system = [*_texts(prompt.stable), *_texts(prompt.anchors)]
+    system = [*text_parts(prompt.stable), *text_parts(prompt.anchors)]
     declared = [_tool(tool) for tool in tools]
-    keep_valid(messages, system, declared, binds=how.bound)
+    thinking.keep_valid(messages, system, declared, binds=how.bound)
     body: dict[str, Any] = {"model": model, "max_tokens": options.output}
     if parameter := _parameter(how, messages):
         body["thinking"] = parameter
@@ -67,7 +69,7 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
     return body
 
 
-def _messages(prompt: Prompt, how: Asked) -> tuple[list[dict[str, Any]], list[Block]]:
+def _messages(prompt: Prompt, how: ThinkingRequest) -> tuple[list[dict[str, Any]], list[Block]]:
     """The messages, and the blocks that the settled history ends in, now and when it was a turn shorter, if any."""
     messages: list[dict[str, Any]] = []
     earlier: list[Block] = []
@@ -76,19 +78,19 @@ def _messages(prompt: Prompt, how: Asked) -> tuple[list[dict[str, Any]], list[Bl
     for index, step in enumerate(prompt.steps):
         if isinstance(step, Calls):
             uses = [_use(call) for call in step.calls]
-            made = said(step.text, step.kept, uses, thinks=how.thinks)
+            made = answer_blocks(step.text, step.kept, uses, thinks=how.thinks)
             _add(messages, "assistant", [*thoughts, *made], how)
             _add(messages, "user", [_result(call) for call in step.calls], how)
             thoughts = []
         elif step.role == "assistant":
             # A compaction is the provider's own; what else a summary could hold is not known.
-            made = list(step.kept) if step.native else said(step.text, step.kept, (), thinks=how.thinks)
+            made = list(step.kept) if step.native else answer_blocks(step.text, step.kept, (), thinks=how.thinks)
             made = [*thoughts, *(dict(block) for block in made)]
             thoughts = made if only_thoughts(made) else []
             _add(messages, "assistant", [] if thoughts else made, how)
         else:
             thoughts = []
-            _add(messages, "user", [*map(_shown, step.media), *_texts(step.text)], how)
+            _add(messages, "user", [*map(_shown, step.media), *text_parts(step.text)], how)
         if index < prompt.earlier:
             earlier = _end(messages)
         if index < prompt.settled:
@@ -102,7 +104,7 @@ def _end(messages: list[dict[str, Any]]) -> list[Block]:
     return markable(messages[-1]["content"]) if messages else []
 
 
-def _add(messages: list[dict[str, Any]], role: str, blocks: list[Block], how: Asked) -> None:
+def _add(messages: list[dict[str, Any]], role: str, blocks: list[Block], how: ThinkingRequest) -> None:
     if not blocks:
         return
     if not messages or messages[-1]["role"] != role:
@@ -119,18 +121,10 @@ def _thoughtless(messages: list[dict[str, Any]]) -> bool:
     return bool(answered) and messages[-2]["content"][0]["type"] not in THINKING
 
 
-def _parameter(how: Asked, messages: list[dict[str, Any]]) -> dict[str, Any] | None:
+def _parameter(how: ThinkingRequest, messages: list[dict[str, Any]]) -> dict[str, Any] | None:
     if how.bound and any(block["type"] in THINKING for message in messages for block in message["content"]):
         return {**(how.parameter or {"type": "adaptive"}), "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
     return how.parameter
-
-
-def _text(text: str) -> Block:
-    return {"type": "text", "text": text}
-
-
-def _texts(text: str) -> list[Block]:
-    return [_text(text)] if text.strip() else []
 
 
 def _shown(each: Medium) -> Block:
@@ -138,7 +132,7 @@ def _shown(each: Medium) -> Block:
     if not isinstance(each, Document):
         return _image(each)
     if each.pages > MOST_PAGES:
-        return _text(each.note)
+        return {"type": "text", "text": each.note}
     source = {"type": "base64", "media_type": PDF, "data": each.data}
     return {"type": "document", "source": source, **({"title": each.name} if each.name else {})}
 
@@ -154,19 +148,15 @@ def _use(call: AnsweredCall) -> Block:
 
 
 def _result(call: AnsweredCall) -> Block:
-    content: Any = [*_texts(call.result), *map(_shown, call.media)] if call.media else call.result
+    content: Any = [*text_parts(call.result), *map(_shown, call.media)] if call.media else call.result
     # The API takes nothing but text in a result that is marked as an error.
     failed = {"is_error": True} if call.failed and not call.media else {}
     return {"type": "tool_result", "tool_use_id": call.call_id, "content": content, **failed}
 
 
 def _tool(tool: ToolSpec) -> Block:
-    about: Block = {"name": tool_name(tool.name)}
-    if tool.description.strip():
-        about["description"] = tool.description
     schema = {key: value for key, value in tool.parameters.items() if key not in _NOT_AT_THE_TOP}
-    about["input_schema"] = {"type": "object", **schema}
-    return about
+    return {**described(tool), "input_schema": {"type": "object", **schema}}
 
 
 # An answer as pieces
@@ -181,42 +171,33 @@ _WHY = {
     "model_context_window_exceeded": "length",
     "refusal": "refused",
 }
-_MOST = 2**53
-_HALF = re.compile("[\ud800-\udfff]")
 
 
 def parse(message: Mapping[str, Any]) -> tuple[Piece, ...]:
-    """What a whole message of the API says [S2]: text, kept blocks and calls in their order, then usage and the end.
+    """Return what a whole message of the API says [S2]: text, kept blocks and calls in their order, then usage and the
+    end.
 
     Blocks of other kinds are kept as they came. A call whose arguments the limit may have cut off is none, nor is one
     of a refusal. Raises ProviderError (`answer`) for what is no message, or a call without id or name.
     """
-    content, word = message.get("content"), message.get("stop_reason")
+    message = well_formed(dict(message))  # servers cut texts between the halves of a character
+    content, word = message.get("content"), as_text(message.get("stop_reason"))
     if not isinstance(content, list):
-        raise not_understood("the message has no content")
-    why = _WHY.get(word, "end") if isinstance(word, str) else "end"
+        raise not_understood(NAME, "the message has no content")
+    why = _WHY.get(word, "end")
     if why == "length" and content and _kind(content[-1]).endswith("tool_use"):
         content = content[:-1]
     elif why == "refused":
         content = [block for block in content if _kind(block) != "tool_use"]
-    usage, altered = message.get("usage"), message.get("input_transformations")
     fresh, read, write, output = (
-        _count(usage, each) for each in ("input", "cache_read_input", "cache_creation_input", "output")
+        tokens(message, "usage", f"{each}_tokens")
+        for each in ("input", "cache_read_input", "cache_creation_input", "output")
     )
-    found = (*_pieces(content), *blocks_of.container_kept(message.get("container")))
-    entries = tuple(each for each in altered if isinstance(each, dict)) if isinstance(altered, list) else ()
-    entries = (*entries, *blocks_of.applied(message.get("context_management")))
-    return (*found, Usage(fresh, read, write, output, entries), Stopped(why, word if isinstance(word, str) else ""))
-
-
-def not_understood(what: str) -> ProviderError:
-    """An answer that is not what the API is documented to answer."""
-    return ProviderError("answer", f"Anthropic's answer cannot be understood: {what}. Ask again, or another model.")
-
-
-def sound(text: str) -> str:
-    """`text` with U+FFFD for each half of a character, which could not be recorded."""
-    return _HALF.sub("\ufffd", text)
+    edits = as_object(message.get("context_management")).get("applied_edits")
+    altered = (*objects_in(message.get("input_transformations")), *objects_in(edits))
+    container = as_object(message.get("container"))
+    kept = [Kept({"type": CONTAINER, CONTAINER: container})] if as_text(container.get("id")) else []
+    return (*_pieces(content), *kept, Usage(fresh, read, write, output, altered), Stopped(why, word))
 
 
 def _pieces(content: list[Any]) -> Iterator[Piece]:
@@ -233,18 +214,17 @@ def _pieces(content: list[Any]) -> Iterator[Piece]:
 def _read(block: Any, kind: str, length: int, kept: int, *, apart: bool) -> Iterator[str | Kept | Compacted | ToolCall]:
     if kind == "text":
         if not isinstance(block.get("text"), str):
-            raise not_understood("a text block has no text")
+            raise not_understood(NAME, "a text block has no text")
         yield from blocks_of.text_kept(block, length, apart=apart)
-        yield sound(block["text"])
+        yield block["text"]
     elif kind in THINKING:
         names = THINKING[kind]
         if all(isinstance(block.get(name), str) for name in names) and block[names[-1]]:
-            place = {AFTER: length} if length else {}
-            yield Kept({"type": kind, **{name: sound(block[name]) for name in names}, **place})
+            yield Kept({"type": kind, **{name: block[name] for name in names}, **blocks_of.position(length)})
     elif kind == "tool_use":
-        call_id, name = block.get("id"), block.get("name")
-        if not (isinstance(call_id, str) and call_id and isinstance(name, str) and name):
-            raise not_understood("a tool call has no id or no name")
+        call_id, name = as_text(block.get("id")), as_text(block.get("name"))
+        if not (call_id and name):
+            raise not_understood(NAME, "a tool call has no id or no name")
         yield from blocks_of.use_kept(block)
         yield ToolCall(call_id, name, block.get("input", {}))
     elif kind:
@@ -252,10 +232,41 @@ def _read(block: Any, kind: str, length: int, kept: int, *, apart: bool) -> Iter
 
 
 def _kind(block: Any) -> str:
-    kind = block.get("type") if isinstance(block, dict) else None
-    return kind if isinstance(kind, str) else ""
+    return as_text(as_object(block).get("type"))
 
 
-def _count(usage: Any, what: str) -> int:
-    value = usage.get(f"{what}_tokens") if isinstance(usage, dict) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST else 0
+# What a cache sees
+
+
+def cache_blocks(body: dict[str, Any]) -> list[caching.Block]:
+    """Return the blocks of a body: tools, system, messages."""
+    found = [caching.block("tools", tool) for tool in body.get("tools", ())]
+    found += [caching.block("system", part) for part in caching.parts(body.get("system"))]
+    for message in body.get("messages", ()):
+        for part in caching.parts(message["content"]):
+            kind = part.get("type", "")
+            found.append(caching.block(message["role"], part, kind if kind in ("tool_use", "tool_result") else ""))
+    if body.get("cache_control") and found:
+        found[-1] = found[-1]._replace(marked=True)
+    return found
+
+
+ANTHROPIC = Dialect(
+    name="anthropic",
+    recorded="anthropic",
+    reads="anthropic",
+    encode=encode,
+    parse=parse,
+    blocks=cache_blocks,
+    on_the_wire='these bytes, with "stream":true as the last field',
+    thinking=ThinkingRule(
+        binds=thinking.binds,
+        bind=thinking.bind,
+        sent=thinking.sent,
+        without=thinking.without,
+        staying=thinking.staying,
+    ),
+    lifetimes=True,
+    clears=True,
+    compacts=thinking.compacts,
+)

@@ -1,150 +1,153 @@
-"""The events of a streamed answer of Anthropic's Messages API, put together to the message that they are pieces of.
+"""A streamed answer of Anthropic's Messages API, and its refusals.
 
-Pure: an event comes in as its JSON value. Kinds of events, blocks and deltas that are not known are passed over, as the
-API demands of its readers (platform.claude.com/docs/en/build-with-claude/streaming).
+Kinds of events, blocks and deltas that are not known are passed over, as the API demands of its readers
+(platform.claude.com/docs/en/build-with-claude/streaming). The kinds of errors: platform.claude.com/docs/en/api/errors.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import msgspec
-
 from foldmark.core.errors import ProviderError
-from foldmark.core.request import Thought
-from foldmark.dialects.anthropic.messages import not_understood, sound
+from foldmark.core.request import Piece, Thought
+from foldmark.dialects.anthropic.blocks import NAME
+from foldmark.dialects.anthropic.messages import parse
+from foldmark.dialects.anthropic.thinking import bind
+from foldmark.dialects.bodies import (
+    Json,
+    arguments,
+    as_object,
+    as_text,
+)
+from foldmark.dialects.errors import broken_off, not_understood, overflow, refused, retry_after
 
 _GROWING = ("text", "thinking")
+_DELTAS = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
+_CHANGES = ("stop_reason", "container", "input_transformations", "context_management")
 
 
-class Reading:
-    """A message as far as it has come; `over` once its end has come."""
+class MessageReader:
+    """A message as far as it has come; `body` is the request that it answers."""
 
-    def __init__(self) -> None:
+    def __init__(self, body: Json) -> None:
         self.over = False
-        self._message: dict[str, Any] | None = None
-        self._blocks: dict[int, dict[str, Any]] = {}
+        self._body = body
+        self._message: Json | None = None
+        self._blocks: dict[int, Json] = {}
         self._open: dict[int, list[str]] = {}
 
-    def take(self, event: Any) -> Iterator[str | Thought]:
-        """Add an event, and say what is new to show. Raises ProviderError (`answer`)."""
-        kind = event.get("type") if isinstance(event, dict) else None
-        if not isinstance(kind, str):
-            raise not_understood("an event has no type")
+    def add(self, event: Json) -> Iterator[str | Thought]:
+        """Take an event, and yield what of it is to be shown at once. Raises ProviderError (`answer`)."""
+        try:
+            yield from self._add(event)
+        except (AttributeError, KeyError, TypeError, ValueError) as odd:
+            raise not_understood(NAME, f"its {as_text(event.get('type'))} does not fit ({odd})") from None
+
+    def pieces(self) -> tuple[Piece, ...]:
+        """Return the pieces of the whole message. Raises ProviderError: `network` if it broke off, `answer` if it never
+        began."""
+        if self._message is None:
+            raise not_understood(NAME, "no message came")
+        if not self.over:
+            raise broken_off(NAME)
+        message = {**self._message, "content": [self._blocks[index] for index in sorted(self._blocks)]}
+        return tuple(each for each in bind(lambda: self._body, parse(message)) if not isinstance(each, str))
+
+    def _add(self, event: Json) -> Iterator[str | Thought]:
+        kind = event["type"]
         if kind == "message_start":
             if self._message is not None:
-                raise not_understood("it begins twice")
-            self._message = dict(_object(event, "message"))
-        elif kind == "content_block_start":
-            yield from self._begin(event)
-        elif kind == "content_block_delta":
-            yield from self._grow(event)
-        elif kind == "content_block_stop":
-            self._close(_index(event))
+                raise ValueError("a second beginning")
+            self._message = {**event["message"]}
+        elif kind in ("content_block_start", "content_block_delta", "content_block_stop"):
+            yield from self._add_block(kind, int(event["index"]), event)
         elif kind == "message_delta":
             self._change(event)
         elif kind == "message_stop":
-            self._began()
-            if self._open:
-                raise not_understood("it ends within a block")
+            if self._message is None or self._open:
+                raise ValueError("no message, or one with an open block")
             self.over = True
 
-    def message(self) -> dict[str, Any]:
-        """The whole message. Raises ProviderError: `network` if it broke off, `answer` if it never began."""
-        if self._message is None:
-            raise not_understood("no message came")
-        if not self.over:
-            raise ProviderError("network", "Anthropic's answer broke off before its end. Ask again.")
-        return {**self._message, "content": [self._blocks[index] for index in sorted(self._blocks)]}
+    def _add_block(self, kind: str, index: int, event: Json) -> Iterator[str | Thought]:
+        if self._message is None or (index in self._blocks) == (kind == "content_block_start"):
+            raise ValueError("not in its place")
+        if kind == "content_block_start":
+            self._blocks[index], self._open[index] = {**event["content_block"]}, []
+            block = self._blocks[index]
+            if block.get("type") in _GROWING:
+                yield from self._more(index, block["type"], block.get(block["type"]))
+        elif kind == "content_block_delta":
+            yield from self._grow(index, event["delta"])
+        else:
+            block, whole = self._blocks[index], "".join(self._open.pop(index))
+            if block.get("type") in _GROWING:
+                block[block["type"]] = whole
+            elif whole:
+                block["input"] = arguments(whole)
 
-    def _began(self) -> dict[str, Any]:
-        if self._message is None:
-            raise not_understood("a part of a message came before its start")
-        return self._message
+    def _grow(self, index: int, delta: Json) -> Iterator[str | Thought]:
+        block, kind = self._blocks[index], delta.get("type")
+        if kind in _DELTAS:
+            yield from self._more(index, _DELTAS[kind], delta.get(_DELTAS[kind]))
+        elif kind == "signature_delta":
+            block["signature"] = delta.get("signature")
+        elif kind == "citations_delta" and isinstance(delta.get("citation"), dict):
+            before = block.get("citations")
+            block["citations"] = [*(before if isinstance(before, list) else ()), delta["citation"]]
+        elif kind == "compaction_delta":
+            block.update({name: value for name, value in delta.items() if name != "type" and value is not None})
 
-    def _begin(self, event: dict[str, Any]) -> Iterator[str | Thought]:
-        self._began()
-        index, block = _index(event), dict(_object(event, "content_block"))
-        if index in self._blocks:
-            raise not_understood("a block begins twice")
-        self._blocks[index], self._open[index] = block, []
-        if block.get("type") in _GROWING:
-            yield from self._more(index, block["type"], block.get(block["type"]))
-
-    def _grow(self, event: dict[str, Any]) -> Iterator[str | Thought]:
-        index, delta = _index(event), _object(event, "delta")
-        if index not in self._open:
-            raise not_understood("a piece came of a block that is not open")
-        match delta.get("type"):
-            case "text_delta":
-                yield from self._more(index, "text", delta.get("text"))
-            case "thinking_delta":
-                yield from self._more(index, "thinking", delta.get("thinking"))
-            case "signature_delta":
-                self._blocks[index]["signature"] = delta.get("signature")
-            case "citations_delta" if isinstance(delta.get("citation"), dict):
-                before = self._blocks[index].get("citations")
-                self._blocks[index]["citations"] = [
-                    *(before if isinstance(before, list) else ()),
-                    delta["citation"],
-                ]
-            case "compaction_delta":
-                changed = {name: value for name, value in delta.items() if name != "type" and value is not None}
-                self._blocks[index].update(changed)
-            case "input_json_delta":
-                yield from self._more(index, "", delta.get("partial_json"))
-
-    def _more(self, index: int, kind: str, text: Any) -> Iterator[str | Thought]:
-        """Text of a block of this kind, `""` for the arguments of a call."""
+    def _more(self, index: int, field: str, new: Any) -> Iterator[str | Thought]:
+        """Text of a block: of its growing field, or of the arguments of a call."""
         own = self._blocks[index].get("type")
-        if not isinstance(text, str) or (own if own in _GROWING else "") != kind:
-            raise not_understood("a piece of a block is not of its kind")
-        self._open[index].append(sound(text))
-        if kind and text:
-            yield sound(text) if kind == "text" else Thought(sound(text))
+        if not isinstance(new, str) or (own if own in _GROWING else "partial_json") != field:
+            raise TypeError("not of the block's kind")
+        self._open[index].append(new)
+        if new and field != "partial_json":
+            yield new if field == "text" else Thought(new)
 
-    def _close(self, index: int) -> None:
-        if index not in self._open:
-            raise not_understood("a block ends that is not open")
-        block, text = self._blocks[index], "".join(self._open.pop(index))
-        if block.get("type") in _GROWING:
-            block[block["type"]] = text
-        elif text:
-            block["input"] = _value(text)
-
-    def _change(self, event: dict[str, Any]) -> None:
+    def _change(self, event: Json) -> None:
         """What a change does not say, or says is null, stays; numbers of tokens are sums."""
-        message, delta, usage = self._began(), _object(event, "delta"), event.get("usage")
-        if delta.get("stop_reason") is not None:
-            message["stop_reason"] = delta["stop_reason"]
-        if delta.get("container") is not None:
-            message["container"] = delta["container"]
-        if event.get("input_transformations") is not None:
-            message["input_transformations"] = event["input_transformations"]
-        if event.get("context_management") is not None:
-            message["context_management"] = event["context_management"]
-        if isinstance(usage, dict):
-            before = message.get("usage")
-            known = {name: value for name, value in usage.items() if value is not None}
-            message["usage"] = {**(before if isinstance(before, dict) else {}), **known}
+        if self._message is None:
+            raise ValueError("no message")
+        said = {**event, **event["delta"]}
+        self._message.update({name: said[name] for name in _CHANGES if said.get(name) is not None})
+        known = {name: value for name, value in as_object(event.get("usage")).items() if value is not None}
+        self._message["usage"] = {**as_object(self._message.get("usage")), **known}
 
 
-def _value(arguments: str) -> Any:
-    """The arguments of a call; their text itself if that is no JSON, so that the model is told what it said."""
-    try:
-        return msgspec.json.decode(arguments)
-    except (msgspec.MsgspecError, RecursionError):
-        return arguments
+_KINDS = {
+    "authentication_error": "key",
+    "permission_error": "key",
+    "billing_error": "key",
+    "rate_limit_error": "rate",
+    "overloaded_error": "busy",
+    "api_error": "busy",
+    "timeout_error": "busy",
+    "request_too_large": "overflow",
+}
+_STATUSES = {401: "key", 402: "key", 403: "key", 408: "busy", 413: "overflow", 429: "rate"}
+_BOUND = "bound to a different conversation"
+_KEY = "Check the key in ANTHROPIC_API_KEY, and what its account may use."
 
 
-def _index(event: dict[str, Any]) -> int:
-    index = event.get("index")
-    if not isinstance(index, int) or isinstance(index, bool):
-        raise not_understood("a block has no number")
-    return index
+def refusal(status: int, body: Any, headers: Mapping[str, str], hidden: Callable[[str], str]) -> ProviderError:
+    """Return the error for a refusal, by its HTTP status; a status below 400 is that of a stream, and tells nothing.
 
-
-def _object(event: dict[str, Any], name: str) -> dict[str, Any]:
-    value = event.get(name)
-    if not isinstance(value, dict):
-        raise not_understood(f"{event['type']} has no {name}")
-    return value
+    `hidden` takes the key out of a text.
+    """
+    about = as_object(as_object(body).get("error"))
+    words = hidden(as_text(about.get("message")) or as_text(body))
+    named, status = as_text(about.get("type")), status if status >= 400 else 0
+    kind = _KINDS.get(named) or _STATUSES.get(status)
+    if kind is None and status:
+        kind = "busy" if status >= 500 else "request"
+    elif kind is None:
+        kind = "request" if named in ("invalid_request_error", "not_found_error") else "busy"
+    tokens, limit = overflow(words) or (None, None)
+    if kind == "request" and overflow(words):
+        kind = "overflow"
+    elif kind == "request" and _BOUND in words:
+        kind = "bound"
+    hint = _KEY if kind == "key" else ""
+    after = retry_after(headers, words)
+    return refused(NAME, kind, words, status, hint=hint, after=after, tokens=tokens, limit=limit)

@@ -1,48 +1,51 @@
-"""What Anthropic's models take for thinking, by their names. Pure.
+"""Thinking of Anthropic's models: what each takes, by its name, and which earlier blocks a request may hold. Pure.
 
 Up to Claude 3.5 they do not think. Up to 4.5 they think within a budget of tokens, which is part of `max_tokens`. From
 4.6 on they decide themselves ("adaptive"), and an effort says how much; from 5 on they do so unless told otherwise, and
 some cannot be told: there a low effort is the nearest to "off". From 4.7 on the text of the thinking is left out of the
-answer unless it is asked for. From 5.1 on a thinking block is bound to what stood before it when it was made, unless
-the table of models says otherwise (`anthropic_binding`). Of a model whose name tells no version nothing is demanded.
+answer unless it is asked for. Of a model whose name tells no version nothing is demanded.
+
+From 5.1 on, unless the table of models says otherwise, a model takes a thinking block only behind what stood in front
+of it when it was made: the system prompt, the tools, in whatever order, and every message. Cache marks and other
+thinking do not count, but each block knows the one in front of it: blocks may be left out at the beginning, and not
+between others. So an answer's thinking is kept with a hash of its prefix, and is sent while that is the prefix of the
+request. What is thought behind a compaction block is bound to that. What was thought before, in turns that stay behind
+a summary that the API was asked for, stays valid: such a block is kept with the prefix that it took the place of.
 
 Sources, autumn 2026: platform.claude.com/docs/en/build-with-claude/thinking, /thinking-troubleshooting, /effort,
-/preserved-thinking/prefix-checks, and the migration guides of Opus 5.5, Sonnet 5.5 and Haiku 5.5.
+/preserved-thinking, /preserved-thinking/prefix-checks and /compaction-thinking-blocks, and the migration guides of Opus
+5.5, Sonnet 5.5 and Haiku 5.5.
 """
 
 import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import sha256
 from typing import Any
 
-from msgspec import Struct
+import msgspec
+from msgspec import Struct, structs
+
+from foldmark.core.assembly.prompt import Prompt
+from foldmark.core.request import BOUND, Compacted, Kept, Piece, ToolCall, behind
+from foldmark.dialects.anthropic.blocks import COMPACTION, THINKING, Block, answer_blocks, joined
 
 BINDING_BETA = "thinking-binding-controls-2026-08-01"
 """The `anthropic-beta` that a request with `block_binding` needs."""
 
 SMALLEST = 1024
-"""Tokens of a budget at least."""
+"""Minimum number of tokens of a budget."""
 
 _NAME = re.compile(r"claude-(?:([a-z]+)-)?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)(?:-([a-z]+))?")
 _QUARTERS = {"low": 1, "medium": 2, "high": 3}
 _CAN_STOP = {("opus", (5, 0)), ("sonnet", (5, 0)), ("haiku", (5, 5))}
-_BINDS = (5, 1)
 _STOPS_BEFORE_TOOLS = {("sonnet", (5, 5))}
 
 
-def compacts(model: str) -> bool:
-    """Whether the API sums up a conversation with this model when it is asked to (build-with-claude/
-    compaction-on-demand): from 4.6 on, of the Haikus from 5.5 on. Of a name without a version that is not known."""
-    name = _NAME.search(model)
-    if name is None:
-        return False
-    family, version = name[1] or name[4] or "", (int(name[2]), int(name[3] or 0))
-    return version >= ((5, 5) if family == "haiku" else (4, 6))
-
-
-class Asked(Struct, frozen=True):
+class ThinkingRequest(Struct, frozen=True):
     """What a request says about thinking: its `thinking` parameter and its effort, None for nothing.
 
-    `thinks` is whether the model may then think; only so it wants to see its thinking blocks again. `strict` ones want
-    an answer that holds any to begin with one. `bound` is whether blocks are bound to what stands before them.
+    `thinks` is True if the model may then think; only then does it want its thinking blocks back. A `strict` one wants
+    an answer that holds any to begin with one. `bound` is True if blocks are bound to what stands before them.
     """
 
     parameter: dict[str, Any] | None = None
@@ -52,42 +55,225 @@ class Asked(Struct, frozen=True):
     bound: bool = False
 
 
-def asked(model: str, level: str, output: int, bound: bool | None = None) -> Asked:
-    """How `level` (of `Options.thinking`) is said to a model that may answer with `output` tokens; `bound` is whether
-    the model is known to bind thinking."""
-    name = _NAME.search(model)
-    if name is None:
-        return Asked(bound=bool(bound))
-    family, version = name[1] or name[4] or "", (int(name[2]), int(name[3] or 0))
+def thinking_request(model: str, level: str, output: int, bound: bool | None = None) -> ThinkingRequest:
+    """Return how a request says `level` (of `Options.thinking`) to a model that may answer with `output` tokens;
+    `bound` is what the table of models knows, None for nothing."""
+    family, version = _named(model)
+    if not any(version):
+        return ThinkingRequest(bound=bool(bound))
     if version < (3, 7):
-        return Asked(thinks=False)
+        return ThinkingRequest(thinks=False)
     if version < (4, 6):
         return _budgeted(level, output)
-    return _adaptive(family, version, level, version >= _BINDS if bound is None else bound)
+    return _adaptive(family, version, level, binds(model) if bound is None else bound)
 
 
 def binds(model: str) -> bool:
-    """Whether a model binds thinking, by its name: for those that are newer than the table of models."""
+    """Return True if a model binds thinking, by its name: for those that are newer than the table of models."""
+    return _named(model)[1] >= (5, 1)
+
+
+def compacts(model: str) -> bool:
+    """Return True if the API sums up a conversation with this model when it is asked to (build-with-claude/
+    compaction-on-demand): from 4.6 on, of the Haikus from 5.5 on."""
+    family, version = _named(model)
+    return version >= ((5, 5) if family == "haiku" else (4, 6))
+
+
+def _named(model: str) -> tuple[str, tuple[int, int]]:
+    """The family and the version in a model's name; (0, 0) if it tells none."""
     name = _NAME.search(model)
-    return name is not None and (int(name[2]), int(name[3] or 0)) >= _BINDS
+    return (name[1] or name[4] or "", (int(name[2]), int(name[3] or 0))) if name else ("", (0, 0))
 
 
-def _budgeted(level: str, output: int) -> Asked:
+def _budgeted(level: str, output: int) -> ThinkingRequest:
     """A quarter, a half or three quarters of the answer's tokens; nothing where that leaves none for the answer."""
     budget = max(SMALLEST, output * _QUARTERS.get(level, 0) // 4)
     if level in _QUARTERS and budget < output:
-        return Asked({"type": "enabled", "budget_tokens": budget}, strict=True)
-    return Asked({"type": "disabled"} if level == "off" else None, thinks=False)
+        return ThinkingRequest({"type": "enabled", "budget_tokens": budget}, strict=True)
+    return ThinkingRequest({"type": "disabled"} if level == "off" else None, thinks=False)
 
 
-def _adaptive(family: str, version: tuple[int, int], level: str, bound: bool) -> Asked:
+def _adaptive(family: str, version: tuple[int, int], level: str, bound: bool) -> ThinkingRequest:
     if level in _QUARTERS:
         shown = {"display": "summarized"} if version >= (4, 7) else {}
-        return Asked({"type": "adaptive", **shown}, level, bound=bound)
+        return ThinkingRequest({"type": "adaptive", **shown}, level, bound=bound)
     if level != "off":
-        return Asked(thinks=version >= (5, 0), bound=bound)
+        return ThinkingRequest(thinks=version >= (5, 0), bound=bound)
     if version < (5, 0) or (family, version) in _CAN_STOP:
-        return Asked({"type": "disabled"}, thinks=False)
+        return ThinkingRequest({"type": "disabled"}, thinks=False)
     if (family, version) in _STOPS_BEFORE_TOOLS:
-        return Asked({"type": "between_tools"}, thinks=False)
-    return Asked(None, "low", bound=bound)
+        return ThinkingRequest({"type": "between_tools"}, thinks=False)
+    return ThinkingRequest(None, "low", bound=bound)
+
+
+# What a block is bound to
+
+_DIGITS = 32
+_BESIDE = frozenset({"cache_control", BOUND})
+"""Keys of a block that do not count for the prefix."""
+
+
+class _Prefix:
+    """The hash of what stands in front of a block, `own`, while a request is walked through. Behind a compaction also
+    `instead`: the hash with what the compaction replaced in its place."""
+
+    def __init__(self, system: Sequence[Block], tools: Sequence[Block]) -> None:
+        fixed = sha256()
+        for block in (*system, *sorted(tools, key=lambda tool: str(tool.get("name")))):
+            fixed.update(_canonical(block))
+        self._fixed = self.own = fixed.hexdigest()[:_DIGITS]
+        self.instead: str | None = None
+        self.role = ""
+
+    def add(self, role: str, block: Block) -> None:
+        """Include a block that is not thinking."""
+        new = b"" if role == self.role else role.encode() + b"\n"
+        if block["type"] == COMPACTION:
+            bound, self.own, new = block.get(BOUND), self._fixed, role.encode() + b"\n"
+            known = bound if isinstance(bound, dict) else {}
+            self.instead = str(known["prefix"]) if known.get("fixed") == self._fixed else None
+        elif self.instead is not None:
+            self.instead = _chained(self.instead, new, block)
+        self.own, self.role = _chained(self.own, new, block), role
+
+    def replaced(self) -> dict[str, str] | None:
+        """Return what a compaction of all this replaces; None where the API would join it to the next message."""
+        return {"fixed": self._fixed, "prefix": self.own} if self.role == "assistant" else None
+
+
+def bind(asked: Callable[[], Mapping[str, Any]], pieces: Sequence[Piece]) -> tuple[Piece, ...]:
+    """Return the pieces of an answer, each thinking block with what it is bound to, and a compaction that was asked for
+    with what it replaces; `asked` gives the request, if it is needed."""
+    thought = any(isinstance(piece, Kept) and _is_thought(piece.block) for piece in pieces)
+    if not thought and not any(isinstance(piece, Compacted) for piece in pieces):
+        return tuple(pieces)
+    body = asked()
+    prefix, before = _Prefix(body.get("system", ()), body.get("tools", ())), None
+    bound: dict[str, dict[str, Any]] = {}
+    for role, block in _blocks(body["messages"]):
+        if _is_thought(block):
+            before = mark(block)
+        else:
+            prefix.add(role, block)
+    replaced = prefix.replaced() if "compaction" in body else None
+    for block in _as_sent(pieces):
+        if not _is_thought(block):
+            prefix.add("assistant", block)
+            continue
+        bound[mark(block)] = {"model": body.get("model"), "prefix": prefix.own, "after": before}
+        before = mark(block)
+    return tuple(_with(piece, bound, replaced) for piece in pieces)
+
+
+def _with(piece: Piece, bound: Mapping[str, dict[str, Any]], replaced: dict[str, str] | None) -> Piece:
+    if isinstance(piece, Compacted) and replaced is not None:
+        return structs.replace(piece, items=(*piece.items[:-1], {**piece.items[-1], BOUND: replaced}))
+    if isinstance(piece, Kept) and _is_thought(piece.block):
+        known = bound.get(mark(piece.block))
+        return piece if known is None else Kept({**piece.block, BOUND: known})
+    return piece
+
+
+def _as_sent(pieces: Sequence[Piece]) -> Iterator[Block]:
+    """The blocks of an answer in the form and order in which they go back."""
+    text = "".join(piece for piece in pieces if isinstance(piece, str))
+    kept = [piece.block for piece in pieces if isinstance(piece, Kept)]
+    uses = [{"type": "tool_use", "id": piece.call_id} for piece in pieces if isinstance(piece, ToolCall)]
+    done = before = 0
+    for each in (piece for piece in pieces if isinstance(piece, Compacted)):
+        yield from answer_blocks(text[done : each.after], behind(kept[before : each.kept], done), (), thinks=True)
+        yield each.items[-1]
+        done, before = each.after, each.kept
+    yield from answer_blocks(text[done:], behind(kept[before:], done), uses, thinks=True)
+
+
+def keep_valid(messages: list[Block], system: Sequence[Block], tools: Sequence[Block], *, binds: bool) -> None:
+    """Remove the thinking that a model which `binds` it would refuse from the messages of a request, and the key
+    `BOUND` from all blocks.
+
+    Of the blocks that fit those stay, from the newest back, of which each follows the one in front of it. A block
+    without a hash comes from another program, or was recorded before there were hashes.
+    """
+    found = list(_blocks(messages))
+    last = max((index for index, (_, block) in enumerate(found) if _is_thought(block)), default=-1)
+    prefix = _Prefix(system, tools) if binds and last >= 0 else None
+    fitting: list[tuple[Block, Any]] = []
+    for role, block in found[: last + 1]:
+        if not _is_thought(block):
+            if prefix is not None:
+                prefix.add(role, block)
+            continue
+        bound = block.get(BOUND)
+        if prefix is not None and isinstance(bound, dict) and bound.get("prefix") in (prefix.own, prefix.instead):
+            fitting.append((block, bound.get("after")))
+    for _, block in found:
+        block.pop(BOUND, None)
+    if prefix is not None:
+        begin = max(len(fitting) - 1, 0)
+        while begin and fitting[begin][1] == mark(fitting[begin - 1][0]):
+            begin -= 1
+        _only(messages, {id(block) for block, _ in fitting[begin:]})
+
+
+def staying(body: Mapping[str, Any], compaction: Mapping[str, Any]) -> set[str]:
+    """Return the thinking blocks of a request, by their marks, that stay valid when a compaction that was asked for
+    replaces what it is bound to."""
+    prefix, behind, found = _Prefix(body.get("system", ()), body.get("tools", ())), False, set[str]()
+    for role, block in _blocks(body["messages"]):
+        if not _is_thought(block):
+            prefix.add(role, block)
+            behind = behind or compaction.get(BOUND, 0) == prefix.replaced()
+        elif behind:
+            found.add(mark(block))
+    return found
+
+
+def without(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the same request without the thinking of earlier answers."""
+    messages = [{**message, "content": list(message["content"])} for message in body["messages"]]
+    _only(messages, set())
+    thinking = {name: value for name, value in body.get("thinking", {}).items() if name != "block_binding"}
+    return {**body, **({"thinking": thinking} if thinking else {}), "messages": messages}
+
+
+def sent(prompt: Prompt, body: Mapping[str, Any]) -> dict[str, str]:
+    """Return the thinking blocks that a request holds, each by its mark with the model that made it, empty where that
+    is not known; the request was made from `prompt`."""
+    made = {}
+    for block in (block for step in prompt.steps for block in step.kept if _is_thought(block)):
+        bound = block.get(BOUND)
+        made[mark(block)] = str(bound.get("model") or "") if isinstance(bound, dict) else ""
+    marks = [mark(block) for _, block in _blocks(body["messages"]) if _is_thought(block)]
+    return {each: made.get(each, "") for each in marks}
+
+
+def mark(block: Mapping[str, Any]) -> str:
+    """Return the digest that identifies a thinking block."""
+    signed = str(block.get(THINKING[block["type"]][-1]))
+    return sha256(signed.encode(errors="replace")).hexdigest()[:_DIGITS]
+
+
+def _only(messages: list[Block], stay: set[int]) -> None:
+    for message in messages:
+        content = [block for block in message["content"] if not _is_thought(block) or id(block) in stay]
+        message["content"][:] = content
+    joined(messages)
+
+
+def _is_thought(block: Mapping[str, Any]) -> bool:
+    return isinstance(kind := block.get("type"), str) and kind in THINKING
+
+
+def _blocks(messages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Block]]:
+    return ((message["role"], block) for message in messages for block in message["content"])
+
+
+def _chained(before: str, new: bytes, block: Mapping[str, Any]) -> str:
+    return sha256(before.encode() + new + _canonical(block)).hexdigest()[:_DIGITS]
+
+
+def _canonical(block: Mapping[str, Any]) -> bytes:
+    if not _BESIDE.isdisjoint(block):
+        block = {name: value for name, value in block.items() if name not in _BESIDE}
+    return msgspec.json.encode(block, order="sorted") + b"\n"

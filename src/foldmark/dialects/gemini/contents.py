@@ -8,16 +8,17 @@ came, in their places. Sources: ai.google.dev, thought-signatures, function-call
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec.structs import replace
 
-from foldmark.core.assembly.media import PDF, Document, Image, Medium
+from foldmark.core.assembly import caching
+from foldmark.core.assembly.media import GIF, PDF, Document, Image, Medium
 from foldmark.core.assembly.prompt import Prompt
 from foldmark.core.assembly.view import AnsweredCall, Calls, ViewMessage
-from foldmark.core.assembly.wire import tool_name
 from foldmark.core.errors import ProviderError
 from foldmark.core.request import (
     PLAIN,
@@ -32,6 +33,8 @@ from foldmark.core.request import (
     carried_in,
     place,
 )
+from foldmark.dialects.bodies import Json, as_object, as_text, described, objects_in, tokens
+from foldmark.dialects.dialect import Dialect
 
 UNSIGNED = "skip_thought_signature_validator"
 """What Google documents for a call that carries no thought signature, as one from elsewhere; Gemini 3 demands some."""
@@ -60,16 +63,15 @@ _REFUSED = (
 _TOO_LONG = ("MAX_TOKENS", "CONTINUATION")
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
-_MOST = 2**53
 
 
-def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: Options = PLAIN) -> dict[str, Any]:
+def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: Options = PLAIN) -> Json:
     """The body of a request to models/{model}:generateContent; contents of one role in a row become one.
 
     Calls carry ids from Gemini 3 on, which checks them; before, results are told by the order of their calls. The
     answer's most tokens are sent only where they were asked for: the model's own limit is larger than the default.
     """
-    contents: list[dict[str, Any]] = []
+    contents: list[Json] = []
     third = _version(model) >= (3, 0)
     for step in prompt.steps:
         if isinstance(step, Calls):
@@ -80,7 +82,7 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
             _add(contents, "user", [*_media(step.media, model), *_text(step.text)])
         else:
             _add(contents, "model", _spoken(step))
-    body: dict[str, Any] = {}
+    body: Json = {}
     if prompt.system:
         body["systemInstruction"] = {"parts": _text(prompt.system)}
     if tools:
@@ -91,12 +93,12 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
     return body
 
 
-def encode_gca(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: Options = PLAIN) -> dict[str, Any]:
+def encode_gca(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: Options = PLAIN) -> Json:
     """The same, wrapped as Code Assist takes it; whoever sends it adds the project."""
     return {"model": model, "request": encode(model, prompt, tools, options)}
 
 
-def parse(message: dict[str, Any]) -> tuple[Piece, ...]:
+def parse(message: Json) -> tuple[Piece, ...]:
     """What a whole GenerateContentResponse says, in its own order, then its usage and why it ended [S2].
 
     A call without an id has an empty one. There is no `Stopped` if the response does not say that it is complete.
@@ -120,10 +122,10 @@ def parse(message: dict[str, Any]) -> tuple[Piece, ...]:
     if isinstance(usage := message.get("usageMetadata"), dict):
         pieces.append(_usage(usage))
     calls = any(isinstance(piece, ToolCall) for piece in pieces)
-    return (*pieces, *_stopped(message, candidate, calls))
+    return (*pieces, *_stopped(message, candidate, calls=calls))
 
 
-def _is_other(part: dict[str, Any]) -> bool:
+def _is_other(part: Json) -> bool:
     """Whether a part is of an unknown kind, such as code that the API ran, and can be sent again."""
     others = part.keys() - _SAID
     if not others or others & _PICTURES or not all(isinstance(part[name], dict) for name in others) or "text" in part:
@@ -133,35 +135,31 @@ def _is_other(part: dict[str, Any]) -> bool:
     return signed and isinstance(part.get("thought", False), bool)
 
 
-def parse_gca(message: dict[str, Any]) -> tuple[Piece, ...]:
+def parse_gca(message: Json) -> tuple[Piece, ...]:
     """The same, of a response as Code Assist wraps it."""
     return parse(unwrapped(message))
 
 
-def unwrapped(message: dict[str, Any]) -> dict[str, Any]:
-    """The response inside Code Assist's wrapping, empty if there is none."""
-    response = message.get("response")
-    return response if isinstance(response, dict) else {}
+def unwrapped(message: Json) -> Json:
+    """Return the response inside Code Assist's wrapping, empty if there is none."""
+    return as_object(message.get("response"))
 
 
-def first_candidate(message: dict[str, Any]) -> dict[str, Any]:
-    """The only candidate that was asked for, empty if there is none."""
+def first_candidate(message: Json) -> Json:
+    """Return the only candidate that was asked for, empty if there is none."""
     candidates = message.get("candidates")
-    first = candidates[0] if isinstance(candidates, list) and candidates else None
-    return first if isinstance(first, dict) else {}
+    return as_object(candidates[0]) if isinstance(candidates, list) and candidates else {}
 
 
-def parts_of(candidate: dict[str, Any]) -> list[dict[str, Any]]:
-    """The parts of a candidate's content."""
-    content = candidate.get("content")
-    parts = content.get("parts") if isinstance(content, dict) else None
-    return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+def parts_of(candidate: Json) -> list[Json]:
+    """Return the parts of a candidate's content."""
+    return objects_in(as_object(candidate.get("content")).get("parts"))
 
 
 # Requests
 
 
-def _add(contents: list[dict[str, Any]], role: str, parts: list[dict[str, Any]]) -> None:
+def _add(contents: list[Json], role: str, parts: list[Json]) -> None:
     if not parts:
         return
     if contents and contents[-1]["role"] == role:
@@ -170,14 +168,14 @@ def _add(contents: list[dict[str, Any]], role: str, parts: list[dict[str, Any]])
         contents.append({"role": role, "parts": parts})
 
 
-def _text(text: str) -> list[dict[str, Any]]:
+def _text(text: str) -> list[Json]:
     return [{"text": text}] if text else []
 
 
-def _spoken(step: ViewMessage | Calls) -> list[dict[str, Any]]:
+def _spoken(step: ViewMessage | Calls) -> list[Json]:
     signed = [part for block in step.kept if (part := _signed(block))]
     thoughts = [part for part in signed if "thought" in part]
-    said: list[dict[str, Any]] = []
+    said: list[Json] = []
     done = 0
     for block in step.kept:
         if part := carried_in(block, "gemini"):
@@ -187,7 +185,7 @@ def _spoken(step: ViewMessage | Calls) -> list[dict[str, Any]]:
     return [*thoughts, *said, *_text(step.text[done:]), *(part for part in signed if "thought" not in part)]
 
 
-def _signed(block: dict[str, Any]) -> dict[str, Any] | None:
+def _signed(block: Json) -> Json | None:
     """A part that carries a signature, without text that is no thought; None if it carries none."""
     text, signature, thought = block.get("text"), block.get("thoughtSignature"), block.get("thought") is True
     if not isinstance(text, str) or not isinstance(signature, str) or not _BASE64.fullmatch(signature):
@@ -195,13 +193,13 @@ def _signed(block: dict[str, Any]) -> dict[str, Any] | None:
     return {"text": text, "thought": True, "thoughtSignature": signature} if thought else _tail(signature)
 
 
-def _tail(signature: str) -> dict[str, Any]:
+def _tail(signature: str) -> Json:
     return {"text": "", "thoughtSignature": signature}
 
 
-def _call(call: AnsweredCall, *, third: bool, first: bool) -> dict[str, Any]:
+def _call(call: AnsweredCall, *, third: bool, first: bool) -> Json:
     own = {"id": call.call_id} if third else {}
-    part: dict[str, Any] = {"functionCall": {**own, "name": call.name, "args": msgspec.json.decode(call.arguments)}}
+    part: Json = {"functionCall": {**own, "name": call.name, "args": msgspec.json.decode(call.arguments)}}
     if call.signature is not None and _BASE64.fullmatch(call.signature):
         part["thoughtSignature"] = call.signature
     elif third and first:
@@ -209,7 +207,7 @@ def _call(call: AnsweredCall, *, third: bool, first: bool) -> dict[str, Any]:
     return part
 
 
-def _results(calls: Iterable[AnsweredCall], model: str) -> list[dict[str, Any]]:
+def _results(calls: Iterable[AnsweredCall], model: str) -> list[Json]:
     """The results of calls; Gemini 3 takes images and documents inside them, others behind all of them."""
     third = _version(model) >= (3, 0)
     results, behind = [], []
@@ -221,23 +219,25 @@ def _results(calls: Iterable[AnsweredCall], model: str) -> list[dict[str, Any]]:
         else:
             behind += inside
             inside = []
-        response: dict[str, Any] = {"id": call.call_id} if third else {}
+        response: Json = {"id": call.call_id} if third else {}
         response |= {"name": call.name, "response": {"error" if call.failed else "output": call.result}}
         results.append({"functionResponse": {**response, "parts": inside} if inside else response})
     return [*results, *behind]
 
 
-def _media(media: Iterable[Medium], model: str) -> list[dict[str, Any]]:
-    return [_document(each, model) if isinstance(each, Document) else _image(each, model) for each in media]
+def _media(media: Iterable[Medium], model: str) -> list[Json]:
+    found: list[Json] = []
+    for each in media:
+        if not isinstance(each, Document):
+            found.append(_image(each, model))
+        elif each.pages > MOST_PAGES or _version(model) < (1, 5):
+            found.append({"text": each.note})
+        else:
+            found.append({"inlineData": {"mimeType": PDF, "data": each.data}})
+    return found
 
 
-def _document(document: Document, model: str) -> dict[str, Any]:
-    if document.pages > MOST_PAGES or _version(model) < (1, 5):
-        return {"text": document.note}
-    return {"inlineData": {"mimeType": PDF, "data": document.data}}
-
-
-def _image(image: Image, model: str) -> dict[str, Any]:
+def _image(image: Image, model: str) -> Json:
     """An image, or a text in its place where the API would refuse the whole request for it.
 
     It fetches https addresses for Gemini 2.5 and later, and wants to be told what is there.
@@ -252,17 +252,15 @@ def _image(image: Image, model: str) -> dict[str, Any]:
     return {"text": f"[Image: {image.url}]"}
 
 
-def _tool(tool: ToolSpec) -> dict[str, Any]:
-    about: dict[str, Any] = {"name": tool_name(tool.name)}
-    if tool.description.strip():
-        about["description"] = tool.description
+def _tool(tool: ToolSpec) -> Json:
+    about = described(tool)
     if tool.parameters.get("properties"):
         about["parametersJsonSchema"] = {"type": "object", **tool.parameters}
     return about
 
 
-def _generation(model: str, options: Options) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _generation(model: str, options: Options) -> Json:
+    found: Json = {}
     if options.output != PLAIN.output:
         found["maxOutputTokens"] = options.output
     if thinking := _thinking(model, options.thinking):
@@ -270,7 +268,7 @@ def _generation(model: str, options: Options) -> dict[str, Any]:
     return found
 
 
-def _thinking(model: str, wanted: str) -> dict[str, Any]:
+def _thinking(model: str, wanted: str) -> Json:
     """How much to think: by level from Gemini 3 on, where it cannot be switched off, only lowered; by budget in 2.5.
 
     Models before that refuse the field, so it is left out.
@@ -300,41 +298,66 @@ def _version(model: str) -> tuple[int, int]:
 # Responses
 
 
-def _called(call: dict[str, Any], signature: Any) -> ToolCall:
-    name, own, args = call.get("name"), call.get("id"), call.get("args")
-    if not isinstance(name, str) or not name:
+def _called(call: Json, signature: Any) -> ToolCall:
+    name, args, signed = as_text(call.get("name")), call.get("args"), as_text(signature)
+    if not name:
         raise ProviderError("answer", "Gemini answered with a tool call that has no name. Ask again.")
-    return ToolCall(
-        call_id=own if isinstance(own, str) else "",
-        name=name,
-        args={} if args is None else args,
-        signature=signature if isinstance(signature, str) and _BASE64.fullmatch(signature) else None,
-    )
+    signed = signed if _BASE64.fullmatch(signed) else ""
+    return ToolCall(as_text(call.get("id")), name, {} if args is None else args, signed or None)
 
 
-def _usage(found: dict[str, Any]) -> Usage:
+def _usage(found: Json) -> Usage:
     """The prompt's tokens include those that were cached; results of Google's own tools are counted beside them."""
     prompt, cached, tools, answer, thoughts = (
-        _tokens(found.get(f"{name}TokenCount"))
+        tokens(found, f"{name}TokenCount")
         for name in ("prompt", "cachedContent", "toolUsePrompt", "candidates", "thoughts")
     )
     return Usage(fresh=max(0, prompt - cached) + tools, cache_read=cached, output=answer + thoughts)
 
 
-def _tokens(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST else 0
-
-
-def _stopped(message: dict[str, Any], candidate: dict[str, Any], calls: bool) -> tuple[Stopped, ...]:
-    feedback, word = message.get("promptFeedback"), candidate.get("finishReason")
-    blocked = feedback.get("blockReason") if isinstance(feedback, dict) else None
-    if isinstance(blocked, str):
+def _stopped(message: Json, candidate: Json, *, calls: bool) -> tuple[Stopped, ...]:
+    word = candidate.get("finishReason")
+    if blocked := as_text(as_object(message.get("promptFeedback")).get("blockReason")):
         return (Stopped("refused", blocked),)
     if not isinstance(word, str):
         nothing = not candidate and isinstance(message.get("usageMetadata"), dict)
         return (Stopped("end", "no candidates"),) if nothing else ()
-    if word in _REFUSED:
-        return (Stopped("refused", word),)
-    if word in _TOO_LONG:
-        return (Stopped("length", word),)
-    return (Stopped("calls" if calls and word == "STOP" else "end", word),)
+    why = "calls" if calls and word == "STOP" else "end"
+    return (Stopped("refused" if word in _REFUSED else "length" if word in _TOO_LONG else why, word),)
+
+
+# What a cache sees
+
+
+def cache_blocks(body: Json) -> Iterator[caching.Block]:
+    """Yield the blocks of a body, wrapped or not: system, tools, contents."""
+    body = body.get("request", body)
+    for part in body.get("systemInstruction", {}).get("parts", ()):
+        yield caching.block("system", part)
+    for tool in body.get("tools", ()):
+        yield caching.block("tools", tool)
+    for content in body.get("contents", ()):
+        for part in content["parts"]:
+            yield caching.block(content["role"], part)
+
+
+GEMINI = Dialect(
+    name="gemini",
+    recorded="gemini",
+    also=("gemini_gca",),
+    refused=(GIF,),
+    encode=encode,
+    parse=parse,
+    blocks=cache_blocks,
+    on_the_wire="the same JSON as the SDK serializes it once more: white space and escapes differ",
+)
+
+CODE_ASSIST = replace(
+    GEMINI,
+    name="gemini_gca",
+    recorded="gemini_gca",
+    also=("gemini",),
+    encode=encode_gca,
+    parse=parse_gca,
+    on_the_wire="the same JSON with the account's project and a prompt id, as the SDK serializes it once more",
+)

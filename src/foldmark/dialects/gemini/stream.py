@@ -1,6 +1,7 @@
-"""A streamed answer of Gemini's, in pieces: text as it comes, the rest as `parse` understands the whole."""
+"""A streamed answer of Gemini's, and refusals of Google's APIs (google.rpc.Status, as JSON)."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+import re
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
 
@@ -8,52 +9,78 @@ from msgspec.structs import replace
 
 from foldmark.core.errors import ProviderError
 from foldmark.core.request import Piece, Request, Stopped, Thought, ToolCall
+from foldmark.dialects.bodies import Json, as_object, as_text, objects_in
+from foldmark.dialects.errors import brief, broken_off, not_understood, overflow, refused, retry_after, seconds
 from foldmark.dialects.gemini.contents import first_candidate, parse, parts_of
 
 
-async def pieces_of(
-    chunks: AsyncIterator[dict[str, Any]],
-    request: Request,
-    response_in: Callable[[dict[str, Any]], dict[str, Any]] = dict,
-) -> AsyncGenerator[Piece, None]:
-    """The pieces of the answer to `request`; `response_in` is the GenerateContentResponse of a chunk.
+class ResponseReader:
+    """The answer to `request` as far as it has come; `response_in` gives the GenerateContentResponse of a chunk."""
 
-    Raises ProviderError where the answer ends before it says that it is complete, or cannot be understood.
+    over = False
+
+    def __init__(self, request: Request, response_in: Callable[[Json], Json] = dict) -> None:
+        self._request, self._response_in = request, response_in
+        self._whole: Json = {}
+
+    def add(self, event: Json) -> Iterator[str | Thought]:
+        """Take a chunk, in which later words replace earlier ones and parts add up; yield its text."""
+        chunk = self._response_in(event)
+        candidate = first_candidate(chunk)
+        parts = parts_of(candidate)
+        if candidate:
+            gathered = self._whole.setdefault("candidates", [{"content": {"parts": []}}])[0]
+            gathered["content"]["parts"] += parts
+            gathered.update({key: value for key, value in candidate.items() if key != "content"})
+        self._whole.update({key: value for key, value in chunk.items() if key != "candidates"})
+        for part in parts:
+            if new := as_text(part.get("text")):
+                yield Thought(new) if part.get("thought") is True else new
+
+    def pieces(self) -> Iterator[Piece]:
+        """Yield the pieces of the whole. A call without an id of its own gets one: its place in the answer to this very
+        request."""
+        found = parse(self._whole)
+        if not any(isinstance(piece, Stopped) for piece in found):
+            raise broken_off("Gemini")
+        taken: set[str] = set()
+        for piece in found:
+            if isinstance(piece, ToolCall):
+                if not piece.call_id or piece.call_id in taken:
+                    place = f"\0{len(taken)}".encode()
+                    digest = blake2b(self._request.bytes + place, digest_size=12).hexdigest()
+                    piece = replace(piece, call_id=f"call_{digest}")
+                taken.add(piece.call_id)
+            if not isinstance(piece, str):
+                yield piece
+
+
+_BAD_KEY = re.compile(r"API key (?:not valid|expired|not found)|API_KEY_INVALID", re.IGNORECASE)
+
+
+def refusal(server: str, status: int, body: Any, headers: Mapping[str, str], hint: str) -> ProviderError:
+    """Return the error for an answer with this HTTP status, or for an error in a stream with this code.
+
+    `body` is its JSON or its text, without the key in it; `hint` tells what to do about a key.
     """
-    whole: dict[str, Any] = {}
-    async for chunk in chunks:
-        for part in _gather(whole, response_in(chunk)):
-            text = part.get("text")
-            if isinstance(text, str) and text:
-                yield Thought(text) if part.get("thought") is True else text
-    found = parse(whole)
-    if not any(isinstance(piece, Stopped) for piece in found):
-        raise ProviderError("network", "Gemini's answer broke off before it was complete. Try again.")
-    taken: set[str] = set()
-    for piece in found:
-        if isinstance(piece, ToolCall):
-            piece = _own(piece, request, taken)
-            taken.add(piece.call_id)
-        if not isinstance(piece, str):
-            yield piece
-
-
-def _gather(whole: dict[str, Any], chunk: dict[str, Any]) -> list[dict[str, Any]]:
-    """Add a chunk to the response, in which later words replace earlier ones and parts add up; return its parts."""
-    candidate = first_candidate(chunk)
-    parts = parts_of(candidate)
-    if candidate:
-        gathered = whole.setdefault("candidates", [{"content": {"parts": []}}])[0]
-        gathered["content"]["parts"] += parts
-        gathered.update({key: value for key, value in candidate.items() if key != "content"})
-    whole.update({key: value for key, value in chunk.items() if key != "candidates"})
-    return parts
-
-
-def _own(call: ToolCall, request: Request, taken: set[str]) -> ToolCall:
-    """The call by its tool's own name, and by an id of its own: its place in the answer to this very request."""
-    call_id = call.call_id
-    if not call_id or call_id in taken:
-        place = f"\0{len(taken)}".encode()
-        call_id = f"call_{blake2b(request.bytes + place, digest_size=12).hexdigest()}"
-    return replace(call, call_id=call_id, name=request.names.get(call.name, call.name))
+    if isinstance(body, list) and body:
+        body = body[0]
+    said = as_object(body).get("error", body)
+    error = as_object(said)
+    words, name = as_text(error.get("message")) or as_text(said), as_text(error.get("status"))
+    shown = f"{brief(words).rstrip('.')} ({brief(name)})" if name else words
+    sizes = overflow(words) or ((None, None) if status == 413 else None)
+    if sizes:
+        return refused(server, "overflow", shown, status, tokens=sizes[0], limit=sizes[1])
+    if status in (401, 403) or _BAD_KEY.search(words) or "API_KEY_INVALID" in str(error.get("details")):
+        return refused(server, "key", shown, status, hint=hint)
+    delays = (each["retryDelay"] for each in objects_in(error.get("details")) if as_text(each.get("retryDelay")))
+    delay = next(delays, None)
+    after = seconds(delay) if delay else retry_after(headers, words)
+    if status == 429:
+        return refused(server, "rate", shown, status, after=after)
+    if status in (408, 499) or 500 <= status < 600:
+        return refused(server, "busy", shown, status, after=after)
+    if 400 <= status < 500:
+        return refused(server, "request", shown, status)
+    return not_understood(server, shown or f"HTTP {status}")

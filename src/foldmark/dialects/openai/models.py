@@ -6,7 +6,13 @@ them.
 """
 
 import re
-from typing import Any
+from collections.abc import Iterable
+
+from foldmark.core.assembly.prompt import Prompt
+from foldmark.dialects.bodies import (
+    Json,
+    text_parts,
+)
 
 _OWN = re.compile(r"(?:ft:)?(?:gpt-(?!oss)|chatgpt-|codex-|o\d)")
 _GPT = re.compile(r"gpt-(\d+)(?:\.(\d+))?(?![\d.])")
@@ -15,21 +21,21 @@ _PADDED = re.compile(r"(?:.*/)?deepseek-(?:v[4-9]|chat|reasoner)", re.IGNORECASE
 
 
 def own(model: str) -> bool:
-    """Whether the model is one of OpenAI's own, by the name that OpenAI gives it."""
+    """Return True if the model is one of OpenAI's own, by the name that OpenAI gives it."""
     return _OWN.match(model) is not None
 
 
 def reasons(model: str) -> bool:
-    """Whether one of OpenAI's own models thinks before it answers: `gpt-5` and later, but for those named `chat`, and
-    the o-series."""
+    """Return True if one of OpenAI's own models thinks before it answers: `gpt-5` and later, but for those named
+    `chat`, and the o-series."""
     if model.startswith(("o1-mini", "o1-preview")):
         return False
     return _version(model) >= (5, 0) or re.match(r"o\d", model) is not None
 
 
 def effort(model: str, thinking: str) -> str | None:
-    """How much to think, in OpenAI's words; None where nothing is to be said: the model's own default, and models that
-    do not think or are not OpenAI's.
+    """Return how much to think, in OpenAI's words; None where nothing is to be said: the model's own default, and
+    models that do not think or are not OpenAI's.
 
     Which word means "not at all" depends on the model: `none` since gpt-5.1, `minimal` for gpt-5; the others cannot
     help thinking, `low` is the least. The `pro` models take `high` alone for sure.
@@ -46,14 +52,14 @@ def effort(model: str, thinking: str) -> str | None:
 
 
 def tools_without_thinking(model: str) -> bool:
-    """Whether Chat Completions give this model tools only if it does not think: "Function tools with reasoning_effort
-    are not supported for gpt-5.6 in /v1/chat/completions. To use function tools, use /v1/responses or set
-    reasoning_effort to 'none'.\""""
+    """Return True if Chat Completions give this model tools only if it does not think: "Function tools with
+    reasoning_effort are not supported for gpt-5.6 in /v1/chat/completions. To use function tools, use /v1/responses or
+    set reasoning_effort to 'none'.\""""
     return _version(model) >= (5, 2) and "-pro" not in model and "codex" not in model
 
 
 def breakpoints(model: str) -> bool:
-    """Whether the model's cache knows beginnings of requests by breakpoints alone, so that a request does well to set
+    """Return True if the model's cache knows beginnings of requests by breakpoints alone, so that a request should set
     some: "For GPT-5.6 models and later model families". To others they are unknown."""
     return _version(model) >= (5, 6)
 
@@ -65,14 +71,31 @@ def takes_documents(model: str) -> bool:
     return (own(name) and _BLIND.match(name) is None) or model.startswith(("anthropic/claude", "google/gemini"))
 
 
-def marked(part: dict[str, Any]) -> dict[str, Any]:
-    """A content part of either API with a breakpoint behind it."""
+def system_parts(prompt: Prompt, kind: str) -> list[Json]:
+    """Return the system text as parts of a `kind`, with a breakpoint behind what is stable in it."""
+    stable = [_marked(part) for part in text_parts(prompt.stable, kind)]
+    return [*stable, *text_parts(prompt.system[len(prompt.stable) :], kind)]
+
+
+def mark_newest(messages: Iterable[Json], kind: str) -> None:
+    """Set a breakpoint on the newest message or item that can carry one: a person's message or a tool's result, which
+    take their text as a part of a `kind`, unless it is blank."""
+    for message in reversed(list(messages)):
+        if message.get("role") in ("user", "tool") or message.get("type") == "function_call_output":
+            field = "output" if "output" in message else "content"
+            content = message[field]
+            if parts := text_parts(content, kind) if isinstance(content, str) else content:
+                message[field] = [*parts[:-1], _marked(parts[-1])]
+                return
+
+
+def _marked(part: Json) -> Json:
     return {**part, "prompt_cache_breakpoint": {"mode": "explicit"}}
 
 
 def wants_reasoning_content(model: str) -> bool:
-    """Whether the model demands `reasoning_content`, and not an empty one, in every message of its own once there are
-    tools: "The `reasoning_content` in the thinking mode must be passed back to the API." (DeepSeek, since V4)"""
+    """Return True if the model demands `reasoning_content`, and not an empty one, in every message of its own once
+    there are tools: "The `reasoning_content` in the thinking mode must be passed back to the API." (DeepSeek, V4)"""
     return _PADDED.match(model) is not None
 
 

@@ -12,8 +12,7 @@ from typing import Any
 from foldmark.core.assembly.eviction import OPAQUE, RESPONSES
 from foldmark.core.assembly.media import Document, Medium
 from foldmark.core.assembly.prompt import Prompt
-from foldmark.core.assembly.view import AnsweredCall, Calls, ViewMessage
-from foldmark.core.assembly.wire import tool_name
+from foldmark.core.assembly.view import Calls, ViewMessage
 from foldmark.core.errors import ProviderError
 from foldmark.core.request import (
     AFTER,
@@ -26,15 +25,31 @@ from foldmark.core.request import (
     Stopped,
     ToolCall,
     ToolSpec,
-    Usage,
     carried,
     carried_in,
     distinct,
     place,
     span,
 )
-from foldmark.dialects.openai.models import breakpoints, effort, marked, own, reasons, takes_documents
-from foldmark.dialects.openai.reading import arguments, spent, tokens
+from foldmark.dialects.bodies import (
+    Json,
+    arguments,
+    as_object,
+    as_text,
+    described,
+    objects_in,
+    text_parts,
+)
+from foldmark.dialects.openai.chat import spent
+from foldmark.dialects.openai.models import (
+    breakpoints,
+    effort,
+    mark_newest,
+    own,
+    reasons,
+    system_parts,
+    takes_documents,
+)
 
 APART = "\n\n"
 """Stands between the messages of one response."""
@@ -54,7 +69,7 @@ _PICTURES = ("image_generation_call",)
 _WHY = {"max_output_tokens": "length", "content_filter": "refused"}
 
 
-def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: Options = PLAIN) -> dict[str, Any]:
+def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: Options = PLAIN) -> Json:
     """The body of a request to /v1/responses; nothing is stored there.
 
     For models whose cache goes by breakpoints (`openai_models`) these stand where `openai.encode` sets them. The
@@ -68,9 +83,10 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
     items = list(chain(*steps))
     if breakpoints(model):
         for end in (prompt.earlier, prompt.settled):
-            _mark(list(chain(*steps[:end])))
-        items[:0] = _developer(prompt)
-    body: dict[str, Any] = {"model": model, "store": False}
+            mark_newest(chain(*steps[:end]), "input_text")
+        parts = system_parts(prompt, "input_text")
+        items[:0] = [{"role": "developer", "content": parts}] if parts else []
+    body: Json = {"model": model, "store": False}
     if reasons(model):
         body["include"] = ["reasoning.encrypted_content"]
         wanted = effort(model, options.thinking)
@@ -84,48 +100,35 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
     return body
 
 
-def _developer(prompt: Prompt) -> list[dict[str, Any]]:
-    parts = [*map(marked, _text(prompt.stable)), *_text(prompt.system[len(prompt.stable) :])]
-    return [{"role": "developer", "content": parts}] if parts else []
-
-
-def _mark(items: list[dict[str, Any]]) -> None:
-    """Set a breakpoint on the newest item that can carry one: a user's message, or the output of a call unless it is
-    an empty text."""
-    for item in reversed(items):
-        field = "output" if item.get("type") == "function_call_output" else "content"
-        if field == "output" or item.get("role") == "user":
-            parts = _text(item[field]) if isinstance(item[field], str) else item[field]
-            if parts:
-                item[field] = [*parts[:-1], marked(parts[-1])]
-                return
-
-
-def _said(model: str, step: ViewMessage) -> list[dict[str, Any]]:
+def _said(model: str, step: ViewMessage) -> list[Json]:
     if step.native:
         return [dict(item) for item in step.kept]
     if step.role == "assistant":
         return _answer(step.text, step.kept, called=False)
-    if step.media:
-        return [{"role": step.role, "content": [*_text(step.text), *_media(step.media, model)]}]
-    return [{"role": step.role, "content": step.text}] if step.text else []
+    content = _content(step.text, step.media, model)
+    return [{"role": step.role, "content": content}] if content else []
 
 
-def _calls(model: str, step: Calls) -> list[dict[str, Any]]:
+def _calls(model: str, step: Calls) -> list[Json]:
     items = _answer(step.text, step.kept, called=True)
     items += [
         {"type": "function_call", "call_id": call.call_id, "name": call.name, "arguments": call.arguments}
         for call in step.calls
     ]
     return items + [
-        {"type": "function_call_output", "call_id": call.call_id, "output": _output(model, call)} for call in step.calls
+        {
+            "type": "function_call_output",
+            "call_id": call.call_id,
+            "output": _content(call.result, call.media, model),
+        }
+        for call in step.calls
     ]
 
 
-def _answer(text: str, kept: Sequence[dict[str, Any]], *, called: bool) -> list[dict[str, Any]]:
+def _answer(text: str, kept: Sequence[Json], *, called: bool) -> list[Json]:
     """The items of an answer in the order in which they came. Thinking is refused without what followed it, which may
     be calls."""
-    items: list[dict[str, Any]] = []
+    items: list[Json] = []
     done = 0
     phases = [block["phase"] for block in kept if block.get("type") == "phase" and block.get("phase") in PHASES]
     plain = {"phase": phases[-1]} if phases else {}
@@ -148,7 +151,7 @@ def _answer(text: str, kept: Sequence[dict[str, Any]], *, called: bool) -> list[
     return items
 
 
-def _unpaired(items: list[dict[str, Any]]) -> set[int]:
+def _unpaired(items: list[Json]) -> set[int]:
     """The carried items, by identity, that the API would refuse: a call without its output, or the other way round."""
     others = [item for item in items if item.get("type") not in _OURS and isinstance(item.get("call_id"), str)]
     outputs = {item["call_id"] for item in others if item["type"].endswith("_output")}
@@ -158,7 +161,7 @@ def _unpaired(items: list[dict[str, Any]]) -> set[int]:
     }
 
 
-def _message_of(text: str, about: dict[str, Any]) -> list[dict[str, Any]]:
+def _message_of(text: str, about: Json) -> list[Json]:
     if not text.strip():
         return []
     phase = {"phase": about["phase"]} if about.get("phase") in PHASES else {}
@@ -168,53 +171,46 @@ def _message_of(text: str, about: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"type": "message", "role": "assistant", "content": [part], **phase}]
 
 
-def _carried(block: dict[str, Any]) -> dict[str, Any] | None:
+def _carried(block: Json) -> Json | None:
     """An item that is neither text nor a call of ours, as it came."""
     item = carried_in(block, RESPONSES)
     kind = item.get("type") if item else None
     return item if isinstance(kind, str) and kind not in _OURS else None
 
 
-def _reasoning(block: dict[str, Any]) -> dict[str, Any] | None:
+def _reasoning(block: Json) -> Json | None:
     """What the model thought, in the form in which it is taken back."""
-    encrypted, summary = block.get("encrypted_content"), block.get("summary")
-    if block.get("type") != "reasoning" or not isinstance(encrypted, str) or not encrypted.strip():
+    encrypted = block.get("encrypted_content")
+    if block.get("type") != "reasoning" or not as_text(encrypted).strip():
         return None
-    texts = [part.get("text") for part in summary if isinstance(part, dict)] if isinstance(summary, list) else []
-    parts = [{"type": "summary_text", "text": text} for text in texts if isinstance(text, str)]
+    texts = [part.get("text") for part in objects_in(block.get("summary"))]
+    parts = [{"type": "summary_text", "text": each} for each in texts if isinstance(each, str)]
     return {"type": "reasoning", "summary": parts, "encrypted_content": encrypted}
 
 
-def _output(model: str, call: AnsweredCall) -> str | list[dict[str, Any]]:
-    return [*_text(call.result), *_media(call.media, model)] if call.media else call.result
+def _content(text: str, media: Sequence[Medium], model: str) -> str | list[Json]:
+    return [*text_parts(text, "input_text"), *media_parts(media, documents=takes_documents(model))] if media else text
 
 
-def _text(text: str) -> list[dict[str, Any]]:
-    return [{"type": "input_text", "text": text}] if text.strip() else []
+def media_parts(media: Iterable[Medium], *, documents: bool) -> list[Json]:
+    """Return images and documents as the API takes them; without `documents` a note in the place of each document."""
+    found: list[Json] = []
+    for each in media:
+        if not isinstance(each, Document):
+            found.append({"type": "input_image", "image_url": each.data_url, "detail": "auto"})
+        elif documents:
+            found.append({"type": "input_file", **each.file})
+        else:
+            found.append({"type": "input_text", "text": each.note})
+    return found
 
 
-def _media(media: Iterable[Medium], model: str) -> list[dict[str, Any]]:
-    return [_medium(each, model) for each in media]
+def _tool(tool: ToolSpec) -> Json:
+    parameters = {"type": "object", "properties": {}, **tool.parameters}
+    return {"type": "function", **described(tool), "parameters": parameters, "strict": False}
 
 
-def _medium(each: Medium, model: str) -> dict[str, Any]:
-    if not isinstance(each, Document):
-        return {"type": "input_image", "image_url": each.data_url, "detail": "auto"}
-    if takes_documents(model):
-        return {"type": "input_file", **each.file}
-    return {"type": "input_text", "text": each.note}
-
-
-def _tool(tool: ToolSpec) -> dict[str, Any]:
-    about: dict[str, Any] = {"type": "function", "name": tool_name(tool.name)}
-    if tool.description.strip():
-        about["description"] = tool.description
-    about["parameters"] = {"type": "object", "properties": {}, **tool.parameters}
-    about["strict"] = False
-    return about
-
-
-def parse(answer: dict[str, Any]) -> tuple[Piece, ...]:
+def parse(answer: Json) -> tuple[Piece, ...]:
     """What a response says: kept blocks, compactions, text, calls, usage, and why it ended [S2].
 
     What /responses/compact answers is one compaction.
@@ -227,14 +223,12 @@ def parse(answer: dict[str, Any]) -> tuple[Piece, ...]:
     if not isinstance(output, list) or (status not in ("completed", "incomplete") and not compact):
         known = status if status in ("failed", "cancelled", "queued", "in_progress") else "unknown"
         raise ProviderError("answer", f"The model's server answered without a whole response (status: {known}).")
-    items = [item for item in output if isinstance(item, dict)]
-    usage = answer.get("usage")
-    spent_on_it = [_usage(usage)] if isinstance(usage, dict) else []
+    items, usage = objects_in(output), answer.get("usage")
+    spent_on_it = [spent(usage, ("input_tokens", "output_tokens"))] if isinstance(usage, dict) else []
     if compact:
         said = [f"{item.get('role')}: {_message(item)[0]}" for item in items if item.get("type") == "message"]
         return (Compacted(tuple(items), "\n\n".join((*said, OPAQUE))), *spent_on_it, Stopped("end", "compaction"))
-    details = answer.get("incomplete_details")
-    reason = details.get("reason") if isinstance(details, dict) else None
+    reason = as_object(answer.get("incomplete_details")).get("reason")
     word = reason if status == "incomplete" and isinstance(reason, str) else str(status)
     refused = any(_message(item)[1] for item in items if item.get("type") == "message")
     why = _WHY.get(word, "length" if status == "incomplete" else "refused" if refused else "end")
@@ -244,7 +238,7 @@ def parse(answer: dict[str, Any]) -> tuple[Piece, ...]:
     return (*beside, *([text] if text else []), *calls, *spent_on_it, end)
 
 
-def _beside(items: list[dict[str, Any]]) -> tuple[list[Kept | Compacted], str]:
+def _beside(items: list[Json]) -> tuple[list[Kept | Compacted], str]:
     """What the provider wants to see again besides texts and calls, with its place in the text, and the text.
 
     Of a message that is whether it was a remark on the way or the answer ("preserve and resend phase on all assistant
@@ -268,8 +262,7 @@ def _beside(items: list[dict[str, Any]]) -> tuple[list[Kept | Compacted], str]:
                 new = Kept({"type": "phase", **labelled})
             text, apart = (text + apart + said, APART) if said else (text, apart)
         elif kind == "reasoning":
-            encrypted = item.get("encrypted_content")
-            new = Kept({**item, **at}) if isinstance(encrypted, str) and encrypted else None
+            new = Kept({**item, **at}) if as_text(item.get("encrypted_content")) else None
         elif kind == "compaction":
             text, apart = (text + apart, "") if text else (text, apart)
             new = Compacted((item,), "", len(text), kept)
@@ -281,33 +274,19 @@ def _beside(items: list[dict[str, Any]]) -> tuple[list[Kept | Compacted], str]:
     return found, text
 
 
-def _annotations(item: dict[str, Any]) -> list[Any]:
+def _annotations(item: Json) -> list[Any]:
     """What a message of one text refers to; positions in one of several texts would mean another place."""
-    content = item.get("content")
-    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    parts = objects_in(item.get("content"))
     notes = parts[0].get("annotations") if len(parts) == 1 else None
     return notes if isinstance(notes, list) else []
 
 
-def _message(item: dict[str, Any]) -> tuple[str, bool]:
+def _message(item: Json) -> tuple[str, bool]:
     """The text of a message, and whether the model refused in it."""
-    content = item.get("content")
-    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    parts = objects_in(item.get("content"))
     texts = [part.get("refusal" if part.get("type") == "refusal" else "text") for part in parts]
-    refused = any(part.get("type") == "refusal" for part in parts)
-    return "".join(text for text in texts if isinstance(text, str)), refused
+    return "".join(map(as_text, texts)), any(part.get("type") == "refusal" for part in parts)
 
 
-def _call(item: dict[str, Any]) -> ToolCall:
-    call_id, name = item.get("call_id"), item.get("name")
-    return ToolCall(
-        call_id if isinstance(call_id, str) else "",
-        name if isinstance(name, str) else "",
-        arguments(item.get("arguments")),
-    )
-
-
-def _usage(usage: dict[str, Any]) -> Usage:
-    read = tokens(usage, "input_tokens_details", "cached_tokens")
-    written = tokens(usage, "input_tokens_details", "cache_write_tokens")
-    return spent(tokens(usage, "input_tokens"), read, written, tokens(usage, "output_tokens"))
+def _call(item: Json) -> ToolCall:
+    return ToolCall(as_text(item.get("call_id")), as_text(item.get("name")), arguments(item.get("arguments")))

@@ -1,104 +1,109 @@
-"""A chat completion that comes in chunks, put together again into the whole that it would have been.
+"""Streamed answers of OpenAI's two APIs, put together again to the wholes that they would have been, and refusals.
 
-Servers differ: calls come without an index, with a wrong one, or with the same for all; ids and names are missing,
-empty or repeated; the arguments come in pieces or at once; usage comes last, in every chunk, or not at all.
+Servers of Chat Completions differ: calls come without an index, with a wrong one, or with the same for all; ids and
+names are missing, empty or repeated; the arguments come in pieces or at once; usage comes last, in every chunk, or not
+at all. They refuse the same request with different statuses and codes.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
-from foldmark.core.request import Thought
-from foldmark.dialects.openai.chat import REASONING
-from foldmark.dialects.openai.reading import arguments, text_of
+from foldmark.core.errors import ProviderError
+from foldmark.core.request import Piece, Thought
+from foldmark.dialects.bodies import (
+    Json,
+    arguments,
+    as_object,
+    as_text,
+    objects_in,
+    tokens,
+)
+from foldmark.dialects.errors import broken_off, overflow, refused, retry_after
+from foldmark.dialects.openai import chat, responses
 
 _JOINED = {"reasoning.text": "text", "reasoning.summary": "summary"}
 """What of the pieces of thinking that belong together is joined, by their type."""
+_ENDS = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
 
 
-class Whole:
-    """The answer so far."""
+class CompletionReader:
+    """A chat completion as far as it has come; `server` names who sends it."""
 
-    def __init__(self) -> None:
-        self.finish = ""
-        self._message: dict[str, Any] = {"role": "assistant", "content": "", "refusal": ""}
+    over = False
+
+    def __init__(self, server: str) -> None:
+        self._server, self._finish = server, ""
+        self._message: Json = {"role": "assistant", "content": "", "refusal": ""}
         self._calls: list[dict[str, str]] = []
         self._slots: dict[int, dict[str, str]] = {}
-        self._details: list[dict[str, Any]] = []
-        self._usage: dict[str, Any] | None = None
+        self._details: list[Json] = []
+        self._usage: Json | None = None
 
-    def add(self, chunk: dict[str, Any]) -> Iterator[str | Thought]:
-        """Take a chunk, and give what of it is to be shown at once."""
+    def add(self, chunk: Json) -> Iterator[str | Thought]:
+        """Take a chunk, and yield what of it is to be shown at once."""
         if isinstance(chunk.get("usage"), dict):
             self._usage = chunk["usage"]
-        choices = chunk.get("choices")
-        for choice in choices if isinstance(choices, list) else ():
-            if isinstance(choice, dict) and choice.get("index") in (0, None):
-                if isinstance(choice.get("finish_reason"), str):
-                    self.finish = choice["finish_reason"] or self.finish
-                delta = choice.get("delta") or choice.get("message")
-                if isinstance(delta, dict):
-                    yield from self._add(delta)
+        for choice in objects_in(chunk.get("choices")):
+            if choice.get("index") in (0, None):
+                self._finish = as_text(choice.get("finish_reason")) or self._finish
+                yield from self._add(as_object(choice.get("delta") or choice.get("message")))
 
-    def completion(self) -> dict[str, Any]:
-        """The chat completion as a server that does not stream would have sent it."""
+    def pieces(self) -> tuple[Piece, ...]:
+        """Return the pieces of the whole, as a server that does not stream would have sent it."""
+        if not self._finish:
+            raise broken_off(self._server)
         calls = [
             {"id": call["id"], "type": "function", "function": {"name": call["name"], "arguments": call["arguments"]}}
             for call in self._calls
         ]
         message = {**self._message, "tool_calls": calls, "reasoning_details": self._details}
-        choice = {"index": 0, "message": message, "finish_reason": self.finish}
-        return {"choices": [choice], "usage": self._usage}
+        choice = {"index": 0, "message": message, "finish_reason": self._finish}
+        return tuple(
+            piece for piece in chat.parse({"choices": [choice], "usage": self._usage}) if not isinstance(piece, str)
+        )
 
-    def _add(self, delta: dict[str, Any]) -> Iterator[str | Thought]:
+    def _add(self, delta: Json) -> Iterator[str | Thought]:
         yield from self._thought(delta)
         for name in ("content", "refusal"):
-            if text := text_of(delta.get(name)):
-                self._message[name] += text
-                yield text
+            if new := chat.text_of(delta.get(name)):
+                self._message[name] += new
+                yield new
         if isinstance(notes := delta.get("annotations"), list):
             self._message["annotations"] = [*self._message.get("annotations", ()), *notes]
-        calls = delta.get("tool_calls")
-        for call in calls if isinstance(calls, list) else ():
-            if isinstance(call, dict):
-                self._call(call)
+        for call in objects_in(delta.get("tool_calls")):
+            self._call(call)
 
-    def _thought(self, delta: dict[str, Any]) -> Iterator[Thought]:
-        details = delta.get("reasoning_details")
-        details = [each for each in details if isinstance(each, dict)] if isinstance(details, list) else []
+    def _thought(self, delta: Json) -> Iterator[Thought]:
+        details = objects_in(delta.get("reasoning_details"))
         for detail in details:
             self._detail(dict(detail))
-        field = next((name for name in REASONING if isinstance(delta.get(name), str) and delta[name]), None)
+        field = next((name for name in chat.REASONING if isinstance(delta.get(name), str) and delta[name]), None)
         if field is not None:
             self._message[field] = self._message.get(field, "") + delta[field]
             yield Thought(delta[field])
         else:
-            for detail in details:
-                text = detail.get(_JOINED.get(str(detail.get("type")), ""))
-                if isinstance(text, str) and text:
-                    yield Thought(text)
+            texts = (as_text(detail.get(_JOINED.get(str(detail.get("type")), ""))) for detail in details)
+            yield from (Thought(each) for each in texts if each)
 
-    def _detail(self, detail: dict[str, Any]) -> None:
+    def _detail(self, detail: Json) -> None:
         """Join a piece of thinking to the one before, if it continues that; what is opaque always comes whole."""
         last, joined = self._details[-1] if self._details else {}, _JOINED.get(str(detail.get("type")))
         same = all(last.get(key) == detail.get(key) for key in ("type", "index"))
         if joined is None or detail.get("index") is None or not same:
             self._details.append(detail)
             return
-        text = f"{last.get(joined) or ''}{detail.get(joined) or ''}"
+        whole = f"{last.get(joined) or ''}{detail.get(joined) or ''}"
         last.update({key: value for key, value in detail.items() if value is not None})
-        last[joined] = text
+        last[joined] = whole
 
-    def _call(self, delta: dict[str, Any]) -> None:
-        function = delta.get("function")
-        function = function if isinstance(function, dict) else {}
-        call_id, name, raw = delta.get("id"), function.get("name"), function.get("arguments")
-        new = {
-            "id": call_id if isinstance(call_id, str) else "",
-            "name": name if isinstance(name, str) else "",
-            "arguments": raw if isinstance(raw, str) else "" if raw is None else _json(raw),
-        }
+    def _call(self, delta: Json) -> None:
+        function = as_object(delta.get("function"))
+        raw = function.get("arguments")
+        raw = raw if raw is None or isinstance(raw, str) else msgspec.json.encode(raw).decode()
+        new = {"id": as_text(delta.get("id")), "name": as_text(function.get("name")), "arguments": raw or ""}
         index = delta.get("index")
         index = index if isinstance(index, int) and not isinstance(index, bool) else None
         call = self._continued(new, index)
@@ -132,5 +137,114 @@ def _is_whole(raw: str) -> bool:
     return isinstance(arguments(raw), dict) and bool(raw.strip())
 
 
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
+class ResponseReader:
+    """A response as far as it has come; `server` names who sends it."""
+
+    def __init__(self, server: str) -> None:
+        self.over = False
+        self._server = server
+        self._response: Json = {}
+        self._text = ""
+        self._said_by: object = None
+        self._thought_by: object = None
+        self._items: dict[int, Any] = {}
+
+    def add(self, event: Json) -> Iterator[str | Thought]:
+        """Take an event, and yield what of it is to be shown at once."""
+        kind, delta, place = event.get("type"), as_text(event.get("delta")), event.get("output_index")
+        if kind in ("response.output_text.delta", "response.refusal.delta") and delta:
+            apart = responses.APART if self._text and place != self._said_by else ""
+            self._said_by = place
+            self._text += apart + delta
+            yield apart + delta
+        elif kind in ("response.reasoning_summary_text.delta", "response.reasoning_text.delta") and delta:
+            part = (place, event.get("summary_index"))
+            apart = responses.APART if self._thought_by not in (None, part) else ""
+            self._thought_by = part
+            yield Thought(apart + delta)
+        elif kind == "response.output_item.done":
+            self._items[place if isinstance(place, int) else len(self._items)] = event.get("item")
+        elif kind in _ENDS and isinstance(event.get("response"), dict):
+            self._end(event["response"])
+        elif kind is None and "output" in event:
+            self._end(event)  # from a server that does not stream
+
+    def pieces(self) -> Iterator[Piece]:
+        """Yield the pieces of the whole, and of its text what was not shown."""
+        if not self.over:
+            raise broken_off(self._server)
+        for piece in responses.parse(self._response):
+            if not isinstance(piece, str):
+                yield piece
+            elif piece.startswith(self._text) and piece != self._text:
+                yield piece[len(self._text) :]
+
+    def _end(self, response: Json) -> None:
+        done = [self._items[index] for index in sorted(self._items)]
+        self._response = response if response.get("output") or not done else {**response, "output": done}
+        self.over = True
+
+
+_OVERFLOW = ("context_length_exceeded", "exceed_context_size_error", "model_context_window_exceeded")
+_QUOTA = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "insufficient_credits")
+_WRONG = re.compile(r"invalid|policy|image|unsupported|not_found|mismatch|too_large|^4\d\d$")
+_PIECE_OF_KEY = re.compile(r"sk-[\w*.…-]{4,}")
+_SHORTER = "A smaller /context budget makes requests shorter."
+_HINTS = {
+    404: "Check the model's name, and the address of the server if it has one of its own.",
+    413: _SHORTER,
+}
+
+
+def masked(words: str, hidden: Callable[[str], str]) -> str:
+    """Return a text without the key and without what looks like a piece of one; OpenAI repeats pieces of keys."""
+    shown = _PIECE_OF_KEY.sub("sk-…", hidden(words))
+    return re.sub(r"\S+", lambda word: "…" if "***" in word[0] else word[0], shown)
+
+
+def failure_in(event: Json) -> Any:
+    """Return the error that an event of a stream, or a whole answer, tells of; None for none."""
+    parts = (event, as_object(event.get("response")), *objects_in(event.get("choices")))
+    error = next((part["error"] for part in parts if part.get("error")), None)
+    return error or (event if event.get("type") == "error" else None)
+
+
+def refusal(
+    server: str, status: int, body: object, headers: Mapping[str, str], hidden: Callable[[str], str]
+) -> ProviderError:
+    """Return the error for what a server said: `body` is the `error` of its JSON, or whatever it sent instead.
+
+    `status` is 0 for an error in the middle of a stream; its code then stands in the body. `hidden` takes keys out of a
+    text.
+    """
+    about = as_object(body)
+    words = hidden(_words(body))
+    code, named = (str(about[key])[:80] if isinstance(about.get(key), str | int) else "" for key in ("code", "type"))
+    number = status or (int(code) if re.fullmatch(r"[45]\d\d", code) else 0)
+    after = retry_after(headers, words)
+    # Codes that say what is wrong go before statuses: servers give the same trouble different ones.
+    if code in _QUOTA or named in _QUOTA or number == 402:
+        hint = "It seems that the account has no quota or credit left. Waiting does not help."
+        return refused(server, "request", words, number, hint=hint)
+    if number != 429 and (code in _OVERFLOW or named in _OVERFLOW or overflow(words)):
+        size, limit = overflow(words) or (None, None)
+        size, limit = tokens(about, "n_prompt_tokens") or size, tokens(about, "n_ctx") or limit
+        return refused(server, "overflow", words, number, tokens=size, limit=limit)
+    if number in (401, 403) or code == "invalid_api_key":
+        return refused(server, "key", words, number, hint="Check the key, OPENAI_API_KEY or that of this server.")
+    if (number == 429 or "rate_limit" in code) and "Request too large" in words:
+        return refused(server, "request", words, number, hint=_SHORTER)
+    if number == 429 or "rate_limit" in code:
+        return refused(server, "rate", words, number, after=after)
+    if number >= 500 or number in (408, 409) or (not number and not _WRONG.search(code or named)):
+        return refused(server, "busy", words, number, after=after)
+    return refused(server, "request", words, number, hint=_HINTS.get(number, ""))
+
+
+def _words(body: object) -> str:
+    """A server's own words, wherever it puts them."""
+    about = as_object(body)
+    found = about.get("message") or about.get("detail") or about.get("error") or ""
+    raw = as_object(about.get("metadata")).get("raw")  # what OpenRouter was told by the provider behind it
+    found = f"{found}: {raw}" if isinstance(raw, str) and raw else found or as_text(body)
+    return found if isinstance(found, str) else repr(found)

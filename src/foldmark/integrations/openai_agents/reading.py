@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from foldmark.dialects.openai.reading import arguments
+from foldmark.dialects.bodies import arguments
 from foldmark.dialects.openai.responses import PHASES
 from foldmark.integrations.openai_agents.keeping import Hole
 

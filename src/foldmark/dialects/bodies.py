@@ -1,0 +1,70 @@
+"""What the bodies of all dialects are made of and read with. Of an answer nothing is taken on trust."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
+
+import msgspec
+
+from foldmark.core.assembly.wire import tool_name
+from foldmark.core.request import Piece, Thought, ToolSpec
+
+Json = dict[str, Any]
+
+
+class Reader(Protocol):
+    """An answer while it streams; `over` once all of it has come."""
+
+    over: bool
+
+    def add(self, event: Json) -> Iterator[str | Thought]:
+        """Take an event, and yield what of it is to be shown at once. Raises ProviderError."""
+
+    def pieces(self) -> Iterable[Piece]:
+        """Return the pieces of the whole answer, and of its text what was not shown. Raises ProviderError, also for an
+        answer that broke off."""
+
+
+def as_text(value: Any) -> str:
+    """Return a text; an empty one in place of anything else."""
+    return value if isinstance(value, str) else ""
+
+
+def as_object(value: Any) -> Json:
+    """Return an object; an empty one in place of anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def objects_in(value: Any) -> list[Json]:
+    """Return the objects in a list; none of anything else."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def tokens(usage: Any, *path: str) -> int:
+    """Return the number of tokens under a path in what a server says about usage; 0 for anything else."""
+    for name in path:
+        usage = as_object(usage).get(name)
+    return usage if isinstance(usage, int) and not isinstance(usage, bool) and 0 <= usage < 2**53 else 0
+
+
+def arguments(raw: Any) -> Any:
+    """Return the arguments of a call: the value of their JSON, or the text itself if it is none; an empty object if
+    there are none."""
+    if not isinstance(raw, str):
+        return {} if raw is None else raw
+    if not raw.strip():
+        return {}
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return raw
+
+
+def text_parts(text: str, kind: str = "text") -> list[Json]:
+    """Return a text as the parts of a content: none if it is blank."""
+    return [{"type": kind, "text": text}] if text.strip() else []
+
+
+def described(tool: ToolSpec) -> Json:
+    """Return the name of a tool, as it stands on the wire, and its description."""
+    about = {"description": tool.description} if tool.description.strip() else {}
+    return {"name": tool_name(tool.name), **about}
