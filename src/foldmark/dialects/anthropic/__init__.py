@@ -1,1 +1,1 @@
-"""Anthropic's Messages API. `messages` writes and reads bodies; `thinking` and `binding` are about thinking."""
+"""Anthropic's Messages API: bodies, what of a model's thinking they may hold, streams, refusals."""

@@ -1,1 +1,1 @@
-"""Gemini's generateContent, directly and through Code Assist: `contents` writes and reads bodies."""
+"""Gemini's generateContent, directly and through Code Assist: bodies, streams, refusals."""

@@ -1,1 +1,1 @@
-"""OpenAI's Chat Completions (`chat`) and Responses (`responses`), two wires whose messages are recorded alike."""
+"""OpenAI's Chat Completions and Responses: two dialects whose messages are recorded alike."""
