@@ -1,8 +1,7 @@
-"""Cache hits of an agent's requests, and the reasons for misses [SPEC 5.7].
+"""What single requests cost [SPEC 4, 5.7]: cache hits and misses of those that were sent, and the next request after an
+operation that is only previewed.
 
-Preview an operation: what would leave, and what the next request would cost [SPEC 4, 5.7].
-
-It uses the same decision and fold as the operation itself, and writes nothing.
+A preview uses the same decision and fold as the operation itself, and writes nothing.
 """
 
 from collections.abc import Callable, Sequence

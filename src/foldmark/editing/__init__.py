@@ -1,5 +1,5 @@
-"""Changes to a context that are previewed before they are made [SPEC 4, 4.2].
+"""Changes to a context that a person agrees to first [SPEC 4.2, 5.7].
 
-`matching.py` finds what a person wants forgotten, `offers.py` shows it and applies what is agreed to, `preview.py`
-computes what an operation would change and cost, `evicting.py` evicts tool results.
+`matching.py` finds what a person wants forgotten, `offers.py` shows it and applies what is agreed to, `evicting.py`
+evicts tool results.
 """

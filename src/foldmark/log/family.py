@@ -1,8 +1,8 @@
-"""The agents of one conversation as a tree, and how they end: kill, archive, delete [SPEC 4, 6].
+"""The agents of one conversation as a tree: how they end, who runs them, and their mail [SPEC 2, 4, 6].
 
-Who runs an agent: a lease in force whose holder is, as far as can be told, alive [SPEC 2, 6].
-
-Mail between agents: sent into a table of its own, delivered exactly once [SPEC 6]."""
+Mail is sent into a table of its own and delivered exactly once. An agent is run by the holder of a lease in force who
+is, as far as can be told, alive.
+"""
 
 import os
 import re

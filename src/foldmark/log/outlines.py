@@ -1,14 +1,8 @@
-"""Outlines of the agents whose messages a search finds, read for many at once [SPEC 7]: what is in their contexts, and
-where their planning conversations lie, past and open [SPEC 4.2].
+"""What a search needs to know of conversations, read for many at once [SPEC 7]: what is in their contexts, where their
+planning conversations lie, past and open [SPEC 4.2], the neighbours of a message, and whether meanings count.
 
-Recall never finds planning conversations: talk about forgetting a topic is not talk about the topic.
-
-
-The neighbours of a message, wherever it was found: in the context, forgotten or erased [SPEC 7].
-
-Decide whether meanings count in a search: for each index that has vectors, if the mode wants them [SPEC 7].
-
-Nothing here needs an optional package; where there are no vectors, none is imported.
+Recall never finds planning conversations: talk about forgetting a topic is not talk about the topic. Nothing here needs
+an optional package; where there are no vectors, none is imported.
 """
 
 from bisect import bisect_right

@@ -1,6 +1,6 @@
-"""Record a model's answer as events: its text, the blocks that go back to its provider, its calls [SPEC 2, 5.2].
-
-Save memos, and find them by id [SPEC 7]."""
+"""Record what is more than one event: a model's answer with its text, the blocks that go back to its provider and its
+calls [SPEC 2, 5.2]; and memos, which belong to no conversation [SPEC 7].
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

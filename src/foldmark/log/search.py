@@ -1,11 +1,8 @@
-"""Search everything: messages of all conversations, memos, archived sessions of coding agents [SPEC 7].
+"""Search everything: messages of all conversations, memos, archived sessions of coding agents [SPEC 7]; and read a
+message with its neighbours.
 
 There is one ranking: the weight of a word is computed over everything, so that scores can be compared.
-
-
-Search for commands and tools: the log and the archive, where that can be searched [SPEC 7].
-
-Read a message of any conversation with its neighbours [SPEC 7]."""
+"""
 
 import re
 from collections import defaultdict

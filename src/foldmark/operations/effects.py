@@ -1,9 +1,8 @@
-"""The answer to a command: its text, and as types its effect and the interface's next step.
+"""What a command gets to ask a person with, and its answer: a text, and as types its effect and the interface's next
+step.
 
-`Result.data` is the JSON of both [SPEC 9]; no part of Foldmark reads it.
-
-
-Callbacks with which a running command or tool reaches the person it works for."""
+`Result.data` is the JSON of the answer [SPEC 9]; no part of Foldmark reads it.
+"""
 
 from collections.abc import Callable
 from typing import Any, Literal

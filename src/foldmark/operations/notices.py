@@ -1,10 +1,8 @@
-"""The notice to a model whose call has left the context before its result came [SPEC 3].
+"""Results whose call has left the context, and the notice that tells the model so [SPEC 3].
 
 A model that rewinds in the middle of a turn must know afterwards that it did, why, and what it was asked, or it would
 try the same again: so the notice quotes what went as well.
-
-
-Find the call that a result answers, and whether that call is still shown [SPEC 3]."""
+"""
 
 from foldmark.core.events import Clear, Drop, Event, Filter, Operation, Rewind, Summary, Undo
 from foldmark.core.ports import Snapshot

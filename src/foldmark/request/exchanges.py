@@ -1,13 +1,11 @@
-"""Find messages that belong together: exchanges around a call, and the ranges that ids stand for [SPEC 1, 3].
+"""Find messages that belong together: exchanges around a call, the ranges that ids stand for, and what summaries
+replace [SPEC 1, 3].
 
 The cost of each look-up depends on its exchange, not on the turn or the history.
 
-
-Provider-native summaries: what each replaces, and what other providers read instead [SPEC 5.7].
-
-For the provider that reads it, such a summary replaces its source messages. For any other provider the context is that
-of the same operations without it, as after `/restore`. A later summary also replaces the source of an earlier one, so
-that nothing is shown twice, whichever is restored.
+For the provider that reads it, a native summary replaces its source messages [SPEC 5.7]. For any other provider the
+context is that of the same operations without it, as after `/restore`. A later summary also replaces the source of an
+earlier one, so that nothing is shown twice, whichever is restored.
 """
 
 from bisect import bisect_right

@@ -1,14 +1,11 @@
-"""The layer about an agent's children and unread mail, in front of the newest message [SPEC 6].
+"""Layers in front of messages that depend on more than the agent's own events: children and mail, memos, the window
+summary [SPEC 5.1, 6, 7].
 
-It depends on the log and its tables alone. Within a turn it stays as it was sent first, so that the request only grows;
-a person's message or fork brings it up to date.
+The report about children and unread mail depends on the log and its tables alone. Within a turn it stays as it was sent
+first, so that the request only grows; a person's message or fork brings it up to date.
 
-
-Save memos, and pick those that go into a request [SPEC 7].
-
-The window summary: optional, written by the agent's own model, sent in place of what the window cut [S3, SPEC 5.1].
-
-It is a `window_summary` event that names the messages it covers and holds a hash of what was visible up to the last of
+A window summary is optional. The agent's own model writes it, and it is sent in place of what the window cut [S3]. It
+is a `window_summary` event that names the messages it covers and holds a hash of what was visible up to the last of
 them. While exactly that is visible, the summary is valid; an operation that changes it makes the summary stale, and
 restoring the operation makes it valid again. A stale summary is never sent.
 """

@@ -1,8 +1,7 @@
 """Assemble the request that would go out [SPEC 5]: pure, and without any provider's SDK.
 
-A model's thinking in its requests: the options that ask for it, and what an operation costs of it [SPEC 5.7].
-
-Convert stored sums of tokens into a model's estimated tokens [SPEC 5.5]."""
+Also what depends on its model: the options that ask for thinking [SPEC 5.7], and estimates from stored sums [SPEC 5.5].
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil

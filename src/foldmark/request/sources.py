@@ -1,6 +1,5 @@
-"""The visible messages where an agent stands, read once for one request [SPEC 5].
-
-The material of an agent's request: its turns, its pinned turns and the layers in front of them [SPEC 5]."""
+"""The material of an agent's request: its turns, its pinned turns and the layers in front of them, each read once [SPEC
+5]."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import takewhile

@@ -1,10 +1,6 @@
-"""Report the fill level of a context and the start of its window, worded alike in every interface [SPEC 5.5].
-
-One-line reminders to a model whose context fills up [S4, SPEC 5.5].
-
-Find out whether the newest turn still needs an answer: its answer failed, or was interrupted [SPEC 4, `/retry`].
-
-Record what answers cost by the provider's own count, and calibrate estimates by it [SPEC 5.4]."""
+"""The state of an agent before and after a request, worded alike in every interface [S4, SPEC 5.4, 5.5]: the fill level
+of its context, reminders, whether its newest turn still needs an answer, and what answers cost by the provider's count.
+"""
 
 from datetime import timedelta
 from typing import TYPE_CHECKING
