@@ -12,6 +12,7 @@ from test_documents import ROOT, blocks
 
 import foldmark.testing.parts
 from foldmark.testing import Damage, StoreContract
+from foldmark.testing.suite import root
 
 PAGE = ROOT / "docs" / "stores.md"
 
@@ -33,7 +34,8 @@ def test_the_harness_of_the_page_runs_the_contract(tmp_path: Path, name: str, gi
     wanted = inspect.signature(test).parameters
     with closing(harness.fresh()) as store, closing(harness.open(store.address)) as other:
         fixtures = {"harness": harness, "store": store, "other": other}
-        test(**{key: value for key, value in fixtures.items() if key in wanted}, **given)
+        agents = {name: root(store) for name in ("agent", "neighbour") if name in wanted}
+        test(**{key: value for key, value in fixtures.items() if key in wanted}, **agents, **given)
 
 
 def test_the_page_names_every_part() -> None:

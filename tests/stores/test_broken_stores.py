@@ -25,6 +25,7 @@ from foldmark.core.search import Hit, LogIndex, SearchScope, TermQuery
 from foldmark.core.segments import END, Segments
 from foldmark.stores.sqlite import SqliteStore
 from foldmark.testing import Damage, StoreContract
+from foldmark.testing.suite import root
 
 
 class Wrapped:
@@ -398,7 +399,8 @@ def run(folder: Path, kind: type[SqliteStore], name: str, given: dict[str, Any])
         closing(harness.fresh()) as target,
     ):
         fixtures = {"harness": harness, "store": store, "other": other, "target": target}
-        test(**{key: value for key, value in fixtures.items() if key in wanted}, **given)
+        agents = {name: root(store) for name in ("agent", "neighbour") if name in wanted}
+        test(**{key: value for key, value in fixtures.items() if key in wanted}, **agents, **given)
 
 
 @pytest.mark.parametrize(("kind", "name", "given"), FOUND_OUT, ids=lambda each: getattr(each, "__name__", ""))

@@ -11,8 +11,8 @@ from foldmark.stores.sqlite.transaction import SqliteTransaction
 from foldmark.testing import Harness, StoreContract
 from foldmark.testing.parts.blocks import Blocks
 from foldmark.testing.parts.brute_force import BruteForce
+from foldmark.testing.parts.connections import ListeningTests
 from foldmark.testing.parts.copying import CopyingTests
-from foldmark.testing.parts.listening import ListeningTests
 from foldmark.testing.parts.round_trips import RoundTrips
 from foldmark.testing.parts.searching import Searching
 from foldmark.testing.parts.transactions import Transactions

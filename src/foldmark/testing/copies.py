@@ -13,20 +13,18 @@ from foldmark.core.request import Edge
 from foldmark.core.segments import END, Segment
 from foldmark.log.doctor import examine
 from foldmark.testing.suite import (
+    HARD,
+    METADATA,
     NOW,
     add_fork,
     append,
     call,
     draft,
+    erase,
     fork,
     result,
     root,
 )
-
-HARD = "a\0b\x10 é 😀 \uffff'\"\\ \r\n\t %s ? :x $1 {} \\u0000"
-"""What databases and drivers stumble over."""
-
-KINDS = ("state", "scratchpad", "system", "usage")
 
 
 def answers(moment: Snapshot, agents: Sequence[str]) -> list[Any]:
@@ -42,7 +40,7 @@ def answers(moment: Snapshot, agents: Sequence[str]) -> list[Any]:
         found += [moment.waiting(agent), moment.results(calls, erased=True)]
         found += [moment.apart_results(agent, each.id) for each in calls]
         found += [moment.tombstones(own), [moment.erased_by(event.id) for event in moment.tombstones(own)]]
-        found += [moment.of_kind(kind, own) for kind in KINDS]
+        found += [moment.of_kind(kind, own) for kind in METADATA]
         found += [moment.calls(agent, call_id) for call_id in ("c0", "c1")]
         found += [moment.end(agent), moment.archived(agent), moment.unread(agent), moment.newest_sent(agent, 100)]
         found += [moment.children(agent), moment.fates(agent), moment.root_of(agent)]
@@ -147,10 +145,8 @@ def change(store: Store, agents: dict[str, str]) -> None:
         turn = head.open_turn
         assert turn is not None
         writing.append(work, None, [draft("turn_ended", "")])
-        (by,) = writing.append(child, None, [draft("redact", "", data={"turn": turn})])
-        writing.erase(work, turn, head.head, by)
-        (by,) = writing.append(gone, None, [draft("redact", "", data={"turn": 0})])
-        writing.erase(gone, 0, by, by)
+        erase(writing, work, turn, head.head, by=child)
+        erase(writing, gone, 0)
         writing.delete(gone, "human", NOW)
         writing.kill(child, quiet, "human", NOW)
         writing.rename(work, "gone")

@@ -1,8 +1,9 @@
-"""The fixtures of the suite, and what its tests put into a store."""
+"""The fixtures of the suite, what a store has to give to it, and what its tests put into a store."""
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from typing import Any
+from contextlib import AbstractContextManager, suppress
+from enum import Enum
+from typing import Any, Protocol
 from uuid import uuid4
 
 import pytest
@@ -12,9 +13,63 @@ from foldmark.core.agents import AgentRecord, Size
 from foldmark.core.events import Draft, Event
 from foldmark.core.ports import Store, Transaction
 from foldmark.core.replay import birth
-from foldmark.testing.harness import Harness
+
+
+class Damage(Enum):
+    """What a failing disk, or a foreign program, does to a database behind the store's back.
+
+    Each is done to one event, a message in the middle of its agent's log. Reading need not notice it: `foldmark doctor`
+    has to.
+    """
+
+    CONTENT = "the first character of the event's content becomes another one"
+    DATA = "the event's data is cut short, so that it is no JSON any more"
+    SIZE = "the event's stored number of tokens is one more"
+    SUM = "a stored sum of tokens that ends with the event is one more"
+    COUNT = "a stored number of messages that ends with the event is one more"
+    WEIGHT = "a stored sum of weights that ends with the event is one more"
+    HEAD = "the agent's stored newest event is this one, although there are newer ones"
+    FOLD = "the stored segments of the event's agent are cut short, so that they cannot be read any more"
+    INDEX = "the event is missing from the index of words"
+
+
+class Harness(Protocol):
+    """What `StoreContract` needs to know of a store. Give it by overriding the fixture `harness`."""
+
+    def fresh(self) -> Store:
+        """Open a store over a new, empty database, another one each time. The suite closes it."""
+
+    def open(self, address: str) -> Store:
+        """Open the database at a `Store.address` once more, with a connection of its own.
+
+        It is called in this process and in others, for which the harness is pickled: it must hold nothing that cannot
+        be, and be of a class that another process can import. For a database that only one connection reaches, call
+        `pytest.skip` with the reason.
+        """
+
+    def counting(self, store: Store) -> AbstractContextManager[list[str]]:
+        """Collect the text of every statement that this store sends to its database while the block runs.
+
+        Ask the driver or the database. BEGIN, COMMIT, ROLLBACK and savepoints may be among them: they do not count.
+        """
+
+    def plant(self, store: Store, damage: Damage, event_id: int) -> None:
+        """Damage the database of a store, at one event, past the store itself.
+
+        Where the database keeps nothing of the kind, call `pytest.skip` with the reason.
+        """
+
+    def move_clock(self, store: Store, seconds: float) -> AbstractContextManager[None]:
+        """Move the clock behind `Transaction.now` while the block runs, for all connections of this process."""
+
 
 NOW = "2026-03-01T12:00:00.000000Z"
+
+HARD = "a\0b é e\u0301 😀 \ufeff\u2028\uffff 👩‍👩‍👧 \U0010ffff'\"\\ \r\n\t\x7f\x1b %s ? :x $1 {} \\u0000"
+"""What databases, drivers and JSON columns stumble over."""
+
+METADATA = ("state", "scratchpad", "system", "usage")
+"""Kinds of events of which the newest is read."""
 
 examples = settings(
     deadline=None,
@@ -51,6 +106,16 @@ class Suite:
         other = harness.open(store.address)
         yield other
         other.close()
+
+    @pytest.fixture
+    def agent(self, store: Store) -> str:
+        """A conversation."""
+        return root(store)
+
+    @pytest.fixture
+    def neighbour(self, store: Store, agent: str) -> str:
+        """Another conversation."""
+        return root(store)
 
 
 def draft(kind: str = "user", content: str = "hello", **more: Any) -> Draft:
@@ -100,6 +165,26 @@ def append(store: Store, agent: str, *drafts: Draft, expected: int | None = None
     """Append events, in a transaction of their own; returns their ids."""
     with store.write() as writing:
         return writing.append(agent, expected, drafts)
+
+
+def erase(writing: Transaction, agent: str, turn: int, last: int | None = None, by: str | None = None) -> int:
+    """Erase a turn up to event `last`, by default all there is; turn 0 is the whole agent. Agent `by`, by default its
+    own, asks for it; returns the id of that event."""
+    (event,) = writing.append(by or agent, None, [draft("redact", "", data={"turn": turn})])
+    writing.erase(agent, turn, event if last is None else last, event)
+    return event
+
+
+def save_memo(store: Store, content: str, *tags: str, agent: str | None = None) -> int:
+    """Save a memo, in a transaction of its own; returns its id."""
+    with store.write() as writing:
+        return writing.save_memo(content, tags, agent, "human", NOW)
+
+
+def send(store: Store, sender: str, recipient: str, *texts: str) -> list[int]:
+    """Store mail, in a transaction of its own; returns the ids."""
+    with store.write() as writing:
+        return [writing.send(sender, recipient, text, "human", NOW) for text in texts]
 
 
 def roll_back(store: Store, act: Callable[[Transaction], object]) -> None:

@@ -11,9 +11,8 @@ from foldmark.core.errors import ConflictError, StoreError
 from foldmark.core.ports import Store, Transaction
 from foldmark.core.replay import birth
 from foldmark.core.segments import END, Segment
-from foldmark.testing.harness import Harness
 from foldmark.testing.parts.transactions import contents, told
-from foldmark.testing.suite import NOW, Suite, add_root, append, draft, roll_back, root
+from foldmark.testing.suite import NOW, Harness, Suite, add_root, append, draft, roll_back, root
 
 Part = Callable[[Transaction, str], object]
 
@@ -44,8 +43,7 @@ HALF: dict[str, Part] = {
 class Blocks(Suite):
     """One consistent moment, one serialized transaction."""
 
-    def test_a_block_inside_another_is_a_part_of_it(self, store: Store) -> None:
-        agent = root(store)
+    def test_a_block_inside_another_is_a_part_of_it(self, store: Store, agent: str) -> None:
         with store.read() as moment:
             with store.read() as inner:
                 assert inner.agent(agent) == moment.agent(agent)
@@ -57,8 +55,7 @@ class Blocks(Suite):
             (later,) = writing.append(agent, id, [draft()])
         assert told(store, agent)[0].record.head == later
 
-    def test_blocks_of_one_thread_are_one_transaction(self, store: Store, other: Store) -> None:
-        agent = root(store)
+    def test_blocks_of_one_thread_are_one_transaction(self, store: Store, agent: str, other: Store) -> None:
 
         def fail() -> None:
             with store.write() as outer:
@@ -77,8 +74,7 @@ class Blocks(Suite):
         with store.read() as moment:
             assert moment.committed
 
-    def test_nothing_is_written_inside_a_moment(self, store: Store) -> None:
-        agent = root(store)
+    def test_nothing_is_written_inside_a_moment(self, store: Store, agent: str) -> None:
         with store.read() as moment:
             with pytest.raises(StoreError), store.write():
                 pytest.fail("the block must not run")
@@ -86,8 +82,7 @@ class Blocks(Suite):
             assert moment.committed
         append(store, agent, draft())
 
-    def test_nothing_is_used_behind_its_block(self, store: Store, other: Store) -> None:
-        agent = root(store)
+    def test_nothing_is_used_behind_its_block(self, store: Store, agent: str, other: Store) -> None:
         with store.write() as writing:
             writing.append(agent, None, [draft()] * 600)
         with store.read() as moment:
@@ -119,9 +114,8 @@ class Blocks(Suite):
             with pytest.raises(StoreError), block():
                 pytest.fail("the block must not run")
 
-    def test_another_thread_waits_for_the_end_of_a_block(self, store: Store) -> None:
+    def test_another_thread_waits_for_the_end_of_a_block(self, store: Store, agent: str) -> None:
         """Whether it waits or reads the moment before: it sees no half of the transaction."""
-        agent = root(store)
         seen: list[int] = []
         begun = Event()
 
@@ -139,9 +133,8 @@ class Blocks(Suite):
         thread.join()
         assert seen in ([0], [2])
 
-    def test_what_is_kept_of_a_transaction_is_undone_with_it(self, store: Store) -> None:
+    def test_what_is_kept_of_a_transaction_is_undone_with_it(self, store: Store, agent: str) -> None:
         """Also where an inner block of it ended well; where it is committed, nothing is."""
-        agent = root(store)
         undone: list[str] = []
 
         def record(fail: bool) -> None:
@@ -209,9 +202,8 @@ class Blocks(Suite):
         append(store, agent, draft(content="again"), expected=0)
 
     @pytest.mark.parametrize("part", HALF)
-    def test_no_half_of_a_call_is_recorded(self, store: Store, part: str) -> None:
+    def test_no_half_of_a_call_is_recorded(self, store: Store, agent: str, part: str) -> None:
         """The transaction fails as a whole, or goes on as if nobody had called."""
-        agent = root(store)
         with suppress(StoreError), store.write() as writing:
             writing.append(agent, 0, [draft(content="one")])
             with suppress(Exception):
@@ -224,8 +216,7 @@ class Blocks(Suite):
 
     # One moment
 
-    def test_a_moment_stays_as_it_is(self, store: Store, other: Store) -> None:
-        agent = root(store)
+    def test_a_moment_stays_as_it_is(self, store: Store, agent: str, other: Store) -> None:
         append(store, agent, draft(content="before"))
         with store.read() as moment:
             before = moment.head(agent), contents(moment, agent), moment.agents(), moment.memos(5)
@@ -241,8 +232,7 @@ class Blocks(Suite):
             assert len(moment.agents()) == 2
             assert len(moment.memos(5)) == 1
 
-    def test_a_moment_of_one_connection_holds_up_no_writer(self, store: Store, other: Store) -> None:
-        agent = root(store)
+    def test_a_moment_of_one_connection_holds_up_no_writer(self, store: Store, agent: str, other: Store) -> None:
         append(store, agent, *(draft(content=str(number)) for number in range(600)))
         with store.read() as moment:
             reading = moment.messages((Segment(agent, 1, END),))

@@ -19,9 +19,7 @@ from foldmark.testing.histories import (
     weights_of,
 )
 from foldmark.testing.parts.searching import terms_of
-from foldmark.testing.suite import Suite, append, call, draft, examples, result, root
-
-KINDS = ("state", "scratchpad", "system", "usage")
+from foldmark.testing.suite import METADATA, Suite, append, call, draft, erase, examples, result
 
 
 class BruteForce(Suite):
@@ -58,7 +56,7 @@ class BruteForce(Suite):
             )
             assert moment.opened(segments) == sorted(event.id for event in shown if event.turn_id == event.id)
             assert moment.tombstones(segments) == history.tombstones(segments)
-            for kind in KINDS:
+            for kind in METADATA:
                 inside = history.of_kind(kind, segments)
                 assert moment.of_kind(kind, segments) == [event.id for event in inside]
                 assert moment.newest(kind, segments) == (inside[-1] if inside else None)
@@ -86,7 +84,7 @@ class BruteForce(Suite):
             assert moment.operations(agent, after=at, until=until) == [
                 event for event in history.operations(agent) if at < event.id <= until
             ]
-            for kind in KINDS:
+            for kind in METADATA:
                 recent = history.of_kind(kind, (Segment(agent, 0, until),))[::-1]
                 assert moment.recent(kind, agent, until, most) == recent[:most]
             anchors = {kind: history.of_kind(kind, (Segment(agent, 0, until),))[-1:] for kind in ANCHORS}
@@ -144,8 +142,7 @@ class BruteForce(Suite):
                 assert by == log[history.gone[id]]
             assert moment.erased_by(at) is None or at in history.gone
 
-    def test_whether_a_result_stands_apart_from_its_call(self, store: Store) -> None:
-        agent = root(store)
+    def test_whether_a_result_stands_apart_from_its_call(self, store: Store, agent: str) -> None:
         opener, one, two = append(store, agent, draft(), call("c1"), call("c2"))
 
         def apart(call: int) -> bool:
@@ -165,12 +162,10 @@ class BruteForce(Suite):
         assert apart(four)
         assert opener < one < two < three < four
 
-    def test_what_is_erased_in_the_transaction_that_recorded_it_leaves_nothing(self, store: Store) -> None:
-        agent = root(store)
+    def test_what_is_erased_in_the_transaction_that_recorded_it_leaves_nothing(self, store: Store, agent: str) -> None:
         with store.write() as writing:
             opener, asked = writing.append(agent, 0, [draft(content="quartz"), call("c1")])
-            (by,) = writing.append(agent, None, [draft("redact", "", data={"turn": opener})])
-            writing.erase(agent, opener, asked, by)
+            erase(writing, agent, opener, asked)
             assert writing.head(agent).record.own == (0, 0)
             (again,) = writing.append(agent, None, [call("c2")])
             assert writing.stands_apart(agent, asked), "the run of calls begins anew"
@@ -182,17 +177,15 @@ class BruteForce(Suite):
             assert moment.index(SearchScope()).counted(terms_of("quartz")) == (1, [0])
 
     @pytest.mark.parametrize("appended", [False, True])
-    def test_a_turn_is_erased_beside_appends(self, store: Store, appended: bool) -> None:
+    def test_a_turn_is_erased_beside_appends(self, store: Store, agent: str, neighbour: str, appended: bool) -> None:
         """Whether or not the transaction has appended to the agent before."""
-        agent, neighbour = root(store), root(store)
         first, end, second, _ = append(
             store, agent, draft(content="gone"), draft("turn_ended", ""), draft(content="kept"), call("c1")
         )
         with store.write() as writing:
             if appended:
                 writing.append(agent, None, [draft("assistant", "kept")])
-            (by,) = writing.append(neighbour, None, [draft("redact", "", data={"turn": first})])
-            writing.erase(agent, first, end, by)
+            erase(writing, agent, first, end, by=neighbour)
             record = writing.head(agent).record
             assert record.own == writing.size((Segment(agent, 1, END),))
             assert record.messages == 2 + appended
@@ -202,8 +195,7 @@ class BruteForce(Suite):
             assert (own.messages, own) == (3 + appended, moment.size((Segment(agent, 1, END),)))
             assert [event.content for event in moment.events([first, second])] == ["", "kept"]
 
-    def test_a_transaction_reads_what_it_has_written(self, store: Store) -> None:
-        agent = root(store)
+    def test_a_transaction_reads_what_it_has_written(self, store: Store, agent: str) -> None:
         with store.write() as writing:
             opener, asked = writing.append(agent, 0, [draft(content="é" * 9), call("c1")])
             assert [message.id for message in writing.waiting(agent)] == [asked]
@@ -217,23 +209,20 @@ class BruteForce(Suite):
             assert [event.id for event in events] == [opener, asked, answer, text]
             assert writing.size(segments) == writing.head(agent).record.own == size_of(events)
             assert writing.weight(segments) == sum(each for _, each in weights_of(events))
-            (redact,) = writing.append(agent, None, [draft("redact", "", data={"turn": opener})])
-            writing.erase(agent, opener, text, redact)
+            erase(writing, agent, opener, text)
             assert list(writing.messages(segments)) == []
             assert writing.size(segments) == writing.head(agent).record.own == (0, 0)
             (later,) = writing.append(agent, None, [draft(content="later")])
             assert [event.id for event in writing.messages(segments)] == [later]
             assert writing.size(segments) == writing.head(agent).record.own == (1, 2)
 
-    def test_a_whole_agent_is_erased(self, store: Store) -> None:
-        agent, neighbour = root(store), root(store)
+    def test_a_whole_agent_is_erased(self, store: Store, agent: str, neighbour: str) -> None:
         said = append(store, agent, draft(content="secret"), draft("scratchpad", "secret"), call("secret"))
         append(store, neighbour, draft(content="kept"))
         forked = {"child": "nobody", "start": [], "scratchpad": "secret", "settings": {"system": "secret"}}
         said += append(store, agent, draft("fork", "", data=forked), draft("turn_ended", ""))
         with store.write() as writing:
-            (by,) = writing.append(agent, None, [draft("redact", "", data={"turn": 0})])
-            writing.erase(agent, 0, by, by)
+            by = erase(writing, agent, 0)
         with store.read() as moment:
             left = moment.events([*said, by])
             assert [event.id for event in left] == [*said, by]

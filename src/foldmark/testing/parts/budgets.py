@@ -14,9 +14,8 @@ from foldmark.core.codec import utc
 from foldmark.core.ports import Snapshot, Store
 from foldmark.core.search import Filters, Hit, SearchScope, TermQuery
 from foldmark.core.segments import END, Segment
-from foldmark.testing.harness import Harness
 from foldmark.testing.parts.searching import terms_of
-from foldmark.testing.suite import NOW, Suite, append, call, draft, result, root
+from foldmark.testing.suite import Harness, Suite, append, call, draft, result, root, save_memo, send
 
 BETWEEN = ("BEGIN", "START", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE")
 """How statements begin that do not count."""
@@ -146,8 +145,7 @@ class Budgets(Suite):
     """Of the store by itself, and of what people do with it."""
 
     def test_reading_takes_a_fixed_number_of_statements(self, store: Store, harness: Harness) -> None:
-        with store.write() as writing:
-            writing.save_memo("deploy", (), None, "human", NOW)
+        save_memo(store, "deploy")
         too_many = {}
         for turns in (3, 60):
             agent, ids = spoken(store, turns)
@@ -232,9 +230,8 @@ class Budgets(Suite):
         log, found = open_over(store), []
         sender = root(store)
         if beside == "memos":
-            with store.write() as writing:
-                for number in range(12):
-                    writing.save_memo(f"Question {number} is about results.", (), None, "human", NOW)
+            for number in range(12):
+                save_memo(store, f"Question {number} is about results.")
         for turns in (4, 30, 60):
             agent, _ = grown(log, turns, name=f"{turns}")
             agent.configure("context_policy", policy)
@@ -244,9 +241,7 @@ class Budgets(Suite):
                     if beside == "children":
                         child.append("user", f"Begin with question {number}")
             elif beside == "mail":
-                with store.write() as writing:
-                    for number in range(turns):
-                        writing.send(sender, agent.id, f"Mail {number}", "human", NOW)
+                send(store, sender, agent.id, *(f"Mail {number}" for number in range(turns)))
             agent.append("user", "What is the result of question 3?")
             found.append(count(harness, store, lambda: agent.request("openai", "gpt-5")))  # noqa: B023
         assert max(found) <= most

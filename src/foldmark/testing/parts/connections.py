@@ -1,30 +1,48 @@
-"""Several connections and processes over one database; what is killed takes nothing along [SPEC 2]."""
+"""Several connections and processes over one database, and what each learns of the others' commits [SPEC 2, 9].
 
+What is killed takes nothing along. What was committed is read once and in order, and wakes whoever waits for it.
+"""
+
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
-from foldmark.core.agents import Size
-from foldmark.core.ports import Store
+import pytest
+
+from foldmark.core.agents import LIVES, MAIL, Change, Changes, Size, Watch
+from foldmark.core.errors import CommandError, StoreError
+from foldmark.core.ports import Store, Transaction
 from foldmark.core.records import CodingSession
 from foldmark.core.replay import Fold
 from foldmark.core.segments import END, Segment
-from foldmark.testing.elsewhere import Elsewhere, append_batches, append_in_turn, stop_inside
-from foldmark.testing.harness import Harness
+from foldmark.testing.elsewhere import LIMIT, Elsewhere, append_batches, append_in_turn, stop_inside
 from foldmark.testing.parts.transactions import contents, told
-from foldmark.testing.suite import NOW, Suite, append, call, draft, fork, read, result, root
+from foldmark.testing.suite import (
+    NOW,
+    Harness,
+    Suite,
+    append,
+    call,
+    draft,
+    fork,
+    read,
+    result,
+    roll_back,
+    root,
+    save_memo,
+    send,
+)
 
 
 class Connections(Suite):
     """What one connection stored, every other one has, in this process or another."""
 
-    def test_what_is_stored_is_there_in_another_connection(self, store: Store, other: Store) -> None:
-        agent = root(store)
+    def test_what_is_stored_is_there_in_another_connection(self, store: Store, agent: str, other: Store) -> None:
         (opener, asked) = append(store, agent, draft(), call("c1"))
         append(store, agent, result("c1", asked), draft("state", "Goal: x"), draft("turn_ended", ""))
         child = fork(store, agent)
-        with store.write() as writing:
-            writing.save_memo("a memo", ("x", "y"), agent, "human", NOW)
-            writing.send(agent, child, "mail", "human", NOW)
+        save_memo(store, "a memo", "x", "y", agent=agent)
+        send(store, agent, child, "mail")
         with store.read() as one, other.read() as two:
             for moment in (one, two):
                 assert [each.id for each in moment.agents()] == [agent, child]
@@ -37,9 +55,8 @@ class Connections(Suite):
             assert one.unread(child) == two.unread(child)
             assert one.size(segments) == two.size(segments)
 
-    def test_what_others_change_is_seen_at_once(self, store: Store, other: Store) -> None:
+    def test_what_others_change_is_seen_at_once(self, store: Store, agent: str, other: Store) -> None:
         """A store may keep what it read only as far as nobody can change it."""
-        agent = root(store)
         for number in range(3):
             for writer, reader in ((store, other), (other, store)):
                 append(writer, agent, draft(content=f"{number}"), draft("state", f"Goal: {number}"))
@@ -53,8 +70,7 @@ class Connections(Suite):
                     assert head.newest["state"].content == f"Goal: {number}"
                     assert moment.named(f"name {number} {writer is store}") == head.record
 
-    def test_several_threads_use_one_store(self, store: Store) -> None:
-        agent = root(store)
+    def test_several_threads_use_one_store(self, store: Store, agent: str) -> None:
 
         def work(number: int) -> tuple[int, bool]:
             (id,) = append(store, agent, draft(content=f"thread {number}"))
@@ -74,9 +90,8 @@ class Connections(Suite):
             assert len(moment.coding_sessions()) == 10
 
     def test_what_is_killed_inside_a_transaction_leaves_nothing_of_it(
-        self, store: Store, other: Store, harness: Harness
+        self, store: Store, agent: str, other: Store, harness: Harness
     ) -> None:
-        agent = root(store)
         with closing(Elsewhere(harness.open, store.address, stop_inside, agent)) as process:
             process.begin()
             stored, lost = process.heard(), process.heard()
@@ -133,9 +148,8 @@ class Connections(Suite):
             batches = [f"{number}/{part}" for number in range(times) for part in range(3)]
             assert [told(each, mine)[1] for mine in own] == [batches, batches]
 
-    def test_who_has_seen_an_id_never_finds_a_lower_one_later(self, store: Store, other: Store) -> None:
+    def test_who_has_seen_an_id_never_finds_a_lower_one_later(self, store: Store, agent: str, other: Store) -> None:
         """Ids increase in commit order: a reader that has read a tree up to an id has missed nothing before it."""
-        agent = root(store)
         child = fork(store, agent)
         tree = (Segment(agent, 1, END), Segment(child, 1, END))
 
@@ -155,3 +169,199 @@ class Connections(Suite):
                 assert not done or len(seen) == 120
             for each in writers:
                 each.result()
+
+
+def changes(store: Store, after: str | None = None, limit: int = 100) -> Changes:
+    """A page of changes as of now."""
+    with store.read() as moment:
+        return moment.changes(after, limit)
+
+
+def pages(store: Store, after: str, limit: int) -> list[Change]:
+    """All changes behind a cursor, read page by page."""
+    found: list[Change] = []
+    while (page := changes(store, after, limit)).changes:
+        assert len(page.changes) <= limit
+        assert page.cursor != after
+        found += page.changes
+        after = page.cursor
+    return found
+
+
+class ListeningTests(Suite):
+    """Cursors skip nothing; a watch wakes for every commit and for nothing else."""
+
+    @pytest.fixture
+    def watch(self, store: Store) -> Iterator[Watch]:
+        """A watch of `store`."""
+        with closing(store.watch()) as watch:
+            yield watch
+
+    def test_changes_begin_now_and_are_read_once(self, store: Store, agent: str) -> None:
+        append(store, agent, draft(content="before"))
+        assert changes(store).changes == []
+        begin = changes(store).cursor
+        ids = append(store, agent, draft(), draft("state", "Goal: x"), draft("turn_ended", ""))
+        child = fork(store, agent)
+        send(store, agent, child, "one", "two")
+        roll_back(store, lambda writing: writing.append(agent, None, [draft(content="lost")]))
+        (late,) = append(store, child, draft(content="late"))
+        with store.read() as moment:
+            (forked,) = [event.id for event in moment.events_after(agent, ids[-1], 10)]
+        kinds = zip([*ids, forked], ("user", "state", "turn_ended", "fork"), strict=True)
+        expected = [*(Change(agent, id, kind) for id, kind in kinds), Change(child, late, "user")]
+        for limit in (1, 2, 3, 100):
+            found = pages(store, begin, limit)
+            assert [each for each in found if each.event_id is not None] == expected
+            assert [each for each in found if each.kind == MAIL] == [Change(child, None, MAIL)] * 2
+            assert [each for each in found if each.kind in LIVES] == [Change(child, None, "born")]
+            assert len(found) == len(expected) + 3
+        assert changes(store, changes(store).cursor).changes == []
+
+    def test_what_becomes_of_agents_is_told_once(self, store: Store, other: Store) -> None:
+        """Of those of one agent in order; nothing for what failed, nor for what was so already."""
+        begin = changes(other).cursor
+        first, second = root(store, "first"), root(store, "second")
+        child = fork(store, first)
+
+        def act(writing: Transaction) -> None:
+            writing.kill(child, first, "model", NOW)
+            writing.rename(first, "other")
+            writing.archive(first, NOW)
+            writing.archive(second, None)
+
+        roll_back(store, act)
+        with store.write() as writing:
+            act(writing)
+        with other.write() as writing:
+            writing.archive(first, None)
+            writing.rename(second, "second")
+            writing.archive(second, NOW)
+            writing.delete(second, "human", NOW)
+        lives = {
+            first: ["born", "renamed", "archived", "unarchived"],
+            second: ["born", "archived", "deleted"],
+            child: ["born", "killed"],
+        }
+        for limit in (1, 2, 100):
+            found = [each for each in pages(store, begin, limit) if each.kind in LIVES]
+            assert {each.event_id for each in found} == {None}
+            assert {agent: [each.kind for each in found if each.agent_id == agent] for agent in lives} == lives
+            assert len(found) == sum(map(len, lives.values()))
+
+    def test_a_cursor_is_good_in_every_connection(self, store: Store, other: Store) -> None:
+        agent, begin = root(store), changes(other).cursor
+        (first,) = append(store, agent, draft())
+        page = changes(other, begin)
+        assert page.changes == [Change(agent, first, "user")]
+        (second,) = append(other, agent, draft())
+        assert changes(store, page.cursor).changes == [Change(agent, second, "user")]
+
+    @pytest.mark.parametrize("cursor", ["", "x", "é", "-1", "1;2\0"])
+    def test_what_is_no_cursor_is_refused(self, store: Store, cursor: str) -> None:
+        with pytest.raises(CommandError, match="cursor"):
+            changes(store, cursor)
+
+    def test_what_is_not_committed_is_no_change(self, store: Store, agent: str) -> None:
+        with store.write() as writing:
+            writing.append(agent, None, [draft()])
+            with pytest.raises(StoreError, match="committed"):
+                writing.changes(None, 1)
+
+    def test_the_events_of_an_agent_are_read_in_pages(self, store: Store) -> None:
+        agents = root(store), root(store)
+        ids: dict[str, list[int]] = {agent: [] for agent in agents}
+        for _ in range(5):
+            for agent in agents:
+                ids[agent] += append(store, agent, draft(), draft("usage", ""), draft("turn_ended", ""))
+        for agent in agents:
+            for limit in (1, 4, 15, 100):
+                with store.read() as moment:
+                    after, found = 0, list[int]()
+                    while page := moment.events_after(agent, after, limit):
+                        assert len(page) <= limit
+                        assert page[0].id > after
+                        assert page == moment.events([event.id for event in page])
+                        found += [event.id for event in page]
+                        after = found[-1]
+                assert found == ids[agent]
+        with store.write() as writing:
+            appended = writing.append(agents[0], None, [draft(content="now")])
+            assert [event.id for event in writing.events_after(agents[0], ids[agents[0]][-1], 5)] == appended
+
+    def test_while_two_processes_append_a_third_misses_nothing(
+        self, store: Store, other: Store, harness: Harness
+    ) -> None:
+        """They take turns on one agent, and each writes batches to another one of the same tree."""
+        times, parent = 20, root(store)
+        own = [fork(store, parent), fork(store, parent)]
+        seen, cursor = list[Change](), changes(other).cursor
+        processes = [Elsewhere(harness.open, store.address, append_in_turn, parent, each, times) for each in own]
+        with closing(other.watch()) as watch:
+            for process in processes:
+                process.begin()
+            while len(seen) < 2 * times * 4:
+                page = changes(other, cursor, 7)
+                seen, cursor = seen + page.changes, page.cursor
+                assert page.changes or watch.wait(LIMIT)
+        for process in processes:
+            process.rest()
+            process.close()
+        assert changes(other, cursor).changes == []
+        ids = [each.event_id for each in seen if each.event_id is not None]
+        assert ids == sorted(set(ids))  # one tree
+        assert len(ids) == len(seen) == 2 * times * 4
+        assert [(event.agent_id, event.id, event.kind) for event in read(store, ids)] == list(seen)
+
+    def test_a_watch_wakes_for_a_commit_of_this_process(self, store: Store, watch: Watch) -> None:
+        with ThreadPoolExecutor(1) as pool:
+            for act in (root, lambda store: append(store, root(store), draft())):
+                waiting = pool.submit(watch.wait, LIMIT)
+                act(store)
+                assert waiting.result()
+                while watch.wait(0):
+                    pass
+
+    def test_a_watch_wakes_for_a_commit_of_another_connection(
+        self, store: Store, agent: str, other: Store, harness: Harness
+    ) -> None:
+        with closing(store.watch()) as watch, ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(watch.wait, LIMIT)
+            append(other, agent, draft())
+            assert waiting.result()
+            process = Elsewhere(harness.open, store.address, append_in_turn, agent, root(other), 1)
+            while watch.wait(0):
+                pass
+            waiting = pool.submit(watch.wait, LIMIT)
+            process.begin()
+            assert waiting.result()
+            process.rest()
+            process.close()
+
+    def test_a_watch_wakes_once_and_for_nothing_that_was_before(self, store: Store, agent: str) -> None:
+        with closing(store.watch()) as first:
+            append(store, agent, draft())
+            with closing(store.watch()) as second:
+                assert first.wait(LIMIT)
+                assert not first.wait(0)
+                assert not second.wait(0)
+                roll_back(store, lambda writing: writing.append(agent, None, [draft(content="lost")]))
+                assert not first.wait(0)
+                append(store, agent, draft())
+                append(store, agent, draft())
+                assert first.wait(LIMIT)
+                assert second.wait(LIMIT)
+                assert not first.wait(0)
+
+    def test_closing_ends_a_wait(self, store: Store, harness: Harness) -> None:
+        with ThreadPoolExecutor(2) as pool:
+            watch = store.watch()
+            waiting = pool.submit(watch.wait, 10 * LIMIT)
+            watch.close()
+            assert not waiting.result(LIMIT)
+            assert not watch.wait(10 * LIMIT)
+            watch.close()
+            closed = harness.fresh()
+            waiting = pool.submit(closed.watch().wait, 10 * LIMIT)
+            closed.close()
+            assert not waiting.result(LIMIT)

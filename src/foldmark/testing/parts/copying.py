@@ -15,7 +15,6 @@ from foldmark.core.records import CodingSession, CopiedAgent, CopiedEvent, Copie
 from foldmark.core.search import SearchScope
 from foldmark.core.segments import END, Segment
 from foldmark.testing.copies import (
-    HARD,
     SimulatedStop,
     Stopping,
     answers,
@@ -28,18 +27,22 @@ from foldmark.testing.copies import (
     sound,
 )
 from foldmark.testing.elsewhere import Elsewhere, copy_into
-from foldmark.testing.harness import Damage, Harness
 from foldmark.testing.histories import STEPS, RecordedHistory, Step
-from foldmark.testing.parts.inbox import send
 from foldmark.testing.parts.searching import terms_of
 from foldmark.testing.suite import (
+    HARD,
     NOW,
+    Damage,
+    Harness,
     Suite,
     append,
     call,
     draft,
+    erase,
     examples,
     root,
+    save_memo,
+    send,
 )
 
 
@@ -106,8 +109,7 @@ class CopyingTests(Suite):
             with target.read() as moment:
                 assert moment.index(SearchScope()).counted([*terms_of("quartz"), *terms_of("fjord")])[1] == found
         with store.write() as writing:
-            (by,) = writing.append(second, None, [draft("redact", "", data={"turn": turn})])
-            writing.erase(second, turn, last, by)
+            erase(writing, second, turn, last)
         copy(store, target)
         with target.read() as moment:
             assert moment.index(SearchScope()).counted([*terms_of("quartz"), *terms_of("fjord")])[1] == [16, 0]
@@ -183,8 +185,7 @@ class CopyingTests(Suite):
             for agent in (first, second, third):
                 append(store, agent, draft(content=f"quartz {number} {agent}"), call(f"{number}"))
         send(store, second, third, "mail")
-        with store.write() as writing:
-            writing.save_memo("a memo", (), second, "human", NOW)
+        save_memo(store, "a memo", agent=second)
         report = copy(store, target, ["second"])
         assert (report.conversations, report.events, report.memos) == (1, 8, 0)
         with pytest.raises(CommandError, match="Copy them along: --conversation second"):
@@ -221,8 +222,7 @@ class CopyingTests(Suite):
             send(target, agents["work"], agents["child"], "there")
 
         def memo(target: Store) -> None:
-            with target.write() as writing:
-                writing.save_memo("there", (), None, "human", NOW)
+            save_memo(target, "there")
 
         def sent(target: Store) -> None:
             with target.write() as writing:
@@ -269,8 +269,7 @@ class CopyingTests(Suite):
             assert [event.id for event in moment.events_after(agent, 0, 100)] == ids[:4]
         damaged.close()
 
-    def test_what_is_taken_is_taken_whole(self, store: Store, target: Store) -> None:
-        agent = root(store)
+    def test_what_is_taken_is_taken_whole(self, store: Store, agent: str, target: Store) -> None:
         append(store, agent, draft(content="one"), draft(content="two"))
         with store.read() as moment:
             one, two = moment.copied_events({agent: 0})

@@ -9,9 +9,8 @@ from foldmark.core.errors import FoldmarkError
 from foldmark.core.ports import Store
 from foldmark.core.segments import END, Segment
 from foldmark.log.doctor import examine
-from foldmark.testing.harness import Damage, Harness
 from foldmark.testing.histories import STEPS, RecordedHistory, Step
-from foldmark.testing.suite import NOW, Suite, append, draft, examples, root
+from foldmark.testing.suite import NOW, Damage, Harness, Suite, append, draft, erase, examples, root
 
 COUNTED = (Damage.SIZE, Damage.SUM, Damage.COUNT, Damage.WEIGHT, Damage.CONTENT)
 """Damage after which something does not add up."""
@@ -85,8 +84,7 @@ class Damaged(Suite):
         agent, _, ids = written(store)
         harness.plant(store, damage, ids[3])
         with store.write() as writing:
-            (by,) = writing.append(agent, None, [draft("redact", "", data={"turn": ids[3]})])
-            writing.erase(agent, ids[3], by - 1, by)
+            erase(writing, agent, ids[3])
         assert list(store.damage()) == []
         with store.read() as moment:
             assert [event.id for event in moment.messages((Segment(agent, 1, END),))] == [*ids[:3], *ids[4:]]
@@ -97,11 +95,10 @@ class Damaged(Suite):
         agent, neighbour, ids = written(store)
         with store.write() as writing:
             memo = writing.save_memo("quartz", ("x",), agent, "human", NOW)
-            (mail,) = [writing.send(neighbour, agent, "mail", "human", NOW)]
+            mail = writing.send(neighbour, agent, "mail", "human", NOW)
             (event,) = writing.append(agent, None, [draft(content="mail")])
             writing.carried(mail, event)
-            (by,) = writing.append(neighbour, None, [draft("redact", "", data={"turn": ids[2]})])
-            writing.erase(agent, ids[2], ids[2] + 1, by)
+            erase(writing, agent, ids[2], ids[2] + 1, by=neighbour)
             writing.remove_memo(memo)
             writing.kill(neighbour, agent, "human", NOW)
         assert list(store.damage()) == []

@@ -14,10 +14,8 @@ from foldmark.core.codec import timestamp, utc
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Store, Transaction
 from foldmark.core.segments import END, Segment
-from foldmark.testing.harness import Harness
-from foldmark.testing.parts.round_trips import HARD
 from foldmark.testing.parts.transactions import contents, told
-from foldmark.testing.suite import NOW, Suite, append, call, draft, fork, roll_back, root
+from foldmark.testing.suite import HARD, NOW, Harness, Suite, append, call, draft, erase, fork, roll_back, root, send
 
 Answer = TypeVar("Answer")
 
@@ -28,12 +26,6 @@ SECONDS = 30.0
 def later(moment: str, seconds: float) -> str:
     """A time so many seconds after another one."""
     return timestamp(utc(moment) + timedelta(seconds=seconds))
-
-
-def send(store: Store, sender: str, recipient: str, *texts: str) -> list[int]:
-    """Store mail; returns the ids."""
-    with store.write() as writing:
-        return [writing.send(sender, recipient, text, "human", NOW) for text in texts]
 
 
 def deliver(store: Store, agent: str) -> list[str]:
@@ -172,11 +164,10 @@ class InboxTests(Suite):
             assert moved[2] <= later(now(other), seconds)
 
     def test_of_two_runtimes_with_wrong_clocks_one_takes_the_lease(
-        self, store: Store, other: Store, harness: Harness
+        self, store: Store, agent: str, other: Store, harness: Harness
     ) -> None:
         """One is an hour ahead, one an hour behind. Neither takes a lease that is in force, both want the one that has
         run out, and one of them gets it."""
-        agent = root(store)
         ahead, behind = str(uuid4()), str(uuid4())
         takes: list[Callable[[], bool]] = [
             lambda: take(store, agent, ahead, 3600.0),
@@ -223,8 +214,7 @@ class InboxTests(Suite):
         send(store, neighbour, agent, "never read")
         with store.write() as writing:
             writing.archive(agent, NOW)
-            (by,) = writing.append(agent, None, [draft("redact", "", data={"turn": 0})])
-            writing.erase(agent, 0, by, by)
+            erase(writing, agent, 0)
             writing.delete(agent, "human", NOW)
         with other.read() as moment:
             assert moment.named("gone") is None

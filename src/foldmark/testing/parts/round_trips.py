@@ -17,10 +17,22 @@ from foldmark.core.records import CodingSession
 from foldmark.core.replay import Fold, birth
 from foldmark.core.request import Edge
 from foldmark.core.segments import END, Segment
-from foldmark.testing.suite import NOW, Suite, add_root, append, call, draft, examples, fork, result, roll_back, root
-
-HARD = "a\0b é e\u0301 😀 \ufeff\u2028\uffff 👩‍👩‍👧 \U0010ffff'\"\\ \r\n\t\x7f\x1b %s ? :x $1 {} \\u0000"
-"""What databases, drivers and JSON columns stumble over."""
+from foldmark.testing.suite import (
+    HARD,
+    NOW,
+    Suite,
+    add_root,
+    append,
+    call,
+    draft,
+    erase,
+    examples,
+    fork,
+    result,
+    roll_back,
+    root,
+    save_memo,
+)
 
 TEXTS = st.one_of(st.just(HARD), st.text(max_size=20))
 NUMBERS = st.one_of(st.integers(-(2**70), 2**70), st.sampled_from([2**53 + 1, 2**63, -(2**63) - 1, 2**70]))
@@ -79,8 +91,7 @@ class RoundTrips(Suite):
             assert event.agent_id == agent
             same(event, given_draft)
 
-    def test_calls_and_results_come_back_as_they_were_given(self, store: Store) -> None:
-        agent = root(store)
+    def test_calls_and_results_come_back_as_they_were_given(self, store: Store, agent: str) -> None:
         drafts = [
             draft("user", HARD, data={HARD: [2**70, -(2**70), 2**53 + 1, 0.1, {"b": None, "a": True}]}),
             call(HARD, HARD),
@@ -95,8 +106,7 @@ class RoundTrips(Suite):
             assert moment.event(ids[-1] + 10**6) is None
             assert moment.events([ids[2], 0, ids[0], ids[2], ids[-1] + 10**6]) == moment.events([ids[0], ids[2]])
 
-    def test_data_that_is_not_json_is_refused_and_the_transaction_can_go_on(self, store: Store) -> None:
-        agent = root(store)
+    def test_data_that_is_not_json_is_refused_and_the_transaction_can_go_on(self, store: Store, agent: str) -> None:
         with store.write() as writing:
             with pytest.raises(ValueError, match="not JSON"):
                 writing.append(agent, 0, [draft(data={"x": object()})])
@@ -143,8 +153,7 @@ class RoundTrips(Suite):
             assert moment.unstarted() == []
             assert moment.fates(first) == {child: "begun"}
 
-    def test_where_an_agent_stands(self, store: Store) -> None:
-        agent = root(store)
+    def test_where_an_agent_stands(self, store: Store, agent: str) -> None:
         kinds = ("system", "state", "scratchpad", "config", "command", "summary")
         older = append(store, agent, *(draft(kind, f"old {kind}") for kind in kinds))
         ids = append(store, agent, draft(), *(draft(kind, f"new {kind}", data={"x": HARD}) for kind in kinds[1:]))
@@ -161,9 +170,8 @@ class RoundTrips(Suite):
                 zip(kinds, older, strict=True)
             )
 
-    def test_what_there_is_beside_an_agent(self, store: Store) -> None:
+    def test_what_there_is_beside_an_agent(self, store: Store, agent: str, neighbour: str) -> None:
         """Memos and mail of anybody, forks of its own."""
-        agent, neighbour = root(store), root(store)
 
         def beside() -> list[set[str]]:
             with store.read() as moment:
@@ -172,8 +180,7 @@ class RoundTrips(Suite):
         assert beside() == [set(), set()]
         roll_back(store, lambda writing: writing.save_memo("lost", (), None, "human", NOW))
         assert beside() == [set(), set()]
-        with store.write() as writing:
-            memo = writing.save_memo("kept", (), None, "human", NOW)
+        memo = save_memo(store, "kept")
         assert beside() == [{"memos"}, {"memos"}]
         fork(store, agent)
         assert beside() == [{"memos", "children"}, {"memos"}]
@@ -183,8 +190,7 @@ class RoundTrips(Suite):
             assert writing.head(neighbour).beside >= {"mail"}
         assert [each & {"mail", "children"} for each in beside()] == [{"mail", "children"}, {"mail"}]
 
-    def test_the_stored_segments_come_back_as_they_were(self, store: Store) -> None:
-        agent = root(store)
+    def test_the_stored_segments_come_back_as_they_were(self, store: Store, agent: str) -> None:
         segments = (Segment(agent, 1, 2), Segment(str(agent), 5, END))
         fold = Fold(agent, segments, {HARD: 4, "A": 3}, (1, 2), 7, (3, 9), {4: 0, 2: 6})
         with store.write() as writing:
@@ -242,23 +248,21 @@ class RoundTrips(Suite):
             with pytest.raises(DamagedError):
                 moment.kept_text("2" * 64)
 
-    def test_what_was_sent_is_erased_with_its_turn_and_its_agent(self, store: Store) -> None:
-        agent = root(store)
+    def test_what_was_sent_is_erased_with_its_turn_and_its_agent(self, store: Store, agent: str) -> None:
         (event,) = append(store, agent, draft())
         record = RequestRecord("openai", 1, Edge(None, None, 0), {"config": SHA256}, {}, question="secret")
         with store.write() as writing:
             sent = writing.add_sent(
                 SentRequest(agent, event, event, NOW, "openai", "gpt-5", "f" * 64, 1, 1, record), {SHA256: HARD}
             )
-            (by,) = writing.append(agent, None, [draft("redact", "", data={"turn": event})])
-            writing.erase(agent, event, event, by)
+            erase(writing, agent, event, event)
         with store.read() as moment:
             found = moment.sent(agent, sent)
             assert found is not None
             assert found.record == replace(record, question=None)
         with store.write() as writing:
-            (by,) = writing.append(agent, None, [draft("turn_ended", ""), draft("redact", "", data={"turn": 0})])[1:]
-            writing.erase(agent, 0, by, by)
+            writing.append(agent, None, [draft("turn_ended", "")])
+            erase(writing, agent, 0)
         with store.read() as moment:
             assert moment.newest_sent(agent, 5) == []
             with pytest.raises(DamagedError):

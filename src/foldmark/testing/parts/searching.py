@@ -1,17 +1,33 @@
-"""The index of words, as sets: which messages are found, not in which order [SPEC 7]."""
+"""Memos and messages, found by their words, as sets or in order, and erased for good [SPEC 7]."""
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from foldmark.core.events import Event
 from foldmark.core.ports import Store
+from foldmark.core.records import Memo
 from foldmark.core.search import Filters, How, Phrase, SearchScope, Term, TermQuery
 from foldmark.core.segments import END, Segment
 from foldmark.recall.query import read as read_query
-from foldmark.testing.suite import Suite, add_root, append, call, draft, examples, result, root
+from foldmark.testing.suite import (
+    HARD,
+    NOW,
+    Suite,
+    add_root,
+    append,
+    call,
+    draft,
+    erase,
+    examples,
+    result,
+    root,
+    save_memo,
+)
+from foldmark.text.keywords import keywords, named, standing_in
 from foldmark.text.tokens import stems
 
 WORDS = ("quartz", "Quartzes", "jumping", "jumps", "vexed", "größe", "GRÖSSE", "x1", "it's", "fjord", "класс", "word\0")
@@ -82,8 +98,7 @@ class Searching(Suite):
             }
             if said:
                 turn = list(said)[erased % len(said)]
-                (by,) = writing.append(agent, None, [draft("redact", "", data={"turn": turn})])
-                writing.erase(agent, turn, by - 1, by)
+                erase(writing, agent, turn)
                 del said[turn]
         terms = terms_of(" ".join(words))
         scope = SearchScope(agents=[agent])
@@ -103,8 +118,7 @@ class Searching(Suite):
             assert messages >= len(said)
             assert all(count >= len(ids) for count, ids in zip(counts, holding, strict=True))
 
-    def test_only_the_newest_part_may_be_searched(self, store: Store) -> None:
-        agent = root(store)
+    def test_only_the_newest_part_may_be_searched(self, store: Store, agent: str) -> None:
         ids = append(store, agent, *(draft(content="quartz") for _ in range(40)))
         terms = terms_of("quartz")
         with store.read() as moment:
@@ -116,8 +130,7 @@ class Searching(Suite):
             both = index.best([TermQuery("any", terms, 0.1), TermQuery("all", terms)], 1000)
             assert sorted(both) == sorted([*found[2], *ids])
 
-    def test_what_a_judge_leaves_out_does_not_count_against_the_limit(self, store: Store) -> None:
-        agent = root(store)
+    def test_what_a_judge_leaves_out_does_not_count_against_the_limit(self, store: Store, agent: str) -> None:
         (said,) = append(store, agent, draft(content="quartz and many more words"))
         planned = append(store, agent, *(draft(content="quartz") for _ in range(60)))
         (shown,) = append(store, agent, draft(content="quartz and some more words"))
@@ -128,16 +141,14 @@ class Searching(Suite):
                 scope = SearchScope(Filters(visible=visible), judge=judge)
                 assert set(moment.index(scope).best(wanted, 2)) == expected
 
-    def test_a_transaction_finds_what_it_has_written(self, store: Store, other: Store) -> None:
-        agent = root(store)
+    def test_a_transaction_finds_what_it_has_written(self, store: Store, agent: str, other: Store) -> None:
         with store.write() as writing:
             (id,) = writing.append(agent, None, [draft(content="quartz")])
             assert writing.index(SearchScope()).best([TermQuery("any", terms_of("quartz"))], 5) == [id]
             assert best(other, "any", "quartz") == set()
         assert best(other, "any", "quartz") == {id}
 
-    def test_names_in_code_and_scripts_without_spaces_are_found_by_their_parts(self, store: Store) -> None:
-        agent = root(store)
+    def test_names_in_code_and_scripts_without_spaces_are_found_by_their_parts(self, store: Store, agent: str) -> None:
         texts = ("parseHttpResponse", "http", "数据库连接", "数据", "ข้อมูล", "parse it")
         code, http, base, data, thai, parse = append(store, agent, *(draft(content=text) for text in texts))
         assert best(store, "any", "http") == {code, http}
@@ -191,14 +202,12 @@ class Searching(Suite):
             assert [hit.turn_id for hit in hits] == [said, theirs, said]
         assert [hit.visible for hit in found[0]] == [False, False, True]
 
-    def test_a_planning_tool_is_never_found(self, store: Store) -> None:
-        agent = root(store)
+    def test_a_planning_tool_is_never_found(self, store: Store, agent: str) -> None:
         (opener, asked) = append(store, agent, draft(content="quartz"), call("c1", "filter_context"))
         append(store, agent, result("c1", asked))
         assert best(store, "any", "filter context text quartz") == {opener}
 
-    def test_how_many_there_are(self, store: Store) -> None:
-        agent = root(store)
+    def test_how_many_there_are(self, store: Store, agent: str) -> None:
         append(store, agent, *(draft(content=text) for text in ("quartz", "quartz fjord", "")))
         with store.read() as moment:
             assert moment.index(SearchScope()).counted(terms_of("quartz fjord vexed")) == (3, [2, 1, 0])
@@ -231,3 +240,129 @@ class Searching(Suite):
             scope = SearchScope(Filters(visible=True), judge=Judged(visible=set(first[1:3])))
             (run,) = moment.index(scope).around([first[1]], 1)
             assert [(said.id, said.fits) for said in run] == [(first[0], False), (first[1], True), (first[2], True)]
+
+
+MEMO_NAMES = ("deploy", "deploys", "Deployment", "fly", "flies", "größe", "Grosse", "user_session", "user", "session")
+MEMO_WORDS = st.sampled_from((*MEMO_NAMES, "api", "APIs", "класс", "数据", "x.y"))
+MEMO_TEXTS = st.lists(MEMO_WORDS, min_size=1, max_size=6).map(" ".join)
+SYNTAX = (
+    *('"', "a OR b", "NOT x", "content : secret", "tags:x", "NEAR(a b)", "(", "a\0b", "", "++", "%", "a & b"),
+    *("secret*", "^secret"),
+)
+"""What search engines take for more than a word."""
+
+
+def memos_found(store: Store, *words: str, before: int = END, limit: int = 100) -> list[int]:
+    """The memos with any of these words, the best first."""
+    with store.read() as moment:
+        (memos,) = moment.memos_with([(words, before)], limit)
+    return [memo.id for memo in memos]
+
+
+class MemoTests(Suite):
+    """Memos of one database, whoever saved them."""
+
+    def test_a_memo_comes_back_as_it_was_given(self, store: Store, agent: str, other: Store) -> None:
+        append(store, agent, draft())
+        with store.write() as writing:
+            memo = writing.save_memo(HARD, ("b", "a", "b", f"t {HARD}"), agent, "model", NOW)
+            nobodys = writing.save_memo("", (), None, "human", NOW)
+            assert writing.memo(nobodys) == Memo(nobodys, "", (), None, "human", NOW)
+            writing.remove_memo(nobodys)
+        saved = Memo(memo, HARD, tuple(sorted(("a", "b", f"t {HARD}"))), agent, "model", NOW)
+        with other.read() as moment:
+            assert moment.memo(memo) == saved
+            assert moment.memos(5) == [saved]
+            assert moment.memo(nobodys) is None
+        with store.write() as writing:
+            writing.remove_memo(memo)
+
+    def test_the_newest_come_first_and_no_more_than_asked_for(self, store: Store) -> None:
+        ids = [save_memo(store, f"memo {number}") for number in range(5)]
+        with store.read() as moment:
+            assert [memo.id for memo in moment.memos(3)] == ids[:1:-1]
+
+    def test_those_with_most_of_the_tags_come_first(self, store: Store) -> None:
+        one, two, _, four = (
+            save_memo(store, text, *tags) for text, *tags in (("1", "a", "b"), ("2", "a"), ("3", "c"), ("4", "b"))
+        )
+        with store.read() as moment:
+            assert [memo.id for memo in moment.memos_tagged(["a", "b", "a"], 10)] == [one, four, two]
+            assert [memo.id for memo in moment.memos_tagged(["a", "b"], 1)] == [one]
+            assert moment.memos_tagged(["A", "nothing", "a'"], 10) == moment.memos_tagged([], 10) == []
+            assert moment.memo_tags(2) == [("a", 2), ("b", 2)]
+
+    def test_words_are_looked_for_in_content_and_tags(self, store: Store) -> None:
+        size = save_memo(store, "Die Größe der Datenbank")
+        tagged = save_memo(store, "nothing of it", "api-design", "größe")
+        name = save_memo(store, "user_session holds tokens")
+        assert memos_found(store, "große") == [tagged, size]
+        assert memos_found(store, "design") == [tagged]
+        assert memos_found(store, "user_session") == [name]
+        assert memos_found(store, "session_user") == memos_found(store) == []
+
+    def test_rare_words_count_for_more_and_all_words_for_most(self, store: Store) -> None:
+        ids = [save_memo(store, text) for text in ("deploy alpha", "deploy beta", "deploy gamma", "deploy gamma delta")]
+        assert memos_found(store, "deploy", "alpha", limit=3) == [ids[0], ids[3], ids[2]]
+        assert memos_found(store, "deploy", "gamma") == [ids[3], ids[2], ids[1], ids[0]]
+
+    @pytest.mark.parametrize("word", SYNTAX)
+    def test_nothing_that_is_looked_for_is_syntax(self, store: Store, word: str) -> None:
+        memo = save_memo(store, "a secret b content")
+        assert memos_found(store, word) == ([memo] if "secret" in (word[1:], word[:-1]) else [])
+
+    @examples
+    @given(memos=st.lists(MEMO_TEXTS, min_size=1, max_size=8), prompt=MEMO_TEXTS)
+    def test_the_words_that_find_a_memo_stand_in_it(self, store: Store, memos: list[str], prompt: str) -> None:
+        """What the manifest names as the keywords that picked a memo is what did."""
+        texts = {save_memo(store, text): text for text in memos}
+        for words in (keywords(prompt), named(prompt)):
+            ids = memos_found(store, *words)
+            assert sorted(ids) == [id for id, text in texts.items() if standing_in(words, text)]
+            assert ids == memos_found(store, *words)
+        with store.write() as writing:
+            for id in texts:
+                writing.remove_memo(id)
+
+    def test_only_memos_from_before_an_event(self, store: Store, other: Store) -> None:
+        """Whichever conversation saved them. What comes later does not change the order of those from before."""
+        agent, stranger = root(store), root(other)
+        (first,) = append(store, agent, draft())
+        old = [save_memo(other, text, "x", agent=stranger) for text in ("deploy alpha", "deploy beta")]
+        (opener,) = append(store, agent, draft())
+        before = memos_found(store, "deploy", "beta", before=opener)
+        assert before == old[::-1]
+        # The other conversation has newer events than this one, and older ones.
+        append(other, stranger, *[draft()] * 20)
+        for each in (store, other):
+            save_memo(each, "deploy beta", agent=agent)
+            save_memo(each, "deploy beta", agent=stranger)
+        assert memos_found(store, "deploy", "beta", before=opener) == before
+        (newest,) = append(store, agent, draft())
+        assert len(memos_found(store, "deploy", before=newest)) == len(memos_found(other, "deploy")) == 6
+        assert memos_found(store, "deploy", before=first) == []
+        with store.read() as moment:
+            asked = moment.memos_with([(["alpha"], opener), ([], END), (["beta"], first)], 5)
+        assert [[memo.id for memo in memos] for memos in asked] == [old[:1], [], []]
+
+    def test_ids_are_never_used_again(self, store: Store, other: Store) -> None:
+        ids = [save_memo(store, "one") for _ in range(2)]
+        with store.write() as writing:
+            for id in (*reversed(ids), ids[0]):
+                writing.remove_memo(id)
+        ids.append(save_memo(store, "two"))
+        with store.write() as writing:
+            writing.remove_memo(ids[-1])
+        ids.append(save_memo(other, "three"))
+        assert len(set(ids)) == len(ids)
+
+    def test_a_removed_memo_is_found_no_more(self, store: Store, other: Store) -> None:
+        gone, kept = save_memo(store, "Zanzibar", "island"), save_memo(store, "Kilimanjaro", "mountain")
+        with store.write() as writing:
+            writing.remove_memo(gone)
+        for each in (store, other):
+            assert memos_found(each, "zanzibar", "island", "mountain") == [kept]
+            with each.read() as moment:
+                assert moment.memo(gone) is None
+                assert moment.memos_tagged(["island"], 5) == []
+                assert moment.memo_tags(5) == [("mountain", 1)]

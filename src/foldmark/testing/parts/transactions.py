@@ -43,8 +43,7 @@ class Transactions(Suite):
         (third,) = append(store, agent, draft())
         assert first < second < third
 
-    def test_the_expected_head_counts_what_the_transaction_appended(self, store: Store) -> None:
-        agent = root(store)
+    def test_the_expected_head_counts_what_the_transaction_appended(self, store: Store, agent: str) -> None:
         with store.write() as writing:
             ids = writing.append(agent, 0, [draft(), draft("assistant")])
             assert writing.head(agent).record.head == ids[-1]
@@ -55,8 +54,7 @@ class Transactions(Suite):
             assert (record.head, record.open_turn, record.own.messages) == (ids[-1], ids[0], 3)
         assert [event.id for event in read(store, ids)] == ids
 
-    def test_of_two_who_read_the_same_head_one_appends(self, store: Store, other: Store) -> None:
-        agent = root(store)
+    def test_of_two_who_read_the_same_head_one_appends(self, store: Store, agent: str, other: Store) -> None:
         (first,) = append(store, agent, draft())
         heads = [told(each, agent)[0].record.head for each in (store, other)]
         assert heads == [first, first]
@@ -211,9 +209,8 @@ class Transactions(Suite):
 
     @pytest.mark.parametrize("newest_first", [False, True])
     def test_appending_does_not_disturb_who_reads_in_the_same_transaction(
-        self, store: Store, newest_first: bool
+        self, store: Store, agent: str, neighbour: str, newest_first: bool
     ) -> None:
-        agent, neighbour = root(store), root(store)
         ids = append(store, agent, *[draft()] * 600)
         found = []
         with store.write() as writing:
@@ -226,9 +223,8 @@ class Transactions(Suite):
 
     # Ids
 
-    def test_ids_of_a_tree_increase_in_the_order_of_commits(self, store: Store, other: Store) -> None:
+    def test_ids_of_a_tree_increase_in_the_order_of_commits(self, store: Store, agent: str, other: Store) -> None:
         """Whoever appends, and to whichever agent of the tree. There may be gaps, and other trees may have any."""
-        agent = root(store)
         tree, stranger = [agent, fork(store, agent)], root(other)
         tree.append(fork(other, tree[1]))
         found = [0]
@@ -246,15 +242,13 @@ class Transactions(Suite):
                 assert record.fork_event < record.head
             assert [moment.agent(each).newest for each in tree] == found[-5::2]  # type: ignore[union-attr]
 
-    def test_a_transaction_that_failed_moves_no_id_back(self, store: Store, other: Store) -> None:
-        agent = root(store)
+    def test_a_transaction_that_failed_moves_no_id_back(self, store: Store, agent: str, other: Store) -> None:
         (first,) = append(store, agent, draft())
         roll_back(store, lambda writing: writing.append(agent, None, [draft()]))
         (second,) = append(other, agent, draft())
         assert first < second
 
-    def test_the_next_id_is_known_beforehand(self, store: Store) -> None:
-        agent, neighbour = root(store), root(store)
+    def test_the_next_id_is_known_beforehand(self, store: Store, agent: str, neighbour: str) -> None:
         for _ in range(2):
             with store.write() as writing:
                 given = writing.next_id(agent)
@@ -270,9 +264,8 @@ class Transactions(Suite):
     # Pages
 
     @pytest.mark.parametrize("count", [0, 1, 255, 256, 257, 700])
-    def test_messages_are_read_in_both_directions(self, store: Store, count: int) -> None:
+    def test_messages_are_read_in_both_directions(self, store: Store, agent: str, neighbour: str, count: int) -> None:
         """Two agents take turns, so that a page of one lies between the events of the other."""
-        agent, neighbour = root(store), root(store)
         ids: list[int] = []
         for at in range(0, count, 50):
             ids += append(store, agent, *(draft(content=str(n)) for n in range(at, min(at + 50, count))))
