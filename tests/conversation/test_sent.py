@@ -21,7 +21,7 @@ from msgspec import structs
 import foldmark
 from deeds import OPERATING, SAYING, do, family
 from foldmark import Agent, CommandError, Log, StoreError
-from foldmark.core.assembly import prompt, view
+from foldmark.core.assembly import layers, view
 from foldmark.core.errors import ContextOverflowError
 from foldmark.core.request import Manifest, Request, ToolCall
 from foldmark.dialects.openai import dialect as openai
@@ -411,7 +411,7 @@ def test_nothing_is_sent_for_an_agent_deleted_meanwhile(log: Log, agent: Agent) 
 def test_other_guidelines(log: Log, agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are kept, so the request is still what was sent."""
     say(agent, "hello")
-    monkeypatch.setattr(prompt, "_HISTORY", "### HISTORY\nRead it well.")
+    monkeypatch.setattr(layers, "_HISTORY", "### HISTORY\nRead it well.")
     ((_, found),) = all_sent(log)
     assert found.verdict == "identical"
     assert "with the guidelines of then, which Foldmark words otherwise now" in found.said

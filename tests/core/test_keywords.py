@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldmark.text.keywords import LOOKED_AT, MOST, folded, keywords, ranked, spellings, standing_in
-from foldmark.text.words import STOP, stem
+from foldmark.text.keywords import LOOKED_AT, MOST, STOP, folded, keywords, ranked, spellings, standing_in
 
 TALK = """
 continue | go on | Go on! | next | please continue | yes | yes please | ok | OK, thanks! | thanks
@@ -134,9 +133,3 @@ def test_rare_words_count_for_more_and_the_newer_goes_first() -> None:
     assert ranked({}, 10) == []
     # A word that all memos have still counts for something.
     assert ranked({"all": [1, 2]}, 2) == [2, 1]
-
-
-@given(st.text(alphabet=st.characters(codec="ascii", categories=["Ll"]), max_size=30))
-def test_stems_are_short_and_stable(word: str) -> None:
-    assert len(stem(word)) <= len(word) + 1
-    assert stem(word.upper()) == stem(word)

@@ -15,8 +15,7 @@ from foldmark.core.search import Phrase, Term
 from foldmark.core.wording import one_line
 from foldmark.recall.ranking import asks_when, is_question
 from foldmark.text.selection import spans
-from foldmark.text.tokens import is_unspaced, pairs, pieces_of, stems, words
-from foldmark.text.words import ABOUT_TALK
+from foldmark.text.tokens import is_unspaced, pairs, pieces_of, stems, word_list, words
 
 MOST_TERMS = 64
 """Maximum number of terms of a query that count, and of words of one term."""
@@ -62,8 +61,7 @@ def read(query: str) -> Query:
 
 def told_apart(query: str) -> tuple[list[Term], list[Term]]:
     """Split the terms of `query` into significant ones and function words, each once."""
-    from foldmark.text.words import FUNCTION  # takes 8 ms, and only a search needs it
-
+    function = word_list("function")
     telling: dict[Term, None] = {}
     idle: dict[Term, None] = {}
     for quoted, star, word in _PART.findall(_POSSESSIVE.sub("", well_formed(query).translate(_QUOTES))):
@@ -72,7 +70,7 @@ def told_apart(query: str) -> tuple[list[Term], list[Term]]:
             continue
         if quoted or word.endswith("*"):
             telling[_typed(Phrase(found, bool(star or word)))] = None
-        elif all(each in FUNCTION or (len(found) > 1 and len(each) == 1) for each in found):
+        elif all(each in function or (len(found) > 1 and len(each) == 1) for each in found):
             idle[Term((Phrase(found),))] = None
         else:
             telling.update(dict.fromkeys(_spelled(word, found)))
@@ -209,5 +207,6 @@ def _tells(word: str) -> bool:
     """Return True if a word may name a subject; one letter is too little."""
     found = words(word)
     return any(
-        each not in ABOUT_TALK and (1 < len(each) <= LONGEST or each.isdecimal() or is_unspaced(each)) for each in found
+        each not in word_list("about_talk") and (1 < len(each) <= LONGEST or each.isdecimal() or is_unspaced(each))
+        for each in found
     )

@@ -9,61 +9,14 @@ import unicodedata
 
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import listing
+from foldmark.text.tokens import word_list, word_lists
 
 LONGEST = 100
 """Maximum number of characters of a plain yes."""
 
 
-def _set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
-_YES = _set(
-    """
-    y yes yep yeah yup aye ok okay okey k kk sure certainly absolutely definitely agreed confirm confirmed proceed
-    affirmative lgtm
-    ja jawohl jo jep gerne klar einverstanden oui ouais sí sì si claro vale sim da да ага давай ano áno igen evet
-    joo kyllä jah ναι כן نعم हाँ हां はい ええ お願いします 是 是的 好 好的 对 對 可以 行 네 예 👍 ✅
-    """
-)
-
-_YES_PHRASES = (
-    "please do",
-    "please proceed",
-    "please go ahead",
-    "go ahead",
-    "go for it",
-    "do it",
-    "do that",
-    "do so",
-    "make it so",
-    "of course",
-    "by all means",
-    "sounds good",
-    "sounds great",
-    "looks good",
-    "looks right",
-    "that's right",
-    "that's fine",
-    "all right",
-    "alright",
-    "mach das",
-    "mach es",
-    "d'accord",
-    "vas y",
-    "allez y",
-    "de acuerdo",
-    "hazlo",
-    "va bene",
-)
-_COURTESY = _set(
-    """
-    please pls thanks thank you very much now then exactly right perfect great good fine all of them these those both
-    with the forgetting i do am bitte danke merci gracias grazie por favor plaît s'il te vous obrigado спасибо
-    пожалуйста ください
-    """
-)
-
+_YES, _COURTESY, _NO = word_list("yes"), word_list("courtesy"), word_list("no")
+_YES_PHRASES: list[str] = word_lists()["yes_phrases"]
 _ORDER = re.compile(
     r"(?:and |then |please |so |to )*(?:apply\b|proceed\b"
     r"|(?:forget|remove|drop) (?:all of )?(?:them|these|those)$"
@@ -71,26 +24,6 @@ _ORDER = re.compile(
 )
 """Words that may follow a yes. "Forget it", "drop the idea" and "forget the whole thing" mean the opposite."""
 
-_DOUBT = _set(
-    """
-    no not nothing nope never don't dont doesn't won't can't cannot shouldn't without but except excluding unless
-    until if only just rather instead however though although maybe perhaps probably later first before after wait hold
-    stop cancel
-    abort leave keep skip other others else different which what why how who when where show also other than half most
-    some many few nearly almost wrong undo
-    nein nicht kein keine aber außer nur warte stopp sondern erst non pas mais sauf seulement attends pero salvo solo
-    espera нет не но стоп 不 别 不要
-    """
-)
-
-_NO = _set(
-    """
-    no nope nah n never stop cancel abort don't dont wait quit nein nö nicht stopp abbrechen non annule cancela não
-    nao нет не стоп ne nej いいえ 不 不要 不是 아니요 لا
-    """
-)
-
-_DECLINED = frozenset(["it", "that", "this", "do", "forget", "proceed", "never", "mind", "anything", "here", "apply"])
 _PLAIN = {ord("’"): "'", ord("‘"): "'", ord("?"): " ? ", ord("؟"): " ? ", ord("⸮"): " ? ", 0xFE0F: None}
 _PLAIN |= dict.fromkeys(range(0x1F3FB, 0x1F400))  # skin tones
 _WORD = re.compile(r"[^\s.,;:!…。、，！：；'\"“”„«»()\[\]*_`~-]+(?:'[^\s.,;:!'\"]+)?")
@@ -121,14 +54,16 @@ def is_yes(text: str) -> bool:
     return (
         len(words) <= 10
         and _ORDER.match(" ".join(rest)) is not None
-        and not any(word in _DOUBT or any(char.isdigit() for char in word) for word in words)
+        and not any(word in word_list("doubt") or any(char.isdigit() for char in word) for word in words)
     )
 
 
 def is_no(text: str) -> bool:
     """Return True if a text declines and asks for nothing else: "no", "stop, please", "cancel that"."""
     words = _words(text)
-    return bool(words) and words[0] in _NO and all(word in _NO | _COURTESY | _DECLINED for word in words[1:])
+    return (
+        bool(words) and words[0] in _NO and all(word in _NO | _COURTESY | word_list("declined") for word in words[1:])
+    )
 
 
 _NUMBER = r"[0-9]{1,4}(?:\s*[-–]\s*[0-9]{1,4})?"

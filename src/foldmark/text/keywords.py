@@ -17,7 +17,7 @@ from foldmark.core.assembly.prompt import Layer
 from foldmark.core.events import Event
 from foldmark.core.records import Memo
 from foldmark.core.wording import listing, quoted
-from foldmark.text.words import STOP, stem
+from foldmark.text.tokens import stems, word_list
 
 MOST = 40
 """Maximum number of keywords of one prompt; a longer prompt gives those at its beginning and its end."""
@@ -36,6 +36,9 @@ _WORD = re.compile(r"[^\W_]+")
 _SEAM = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
 _MARKS = re.compile("[\u0300-\u036f]")
 _FEW_DIGITS, _EXTENSION = 2, 4
+
+STOP = word_list("function") | word_list("talk") | word_list("talk_elsewhere")
+"""Words without a subject."""
 
 
 def keywords(text: str) -> tuple[str, ...]:
@@ -61,7 +64,9 @@ def spellings(keyword: str) -> tuple[tuple[str, ...], str | None]:
     if not keyword.isalpha():
         return (keyword,), None
     single = keyword[:-1] if keyword.endswith("s") and not keyword.endswith(("ss", "us", "is")) else keyword
-    root = "".join(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], zip(keyword, stem(keyword), strict=False)))
+    root = "".join(
+        a for a, _ in takewhile(lambda pair: pair[0] == pair[1], zip(keyword, "".join(stems(keyword)), strict=False))
+    )
     for beginning in (root, single):
         if len(beginning) >= SHORTEST_BEGINNING:
             return (keyword,), beginning
