@@ -76,7 +76,7 @@ def test_where_an_agent_stands_costs_the_same_however_many_states_it_recorded() 
             newest = agent.standing().newest
             reads: dict[str, Callable[[Snapshot], object]] = {
                 "head": lambda moment: moment.head(agent.id),
-                "anchors": lambda moment: moment.anchors(agent.id, newest),
+                "newest_of": lambda moment: moment.newest_of(agent.id, newest),
                 "since": lambda moment: moment.since(agent.id, newest),
                 "newest": lambda moment: moment.newest("state", ((agent.id, 1, newest),)),
                 "recent": lambda moment: moment.recent("scratchpad", agent.id, newest, 2),

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 from foldmark.core.agents import AgentRecord, ChangesView, Inbox, InboxView, Leases, LeasesView, Size, Watch
 from foldmark.core.assembly.sent import Sent, SentView
 from foldmark.core.events import Draft, Event
-from foldmark.core.records import Copying, CopyingView, Lineage, LineageView, Memos, MemosView
+from foldmark.core.records import CodingSessions, CodingSessionsView, Copying, CopyingView, Memos, MemosView
 from foldmark.core.replay import Fold
 from foldmark.core.request import Piece, Request
 from foldmark.core.search import LogIndex, Outline, SearchScope, Surroundings, Vectors
@@ -102,7 +102,7 @@ Progress = Callable[[int, int], None]
 """Receives how much is done and how much there is in all."""
 
 
-ANCHORS = ("config", "command", "state", "scratchpad", "summary", "system")
+NEWEST_KINDS = ("config", "command", "state", "scratchpad", "summary", "system")
 """Kinds whose newest event a `Head` holds."""
 
 BESIDE = ("memos", "mail", "children")
@@ -111,7 +111,7 @@ BESIDE = ("memos", "mail", "children")
 
 class Head(NamedTuple):
     """Where an agent stands: its row, its stored segment cache with its size (None if there is none), the newest event
-    of each of `ANCHORS` that it recorded itself and nobody erased, and which of `BESIDE` ever existed."""
+    of each of `NEWEST_KINDS` that it recorded itself and nobody erased, and which of `BESIDE` ever existed."""
 
     record: AgentRecord
     cache: tuple[Fold, Size] | None
@@ -120,11 +120,11 @@ class Head(NamedTuple):
 
 
 class Since(NamedTuple):
-    """An agent's events after event `after` that are not messages: operations, and events of some of `ANCHORS` that
-    nobody erased, in order; and its newest ones of these kinds up to `after`."""
+    """An agent's events after event `after` that are not messages: operations, and events of some of `NEWEST_KINDS`
+    that nobody erased, in order; and its newest ones of these kinds up to `after`."""
 
     after: int
-    anchors: Mapping[str, Event]
+    newest_of: Mapping[str, Event]
     events: Sequence[Event]
 
 
@@ -138,7 +138,7 @@ class Overview(NamedTuple):
     size: Size | None
 
 
-class Snapshot(ChangesView, CopyingView, InboxView, LeasesView, MemosView, SentView, LineageView, Protocol):
+class Snapshot(ChangesView, CopyingView, InboxView, LeasesView, MemosView, SentView, CodingSessionsView, Protocol):
     """A consistent view of one moment [SPEC 9]. Every method raises StoreError when the database fails.
 
     It is used inside the block of `Store.read` only. Ids increase along a conversation and its forks, in the order of
@@ -160,13 +160,13 @@ class Snapshot(ChangesView, CopyingView, InboxView, LeasesView, MemosView, SentV
     def head(self, agent_id: str) -> Head:
         """Return where an agent stands. Raises DamagedError."""
 
-    def anchors(self, agent_id: str, until: int) -> Mapping[str, Event]:
-        """Return the newest event up to id `until` of each of `ANCHORS` that an agent recorded itself and nobody
+    def newest_of(self, agent_id: str, until: int) -> Mapping[str, Event]:
+        """Return the newest event up to id `until` of each of `NEWEST_KINDS` that an agent recorded itself and nobody
         erased."""
 
-    def since(self, agent_id: str, after: int, kinds: Collection[str] = ANCHORS) -> Since:
+    def since(self, agent_id: str, after: int, kinds: Collection[str] = NEWEST_KINDS) -> Since:
         """Return an agent's events after `after` that are not messages: operations, and events of these of
-        `ANCHORS`."""
+        `NEWEST_KINDS`."""
 
     def agents(self) -> list[AgentRecord]:
         """Return all agents, oldest first."""
@@ -278,7 +278,7 @@ class Snapshot(ChangesView, CopyingView, InboxView, LeasesView, MemosView, SentV
         """Return the ids of the turns that were opened inside `segments`, in order."""
 
 
-class Transaction(Snapshot, Copying, Inbox, Leases, Memos, Sent, Lineage, Protocol):
+class Transaction(Snapshot, Copying, Inbox, Leases, Memos, Sent, CodingSessions, Protocol):
     """A unit of writing: all of it is recorded or, if the block of `Store.write` raises, nothing [SPEC 2].
 
     Transactions on one conversation and its forks take place one after another, in whichever process; the order of

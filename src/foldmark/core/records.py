@@ -134,7 +134,7 @@ class CodingSession(Struct, frozen=True):
     id: int = 0
 
 
-class LineageView(Protocol):
+class CodingSessionsView(Protocol):
     """The part of `Snapshot` that reads the sessions of coding agents."""
 
     def coding_session(self, kind: str, session_id: str) -> CodingSession | None:
@@ -144,7 +144,7 @@ class LineageView(Protocol):
         """Return all sessions, in the order in which they became known."""
 
 
-class Lineage(LineageView, Protocol):
+class CodingSessions(CodingSessionsView, Protocol):
     """The part of `Transaction` that writes the sessions of coding agents."""
 
     def save_coding_session(self, session: CodingSession) -> int:

@@ -236,14 +236,14 @@ class Timeline:
 
     def standing_in(self, moment: Snapshot) -> Standing:
         """Return where the agent stands in a moment. Raises DamagedError."""
-        record, cache, anchors, beside = moment.head(self.id)
+        record, cache, newest_of, beside = moment.head(self.id)
         born = self.born(moment)
         if cache is not None and cache[0].grows:
             fold, size = cache[0], cache[1].plus(record.own)
         else:
             fold = cache[0] if cache is not None else self.replay(moment)
             size = moment.size(until(fold.segments, record.newest))
-        return Standing(record, fold, born.fold, size, anchors, self.log.given, born.handed_down, beside)
+        return Standing(record, fold, born.fold, size, newest_of, self.log.given, born.handed_down, beside)
 
     def born(self, moment: Snapshot) -> Birth:
         """Return the birth of the agent, read once."""

@@ -281,7 +281,7 @@ def _metadata(moment: Snapshot, at: Standing, event: Event) -> tuple[str, str]:
         case "state":
             newest, what = latest(moment, at, "state", at.visible), "state block"
         case "scratchpad" if event.agent_id == at.record.id:
-            newest, what = at.anchors.get("scratchpad"), "scratchpad"
+            newest, what = at.newest_of.get("scratchpad"), "scratchpad"
         case "window_summary":
             text = "a summary of what the window has passed: sent while it is true and the window begins behind it"
             return "metadata", text

@@ -60,7 +60,7 @@ class Planning(Struct, frozen=True):
 def planning(moment: Snapshot, at: Standing) -> Planning | None:
     """Return the open planning conversation; None if there is none."""
     own = at.record.id
-    found = _read(at.anchors.get("command"))
+    found = _read(at.newest_of.get("command"))
     if found is None or not moment.size((Segment(own, found.first, found.first),)).messages:
         return None
     operations = moment.operations(own, after=found.first, until=at.newest)

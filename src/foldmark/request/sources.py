@@ -224,7 +224,7 @@ class Sources:
         state = state_of(self._moment, at) if anchors else None
         notes: Event | str | None = None
         if anchors:
-            notes = at.anchors.get("scratchpad") or at.scratchpad
+            notes = at.newest_of.get("scratchpad") or at.scratchpad
         who = None if at.record.parent is None else identity(at.record.id, at.record.parent)
         guidelines = guidelines_for(self._tools, who, commands_told(self._config.model_commands))
         memos = self._memos if anchors else ()

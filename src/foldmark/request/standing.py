@@ -9,7 +9,7 @@ from foldmark.core.agents import AgentRecord, Size
 from foldmark.core.codec import operation_of
 from foldmark.core.config import Config
 from foldmark.core.events import Event, Fork
-from foldmark.core.ports import ANCHORS, Since, Snapshot
+from foldmark.core.ports import NEWEST_KINDS, Since, Snapshot
 from foldmark.core.replay import Fold, birth
 from foldmark.core.segments import Segments, contains, until
 from foldmark.settings.given import Settings, machine
@@ -22,7 +22,7 @@ AGREED_AT = "tool_approval_at"
 
 class Standing(Struct, frozen=True):
     """Where an agent stands, a plain value: its row, its fold, what it was born with, how much is visible, the defaults
-    given from outside, and the newest event of each of `ANCHORS` that it recorded.
+    given from outside, and the newest event of each of `NEWEST_KINDS` that it recorded.
 
     `handed_down` is the data of the fork that it was born with: settings, and perhaps a scratchpad. `beside` lists
     which of `BESIDE` ever existed.
@@ -32,7 +32,7 @@ class Standing(Struct, frozen=True):
     fold: Fold
     origin: Fold
     size: Size
-    anchors: Mapping[str, Event]
+    newest_of: Mapping[str, Event]
     given: Settings = Settings()
     handed_down: Mapping[str, Any] = {}
     beside: frozenset[str] = frozenset()
@@ -56,7 +56,7 @@ class Standing(Struct, frozen=True):
     @property
     def settings(self) -> dict[str, Any]:
         """The settings of this agent, key -> value: the newest `config` event holds all, or a fork handed them down."""
-        event = self.anchors.get("config")
+        event = self.newest_of.get("config")
         if event is None:
             return self.inherited
         settings = (event.data or {}).get("settings")
@@ -91,7 +91,7 @@ class Standing(Struct, frozen=True):
     @property
     def scratchpad(self) -> str | None:
         """The agent's newest scratchpad, or the one that a full fork handed down."""
-        event = self.anchors.get("scratchpad")
+        event = self.newest_of.get("scratchpad")
         if event:
             return event.content
         scratchpad = self.handed_down.get("scratchpad")
@@ -148,10 +148,10 @@ def state_in(moment: Snapshot, at: Standing, segments: Segments) -> Event | None
 
 def latest(moment: Snapshot, at: Standing, kind: str, within: Segments) -> Event | None:
     """Return the newest event of a kind inside segments; of summaries one with a state. The store is asked only if the
-    anchors do not tell."""
+    newest events do not decide."""
     if _knows_none(at, kind, within):
         return None
-    own = at.anchors.get(kind)
+    own = at.newest_of.get(kind)
     fits = own is not None and (kind != "summary" or (own.data or {}).get("state") is not None)
     if own is not None and fits and contains(within, own.agent_id, own.id):  # inherited ones are older
         return own
@@ -172,19 +172,19 @@ def showing(moment: Snapshot, at: Standing, segments: Segments) -> Standing:
 def as_of(moment: Snapshot, at: Standing, event_id: int, since: Since | None = None) -> Standing:
     """Return where the agent stood at an event since which no operation was recorded; what is known `since` an earlier
     one is not read again."""
-    anchors = at.anchors
-    if any(event.id > event_id for event in anchors.values()):
+    newest_of = at.newest_of
+    if any(event.id > event_id for event in newest_of.values()):
         if since is not None and since.after <= event_id:
-            later = {event.kind: event for event in since.events if event.kind in ANCHORS and event.id <= event_id}
-            anchors = {**since.anchors, **later}
+            later = {event.kind: event for event in since.events if event.kind in NEWEST_KINDS and event.id <= event_id}
+            newest_of = {**since.newest_of, **later}
         else:
-            anchors = moment.anchors(at.record.id, event_id)
-    return structs.replace(at, record=structs.replace(at.record, head=event_id), anchors=anchors)
+            newest_of = moment.newest_of(at.record.id, event_id)
+    return structs.replace(at, record=structs.replace(at.record, head=event_id), newest_of=newest_of)
 
 
 def _knows_none(at: Standing, kind: str, segments: Segments) -> bool:
     """Return True if it is certain, without a read, that no event of this kind is inside these segments."""
-    if kind not in ANCHORS or any(each.agent != at.record.id for each in segments):
+    if kind not in NEWEST_KINDS or any(each.agent != at.record.id for each in segments):
         return False
-    own = at.anchors.get(kind)
+    own = at.newest_of.get(kind)
     return own is None or all(own.id < each.first for each in segments)

@@ -34,7 +34,7 @@ Room = Callable[[int], float]
 
 
 SHAPING = ("config", "summary", "system")
-"""The `ANCHORS` that `boundary` looks at."""
+"""The `NEWEST_KINDS` that `boundary` looks at."""
 
 
 def boundary(moment: Snapshot, at: Standing, since: Since) -> int:
@@ -65,7 +65,7 @@ class Swap(NamedTuple):
 
 def swapped(moment: Snapshot, at: Standing, newest: int, reads: str) -> Swap | None:
     """Return the summary that is the newest boundary, if turns stayed behind it and the provider `reads` it."""
-    if at.fold.at > at.newest or "summary" not in at.anchors:  # the agent recorded none
+    if at.fold.at > at.newest or "summary" not in at.newest_of:  # the agent recorded none
         return None
     event = moment.event(newest)
     # The data of other operations is not read, so that a damaged one does no harm.

@@ -12,7 +12,7 @@ import msgspec
 from foldmark.core.agents import AgentRecord, Changes, Size
 from foldmark.core.errors import CommandError, DamagedError, StoreError
 from foldmark.core.events import Event
-from foldmark.core.ports import ANCHORS, BESIDE, Head, Overview, Since
+from foldmark.core.ports import BESIDE, NEWEST_KINDS, Head, Overview, Since
 from foldmark.core.replay import Fold
 from foldmark.core.search import Hit, LogIndex, Outline, SearchScope, Surroundings
 from foldmark.core.segments import END, Segment, Segments
@@ -37,7 +37,7 @@ class LogSnapshot(BesideView):
     """The contents of the database during one transaction, which the store begins and ends."""
 
     _kinds: Any
-    """`ANCHORS`, for a statement."""
+    """`NEWEST_KINDS`, for a statement."""
 
     _cursor: ClassVar[re.Pattern[str]]
     """The form of a cursor of `changes`."""
@@ -132,11 +132,11 @@ class LogSnapshot(BesideView):
         beside = frozenset(name for name, there in zip(BESIDE, (memos, mail, children), strict=True) if there)
         return Head(record, cache, {event.kind: event for event in events}, beside)
 
-    def anchors(self, agent_id: str, until: int) -> Mapping[str, Event]:
+    def newest_of(self, agent_id: str, until: int) -> Mapping[str, Event]:
         found = self._events("anchors", **self._for_agent(agent_id), kinds=self._kinds, until=until)
         return {event.kind: event for event in found}
 
-    def since(self, agent_id: str, after: int, kinds: Collection[str] = ANCHORS) -> Since:
+    def since(self, agent_id: str, after: int, kinds: Collection[str] = NEWEST_KINDS) -> Since:
         asked = self._rows("since", **self._for_agent(agent_id), kinds=self._list(kinds), after=after)
         rows = [(row[0], self._event(row[1:], damaged)) for row, damaged in asked]
         events = sorted((event for behind, event in rows if behind), key=lambda event: event.id)

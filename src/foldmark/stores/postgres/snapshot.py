@@ -21,7 +21,7 @@ import msgspec
 from foldmark.core.agents import Change, Changes
 from foldmark.core.errors import StoreError
 from foldmark.core.events import Event
-from foldmark.core.ports import ANCHORS
+from foldmark.core.ports import NEWEST_KINDS
 from foldmark.core.records import CodingSession
 from foldmark.core.replay import Fold
 from foldmark.core.search import LogIndex, SearchScope
@@ -158,7 +158,7 @@ _PLACE = r"[0-9]{1,18}\.[0-9]{1,18}\.[0-9]{1,18}"
 class PostgresSnapshot(PostgresReader, SqlCopyingView):
     """The contents of the database during one transaction, which `PostgresStore` begins and ends."""
 
-    _kinds = Texts(ANCHORS)
+    _kinds = Texts(NEWEST_KINDS)
     _cursor = re.compile(f"{_PLACE}(:{_PLACE})*", re.ASCII)
 
     def __init__(self, session: PostgresSession, known: Known, ahead: Ahead) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldmark.core.ports import ANCHORS, Since, Store
+from foldmark.core.ports import NEWEST_KINDS, Since, Store
 from foldmark.core.search import SearchScope
 from foldmark.core.segments import END, Segment, Segments
 from foldmark.testing.histories import (
@@ -87,20 +87,24 @@ class BruteForce(Suite):
             for kind in METADATA:
                 recent = history.of_kind(kind, (Segment(agent, 0, until),))[::-1]
                 assert moment.recent(kind, agent, until, most) == recent[:most]
-            anchors = {kind: history.of_kind(kind, (Segment(agent, 0, until),))[-1:] for kind in ANCHORS}
-            assert moment.anchors(agent, until) == {kind: newest[0] for kind, newest in anchors.items() if newest}
-            known = [each for kind in ANCHORS for each in history.of_kind(kind, (Segment(agent, until + 1, END),))]
+            newest = {kind: history.of_kind(kind, (Segment(agent, 0, until),))[-1:] for kind in NEWEST_KINDS}
+            assert moment.newest_of(agent, until) == {kind: newest[0] for kind, newest in newest.items() if newest}
+            known = [each for kind in NEWEST_KINDS for each in history.of_kind(kind, (Segment(agent, until + 1, END),))]
             done = [event for event in history.operations(agent) if event.id > until]
             since = moment.since(agent, until)
-            assert (since.after, since.anchors) == (until, moment.anchors(agent, until))
+            assert (since.after, since.newest_of) == (until, moment.newest_of(agent, until))
             assert list(since.events) == sorted(
                 {each.id: each for each in [*known, *done]}.values(), key=lambda e: e.id
             )
-            some = data.draw(st.lists(st.sampled_from(ANCHORS), unique=True))
+            some = data.draw(st.lists(st.sampled_from(NEWEST_KINDS), unique=True))
             assert moment.since(agent, until, some) == Since(
                 until,
-                {kind: event for kind, event in since.anchors.items() if kind in some},
-                [event for event in since.events if event.kind not in ANCHORS or event.kind in some or event in done],
+                {kind: event for kind, event in since.newest_of.items() if kind in some},
+                [
+                    event
+                    for event in since.events
+                    if event.kind not in NEWEST_KINDS or event.kind in some or event in done
+                ],
             )
             turns = data.draw(st.lists(ids, max_size=4))
             assert moment.turns(turns) == {turn: [m for m in messages if m.turn_id == turn] for turn in turns}

@@ -50,7 +50,7 @@ AT_ONCE: dict[str, Reading] = {
     "lookup": lambda moment, agent, ids: moment.lookup(ids),
     "surroundings": lambda moment, agent, ids: moment.surroundings(ids, 3),
     "outlines": lambda moment, agent, ids: moment.outlines([each.id for each in moment.agents()]),
-    "anchors": lambda moment, agent, ids: moment.anchors(agent, ids[-1]),
+    "newest_of": lambda moment, agent, ids: moment.newest_of(agent, ids[-1]),
     "since": lambda moment, agent, ids: moment.since(agent, ids[0]),
     "all messages": lambda moment, agent, ids: list(moment.messages(_all(agent), expected=1000)),
     "all weights": lambda moment, agent, ids: list(moment.weights(_all(agent), expected=1000)),

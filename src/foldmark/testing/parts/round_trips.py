@@ -165,8 +165,8 @@ class RoundTrips(Suite):
             newest = dict(zip(kinds[1:], ids[1:], strict=True)) | {"system": older[0]}
             assert {kind: event.id for kind, event in head.newest.items()} == newest
             assert all(event == moment.event(event.id) for event in head.newest.values())
-            assert moment.anchors(agent, END) == head.newest
-            assert {kind: event.id for kind, event in moment.anchors(agent, ids[0]).items()} == dict(
+            assert moment.newest_of(agent, END) == head.newest
+            assert {kind: event.id for kind, event in moment.newest_of(agent, ids[0]).items()} == dict(
                 zip(kinds, older, strict=True)
             )
 
