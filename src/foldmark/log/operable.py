@@ -159,7 +159,7 @@ class Operable(Timeline):
             if at.record.head != self._head:  # another thread has appended in between
                 at = self.standing_in(moment)
             # Most agents never planned anything, and need no second look.
-            if "command" in at.anchors and self.end_planning(created_at=created_at) is not None:
+            if "command" in at.newest_of and self.end_planning(created_at=created_at) is not None:
                 at = self.standing_in(moment)
             ended = None if at.fold.closing is None else PlanningEnded(at.fold.closing[0])
             data = None if ended is None else codec.operation_data(ended)
