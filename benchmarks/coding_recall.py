@@ -19,7 +19,7 @@ from question_sets import Answer, Question, table
 
 import foldmark
 from foldmark.log.search import search_everything
-from foldmark.sessions.archive.records import searched
+from foldmark.sessions.archive.reading import searched
 from foldmark.sessions.archive.searching import opened
 from foldmark.sessions.archive.storing import archive_folder
 from foldmark.sessions.archive.syncing import sync

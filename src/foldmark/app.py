@@ -144,7 +144,7 @@ def _call_tool(agent: Agent, name: str, args: Mapping[str, Any], asking: Asking)
 def _archive(
     given: Settings, filters: "Filters", tell: Callable[[str], object]
 ) -> "AbstractContextManager[ArchivedMessages | None]":
-    from foldmark.sessions.archive.recalling import recallable
+    from foldmark.sessions.archive.searching import recallable
 
     return recallable(os.environ, given.sync_exclude, filters, tell, given.recall_model)
 

@@ -15,7 +15,7 @@ import foldmark
 from foldmark.core.errors import CommandError
 from foldmark.core.search import ANY, Filters
 from foldmark.log.search import search_everything
-from foldmark.sessions.archive import recalling
+from foldmark.sessions.archive import searching
 from foldmark.sessions.archive.searching import opened
 from foldmark.sessions.archive.storing import put
 
@@ -127,7 +127,7 @@ def test_an_archive_that_cannot_be_used_is_told(home: Home, agent: foldmark.Agen
 def test_what_is_not_indexed_yet_is_told(home: Home, agent: foldmark.Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     sessions(home)
     put(home.session("0c", *[user(f"zebra {n}", f"w{n}") for n in range(5)]), home.archive)
-    monkeypatch.setattr(recalling, "SECONDS", -1.0)
+    monkeypatch.setattr(searching, "RECALL_SECONDS", -1.0)
     told = agent.do("/recall zebra")
     assert A in {each["id"] for each in told.data["sessions"]}
     assert told.text.splitlines()[-1].endswith(

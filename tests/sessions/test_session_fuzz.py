@@ -24,7 +24,7 @@ from session_mutations import DEEP, LINES, PARTS, Damaged, damaged
 import foldmark
 from foldmark import cli as entry
 from foldmark.sessions.archive.marker import record_is_marked
-from foldmark.sessions.archive.records import said
+from foldmark.sessions.archive.reading import messages_in
 from foldmark.sessions.chain import plan
 from foldmark.sessions.claude import records as claude_records
 from foldmark.sessions.claude.blocks import read_message
@@ -108,7 +108,7 @@ def test_parse(part: int, placed: list[tuple[Damaged, Path]]) -> None:
         for record in records:
             assert read_message(record.value) is not None
             assert read_item(record.value) is not None
-            assert isinstance(said(record.value, each.kind), list)
+            assert isinstance(messages_in(record.value, each.kind), list)
         for index in (claude_records.index, codex_records.index):
             planned = [step.entry.line for turn in plan(index(records, {})) for step in turn.steps]
             assert sorted(planned) == [record.line for record in records]
@@ -257,23 +257,23 @@ def test_sync(part: int, placed: list[tuple[Damaged, Path]], tmp_path: Path) -> 
     assert report.problems == []
     assert report.sessions == len(placed)
     archived = {path.name: path.read_bytes() for path in home.archive.rglob("*.jsonl")}
-    indexed = messages_in(home)
+    found = indexed(home)
     for each, path in placed:
         with SessionFile(path) as file:
             records = [line for line in file.lines() if isinstance(line, SessionRecord)]
         if any(record_is_marked(record.value) for record in records):
-            assert not indexed.get(each.name)
+            assert not found.get(each.name)
             continue
         assert archived[each.name] == each.content
         expected = Counter(
-            {record.line: number for record in records if (number := len(said(record.value, each.kind)))}
+            {record.line: number for record in records if (number := len(messages_in(record.value, each.kind)))}
         )
-        assert indexed.get(each.name, Counter()) == expected, each.number
+        assert found.get(each.name, Counter()) == expected, each.number
     again = home.sync()
     assert (again.messages, again.new, again.grown, again.apart) == (0, 0, 0, 0)
 
 
-def messages_in(home: Home) -> dict[str, Counter[int]]:
+def indexed(home: Home) -> dict[str, Counter[int]]:
     """File name -> line -> how many messages the index has of it."""
     found: dict[str, Counter[int]] = {}
     db = apsw.Connection(str(home.archive / "index.db"))
@@ -380,7 +380,7 @@ def test_doctor_and_repair(part: int, placed: list[tuple[Damaged, Path]], tmp_pa
 
 def told(content: bytes) -> bool:
     """Whether there is more than thinking and results, which may be without a signature and without a call."""
-    roles = {each.role for line in lines_of(content) for each in said(parsed(line), "claude")}
+    roles = {each.role for line in lines_of(content) for each in messages_in(parsed(line), "claude")}
     return not roles <= {"thinking", "tool_result"}
 
 
@@ -389,5 +389,5 @@ def texts(content: bytes, without: set[int] = frozenset()) -> Counter[str]:
     found: Counter[str] = Counter()
     for number, line in enumerate(lines_of(content), 1):
         if number not in without:
-            found.update(each.text for each in said(parsed(line), "claude"))
+            found.update(each.text for each in messages_in(parsed(line), "claude"))
     return found

@@ -49,11 +49,11 @@ def find(
 
 def catch_up(conversations: Conversations, progress: "Progress") -> str | None:
     """Index what was archived since; what is not indexed yet afterwards, in words."""
-    from foldmark.sessions.archive.recalling import bring_up
+    from foldmark.sessions.archive.syncing import index_for
 
     with watched() as cut:
         try:
-            left = bring_up(os.environ, conversations.setup.given.sync_exclude, INDEXING, progress, cut.is_set)
+            left = index_for(INDEXING, os.environ, conversations.setup.given.sync_exclude, progress, cut.is_set)
         except FoldmarkError as error:
             return f"what was archived last may be missing: {error}"
     return (

@@ -1,4 +1,4 @@
-"""`foldmark sessions`: which session continued which, as trees [S4, SPEC 8]."""
+"""`foldmark sessions`: sessions and those that continue them, as trees [S4, SPEC 8]."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -14,10 +14,10 @@ Key = tuple[str, str]
 
 
 class Archived(Struct, frozen=True):
-    """A session in the archive: its file that was written last.
+    """A session in the archive, with its newest file.
 
-    `project` is its working folder, or the name of the folder that its program keeps its sessions in; `parent` is the
-    session that it says it continues, `why` how: trim, rollover, repair, or subagent. Times are in UTC.
+    `project` is its working folder, or the name of the folder with its agent's sessions. `parent` is the session that
+    it continues according to its first records, `why` is trim, rollover, repair, or subagent. Times are in UTC.
     """
 
     kind: str
@@ -32,9 +32,9 @@ class Archived(Struct, frozen=True):
 
 
 class Node(Struct):
-    """A session with those that continue it; `known` is what the database has of it, `archived` what the archive has.
+    """A session with those that continue it, as the database knows it and as the archive has it.
 
-    `newest` is when something last happened in it or in one that continues it, "" if that is not known.
+    `newest` is the time of the last event in it or in one that continues it, "" if unknown.
     """
 
     kind: str
@@ -47,28 +47,23 @@ class Node(Struct):
 
 
 def archived_sessions(archive: Path) -> list[Archived]:
-    """The sessions in an archive, each once. Raises IndexFileError."""
-    db = index.open_index(archive, write=False)
-    with index.explained(archive / index.NAME):
-        try:
-            found = index.rows(
-                db,
-                "SELECT kind, session, path, coalesce(cwd, project), title, parent, why, first, last FROM files "
-                "WHERE state = 'indexed' ORDER BY last, id",
-            )
-        finally:
-            db.close()
-    each = {}
-    for kind, id, path, project, title, parent, why, first, last in found:
-        file = str(index.path_of(path, archive))
-        each[kind, id] = Archived(kind, id, file, project, title, parent, why, time_of(first), time_of(last))
-    return list(each.values())
+    """Return the sessions in an archive, each once. Raises IndexFileError."""
+    query = (
+        "SELECT kind, session, path, coalesce(cwd, project), title, parent, why, first, last FROM files "
+        "WHERE state = 'indexed' ORDER BY last, id"
+    )
+    found = {}
+    with index.connected(archive, write=False) as db:
+        for kind, id, path, project, title, parent, why, first, last in db.execute(query):
+            file = str(index.path_of(path, archive))
+            found[kind, id] = Archived(kind, id, file, project, title, parent, why, time_of(first), time_of(last))
+    return list(found.values())
 
 
 def forest(known: Iterable[CodingSession], archived: Iterable[Archived]) -> list[Node]:
-    """The roots of all trees, that in which something happened last first; subagents are only counted.
+    """Return the roots of all trees, the one with the newest event first; subagents are only counted.
 
-    A parent that nobody knows anything of stands there with its id. A session that would be its own ancestor is a root.
+    An unknown parent is a node with its id. A session that would be its own ancestor is a root.
     """
     nodes: dict[Key, Node] = {}
     parents: dict[Key, str] = {}
@@ -96,15 +91,15 @@ def forest(known: Iterable[CodingSession], archived: Iterable[Archived]) -> list
         above = (key[0], parents[key]) if key in parents and not _loops(key, parents) else None
         (nodes[above].children if above else roots).append(node)
     for _, node in reversed(list(walk(roots))):
-        told = node.known and (node.known.ended_at or node.known.started_at)
-        node.newest = max([told or "", (node.archived and node.archived.last) or ""])
-        node.newest = max([node.newest, *(child.newest for child in node.children)])
+        recorded = node.known and (node.known.ended_at or node.known.started_at)
+        times = (recorded, node.archived and node.archived.last, *(child.newest for child in node.children))
+        node.newest = max(time or "" for time in times)
         node.children.sort(key=lambda child: child.newest, reverse=True)
     return sorted(roots, key=lambda node: node.newest, reverse=True)
 
 
 def walk(roots: Iterable[Node]) -> Iterator[tuple[int, Node]]:
-    """Every session below these, parents before children, and how deep it stands."""
+    """Yield every session below these with its depth, parents before children."""
     waiting = [(0, node) for node in reversed(list(roots))]
     while waiting:
         depth, node = waiting.pop()
@@ -113,7 +108,7 @@ def walk(roots: Iterable[Node]) -> Iterator[tuple[int, Node]]:
 
 
 def _loops(key: Key, parents: dict[Key, str]) -> bool:
-    """Whether a session is among its own ancestors."""
+    """Return True if a session is among its own ancestors."""
     at, met = key, set()
     while at in parents and at not in met:
         met.add(at)

@@ -1,16 +1,15 @@
 """The index of the archive: `index.db` in the archive's folder, an SQLite file of its own [SPEC 8].
 
-It holds the words of the messages, vectors where these are made, and where each message lies in its file, not the
-texts. All of it is made from the session files: it may be deleted, and one of another version is made anew. It is apart
-from the database, which many machines may share: session files are this machine's.
+It holds the words of the messages, their vectors if there are any, and the place of each message in its file, but not
+the texts. It is computed from the session files: it may be deleted, and one of another version is made anew. It is not
+in the database, which many machines may share, since session files belong to this machine.
 """
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import apsw
 
@@ -77,15 +76,22 @@ CREATE VIRTUAL TABLE words USING fts5 (
 
 
 class IndexFileError(FoldmarkError):
-    """The index is not there, cannot be used, or is somebody else's file."""
+    """The index is missing, cannot be used, or is another program's file."""
+
+
+@contextmanager
+def connected(folder: Path, *, write: bool) -> Iterator[apsw.Connection]:
+    """Open the index of an archive. Raises IndexFileError, also inside the block."""
+    with closing(open_index(folder, write=write)) as db, _explained(folder / NAME):
+        yield db
 
 
 def open_index(folder: Path, *, write: bool) -> apsw.Connection:
-    """The index in an archive's folder; to write, it is made as needed. Raises IndexFileError."""
+    """Return a connection to the index of an archive; to write, it is made as needed. Raises IndexFileError."""
     path = folder / NAME
     if not write and not path.is_file():
         raise IndexFileError(f"nothing is archived in {one_line(str(folder))} yet; run `foldmark sync`")
-    with explained(path):
+    with _explained(path):
         if write:
             from foldmark.sessions.archive.storing import make_folder
 
@@ -102,8 +108,8 @@ def open_index(folder: Path, *, write: bool) -> apsw.Connection:
 
 
 @contextmanager
-def explained(path: Path) -> Iterator[None]:
-    """SQLite's errors and the system's as IndexFileError."""
+def _explained(path: Path) -> Iterator[None]:
+    """Raise SQLite's and the system's errors as IndexFileError."""
     try:
         yield
     except (apsw.NotADBError, apsw.CorruptError) as error:
@@ -119,7 +125,7 @@ def explained(path: Path) -> Iterator[None]:
 
 @contextmanager
 def transaction(db: apsw.Connection) -> Iterator[None]:
-    """All or nothing; others that write wait meanwhile."""
+    """Commit all of a block, or nothing. Other writers wait."""
     db.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -130,38 +136,27 @@ def transaction(db: apsw.Connection) -> Iterator[None]:
 
 
 def remove_messages(db: apsw.Connection, file: int, offset: int = 0) -> None:
-    """Take the messages of a file out of the index that begin at `offset` or behind it."""
+    """Remove the messages of a file that begin at `offset` or behind it."""
     gone = "SELECT id FROM messages WHERE file = ? AND offset >= ?"
     db.execute(f"DELETE FROM words WHERE rowid IN ({gone})", (file, offset))
     db.execute("DELETE FROM messages WHERE file = ? AND offset >= ?", (file, offset))
 
 
-def remove_file(db: apsw.Connection, file: int) -> None:
-    """Take a file and all its messages out of the index."""
-    remove_messages(db, file)
-    db.execute("DELETE FROM files WHERE id = ?", (file,))
-
-
 def named(path: Path, folder: Path) -> bytes:
-    """A file's path as the index has it."""
+    """Return the name of a file in the index."""
     return os.fsencode(path).removeprefix(os.path.join(os.fsencode(folder), b""))  # noqa: PTH118 - a tenth of the time
 
 
 def path_of(name: bytes, folder: Path) -> Path:
-    """The path that the index names."""
+    """Return the path of a file by its name in the index."""
     return folder / os.fsdecode(name)
 
 
 def time_of(moment: int | None) -> str | None:
-    """A time of the index in ISO 8601, UTC."""
+    """Return a time of the index in ISO 8601, UTC."""
     if moment is None:
         return None
     return timestamp(datetime.fromtimestamp(moment / 1000, UTC), "milliseconds")
-
-
-def rows(db: apsw.Connection, sql: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """All rows of a query."""
-    return list(db.execute(sql, values))
 
 
 def _opened(path: Path, write: bool) -> apsw.Connection:
@@ -173,9 +168,8 @@ def _opened(path: Path, write: bool) -> apsw.Connection:
     try:
         db.set_busy_timeout(_BUSY_MILLISECONDS)
         db.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
-        current = _is_current(db, path)
+        current = _is_current(db, path, write)
         if not write:
-            _check_current(path, current)
             return db
         switch_to_wal(db)
         db.execute("PRAGMA synchronous = NORMAL")
@@ -187,28 +181,28 @@ def _opened(path: Path, write: bool) -> apsw.Connection:
     return db
 
 
-def _is_current(db: apsw.Connection, path: Path) -> bool:
-    """Whether the index is of this version. Raises IndexFileError if it is somebody else's file."""
-    db.execute("BEGIN")  # as of one moment, for another process may be making the tables
+def _is_current(db: apsw.Connection, path: Path, write: bool) -> bool:
+    """Return True if the index is of this version.
+
+    Raises IndexFileError for another program's file and, unless it is opened to `write`, for another version.
+    """
+    db.execute("BEGIN")  # one moment: another process may be making the tables
     try:
         version, application = int(db.pragma("user_version")), int(db.pragma("application_id"))
-        filled = bool(rows(db, "SELECT 1 FROM sqlite_schema LIMIT 1"))
+        filled = db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone() is not None
     finally:
         db.execute("ROLLBACK")
     if application != APPLICATION_ID and (application or filled):
         raise IndexFileError(
             f"{one_line(str(path))} is no index of Foldmark's; name another folder with FOLDMARK_ARCHIVE"
         )
+    if version != VERSION and not write:
+        raise IndexFileError(f"the index {one_line(str(path))} is another version's; run `foldmark sync`")
     return version == VERSION
 
 
-def _check_current(path: Path, current: bool) -> None:
-    if not current:
-        raise IndexFileError(f"the index {one_line(str(path))} is another version's; run `foldmark sync`")
-
-
 def _make(db: apsw.Connection) -> None:
-    """The tables, empty, in place of those of another version."""
+    """Make the empty tables, in place of those of another version."""
     with transaction(db):
         if int(db.pragma("user_version")) == VERSION:  # another process has done it
             return
@@ -220,12 +214,12 @@ def _make(db: apsw.Connection) -> None:
 
 
 def _touch(path: Path) -> None:
-    """An empty file is a new database; made here, it is this user's alone."""
+    """Create the file if it is missing, for this user alone: an empty file is a new database."""
     os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
 
 
 def _set_aside(path: Path) -> None:
-    """A file that is no database: it is kept, and makes room."""
+    """Rename a file that is no database."""
     path.replace(path.with_name(f"{NAME}.damaged"))
     for ending in ("-wal", "-shm"):
         with suppress(FileNotFoundError):

@@ -1,7 +1,7 @@
-"""Bringing the index up to what stands in one session file: only what is new of it is read [SPEC 8].
+"""Bring the index up to date with one session file: only what is new in it is read [SPEC 8].
 
-A last line without a line end is read, if it is whole, and read again when the file has grown. Everything is recorded
-in steps of a few megabytes, each of them a transaction with how far it came.
+A last line without a line end is read, if it is whole, and read again when the file has grown. Each step of a few
+megabytes is a transaction, which also records the position in the file.
 """
 
 import re
@@ -15,9 +15,9 @@ from msgspec import json
 
 from foldmark.core.codec import utc
 from foldmark.core.wording import title
-from foldmark.sessions.archive.index import remove_messages, rows, transaction
+from foldmark.sessions.archive.index import remove_messages, transaction
 from foldmark.sessions.archive.marker import record_is_marked
-from foldmark.sessions.archive.records import LONGEST, key, said
+from foldmark.sessions.archive.reading import indexed_text, key, messages_in
 from foldmark.sessions.formats import SessionPath, format_named
 from foldmark.sessions.messages import SearchedMessage
 from foldmark.sessions.places import session_path
@@ -35,16 +35,16 @@ _CONTINUED = {
     "repair": ("repair_metadata", "parent_file", "repaired_at"),
     "rollover": ("continue_metadata", "parent_session_file", "continued_at"),
 }
-"""By how a session continues another: the member of its first line, and in it the other one's file and when it was."""
+"""How a session continues another -> the metadata in its first line, and in that the members for file and time."""
 
 _VERSION = re.compile(r"(.+)\.\d+\Z", re.DOTALL)
 
 Excluded = Callable[[str | None, str], bool]
-"""Whether sessions of a working folder (None if it is not known) and a project's folder are not to be indexed."""
+"""From a working folder (None: unknown) and a project's folder to whether their sessions are excluded."""
 
 
 def session_of(path: Path, kind: str) -> SessionPath:
-    """The session that a file of an archive holds; `<session>.2.jsonl` holds `<session>`, too."""
+    """Return the session in a file of an archive; `<session>.2.jsonl` holds `<session>`, too."""
     version = _VERSION.fullmatch(path.stem)
     if version and path.with_name(version[1] + path.suffix).is_file():
         return session_path(path.with_name(version[1] + path.suffix), kind)
@@ -54,9 +54,9 @@ def session_of(path: Path, kind: str) -> SessionPath:
 def bring_up(
     db: apsw.Connection, path: Path, name: bytes, kind: str, excluded: Excluded, moved: Callable[[int], None]
 ) -> int:
-    """Index what is new in the file `path`, which the index calls `name`; how many messages that were.
+    """Index what is new in the file `path`, named `name` in the index. Return the number of new messages.
 
-    `moved` is told of bytes that were read. Raises SessionFileError.
+    `moved` is called with the bytes that were read. Raises SessionFileError.
     """
     while True:
         came = _Pass(db, path, name, kind, excluded, moved).run()
@@ -65,7 +65,7 @@ def bring_up(
 
 
 class _Pass:
-    """One reading of a file to its end; given up where another process has indexed it meanwhile."""
+    """One pass over a file; it ends early if another process has indexed the file meanwhile."""
 
     def __init__(
         self, db: apsw.Connection, path: Path, name: bytes, kind: str, excluded: Excluded, moved: Callable[[int], None]
@@ -105,33 +105,37 @@ class _Pass:
         return self._added
 
     def _begin(self) -> None:
-        """Open a transaction and read how far the file is indexed; an unknown one is entered."""
+        """Begin a transaction and read the position in the file; an unknown file gets a row."""
         db = self._db
         db.execute("BEGIN IMMEDIATE")
-        of_file = (
-            "SELECT id, line, offset, cwd, title, parent, why, first, last, calls, project, session FROM files "
-            "WHERE path = ?"
-        )
-        if not (found := rows(db, of_file, (self._name,))):
+        if not (found := self._row()):
             session = session_of(self._path, self._kind)
             project = format_named(self._kind).project(self._path)
             db.execute(
                 "INSERT INTO files (path, kind, session, project) VALUES (?, ?, ?, ?)",
                 (self._name, self._kind, _text(session.id), _text(project)),
             )
-            found = rows(db, of_file, (self._name,))
+            found = self._row()
         ((self._id, self._line, self._offset, self._cwd, self._title, *rest),) = found
         self._parent, self._why, self._first, self._last, calls, self._project, self._session = rest
         self._calls: dict[str, str] = json.decode(calls)
-        ((self._next,),) = rows(db, "SELECT coalesce(max(seq), 0) + 1 FROM sqlite_sequence WHERE name = 'messages'")
+        newest = "SELECT coalesce(max(seq), 0) + 1 FROM sqlite_sequence WHERE name = 'messages'"
+        ((self._next,),) = db.execute(newest)
         self._answered: dict[str, str] = {}
         self._state = "indexed"
         self._held = 0
         self._messages: list[tuple[Any, ...]] = []
         self._words: list[tuple[int, str, str]] = []
 
+    def _row(self) -> list[tuple[Any, ...]]:
+        of_file = (
+            "SELECT id, line, offset, cwd, title, parent, why, first, last, calls, project, session FROM files "
+            "WHERE path = ?"
+        )
+        return self._db.execute(of_file, (self._name,)).fetchall()
+
     def _take(self, record: SessionRecord) -> bool:
-        """Index one record; false if it shows that the whole file is not to be."""
+        """Index one record. Return False if it shows that the whole file is excluded."""
         value = record.value if isinstance(record.value, dict) else {}
         self._learn(value, record.line)
         if self._cwd_is_new and self._excluded(self._cwd, self._project):
@@ -144,12 +148,12 @@ class _Pass:
         moment = _moment(value.get("timestamp"))
         if moment is not None:
             self._first, self._last = self._first or moment, moment
-        for part, message in enumerate(said(value, self._kind)):
+        for part, message in enumerate(messages_in(value, self._kind)):
             self._add(record, value, part, message)
         return True
 
     def _learn(self, value: dict[str, Any], line: int) -> None:
-        """What a record tells of its session: its working folder, and which one it continues."""
+        """Take the working folder of the session from a record, and the session that it continues."""
         self._cwd_is_new = False
         if self._cwd is None:
             self._cwd = working_folder(value)
@@ -168,10 +172,9 @@ class _Pass:
             self._answered |= {message.call: tool} if message.call and tool else {}
         if not self._title and message.role == "user" and not message.text.startswith("<"):
             self._title = title(message.text)
-        text = f"{message.tool}\n{message.text}" if message.tool else message.text
         where = (self._id, record.line, record.offset, part)
         self._messages.append((self._next, *where, message.role, tool, self._last, key(value, part, message)))
-        text = text[:LONGEST]
+        text = indexed_text(message)
         self._words.append((self._next, text, parts_of(text)))
         self._next += 1
         self._held += len(text)
@@ -185,7 +188,7 @@ class _Pass:
         self._messages, self._words, self._held = [], [], 0
 
     def _save(self, whole: tuple[int, int], size: int, modified: int) -> None:
-        """Record how far the file is indexed, or that it is not to be."""
+        """Record the position in the file, or that it is excluded."""
         self._write()
         if self._state != "indexed":
             remove_messages(self._db, self._id)
@@ -201,7 +204,7 @@ class _Pass:
 
 
 def start_again(db: apsw.Connection, file: int) -> None:
-    """Forget how far a file is indexed, and its messages."""
+    """Remove the messages of a file and its position."""
     with transaction(db):
         remove_messages(db, file)
         db.execute(
@@ -212,30 +215,30 @@ def start_again(db: apsw.Connection, file: int) -> None:
 
 
 def working_folder(record: Mapping[str, Any]) -> str | None:
-    """The working folder that a record names."""
+    """Return the working folder that a record names."""
     payload = record.get("payload")
     return _name(record.get("cwd")) or (_name(payload.get("cwd")) if isinstance(payload, dict) else None)
 
 
 def _continued(record: Mapping[str, Any], own: str) -> tuple[str | None, str | None]:
-    """The session that this one, `own`, continues, and how, as Foldmark writes it into the first line [S4].
+    """Return the session that this one, `own`, continues, and how, as Foldmark writes it into the first line [S4].
 
-    A copy keeps what its original says of itself, so the newest counts.
+    A copy keeps the metadata of its original, so the newest counts.
     """
     newest: tuple[int, str | None, str | None] = (-1, None, None)
     for holder in (record, record.get("payload")):
         for why, (name, file, time) in _CONTINUED.items():
-            told = holder.get(name) if isinstance(holder, dict) else None
-            told = told if isinstance(told, dict) else {}
-            parent = _name(told.get(file))
+            metadata = holder.get(name) if isinstance(holder, dict) else None
+            metadata = metadata if isinstance(metadata, dict) else {}
+            parent = _name(metadata.get(file))
             if parent and (id := _text(session_path(Path(parent)).id)) != own:
-                moment = max(0, _moment(told.get(time)) or 0)
+                moment = max(0, _moment(metadata.get(time)) or 0)
                 newest = max(newest, (moment, id, why), key=lambda each: each[0])
     return newest[1:]
 
 
 def _moment(text: Any) -> int | None:
-    """A time in milliseconds."""
+    """Return a time in milliseconds; None if the text is none."""
     try:
         moment: datetime = utc(text) if isinstance(text, str) else utc("")
         return round(moment.timestamp() * 1000)
@@ -248,5 +251,5 @@ def _name(value: Any) -> str | None:
 
 
 def _text(name: str) -> str:
-    """A name of a file as text that can be stored."""
+    """Return a file's name as text that can be stored."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

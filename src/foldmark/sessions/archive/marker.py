@@ -1,9 +1,8 @@
-"""Whether a person asked that a session be kept out of archive and index.
+"""Find the marker by which a person keeps a session out of archive and index.
 
-Two forms count: the one that people who use the episodic-memory program know, wherever it stands in a text; and
-`DO NOT INDEX THIS SESSION` as a line of its own. They count in what the user said and in system texts; not in what a
-tool answered, where a file that was read or a page may say anything, and not in what a model says about them. Standard
-library only: a hook asks, too.
+It has two forms: the one of the episodic-memory program, anywhere in a text, and `DO NOT INDEX THIS SESSION` as a line
+of its own. It counts in texts of the user and the system. It does not count in a tool's result, since a file or a page
+may say anything, nor in what a model says about it. Standard library only: a hook asks, too.
 """
 
 import re
@@ -12,13 +11,13 @@ from typing import IO, Any
 OTHERS = "<INSTRUCTIONS-TO-EPISODIC-MEMORY>DO NOT INDEX THIS CHAT</INSTRUCTIONS-TO-EPISODIC-MEMORY>"
 OURS = "DO NOT INDEX THIS SESSION"
 
-_NEEDLE = b"DO NOT INDEX THIS "  # in both forms, and written the same by every encoder of JSON
+_NEEDLE = b"DO NOT INDEX THIS "  # in both forms; every JSON encoder writes it alike
 _OWN_LINE = re.compile(rf"^[ \t]*{OURS}[ \t]*[.!]?[ \t]*\r?$", re.MULTILINE)
 _PIECE = 1 << 20
 _LONGEST = 64 << 20
 _DEPTH = 6
-_SAID = ("content", "text", "message", "payload", "prompt", "base_instructions", "instructions")
-_NOT_SAID = frozenset(
+_TEXTS = ("content", "text", "message", "payload", "prompt", "base_instructions", "instructions")
+_IGNORED = frozenset(
     {
         "assistant",
         "tool_result",
@@ -33,17 +32,17 @@ _NOT_SAID = frozenset(
 
 
 def is_marked(text: str) -> bool:
-    """Whether a text of the user's or of the system carries a marker."""
+    """Return True if a text of the user or the system contains a marker."""
     return OURS[:-7] in text and (OTHERS in text or _OWN_LINE.search(text) is not None)
 
 
 def record_is_marked(record: Any) -> bool:
-    """Whether one record of a session, of Claude Code's or Codex's, carries a marker where it counts."""
+    """Return True if a record contains a marker where it counts."""
     return any(map(is_marked, _texts(record, 0)))
 
 
 def file_is_marked(file: IO[bytes], start: int, end: int) -> bool:
-    """Whether a record between two offsets of a session file does; `start` is the beginning of a line."""
+    """Return True if a record between two offsets of a file contains one; `start` is the beginning of a line."""
     import json
 
     at = start
@@ -62,7 +61,7 @@ def file_is_marked(file: IO[bytes], start: int, end: int) -> bool:
 
 
 def line_start(file: IO[bytes], offset: int) -> int:
-    """Where the line begins that holds the byte at `offset`; behind a line's end, `offset` itself."""
+    """Return the beginning of the line that holds the byte at `offset`; behind a line end, `offset` itself."""
     piece = 1 << 12
     while offset > 0:
         begin = max(0, offset - piece)
@@ -75,7 +74,7 @@ def line_start(file: IO[bytes], offset: int) -> int:
 
 
 def _found(file: IO[bytes], at: int, end: int) -> int:
-    """Where the needle stands next; -1 if it does not."""
+    """Return the offset of the next needle, or -1."""
     while at < end:
         file.seek(at)
         piece = file.read(min(_PIECE, end - at))
@@ -89,19 +88,19 @@ def _found(file: IO[bytes], at: int, end: int) -> int:
 
 
 def _texts(value: Any, depth: int) -> list[str]:
-    """What the user or the system says in a record: the texts of its message, or of what wraps one."""
+    """Return the texts of the user or the system in a record: in its message, or in what wraps one."""
     if not isinstance(value, dict) or depth > _DEPTH:
         return []
     kind = value.get("type")
     if (
-        (isinstance(kind, str) and kind in _NOT_SAID)
+        (isinstance(kind, str) and kind in _IGNORED)
         or value.get("role") == "assistant"
         or value.get("isCompactSummary") is True
     ):
         return []
     queued = value.get("attachment") if value.get("type") == "attachment" else None
     found = _texts({"prompt": queued.get("prompt")}, depth + 1) if isinstance(queued, dict) else []
-    for key in _SAID:
+    for key in _TEXTS:
         each = value.get(key)
         for part in each if isinstance(each, list) else [each]:
             found += [part] if isinstance(part, str) else _texts(part, depth + 1)

@@ -1,4 +1,8 @@
-"""`foldmark search --read`: what was said around a line of a session, whole [SPEC 7]."""
+"""The messages of session records as they are searched, and `foldmark search --read`: those around a line [SPEC 7, 8].
+
+Sidechains, abandoned branches and what lies before a compaction are among them. The second copy of a result in a record
+(`toolUseResult`, Codex's `event_msg`) is not, nor are the program's own instructions (Codex's developer messages).
+"""
 
 import re
 from collections.abc import Iterator
@@ -6,22 +10,26 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, json
 
 from foldmark.core.codec import well_formed
 from foldmark.core.search import Excerpt, PassageMessage
 from foldmark.core.wording import listing, one_line
 from foldmark.sessions.archive import index
-from foldmark.sessions.archive.records import said
+from foldmark.sessions.formats import format_named
 from foldmark.sessions.messages import SearchedMessage
 from foldmark.sessions.places import NoSessionError, session_path
 from foldmark.sessions.session_file import SessionFile, SessionRecord
 
+LONGEST = 100_000
+"""Characters of one message that are searched."""
+
 _LINE = re.compile(r"(.+):([0-9]{1,12})\Z", re.DOTALL)
+_MAX_ROWS = 10_000
 
 
 class Passage(Struct, frozen=True):
-    """Records of a session that say something, in order."""
+    """Records of a session that have messages, in order."""
 
     file: str
     id: str
@@ -29,7 +37,7 @@ class Passage(Struct, frozen=True):
 
 
 class Spoken(Struct, frozen=True):
-    """What one line of a session says; `asked` is the line that was asked for."""
+    """The messages of one line of a session; `asked` if it is the line that was asked for."""
 
     line: int
     at: str | None
@@ -37,11 +45,43 @@ class Spoken(Struct, frozen=True):
     asked: bool = False
 
 
-def read(archive: Path, named: str, around: int = 3, *, archived_only: bool = False) -> Passage:
-    """What a session says in a line and in `around` speaking lines before and behind it; without a line, all of it.
+def messages_in(record: Any, kind: str) -> list[SearchedMessage]:
+    """Return the messages of a record, in order; none for whatever is not understood."""
+    if not isinstance(record, dict):
+        return []
+    return [each for each in format_named(kind).searched(record) if each.text or each.tool]
 
-    `named` is what `search` prints: a session's file or id, or the beginning of one, and `:LINE`. With `archived_only`
-    a file is read only if the index has it. Raises NoSessionError, SessionFileError, IndexFileError.
+
+def searched(record: Any, kind: str, part: int) -> str:
+    """Return message number `part` of a record as it is indexed, after the name of its tool; "" if there is none."""
+    messages = messages_in(record, kind)
+    return indexed_text(messages[part]) if part < len(messages) else ""
+
+
+def indexed_text(message: SearchedMessage) -> str:
+    """Return the text of a message as it is indexed."""
+    return (f"{message.tool}\n{message.text}" if message.tool else message.text)[:LONGEST]
+
+
+def key(record: Any, part: int, message: SearchedMessage) -> int:
+    """Return 64 bits that identify a message in every copy: in a fork, a trimmed session, another archive."""
+    from hashlib import blake2b  # a search needs no key
+
+    uuid = record.get("uuid")
+    if isinstance(uuid, str):
+        named: list[Any] = [uuid, part]
+    elif message.call:
+        named = [message.role, message.call]
+    else:
+        named = [message.role, record.get("timestamp"), message.text[:LONGEST]]
+    return int.from_bytes(blake2b(json.encode(named), digest_size=8).digest(), "big", signed=True)
+
+
+def read(archive: Path, named: str, around: int = 3, *, archived_only: bool = False) -> Passage:
+    """Return the messages of a line and of `around` lines with messages on each side; without a line, all of a session.
+
+    `named` is as `search` prints it: a session's file or id, or the beginning of one, and `:LINE`. With `archived_only`
+    a file is read only if it is in the index. Raises NoSessionError, SessionFileError, IndexFileError.
     """
     match = _LINE.fullmatch(named)
     session, line = (match[1], int(match[2])) if match else (named, None)
@@ -66,51 +106,50 @@ def read(archive: Path, named: str, around: int = 3, *, archived_only: bool = Fa
 
 
 def excerpt(passage: Passage) -> Excerpt:
-    """A passage to be read, message by message."""
-    return Excerpt(
-        passage.file,
-        tuple(
-            PassageMessage(
-                f"line {spoken.line}",
-                f"{passage.id}:{spoken.line}",
-                message.role,
-                message.tool,
-                spoken.at,
-                message.text,
-                spoken.asked,
-            )
-            for spoken in passage.records
-            for message in spoken.messages
-        ),
+    """Return a passage message by message, as conversations are shown."""
+    lines = (
+        PassageMessage(
+            f"line {record.line}",
+            f"{passage.id}:{record.line}",
+            message.role,
+            message.tool,
+            record.at,
+            message.text,
+            record.asked,
+        )
+        for record in passage.records
+        for message in record.messages
     )
+    return Excerpt(passage.file, tuple(lines))
 
 
 def _spoken(file: SessionFile, kind: str, before: int, offset: int, asked: int | None) -> Iterator[Spoken]:
     for found in file.lines(before, offset):
-        if isinstance(found, SessionRecord) and (messages := said(found.value, kind)):
+        if isinstance(found, SessionRecord) and (messages := messages_in(found.value, kind)):
             at = found.value.get("timestamp")
             yield Spoken(found.line, at if isinstance(at, str) else None, tuple(messages), found.line == asked)
 
 
 def _start(archive: Path, name: bytes | None, line: int | None, around: int) -> tuple[int, int]:
-    """How many lines may be passed over, and where the next one begins, as far as the index knows."""
+    """Return how many lines can be skipped, and the offset of the next one, as far as the index knows."""
     if name is None or line is None:
         return 0, 0
     lines = (
         "SELECT DISTINCT m.line, m.offset FROM messages m JOIN files f ON f.id = m.file "
         "WHERE f.path = ? AND m.line <= ? ORDER BY m.offset DESC LIMIT ?"
     )
-    found = _rows(archive, lines, (name, line, around + 1))
+    found = _rows(archive, lines, name, line, around + 1)
     return (found[-1][0] - 1, found[-1][1]) if found else (0, 0)
 
 
 def _resolved(archive: Path, session: str, *, whole: bool, archived_only: bool) -> tuple[Path, str, bytes | None]:
-    """The file that is meant, whose it is, and its name in the index."""
+    """Return the file that is meant, its format, and its name in the index."""
     path = Path(session)
     if _is_file(path):
-        path = path.absolute()
+        path, kinds = path.absolute(), []
         name = index.named(path, archive)
-        kinds = _rows(archive, "SELECT kind FROM files WHERE path = ? AND state = 'indexed'", (name,), lenient=True)
+        if (archive / index.NAME).is_file():
+            kinds = _rows(archive, "SELECT kind FROM files WHERE path = ? AND state = 'indexed'", name)
         if kinds or not archived_only:
             return path, kinds[0][0] if kinds else session_path(path).kind, name if kinds else None
     session = well_formed(session)
@@ -118,7 +157,7 @@ def _resolved(archive: Path, session: str, *, whole: bool, archived_only: bool) 
         "SELECT session, path, kind FROM files WHERE state = 'indexed' AND substr(session, 1, length(?)) = ? "
         "ORDER BY session <> ?, size DESC, id"
     )
-    found = _rows(archive, alike, (session, session, session))
+    found = _rows(archive, alike, session, session, session)
     ids = list(dict.fromkeys(id for id, *_ in found))
     if not found or not session:
         file = "" if archived_only else "no file and "
@@ -130,7 +169,8 @@ def _resolved(archive: Path, session: str, *, whole: bool, archived_only: bool) 
             f"'{one_line(session)[:100]}' is the beginning of several sessions' ids: {listing(ids, 5)}; type more of it"
         )
     files = [(index.path_of(name, archive), kind, name) for id, name, kind in found if id == ids[0]]
-    # Several files may hold a session; a line is one of the file that has its name, without a line the longest tells.
+    # Several files may hold a session. A line is one of the file with the session's name; without a line, the longest
+    # file is read.
     own = [file for file in files if session_path(file[0], file[1]).id == ids[0]]
     return files[0] if whole else (own or files)[0]
 
@@ -138,16 +178,10 @@ def _resolved(archive: Path, session: str, *, whole: bool, archived_only: bool) 
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except OSError:  # a name longer than any
+    except OSError:  # the name is too long
         return False
 
 
-def _rows(archive: Path, sql: str, values: tuple[Any, ...], *, lenient: bool = False) -> list[tuple[Any, ...]]:
-    if lenient and not (archive / index.NAME).is_file():
-        return []
-    db = index.open_index(archive, write=False)
-    with index.explained(archive / index.NAME):
-        try:
-            return list(islice(index.rows(db, sql, values), 10_000))
-        finally:
-            db.close()
+def _rows(archive: Path, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+    with index.connected(archive, write=False) as db:
+        return list(islice(db.execute(sql, values), _MAX_ROWS))

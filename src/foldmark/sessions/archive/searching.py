@@ -1,11 +1,11 @@
-"""The messages of archived sessions, to be searched (see `foldmark.core.search.Index`) [SPEC 7, 8].
+"""Search the messages of archived sessions (see `foldmark.core.search.Index`) [SPEC 7, 8].
 
-The index has the words and where each message lies, the session files have the texts; so few neighbours are read. A
-message that stands in several files, as in a trimmed copy, is met once.
+The index has the words and the place of each message, the session files have the texts; so only a few neighbours are
+read. A message in several files, as in a trimmed copy, is found once.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from operator import itemgetter
@@ -20,8 +20,9 @@ from foldmark.core.search import ANY, Excerpt, Filters, IndexedMessage, RankedMe
 from foldmark.recall.embeddings.model import DEFAULT
 from foldmark.recall.searching import COUNTED, expression, extrapolated, holding, joined
 from foldmark.sessions.archive import index
-from foldmark.sessions.archive.reading import excerpt, read
-from foldmark.sessions.archive.records import searched
+from foldmark.sessions.archive.reading import excerpt, read, searched
+from foldmark.sessions.archive.storing import archive_folder
+from foldmark.sessions.archive.syncing import index_for
 from foldmark.sessions.archive.vectors import ArchiveVectors
 from foldmark.sessions.session_file import SessionFile
 
@@ -29,22 +30,44 @@ if TYPE_CHECKING:
     from foldmark.log.embedding import LogVectors
 
 REACH = 2
-"""Neighbours on each side that are read."""
+"""Maximum number of neighbours to read on each side."""
+
+RECALL_SECONDS = 2.0
+"""Seconds that a recall may spend on indexing; the next one continues."""
+
+
+@contextmanager
+def recallable(
+    environment: Mapping[str, str],
+    patterns: Sequence[str],
+    filters: Filters,
+    tell: Callable[[str], object],
+    model: str = DEFAULT,
+) -> Iterator["ArchiveIndex | None"]:
+    """Open the archive as `opened`, after indexing what was archived since, for a moment.
+
+    Sessions in the folders `patterns` are not indexed. `tell` is called with what is missing.
+    """
+    try:
+        if left := index_for(RECALL_SECONDS, environment, patterns):
+            tell(f"{left:,} bytes of archived sessions are not indexed yet; `foldmark sync` does that")
+    except FoldmarkError as error:
+        tell(f"what was archived last may be missing: {error}")
+    with opened(archive_folder(environment), filters, model) as archive:
+        yield archive
 
 
 @contextmanager
 def opened(archive: Path, filters: Filters = ANY, model: str = DEFAULT) -> Iterator["ArchiveIndex | None"]:
-    """An archive, to be searched, by meaning with the vectors of `model`; None if nothing is archived there yet. Raises
-    IndexFileError, also inside."""
+    """Open an archive for a search, by meaning with the vectors of `model`; None if nothing is archived there yet.
+
+    Raises IndexFileError, also inside the block.
+    """
     if not (archive / index.NAME).is_file():
         yield None
         return
-    db = index.open_index(archive, write=False)
-    try:
-        with index.explained(archive / index.NAME):
-            yield ArchiveIndex(archive, db, filters, model)
-    finally:
-        db.close()
+    with index.connected(archive, write=False) as db:
+        yield ArchiveIndex(archive, db, filters, model)
 
 
 class ArchiveIndex:
@@ -56,7 +79,7 @@ class ArchiveIndex:
         self._meanings: LogVectors | None = None
         self._conditions, self._values = _conditions(filters)
         if filters.project:
-            # SQLite knows no capital letters but those of ASCII.
+            # SQLite folds the case of ASCII letters only.
             part, files = filters.project.casefold(), self._rows("SELECT id, coalesce(cwd, ''), project FROM files")
             fitting = [id for id, *names in files if part in "\n".join(names).casefold()]
             self._conditions += " AND f.id IN (SELECT value FROM json_each(?))"
@@ -96,7 +119,7 @@ class ArchiveIndex:
         most = 2 * limit
         while True:
             found = self._rows(sql, expression(wanted), first, *self._values, most)
-            # Of those with one key the one that no trimming has cut, otherwise the oldest.
+            # Of several copies, the one that no trim has cut, otherwise the oldest.
             best: dict[int, tuple[Any, ...]] = {}
             for key, *row in found:
                 best[key] = min(best.get(key, tuple(row)), tuple(row))
@@ -105,7 +128,7 @@ class ArchiveIndex:
             most *= 4
 
     def passing(self, ids: Sequence[int]) -> list[int]:
-        """For each of these messages, which have vectors, the copy that `best` would name, if one fits the filters."""
+        """Return, for each of these messages with vectors, the copy that `best` would return, if one passes."""
         copies = (
             "SELECT m.id FROM messages o JOIN messages m ON m.key = o.key AND m.role IN ('user', 'assistant') "
             f"JOIN files f ON f.id = m.file WHERE o.id = ? {self._conditions} ORDER BY f.why IS 'trim', m.id LIMIT 1"
@@ -115,7 +138,7 @@ class ArchiveIndex:
     def around(self, ids: Sequence[int], reach: int) -> list[list[IndexedMessage]]:
         places = defaultdict[int, list[list[tuple[Any, ...]]]](list)
         near = min(reach, REACH)
-        # What another program has taken out of the index meanwhile is passed over.
+        # A message that another program has removed meanwhile has no row.
         where = (row for id in ids for row in self._rows("SELECT file, offset, part FROM messages WHERE id = ?", id))
         for file, offset, part in where:
             places[file].append(
@@ -135,7 +158,7 @@ class ArchiveIndex:
         return [run for file, lists in places.items() for run in self._read(file, lists, fits)]
 
     def _fitting(self, ids: set[int], first: set[int]) -> set[int]:
-        """Those of these messages that the filters let through; of several copies of one, that among `first`."""
+        """Return the messages that pass the filters; of several copies, the one among `first`."""
         rows = self._rows(
             "SELECT m.key, f.why IS 'trim', m.id FROM messages m JOIN files f ON f.id = m.file "
             f"WHERE m.id IN (SELECT value FROM json_each(?)) {self._conditions}",
@@ -148,7 +171,7 @@ class ArchiveIndex:
         return set(copies.values())
 
     def told(self, places: Sequence[RankedMessage]) -> list[SearchResult | None]:
-        """Where each of these messages stands, without its snippet; a second copy of one is None."""
+        """Return each message without its snippet; None for a second copy."""
         keys: set[int] = set()
         found: list[SearchResult | None] = []
         for place in places:
@@ -173,7 +196,7 @@ class ArchiveIndex:
     def _read(
         self, file: int, lists: Sequence[Sequence[tuple[Any, ...]]], fits: set[int]
     ) -> list[list[IndexedMessage]]:
-        """The texts at these places of a file, read where they lie; nothing if they are no longer there."""
+        """Return the texts at these places of a file; nothing if they are no longer there."""
         ((name, kind),) = self._rows("SELECT path, kind FROM files WHERE id = ?", file)
         texts: dict[int, str] = {}
         try:
@@ -182,24 +205,18 @@ class ArchiveIndex:
                     texts[id] = searched(session.reread(line, offset).value, kind, part)
         except FoldmarkError:
             return []
-        return list(
-            joined(
-                [
-                    [
-                        IndexedMessage(id, texts[id], index.time_of(moment) or "", id in fits)
-                        for id, _, _, _, moment in rows
-                    ]
-                    for rows in lists
-                ]
-            )
-        )
+        runs = [
+            [IndexedMessage(id, texts[id], index.time_of(moment) or "", id in fits) for id, _, _, _, moment in rows]
+            for rows in lists
+        ]
+        return list(joined(runs))
 
     def _rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        return index.rows(self._db, sql, values)
+        return self._db.execute(sql, values).fetchall()
 
 
 def _conditions(filters: Filters) -> tuple[str, list[Any]]:
-    """What the filters are in SQL, but for the project."""
+    """Return the filters but for the project in SQL, and the values."""
     conditions: list[tuple[str, Any]] = []
     if filters.since:
         conditions.append(("m.moment >= ?", _milliseconds(filters.since)))

@@ -1,4 +1,4 @@
-"""Which session files a sync looks at, and which it passes over [SPEC 8]."""
+"""Which session files a sync archives, and which are excluded [SPEC 8]."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ _HEAD_LINES = 200
 
 
 class SessionSource(Struct, frozen=True):
-    """A session where its program keeps it."""
+    """A session where its agent keeps it."""
 
     path: Path
     kind: str
@@ -35,9 +35,9 @@ def all_sources(environment: Mapping[str, str]) -> Iterator[SessionSource]:
 
 
 def named_sources(only: Iterable[Path]) -> Iterator[SessionSource]:
-    """The sessions in these files and folders. Raises NoSessionError, also for a file that is none.
+    """Yield the sessions in these files and folders. Raises NoSessionError, also for a file that is none.
 
-    What is archived stays there, so other files must not come in by mistake.
+    The archive only grows, so other files must not get in by mistake.
     """
     for path in map(Path.absolute, only):
         if kept := custom_format(path):
@@ -55,7 +55,7 @@ def named_sources(only: Iterable[Path]) -> Iterator[SessionSource]:
 
 
 def _kind(path: Path) -> str | None:
-    """Whose session a file is; the name decides for one that cannot be read, which the archive will explain."""
+    """Return the format of a session file; by its name if it cannot be read, which the archive will report."""
     try:
         with SessionFile(path) as file:
             return kind_in(file, _HEAD_LINES)
@@ -64,7 +64,7 @@ def _kind(path: Path) -> str | None:
 
 
 def below(folder: Path) -> list[Path]:
-    """All session files in a folder and those below it, no links."""
+    """Return all session files in a folder and below it, no links."""
     found: list[str] = []
     for parent, _, names in os.walk(folder):
         paths = (os.path.join(parent, name) for name in names if name.endswith(".jsonl"))  # noqa: PTH118 - faster
@@ -73,7 +73,7 @@ def below(folder: Path) -> list[Path]:
 
 
 def excluding(patterns: Sequence[str], environment: Mapping[str, str]) -> Excluded:
-    """Whether one of the patterns names a working folder, one above it, or its folder of sessions."""
+    """Return the test whether a pattern names a working folder, one above it, or its folder of sessions."""
     own = home(environment)
     known = [f"{own}{each[1:]}" if each == "~" or each.startswith(("~/", "~\\")) else each for each in patterns]
     known = [each.rstrip("/") or each for each in known]
@@ -94,12 +94,12 @@ def excluding(patterns: Sequence[str], environment: Mapping[str, str]) -> Exclud
 
 
 def passes_over(path: Path, patterns: Sequence[str], environment: Mapping[str, str]) -> bool:
-    """Whether a session is not to be archived because of its folder. Raises SessionFileError."""
+    """Return True if a session is excluded because of its folder. Raises SessionFileError."""
     return bool(patterns) and excluding(patterns, environment)(folder_of(path), format_of(path).project(path))
 
 
 def folder_of(path: Path) -> str | None:
-    """The working folder of a session, from its first lines."""
+    """Return the working folder of a session, from its first lines."""
     with SessionFile(path) as file:
         for found in islice(file.lines(), _HEAD_LINES):
             if (
@@ -112,7 +112,7 @@ def folder_of(path: Path) -> str | None:
 
 
 def episodic_archive(environment: Mapping[str, str]) -> Path:
-    """Where the episodic-memory program archives sessions."""
+    """Return the folder in which the episodic-memory program archives sessions."""
     named = environment.get("EPISODIC_MEMORY_CONFIG_DIR") or environment.get("PERSONAL_SUPERPOWERS_DIR")
     config = Path(environment.get("XDG_CONFIG_HOME") or Path(home(environment), ".config"))
     return Path(named or config / "superpowers", "conversation-archive")

@@ -1,14 +1,14 @@
-"""The archive of coding agents' sessions: what was once in it stays as it was [S4, SPEC 8].
+"""The archive of coding agents' sessions: it only grows [S4, SPEC 8].
 
-`claude/<project folder>/<session>.jsonl` (a subagent's: `claude/<project folder>/<session>/subagents/<agent>.jsonl`)
-and `codex/YYYY/MM/DD/rollout-….jsonl`, byte for byte as the program wrote them. A session that grew has its new bytes
-appended; one that was cut or rewritten goes to a file of its own beside it, `<session>.2.jsonl`, `.3` and so on. So
-whatever is killed in the middle leaves a beginning of the session, and the next run goes on with it. Bytes are written
-where they stand in the session: two processes at once write the same ones.
+It holds `claude/<project folder>/<session>.jsonl`, for a subagent
+`claude/<project folder>/<session>/subagents/<agent>.jsonl`, and `codex/YYYY/MM/DD/rollout-….jsonl`, byte for byte as
+written by the agent. If a session grew, its new bytes are appended; if it was cut or rewritten, it gets a further file,
+`<session>.2.jsonl`, `.3` and so on. So a killed process leaves a beginning of the session, and the next one continues.
+Bytes are written at their offsets in the session: two processes at once write the same bytes.
 
-A session that carries a marker (see `marker`) is not archived. What was archived before the marker came is removed as
-far as the session's own file still holds it, so that nothing is destroyed by it; otherwise it is set aside in
-`marked/`, which nobody indexes. Standard library only: a hook archives, too.
+A session with a marker (see `marker`) is not archived. What was archived before the marker came is removed if the
+session's own file still holds it, so that nothing is lost; otherwise it is moved to `marked/`, which is not indexed.
+Standard library only: a hook archives, too.
 """
 
 import os
@@ -31,10 +31,10 @@ from foldmark.settings.user_folders import data_folder
 State = Literal["new", "grown", "unchanged", "apart", "excluded"]
 
 HEAD, TAIL, SAMPLE, SAMPLES = 4 << 10, 64 << 10, 4 << 10, 16
-"""What is compared of an archived file and its session: bytes of the beginning and the end, and pieces in between."""
+"""Bytes that are compared of an archived file and its session: beginning, end, and samples in between."""
 
 LOCK_SECONDS = 10.0
-"""How long another process is waited for that archives the same session."""
+"""Maximum time to wait for another process that archives the same session."""
 
 _PIECE = 1 << 20
 _MOST = 1 << 30
@@ -43,14 +43,14 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
 class ArchiveError(FoldmarkError):
-    """A session cannot be archived; its own file is as it was."""
+    """A session cannot be archived; its own file is unchanged."""
 
 
 class Put(NamedTuple):
-    """Where a session is archived, and how many bytes were added.
+    """The archived file of a session, and how many bytes were added.
 
-    `state`: `new`, `grown`, `unchanged` (it, or more than it, was there), `apart` (what was archived is not its
-    beginning: it has a new file of its own), or `excluded` (it carries a marker: `path` is its own file).
+    `state`: `new`, `grown`, `unchanged` (at least all of it was there), `apart` (it has a further file, since the
+    archived one is not its beginning), or `excluded` (it has a marker; `path` is its own file).
     """
 
     path: Path
@@ -59,7 +59,7 @@ class Put(NamedTuple):
 
 
 def archive_folder(environment: Mapping[str, str]) -> Path:
-    """`FOLDMARK_ARCHIVE`, or `archive` in the platform's data folder for this user."""
+    """Return `FOLDMARK_ARCHIVE`, else `archive` in this user's data folder."""
     named = environment.get("FOLDMARK_ARCHIVE")
     if named:
         return Path(os.path.abspath(os.path.expanduser(named)))  # noqa: PTH100, PTH111 - no home must not raise
@@ -67,17 +67,20 @@ def archive_folder(environment: Mapping[str, str]) -> Path:
 
 
 def place(path: Path, kind: str | None = None) -> Path:
-    """Return the place of a session in the archive, given its absolute path. Without a kind the file's name decides."""
+    """Return the place of a session, given by its absolute path, in the archive. The kind defaults to the name's."""
     found = format_of(path) if kind is None else format_named(kind)
     return Path(found.name, found.archived_as(path))
 
 
 def put(path: Path, folder: Path, kind: str | None = None) -> Put:
-    """Archive one session file as it is now, as a session of `kind`. Raises ArchiveError."""
+    """Archive a session file of `kind` as it is now. Raises ArchiveError."""
     path = Path(os.path.abspath(path))  # noqa: PTH100 - a link stays what it is
     first = folder / place(path, kind)
     with _explained(path, folder), _opened(path, 0) as source:
-        _check_outside(path, folder)
+        if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
+            raise ArchiveError(
+                f"{one_line(str(path))} is in the archive already; name a session of Claude Code or Codex"
+            )
         size = os.fstat(source.fileno()).st_size
         if _is_marked(source, size, first):
             _withdraw(source, size, first, folder)
@@ -93,7 +96,7 @@ def put(path: Path, folder: Path, kind: str | None = None) -> Put:
 
 
 def holds(path: Path, folder: Path) -> bool:
-    """Whether the archive has all that a session file holds now. Raises ArchiveError."""
+    """Return True if the archive is up to date with the session file. Raises ArchiveError."""
     with _explained(path, folder), _opened(path, 0) as source:
         size = os.fstat(source.fileno()).st_size
         _, held = _version(source, size, folder / place(path))
@@ -101,14 +104,14 @@ def holds(path: Path, folder: Path) -> bool:
 
 
 def versions(first: Path) -> Iterator[Path]:
-    """The names under which a session may be archived, in order, without end."""
+    """Yield the names under which a session may be archived, in order, without end."""
     yield first
     for number in count(2):
         yield first.with_name(f"{first.stem}.{number}{first.suffix}")
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, and those above it, for this user alone."""
+    """Make a folder, and missing folders above it, for this user alone."""
     if not folder.is_dir():
         make_folder(folder.parent)
         try:
@@ -119,7 +122,7 @@ def make_folder(folder: Path) -> None:
 
 
 def _is_marked(source: IO[bytes], size: int, first: Path) -> bool:
-    """What was archived carried no marker; only what follows is looked at, from the line on in which that ended."""
+    """Return True if a session has a marker. What is archived has none, so only what follows it is read."""
     from foldmark.sessions.archive.marker import file_is_marked, line_start
 
     _, held = _version(source, size, first)
@@ -127,9 +130,9 @@ def _is_marked(source: IO[bytes], size: int, first: Path) -> bool:
 
 
 def _version(source: IO[bytes], size: int, first: Path) -> tuple[Path, int | None]:
-    """The archived file that a session goes on with and its size, or the name of one that is not there yet and None.
+    """Return the archived file of a session and its size, or a free name and None.
 
-    That is one that holds the session whole, otherwise the longest that is a beginning of it.
+    That is a file that holds the whole session, otherwise the longest one that is a beginning of it.
     """
     best: tuple[Path, int] | None = None
     for version in versions(first):
@@ -146,7 +149,7 @@ def _version(source: IO[bytes], size: int, first: Path) -> tuple[Path, int | Non
 
 
 def _agree(one: IO[bytes], other: IO[bytes], length: int) -> bool:
-    """Whether the first `length` bytes of two files are the same, as far as samples show."""
+    """Return True if the first `length` bytes of two files are equal, as far as samples show."""
     step = max(SAMPLE, (length - HEAD - TAIL) // SAMPLES)
     places = [(0, min(HEAD, length)), (max(0, length - TAIL), min(TAIL, length))]
     places += [(at, SAMPLE) for at in range(HEAD, length - TAIL, step)]
@@ -159,7 +162,7 @@ def _read(file: IO[bytes], at: int, size: int) -> bytes:
 
 
 def _copy(source: IO[bytes], target: Path, start: int, end: int) -> int:
-    """Write the bytes from `start` to `end` where they stand in the source; how many there were."""
+    """Copy the bytes from `start` to `end` to the same offsets. Return how many there were."""
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | _FLAGS | _NO_LINK, 0o600)
     with open(descriptor, "wb", buffering=0) as file:  # noqa: PTH123 - a descriptor
         at = _copied_by_system(source.fileno(), descriptor, start, end)
@@ -175,7 +178,7 @@ def _copy(source: IO[bytes], target: Path, start: int, end: int) -> int:
 
 
 def _copied_by_system(source: int, target: int, start: int, end: int) -> int:
-    """How far the system itself has copied the bytes, at a third of the cost; `start` where it cannot."""
+    """Let the system copy the bytes, at a third of the cost. Return how far it came."""
     at = start
     if sys.platform == "linux":
         with suppress(OSError):  # another file system, or one without it
@@ -185,7 +188,7 @@ def _copied_by_system(source: int, target: int, start: int, end: int) -> int:
 
 
 def _withdraw(source: IO[bytes], size: int, first: Path, folder: Path) -> None:
-    """Take out of the archive what is there of a session that carries a marker."""
+    """Remove a session with a marker from the archive."""
     for version in versions(first):
         try:
             with _opened(version, _NO_LINK) as archived:
@@ -199,25 +202,15 @@ def _withdraw(source: IO[bytes], size: int, first: Path, folder: Path) -> None:
         if contained:
             version.unlink(missing_ok=True)
         else:
-            _set_aside(version, folder)
-
-
-def _set_aside(version: Path, folder: Path) -> None:
-    aside = folder / "marked" / version.relative_to(folder)
-    make_folder(aside.parent)
-    free = next(name for name in versions(aside) if not os.path.lexists(name))
-    with suppress(FileNotFoundError):  # another process has done it
-        version.rename(free)
-
-
-def _check_outside(path: Path, folder: Path) -> None:
-    if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
-        raise ArchiveError(f"{one_line(str(path))} is in the archive already; name a session of Claude Code or Codex")
+            aside = folder / "marked" / version.relative_to(folder)
+            make_folder(aside.parent)
+            with suppress(FileNotFoundError):  # another process has done it
+                version.rename(next(name for name in versions(aside) if not os.path.lexists(name)))
 
 
 @contextmanager
 def _opened(path: Path, flags: int) -> Iterator[IO[bytes]]:
-    """A regular file to read, however it is named, or a transcript; whatever else waits for nobody."""
+    """Open a regular file, or a transcript, for reading; never block on anything else."""
     if kept := open_transcript(path):
         with kept[1] as file:
             yield file
@@ -232,10 +225,10 @@ def _opened(path: Path, flags: int) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def _locked(first: Path) -> Iterator[bool]:
-    """Keep other processes from archiving the same session meanwhile; gives whether there was nothing of it yet.
+    """Keep other processes from archiving the same session; yield True if nothing of it is archived yet.
 
-    What locks is the first file itself, which is made. Where a file system has no locks, none is held: what two
-    processes write is the same.
+    The lock is on the first file itself, which is created. Without locks in the file system there is none: two
+    processes write the same bytes.
     """
     until = time.monotonic() + LOCK_SECONDS
     while True:
@@ -256,7 +249,7 @@ def _locked(first: Path) -> Iterator[bool]:
 
 
 def _is(path: Path, descriptor: int) -> bool:
-    """Whether `path` still is the file that was opened, for it may have been withdrawn."""
+    """Return True if `path` is still the file that was opened: it may have been removed."""
     try:
         return os.path.samestat(path.lstat(), os.fstat(descriptor))
     except FileNotFoundError:

@@ -1,14 +1,15 @@
-"""`foldmark sync`: every session of Claude Code and Codex into the archive, and what is there into the index [SPEC 8].
+"""`foldmark sync`: archive every session of the coding agents, and index the archive [SPEC 8].
 
-First each session that is new or has changed is archived, then each archived file is indexed as far as it is not; so
-whatever was archived by a hook, or before an interruption, is indexed too. What has not changed is not opened. A
-session that its program has removed stays. The archive of the episodic-memory program is indexed where it is; what ours
-has of it counts once.
+First each session that is new or has changed is archived, then each archived file is indexed from where its index ends;
+so whatever a hook archived, or an interrupted run, is indexed too. Unchanged files are not opened. A session that its
+agent has removed stays. The archive of the episodic-memory program is indexed where it is; what is also in ours counts
+once.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,10 +37,10 @@ from foldmark.sessions.session_file import SessionFileError
 
 
 class Synced(Struct):
-    """What a sync did.
+    """The result of a sync.
 
-    `sessions` counts the session files that were found, `excluded` those of them that are not to be archived; `new`,
-    `grown` and `apart` are those whose archived file was made, went on, or became another beside the first. `messages`
+    `sessions` counts the session files that were found, and `excluded` those that are kept out of the archive; of the
+    others, the archived file is `new`, `grown`, `unchanged`, or `apart`, a further file beside the first. `messages`
     were added to the index, `removed` are files that left it. `problems` are files that could not be read, and why.
     """
 
@@ -62,11 +63,11 @@ def sync(
     only: Sequence[Path] = (),
     progress: Progress | None = None,
 ) -> Synced:
-    """Bring archive and index up to date, or, of `only` these files and folders, what they hold.
+    """Bring archive and index up to date, with all sessions or with those in the files and folders `only`.
 
-    `patterns` are folders whose sessions are passed over. `progress` is told of bytes. It may be interrupted at any
-    moment and goes on the next time. Raises NoSessionError for what is not there, ArchiveError or IndexFileError if
-    archive or index cannot be written at all.
+    `patterns` are folders whose sessions are excluded. `progress` gets bytes. A sync may be interrupted at any moment;
+    the next one continues. Raises NoSessionError for a missing file, ArchiveError or IndexFileError if archive or index
+    cannot be written at all.
     """
     folder = archive_folder(environment)
     sources = list(named_sources(only) if only else all_sources(environment))
@@ -78,10 +79,9 @@ def sync(
 def catch_up(
     environment: Mapping[str, str], patterns: Sequence[str] = (), progress: Progress | None = None
 ) -> Synced | None:
-    """Index what was archived without being indexed: hooks and trims do so. None if there is no archive, or another
-    process is at it.
+    """Index what hooks and trims have archived. Return None if there is no archive, or another process indexes it.
 
-    `patterns` and `progress` as for `sync`. Raises IndexFileError if the index cannot be written.
+    `patterns` and `progress` are as for `sync`. Raises IndexFileError if the index cannot be written.
     """
     folder = archive_folder(environment)
     if not archived_kinds(folder):
@@ -90,15 +90,47 @@ def catch_up(
         return _Sync(db, folder, excluding(patterns, environment), progress).run((), environment) if first else None
 
 
+class _StopIndexingError(Exception):
+    """The time is over, or the caller has stopped the indexing."""
+
+
+def index_for(
+    seconds: float,
+    environment: Mapping[str, str],
+    patterns: Sequence[str],
+    progress: Progress | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> int:
+    """Catch up for so many seconds at most, or until `stop()`. Return the number of bytes that are not indexed yet.
+
+    `patterns` and `progress` are as for `sync`. Raises FoldmarkError as `catch_up`.
+    """
+    end, left = time.monotonic() + seconds, 0
+
+    def watch(done: int, total: int) -> None:
+        nonlocal left
+        left = total - done
+        if left > 0 and (stop() or time.monotonic() > end):
+            raise _StopIndexingError
+        if progress:
+            progress(done, total)
+
+    try:
+        catch_up(environment, patterns, watch)
+    except _StopIndexingError:
+        return left
+    return 0
+
+
 def archived_kinds(folder: Path) -> list[str]:
-    """Return the formats of which there are sessions in an archive, as far as these are installed."""
+    """Return the installed formats that have sessions in an archive."""
     return [each.name for each in sorted(folder.glob("*/")) if is_installed(each.name)]
 
 
 @contextmanager
 def _working(folder: Path) -> Iterator[tuple[apsw.Connection, bool]]:
-    """The index of an archive, to write, and whether nobody else is at it: several can be, step by step."""
-    with closing(index.open_index(folder, write=True)) as db, index.explained(folder / index.NAME):
+    """Open the index of an archive for writing, with whether no other process does: they can take turns."""
+    with index.connected(folder, write=True) as db:
         lock = os.open(folder / "index.lock", os.O_CREAT | os.O_RDWR | getattr(os, "O_CLOEXEC", 0), 0o600)
         try:
             yield db, locked(lock)
@@ -120,29 +152,29 @@ class _Sync:
         self._db, self._folder, self._excluded, self._progress = db, folder, excluded, progress
         self._report = Synced(str(folder))
         self._done = self._total = 0
-        sources = index.rows(db, "SELECT path, size, modified, state, cwd FROM sources")
+        sources = db.execute("SELECT path, size, modified, state, cwd FROM sources")
         self._known = {path: _Known(*row) for path, *row in sources}
 
     def run(self, sources: Iterable[SessionSource], environment: Mapping[str, str]) -> Synced:
-        """Everything."""
+        """Archive these sessions and index the whole archive."""
         for source in sources:
             self._archive(source)
         work = [(path, kind) for kind in archived_kinds(self._folder) for path in below(self._folder / kind)]
         for path in below(episodic_archive(environment)):
-            if not self._held(path):
+            if not self._is_held(path):
                 work.append((path, session_path(path).kind))
         self._index(work, everything=True)
         return self._report
 
     def run_only(self, sources: Iterable[SessionSource]) -> Synced:
-        """Some sessions, whatever is known of them."""
+        """Archive and index these sessions, also if they seem unchanged."""
         self._known = {}
         work = [(path, source.kind) for source in sources if (path := self._archive(source))]
         self._index(work, everything=False)
         return self._report
 
     def _archive(self, source: SessionSource) -> Path | None:
-        """Archive a session as needed; where it is, if it may have changed there."""
+        """Archive a session as needed. Return its archived file if that may have changed."""
         report, name = self._report, os.fsencode(source.path)
         report.sessions += 1
         try:
@@ -169,8 +201,8 @@ class _Sync:
         self._note(name, now, found.state, cwd)
         return None if found.state == "excluded" else found.path
 
-    def _held(self, path: Path) -> bool:
-        """Whether our own archive has all of a file of the other one."""
+    def _is_held(self, path: Path) -> bool:
+        """Return True if our own archive has all of a file of the other one."""
         name = os.fsencode(path)
         try:
             now = size_and_time(path)
@@ -188,9 +220,9 @@ class _Sync:
         self._db.execute("INSERT OR REPLACE INTO sources VALUES (?, ?, ?, ?, ?)", (name, *now, became, cwd))
 
     def _index(self, files: Iterable[tuple[Path, str]], *, everything: bool) -> None:
-        """Index these files as far as they are not; if they are all there are, what is not among them leaves."""
+        """Index what is new in these files. If they are `everything`, remove all others from the index."""
         columns = "path, id, size, modified, offset, state, cwd, project"
-        known = {name: row for name, *row in index.rows(self._db, f"SELECT {columns} FROM files")}
+        known = {name: row for name, *row in self._db.execute(f"SELECT {columns} FROM files")}
         work = []
         gone = set(known) if everything else set()
         for path, kind in files:
@@ -204,7 +236,8 @@ class _Sync:
                     self._total += max(0, stat.st_size - at)
         for name in gone:
             with index.transaction(self._db):
-                index.remove_file(self._db, known[name][0])
+                index.remove_messages(self._db, known[name][0])
+                self._db.execute("DELETE FROM files WHERE id = ?", (known[name][0],))
             self._report.removed += 1
         for path, name, kind in work:
             try:
@@ -213,7 +246,7 @@ class _Sync:
                 self._report.problems.append((str(path), str(error)))
 
     def _position(self, known: list[Any] | None, stat: os.stat_result, ours: bool) -> int | None:
-        """From where on a file has to be indexed; None if there is nothing to do. `ours` are files that only grow."""
+        """Return the offset from which a file is to be indexed, or None. Files that are `ours` only grow."""
         if known is None:
             return 0
         file, size, modified, offset, state, cwd, project = known

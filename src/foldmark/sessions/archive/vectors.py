@@ -1,11 +1,11 @@
 """The vectors of archived messages, in the index of the archive (see `foldmark.core.search.Vectors`) [SPEC 7, 8].
 
-Those of what a person said or a model answered, read where it lies. A message that stands in several files, as in a
-trimmed copy, has them once: with the first of its copies that is in the index. The index made anew has none.
+Only messages of a person or a model have vectors. Their texts are read from the session files. A message in several
+files, as in a trimmed copy, has its vectors once, with the first copy in the index. An index made anew has none.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from msgspec import json
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.search import Coverage, Embedded, Unembedded
 from foldmark.sessions.archive import index
-from foldmark.sessions.archive.records import searched
+from foldmark.sessions.archive.reading import searched
 from foldmark.sessions.session_file import SessionFile
 
 _PAGE = 10_000
@@ -47,15 +47,18 @@ _COVERAGE = (
 
 @contextmanager
 def opened(archive: Path) -> Iterator["ArchiveVectors"]:
-    """The vectors of an archive, to be made. Raises IndexFileError, also inside, and for an index that is not there or
-    of another version, which `syncing` makes anew."""
+    """Open the vectors of an archive for writing.
+
+    Raises IndexFileError, also inside the block, and if the index is missing or of another version: only `syncing`
+    makes it anew.
+    """
     index.open_index(archive, write=False).close()
-    with closing(index.open_index(archive, write=True)) as db, index.explained(archive / index.NAME):
+    with index.connected(archive, write=True) as db:
         yield ArchiveVectors(archive, db)
 
 
 class ArchiveVectors:
-    """The vectors of one archive, over a connection to its index; for one thread at a time."""
+    """The vectors of one archive, for one thread at a time."""
 
     def __init__(self, archive: Path, db: apsw.Connection) -> None:
         self._archive, self._db = archive, db
@@ -109,7 +112,7 @@ class ArchiveVectors:
         return found[0] if found else (None, 0)
 
     def _read(self, file: int, rows: Sequence[tuple[int, ...]]) -> dict[int, Unembedded]:
-        """The messages at these places of a file, and what stands before each; none where they are no longer there."""
+        """Return the messages at these places of a file, each with the text before it; none if the file has changed."""
         ((name, kind),) = self._rows("SELECT path, kind FROM files WHERE id = ?", file) or [(b"", "")]
         found = {}
         with suppress(FoldmarkError), SessionFile(index.path_of(name, self._archive)) as session:
@@ -119,7 +122,7 @@ class ArchiveVectors:
         return found
 
     def _rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        return index.rows(self._db, sql, values)
+        return self._db.execute(sql, values).fetchall()
 
 
 def _text(session: SessionFile, kind: str, line: int, offset: int, part: int) -> str:

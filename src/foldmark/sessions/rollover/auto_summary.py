@@ -11,7 +11,7 @@ from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError, ContextOverflowError
 from foldmark.log import Log
 from foldmark.sending.questions import ask
-from foldmark.sessions.archive.records import said
+from foldmark.sessions.archive.reading import messages_in
 from foldmark.sessions.formats import SessionPath
 from foldmark.sessions.lenient_json import NotJsonError, decode
 from foldmark.sessions.messages import SearchedMessage
@@ -109,4 +109,4 @@ def _backwards(session: SessionPath, size: int, block: int) -> Iterator[Searched
         except NotJsonError:
             continue
         if isinstance(record, dict) and not (record.get("isSidechain") is True or record.get("isMeta") is True):
-            yield from (each for each in reversed(said(record, session.kind)) if each.role != "thinking")
+            yield from (each for each in reversed(messages_in(record, session.kind)) if each.role != "thinking")

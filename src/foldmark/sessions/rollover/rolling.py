@@ -18,7 +18,7 @@ from foldmark.log import Log
 from foldmark.sessions import lineage
 from foldmark.sessions.archive import syncing
 from foldmark.sessions.archive.marker import file_is_marked, is_marked
-from foldmark.sessions.archive.records import said
+from foldmark.sessions.archive.reading import messages_in
 from foldmark.sessions.formats import (
     ResumeCommand,
     SessionPath,
@@ -85,7 +85,7 @@ def has_content(session: SessionPath) -> bool:
                 continue
             # Claude Code's record with the mark holds the prompt, Codex's stands in front of it.
             prompts += isinstance(line.value.get("continue_metadata"), dict)
-            for message in said(line.value, session.kind):
+            for message in messages_in(line.value, session.kind):
                 if message.role == "user" and is_injected(message.text):
                     continue
                 if not prompts or message.role != "user":
