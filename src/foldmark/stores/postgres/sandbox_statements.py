@@ -1,7 +1,10 @@
 """Check a model's statement, and rewrite it.
 
-The statement is parsed, every node of its tree has to be on a list, and the statement that is sent is generated from
-the tree: its names quoted, its views with their schema, without comments. So it never matters how PostgreSQL would have
+The login decides what can be read: the views of one scope, nothing else, in a transaction that cannot write. Two things
+are left that PostgreSQL does not limit. It has no bound for the memory of a statement, and a text may grow to a
+gigabyte. And any login may look into the catalog and call hundreds of functions, some of which hold locks or wait. So
+the statement is parsed, every node of its tree has to be on a list, and the statement that is sent is generated from
+the tree: its names quoted, its views with their schema, without comments. It never matters how PostgreSQL would have
 read the original text. Functions that can enlarge their input (`||`, `replace`, `string_agg`) are replaced by functions
 of the sandbox's schema with a size limit.
 """
@@ -19,7 +22,6 @@ from sqlglot.errors import SqlglotError
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import VIEWS
-from foldmark.stores.postgres.sandbox_allowed import COLUMNS, NAMED, NUMBER, PARTS, PLAIN, SEARCHED, TYPES, WORD
 
 MOST_BYTES, MOST_DEPTH, MOST_TABLES, MOST_COLUMNS, MOST_NAME = 10_000, 60, 12, 100, 50
 """Limits: bytes of a statement, depth of its tree, tables that it reads, columns of one SELECT; bytes of a name."""
@@ -28,6 +30,63 @@ SHORT = 200
 """Maximum characters of a text that is searched for in another one: the time is the product of both lengths."""
 
 ONLY = f"query_db reads the views {', '.join(VIEWS)} and nothing else; describe_db() shows their columns"
+
+_NODES = (
+    "Select Union Intersect Except Subquery With CTE TableAlias From Table Join Where Group Having Order Ordered Limit "
+    "Offset Distinct Window WindowSpec Filter Alias Column Identifier Star Literal Boolean Null Var Paren Tuple Case "
+    "If And Or Not EQ NEQ GT GTE LT LTE NullSafeEQ NullSafeNEQ Is In Between Exists Like ILike Escape Add Sub Mul Div "
+    "Mod Neg DPipe Cast DataType DataTypeParam Interval AtTimeZone JSONExtract JSONExtractScalar JSONPath JSONPathRoot "
+    "JSONPathKey JSONPathSubscript"
+)
+"""The allowed nodes of a tree that are no functions."""
+
+_PARTS = ("recursive", "only", "db", "catalog")
+"""Parts that no node may have. The login and the transaction refuse whatever else matters."""
+
+_FUNCTIONS = (
+    "Abs Avg Ceil Coalesce Concat Concat_Ws Count Cume_Dist Current_Date Dense_Rank Extract First_Value Floor Greatest "
+    "Lag Last_Value Lead Least Left Length Lower Max Min Nth_Value Ntile Nullif Percent_Rank Rank Replace Reverse "
+    "Right Round Row_Number Sign Split_Part Starts_With Sum Trim Upper"
+)
+_OTHER_NAMES = {
+    "CurrentTimestamp": "now",
+    "GroupConcat": "string_agg",
+    "LogicalAnd": "bool_and",
+    "LogicalOr": "bool_or",
+    "StrPosition": "strpos",
+    "Substring": "substr",
+    "TimestampTrunc": "date_trunc",
+}
+_NAMES = {name.replace("_", ""): name.lower() for name in _FUNCTIONS.split()} | _OTHER_NAMES
+"""The allowed functions with nodes of their own: node -> PostgreSQL's name."""
+
+_PLAIN = frozenset({"json_array_length", "json_typeof", "jsonb_array_length", "jsonb_typeof", "octet_length"})
+"""The other allowed functions, which have no node of their own."""
+
+_ALLOWED = frozenset({*_NODES.split(), *_NAMES, "Anonymous"})
+
+_TYPE_NAMES = (
+    "BIGINT BOOLEAN DATE DECIMAL DOUBLE FLOAT INT INTERVAL JSON JSONB SMALLINT TEXT TIME TIMESTAMP TIMESTAMPTZ VARCHAR"
+)
+_TYPES = frozenset(_TYPE_NAMES.split())
+"""The types that a value may be cast to; none that looks a name up (`regclass`) or pads (`char`)."""
+
+_TEXTS = (exp.Identifier, exp.Literal, exp.Anonymous, exp.JSONPathKey)
+"""Nodes that hold any text; their contents are checked one by one."""
+
+_SEARCHED: dict[type[Any], str] = {
+    exp.Replace: "expression",
+    exp.SplitPart: "delimiter",
+    exp.StrPosition: "substr",
+    exp.StartsWith: "expression",
+    exp.Trim: "expression",
+}
+"""Functions that search for a text, with the part that it stands in."""
+
+# PostgreSQL takes `m.name` for a call of the function `name` on a row: so columns have to be known, too.
+_COLUMNS = frozenset({*(column for columns in VIEWS.values() for column in columns), *_NAMES.values(), *_PLAIN, "case"})
+_NUMBER = re.compile(r"\d{1,1000}(?:\.\d{0,1000})?(?:[eE][+-]?\d{1,4})?|\.\d{1,1000}")
+_WORD = re.compile(r"[A-Za-z_]{1,40}(?: [A-Za-z_]{1,40})?")
 
 # It logs what it could not parse, and a terminal may show that; such a statement is refused in any case.
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
@@ -42,7 +101,7 @@ def rewritten(sql: str, schema: str) -> str:
     if len(sql.encode()) > MOST_BYTES:
         raise CommandError(f"a statement has at most {MOST_BYTES:,} bytes")
     try:
-        parsed = [each for each in sqlglot.parse(sql, dialect="postgres") if not _is_empty(each)]
+        parsed = [each for each in sqlglot.parse(sql, dialect="postgres") if not isinstance(each, exp.Semicolon | None)]
         if len(parsed) > 1:
             raise CommandError("sql holds more than one statement; send them one by one")
         if not parsed:
@@ -69,10 +128,6 @@ _WRITING: dict[str, Any] = {
 }
 
 
-def _is_empty(tree: object) -> bool:
-    return tree is None or isinstance(tree, exp.Semicolon)
-
-
 def _said(error: SqlglotError) -> str:
     found = getattr(error, "errors", None)
     said = str(found[0]["description"]) if found else str(error)
@@ -89,23 +144,18 @@ def _refused(what: str) -> CommandError:
 def _check(tree: exp.Expression) -> None:
     """Raise CommandError unless all of a tree is on the lists."""
     tables = 0
-    names = set(COLUMNS)
+    names = set(_COLUMNS)
     columns: list[str] = []
     for node, depth in _walk(tree, 0):
         if depth > MOST_DEPTH:
             raise CommandError(_DEEP)
-        parts = PARTS.get(type(node))
-        if isinstance(node, exp.Anonymous):
-            name = node.this if isinstance(node.this, str) else ""
-            if name.lower() not in PLAIN:
-                raise _refused(f"the function {_shown(name)} cannot be used")
-            parts = frozenset({"this", "expressions"})
-        elif parts is None:
+        if type(node).__name__ not in _ALLOWED:
             raise _refused(f"{_called(node)} cannot be used")
-        for part, value in node.args.items():
-            if value is None or value is False or value == [] or part in parts:
-                continue
-            raise _refused(f"{_called(node)} cannot be used with {part.strip('_').replace('_', ' ')}")
+        if isinstance(node, exp.Anonymous) and str(node.this).lower() not in _PLAIN:
+            raise _refused(f"the function {_shown(str(node.this))} cannot be used")
+        for part in _PARTS:
+            if node.args.get(part):
+                raise _refused(f"{_called(node)} cannot be used with {part}")
         match node:
             case exp.Select() if len(node.expressions) > MOST_COLUMNS:
                 raise CommandError(f"a SELECT has at most {MOST_COLUMNS} columns")
@@ -121,11 +171,11 @@ def _check(tree: exp.Expression) -> None:
                 columns.append(_name(node.this))
             case exp.Identifier():
                 _name(node)
-            case exp.Literal() if not node.is_string and not NUMBER.fullmatch(str(node.this)):
+            case exp.Literal() if not node.is_string and not _NUMBER.fullmatch(str(node.this)):
                 raise _refused(f"{_shown(str(node.this))} is no number")
-            case exp.Var() if not WORD.fullmatch(str(node.this)):
+            case exp.Var() if not _WORD.fullmatch(str(node.this)):
                 raise _refused(f"{_shown(str(node.this))} cannot be used")
-            case exp.DataType() if not isinstance(node.this, Enum) or node.this.name not in TYPES:
+            case exp.DataType() if not isinstance(node.this, Enum) or node.this.name not in _TYPES:
                 raise _refused(f"a cast to {_shown(node.sql(dialect='postgres'))} is not possible")
             case exp.JSONPath():
                 _json_key(node)
@@ -144,7 +194,7 @@ def _walk(node: exp.Expression, depth: int) -> Iterator[tuple[exp.Expression, in
             if isinstance(each, exp.Expression):
                 yield from _walk(each, depth + 1)
             elif isinstance(each, str):
-                if not isinstance(node, NAMED) and not WORD.fullmatch(each):
+                if not isinstance(node, _TEXTS) and not _WORD.fullmatch(each):
                     raise _refused(f"{_shown(each)} cannot be used")
             elif not isinstance(each, bool | Enum | int | None):
                 raise _refused(f"{_called(node)} cannot be used")
@@ -257,7 +307,7 @@ def _bounded(node: exp.Expression, schema: str) -> exp.Expression:
     def own(name: str, *given: exp.Expression) -> exp.Expression:
         return exp.Anonymous(this=f'"{schema}".{name}', expressions=[each.copy() for each in given])
 
-    part = SEARCHED.get(type(node), "")
+    part = _SEARCHED.get(type(node), "")
     sought = node.args.get(part)
     if isinstance(sought, exp.Expression) and not (isinstance(sought, exp.Literal) and len(sought.name) <= SHORT):
         node.set(part, own("short", sought))
