@@ -37,7 +37,7 @@ def copy(setup: Setup, source: str, target: str, names: tuple[str, ...], as_json
     Vectors for a search by meaning are not copied; `foldmark index` makes them.
     """
     from foldmark.copying import copy as copied
-    from foldmark.copying.scope import scope
+    from foldmark.copying.comparing import scope
 
     if ":memory:" in (source, target):
         raise CommandError("a database in memory ends with this command; name a file")

@@ -1,7 +1,7 @@
 """Copy conversations between stores: all of them, some, or only what is new since the last copy [docs/backup.md].
 
-Read `copying.py` first: the steps. `scope.py` selects what is copied, `checking.py` checks before any write that the
-other store can take it; `comparing.py` finds what differs between two stores, and verifies the copy in the end.
+`copying.py` has the steps. `comparing.py` selects what is copied, checks before any write that the other store can take
+it, finds what differs between two stores, and verifies the copy in the end.
 """
 
 from foldmark.copying.copying import CopyReport, copy

@@ -1,20 +1,175 @@
-"""Compare two stores: records with the same ids, and hashes of everything that each holds."""
+"""Compare two stores: what is to be copied, whether the other store can take it, which records differ, and hashes of
+everything that each holds."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
+from msgspec import Struct
 
-from foldmark.copying.scope import CopyScope
-from foldmark.core.events import ROLES
+from foldmark.core.agents import AgentRecord
+from foldmark.core.errors import CommandError
+from foldmark.core.events import ROLES, Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.records import CodingSession, CopiedEnd, CopiedEvent, CopiedMail, CopiedMemo, CopiedSent
+from foldmark.core.wording import listing
 
-_AT_ONCE = 100
+Item = TypeVar("Item")
 
 Beside = TypeVar("Beside", CopiedMail, CopiedSent, CopiedMemo, CodingSession)
+
+_AT_ONCE = 500
+
+
+class CopyScope(Struct, frozen=True):
+    """The agents to copy, uuid -> record, oldest first; `all` agents of the source, uuid -> place; and whether that is
+    the `whole` database, with what belongs to no conversation."""
+
+    agents: dict[str, AgentRecord]
+    all: dict[str, int]
+    whole: bool
+
+    @property
+    def wanted(self) -> list[str] | None:
+        """The uuids to ask for; None for all."""
+        return None if self.whole else list(self.agents)
+
+    @property
+    def kinds(self) -> list[type[Any]]:
+        """The kinds of records beside the log that belong to the copy."""
+        return list(_KINDS) if self.whole else [CopiedMail, CopiedSent]
+
+
+def scope(moment: Snapshot, names: Sequence[str]) -> CopyScope:
+    """Return the conversations with these names or uuids with all their forks; the whole database without any. Raises
+    CommandError for an unknown name, and if others wrote to what is to be copied."""
+    records = {record.id: record for record in moment.agents()}
+    places = {agent: place for place, agent in enumerate(records, 1)}
+    if not names:
+        return CopyScope(records, places, True)
+    roots = dict[str, str]()
+    for agent, record in records.items():  # a parent comes before its forks
+        roots[agent] = roots.get(record.parent or "", agent)
+    by_name = {record.name: record.id for record in records.values() if record.name}
+    wanted = set()
+    for name in names:
+        found = by_name.get(name) or (name.lower() if name.lower() in records else None)
+        if found is None:
+            there_is = f"conversations: {listing(by_name)}" if by_name else "it has no conversation"
+            raise CommandError(f"there is no conversation '{name}' to copy; {there_is}")
+        wanted.add(roots[found])
+    chosen = {agent: record for agent, record in records.items() if roots[agent] in wanted}
+    writers = {mail.sender for mail in moment.copied(CopiedMail, list(chosen))}
+    writers |= {end.killed[0] for end in moment.copied(CopiedEnd, list(chosen)) if end.killed is not None}
+    if others := {roots[agent] for agent in writers} - wanted:
+        more = " ".join(f"--conversation {records[agent].name or agent}" for agent in sorted(others))
+        raise CommandError(f"other conversations wrote to what is to be copied. Copy them along: {more}")
+    return CopyScope(chosen, places, False)
+
+
+def check(ours: Snapshot, theirs: Snapshot, names: tuple[str, str], wanted: CopyScope) -> dict[str, AgentRecord]:
+    """Raise CommandError unless the other store is empty or holds only earlier copies; return its agents, uuid ->
+    record. `names` are the names of the two stores."""
+    there = {record.id: record for record in theirs.agents()}
+    for what, found in _foreign(ours, theirs, there, names, wanted):
+        if found:
+            raise CommandError(
+                f"{names[1]} has {what}: {listing(found, 5)}. A copy keeps all ids, so these would meet. Nothing was "
+                "copied. Name a new database, or one that has nothing but earlier copies."
+            )
+    return there
+
+
+def _foreign(
+    ours: Snapshot, theirs: Snapshot, there: Mapping[str, AgentRecord], names: tuple[str, str], wanted: CopyScope
+) -> Iterator[tuple[str, Collection[str]]]:
+    """Yield what the other store may not have, and what it has of that."""
+    source, target = names
+    records = wanted.agents if wanted.whole else {each.id: each for each in ours.agents()}
+    strange = [_label(record) for agent, record in there.items() if agent not in records]
+    yield f"conversations that {source} does not have", strange
+    gone_on = [_label(record) for agent, record in there.items() if not _is_behind(record, records[agent])]
+    gone = {id for id, *_ in ours.erased(list(there))}
+    heads = {record.head: record for record in there.values() if record.head}
+    gone_on += [_label(heads[id]) for id in _differing(ours, theirs, list(heads), gone)]
+    yield f"conversations that went on differently than in {source}", dict.fromkeys(gone_on)
+    if not wanted.whole:
+        taken = {record.name for agent, record in there.items() if record.name and agent not in wanted.agents}
+        if both := [record.name for record in wanted.agents.values() if record.name in taken]:
+            raise CommandError(
+                f"{target} has other conversations named {listing(both)}, which were renamed in {source} since. "
+                "Copy the whole database."
+            )
+    erased = [f"event {id}" for id, *_ in theirs.erased(list(there)) if id not in gone]
+    yield "erased events that were not erased here", erased
+    deleted = {end.agent for end in ours.copied(CopiedEnd) if end.deleted is not None}
+    memos = ours.numbers().memos
+    for kind, rule in _KINDS.items():
+        for mine, other in merged(ours.copied(kind), theirs.copied(kind)):
+            if other is None or (mine is not None and rule.identity(mine) == rule.identity(other)):
+                continue
+            if mine is not None or not rule.may_be_gone(other, deleted, memos):
+                yield f"{rule.what} of its own", [rule.label.format(other)]
+
+
+class _Rule(NamedTuple):
+    """How a kind of records is compared: its name, the name of one, what never changes of it, and whether it may be
+    gone in the source, given the deleted agents there and the highest id of a memo."""
+
+    what: str
+    label: str
+    identity: Callable[[Any], object]
+    may_be_gone: Callable[[Any, Collection[str], int], bool]
+
+
+_KINDS: Mapping[type[Any], _Rule] = {
+    CopiedMail: _Rule(
+        "mail",
+        "mail {0.id}",
+        lambda mail: (mail.sender, mail.recipient, mail.actor, mail.sent_at),
+        lambda mail, deleted, _: mail.recipient in deleted,  # unread mail goes with its recipient
+    ),
+    CopiedMemo: _Rule("memos", "memo {0.id}", lambda memo: memo, lambda memo, _, newest: memo.id <= newest),
+    CopiedSent: _Rule(
+        "requests",
+        "request {0.id}",
+        lambda sent: (sent.agent, sent.event, sent.created_at, sent.sha256),
+        lambda sent, deleted, _: sent.agent in deleted,
+    ),
+    CodingSession: _Rule(
+        "sessions of coding agents", "{0.session_id}", lambda session: session.session_id, lambda *_: False
+    ),
+}
+
+
+def _differing(ours: Snapshot, theirs: Snapshot, heads: Sequence[int], gone: Collection[int]) -> Iterator[int]:
+    """Yield the newest events of agents there that differ from those here, except of those that are `gone`."""
+    for some in parts(heads, _AT_ONCE):
+        here = {event.id: event for event in ours.events(some)}
+        for event in theirs.events(some):
+            mine = here.get(event.id)
+            if mine != event and (mine is None or event.id not in gone or _remains(mine) != _remains(event)):
+                yield event.id
+
+
+def _label(record: AgentRecord) -> str:
+    return f"'{record.name}'" if record.name else record.id[:8]
+
+
+def _is_behind(record: AgentRecord, ours: AgentRecord) -> bool:
+    made = (record.parent, record.fork_event, record.created_at) == (ours.parent, ours.fork_event, ours.created_at)
+    return made and record.head <= ours.head
+
+
+def _remains(event: Event) -> tuple[Any, ...]:
+    """Return the part of an event that erasing leaves."""
+    return event.agent_id, event.turn_id, event.kind, event.actor, event.created_at
+
+
+def parts(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+    """Yield items in parts of a size."""
+    return (items[at : at + size] for at in range(0, len(items), size))
 
 
 def merged(ours: Iterable[Beside], theirs: Iterable[Beside]) -> Iterator[tuple[Beside | None, Beside | None]]:
@@ -33,16 +188,11 @@ def merged(ours: Iterable[Beside], theirs: Iterable[Beside]) -> Iterator[tuple[B
             mine, other = next(left, None), next(right, None)
 
 
-def beside(wanted: CopyScope) -> list[type[Any]]:
-    """Return the kinds of records beside the log that belong to the copy."""
-    return [CopiedMail, CopiedMemo, CopiedSent, CodingSession] if wanted.whole else [CopiedMail, CopiedSent]
-
-
 class Hashes:
     """Hashes of a store's contents within a scope: `parts` maps each agent and kind to a hash, `whole` is the hash of
-    all parts, `events` counts the events. `told` is called for each event."""
+    all parts, `events` counts the events. `seen` is called for each event."""
 
-    def __init__(self, moment: Snapshot, wanted: CopyScope, told: Callable[[CopiedEvent], object]) -> None:
+    def __init__(self, moment: Snapshot, wanted: CopyScope, seen: Callable[[CopiedEvent], object]) -> None:
         self.events = 0
         each = {agent: _Hash() for agent in wanted.agents}
         for record in moment.agents():
@@ -53,16 +203,15 @@ class Hashes:
         for event in moment.copied_events(dict.fromkeys(each, 0)):
             each[event.agent].add(event)
             self.events += 1
-            told(event)
+            seen(event)
         needed = set[str]()
-        for kind in beside(wanted):
+        for kind in wanted.kinds:
             each[kind.__name__] = hash = _Hash()
             for copied in moment.copied(kind, wanted.wanted):
                 hash.add(copied)
                 needed.update(texts_of(copied) if kind is CopiedSent else ())
         each["texts"] = _Hash()
-        keys = iter(sorted(needed))
-        while some := list(islice(keys, _AT_ONCE)):
+        for some in parts(sorted(needed), _AT_ONCE):
             found = moment.kept_texts(some)
             each["texts"].add([(key, found.get(key)) for key in some])
         self.parts = {name: hash.hex for name, hash in each.items()}

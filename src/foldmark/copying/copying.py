@@ -6,13 +6,11 @@ one takes only what is new. The source is read as of one moment.
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec import Struct
 
-from foldmark.copying.checking import check
-from foldmark.copying.comparing import Hashes, beside, is_message, merged, texts_of
-from foldmark.copying.scope import CopyScope, scope
+from foldmark.copying.comparing import CopyScope, Hashes, check, is_message, merged, parts, scope, texts_of
 from foldmark.core.agents import AgentRecord
 from foldmark.core.errors import CommandError, DamagedError, StoreError
 from foldmark.core.ports import Progress, Snapshot, Store
@@ -26,8 +24,6 @@ from foldmark.stores.addresses import shown
 
 _EVENTS, _BYTES, _AT_ONCE = 1000, 4_000_000, 200
 """Events and bytes of a page, and records of other kinds per transaction."""
-
-Item = TypeVar("Item")
 
 
 class CopyReport(Struct, frozen=True):
@@ -71,7 +67,7 @@ class _Copy:
         self._forks = {record.fork_event: agent for agent, record in self._missing.items()}
         of = sum(record.messages for record in wanted.agents.values())
         had = sum(record.messages for agent, record in self._there.items() if agent in wanted.agents)
-        self._tell, self._done, self._total = progress, 0, max(of - had, 0) + 2 * of
+        self._progress, self._done, self._total = progress, 0, max(of - had, 0) + 2 * of
         self._counts = dict.fromkeys(("events", "erased", *_COUNTED.values()), 0)
 
     def run(self) -> CopyReport:
@@ -85,14 +81,11 @@ class _Copy:
         roots = sum(record.parent is None for record in self._wanted.agents.values())
         return CopyReport(roots, len(self._wanted.agents), **self._counts, compared=compared, hash=hash)
 
-    def _count(self, what: str, number: int = 1) -> None:
-        self._counts[what] += number
-
-    def _told(self, event: CopiedEvent) -> None:
+    def _advance(self, event: CopiedEvent) -> None:
         if is_message(event):
             self._done += 1
             if self._done % 100 == 0:
-                self._tell(min(self._done, self._total), self._total)
+                self._progress(min(self._done, self._total), self._total)
 
     # Names
 
@@ -124,21 +117,21 @@ class _Copy:
             with self._target.write() as writing:
                 writing.take_agents(agents)
                 writing.take_events(page)
-            self._count("events", len(page))
+            self._counts["events"] += len(page)
             for event in page:
-                self._told(event)
-        for some in _parts(list(self._missing.values())):
-            agents = [self._made(record) for record in some]
+                self._advance(event)
+        for some in parts(list(self._missing.values()), _AT_ONCE):
+            agents = [self._as_copied(record) for record in some]
             with self._target.write() as writing:
                 writing.take_agents(agents)
 
     def _needed(self, page: Sequence[CopiedEvent]) -> list[CopiedAgent]:
         """Return the missing agents that begin in a page: they have an event in it, or were forked in it."""
         begun = {event.agent for event in page} | {self._forks.get(event.id) for event in page if event.kind == "fork"}
-        made = [self._made(self._missing.pop(agent)) for agent in begun if agent in self._missing]
+        made = [self._as_copied(self._missing.pop(agent)) for agent in begun if agent in self._missing]
         return sorted(made, key=lambda agent: agent.place)
 
-    def _made(self, record: AgentRecord) -> CopiedAgent:
+    def _as_copied(self, record: AgentRecord) -> CopiedAgent:
         place = self._wanted.all[record.id]
         return CopiedAgent(place, record.id, record.name, record.parent, record.fork_event, record.created_at)
 
@@ -151,7 +144,7 @@ class _Copy:
         for id, agent, by in self._moment.erased(agents):
             if id not in done:
                 left[agent, by] = max(id, left.get((agent, by), 0))
-                self._count("erased")
+                self._counts["erased"] += 1
         operations = {event.id: event for event in self._moment.events([by for _, by in left])}
         for (agent, by), last in sorted(left.items(), key=lambda item: item[0][1]):
             turn = (operations[by].data or {}).get("turn", 0)
@@ -167,7 +160,7 @@ class _Copy:
         none = CopiedEnd("", None, None, None)
         ours = {end.agent: end for end in self._moment.copied(CopiedEnd, self._wanted.wanted)}
         changed = [agent for agent in {**ends, **ours} if ends.get(agent, none) != ours.get(agent, none)]
-        for some in _parts(changed):
+        for some in parts(changed, _AT_ONCE):
             with self._target.write() as writing:
                 for agent in some:
                     before, after = ends.get(agent, none), ours.get(agent, none)
@@ -183,11 +176,11 @@ class _Copy:
     def _beside(self) -> None:
         if self._wanted.whole:
             self._remove_memos()
-        for kind in beside(self._wanted):
+        for kind in self._wanted.kinds:
             last = 0
             while page := self._page(kind, last):
                 self._take(page)
-                self._count(_COUNTED[kind], len(page))
+                self._counts[_COUNTED[kind]] += len(page)
                 last = page[-1].id
         if self._wanted.whole:
             numbers = self._moment.numbers()
@@ -219,7 +212,7 @@ class _Copy:
 
     def _fold(self) -> None:
         """Store the segments of agents that have none stored."""
-        for some in _parts(list(self._wanted.agents.values())):
+        for some in parts(list(self._wanted.agents.values()), _AT_ONCE):
             with self._target.read() as there:
                 outlines = there.outlines([record.id for record in some])
             left = [record for record in some if outlines[record.id].fold is None]
@@ -239,9 +232,9 @@ class _Copy:
     def _compare(self) -> tuple[int, str]:
         """Compare everything that was to be copied with the target; return the number of events, and the hash of all.
         Raises StoreError."""
-        ours = Hashes(self._moment, self._wanted, self._told)
+        ours = Hashes(self._moment, self._wanted, self._advance)
         with self._target.read() as there:
-            theirs = Hashes(there, self._wanted, self._told)
+            theirs = Hashes(there, self._wanted, self._advance)
         if wrong := [what for what, hash in ours.parts.items() if theirs.parts[what] != hash]:
             agents = self._wanted.agents
             named = [(agents[each].name or f"agent {each[:8]}") if each in agents else each for each in wrong]
@@ -272,8 +265,3 @@ def _pages(events: Iterable[CopiedEvent]) -> Iterator[list[CopiedEvent]]:
             page, size = [], 0
     if page:
         yield page
-
-
-def _parts(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
-    """Yield items in parts, each for one transaction."""
-    return (items[at : at + _AT_ONCE] for at in range(0, len(items), _AT_ONCE))
