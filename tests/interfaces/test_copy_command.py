@@ -63,7 +63,7 @@ def test_an_interrupted_copy_goes_on(
         log.agent("one").append("user", f"{number}")
     target, pages = str(tmp_path / "copy.db"), 0
     monkeypatch.setattr(copying, "_EVENTS", 2)
-    told = copying._Copy._told
+    told = copying._Copy._advance
 
     def interrupted(self: copying._Copy, event: copying.CopiedEvent) -> None:  # type: ignore[name-defined]
         nonlocal pages
@@ -72,7 +72,7 @@ def test_an_interrupted_copy_goes_on(
             raise KeyboardInterrupt
         told(self, event)
 
-    monkeypatch.setattr(copying._Copy, "_told", interrupted)
+    monkeypatch.setattr(copying._Copy, "_advance", interrupted)
     stopped = cli("copy", db, target)
     assert stopped.code == 130
     assert "run it again and it goes on" in stopped.err

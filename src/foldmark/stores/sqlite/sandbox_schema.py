@@ -11,7 +11,7 @@ arguments.
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import apsw
@@ -173,15 +173,6 @@ FUNCTIONS = SHORT | frozenset(f"{_TEXT} {_CHOOSING} {_NUMBERS} {_TIMES} {_GROUPS
 _MOST_CHARACTERS = 1000
 """Maximum number of characters that `trim` removes."""
 
-_LONG = 10_000
-"""Characters of a text from which on a check of the time costs relatively little."""
-
-_LONGEST_PATTERN = 200
-"""Maximum characters of a pattern of LIKE."""
-
-_ANY, _ONE = b"\xff", rb"[\x00-\x7f\xc0-\xff][\x80-\xbf]*+"
-"""A `_` of a pattern, as a byte that UTF-8 never contains, and a character as a regular expression."""
-
 
 def replace_slow(db: apsw.Connection, check: Check) -> None:
     """Replace SQLite's own functions whose time grows with the product of their arguments' lengths: one call of `instr`
@@ -194,21 +185,6 @@ def replace_slow(db: apsw.Connection, check: Check) -> None:
 
         db.create_scalar_function(name, checked, number, deterministic=True)
 
-    def like(*values: Any) -> bool | None:
-        # It is called for every message of a log, so the usual case is handled at once.
-        pattern, text, escape = values if len(values) == 3 else (*values, "")
-        if type(text) is not str or type(pattern) is not str or type(escape) is not str:
-            if None in (pattern, text, escape):
-                return None
-            if isinstance(pattern, bytes) or isinstance(text, bytes):
-                return False
-            pattern, text, escape = str(pattern), str(text), _text(escape)
-        if len(text) > _LONG:
-            check()
-        return _matcher(pattern, escape)(text.encode().lower())
-
-    db.create_scalar_function("like", like, 2, deterministic=True)
-    db.create_scalar_function("like", like, 3, deterministic=True)
     add("instr", 2, _instr)
     add("replace", 3, partial(_replace, db))
     for name, strip in (("trim", str.strip), ("ltrim", str.lstrip), ("rtrim", str.rstrip)):
@@ -239,76 +215,3 @@ def _trim(strip: Callable[[str, str], str], text: Any, characters: Any = " ") ->
     if len(_text(characters)) > _MOST_CHARACTERS:
         raise apsw.TooBigError("string or blob too big")
     return strip(_text(text), _text(characters))
-
-
-@lru_cache(maxsize=64)
-def _matcher(pattern: str, escape: str) -> Callable[[bytes], bool]:
-    """Return a predicate that matches a text in lower case (of ASCII, as in SQLite) with a pattern of LIKE.
-
-    Between two `%` the first match is as good as any later one, so nothing is examined twice.
-    """
-    if len(pattern) > _LONGEST_PATTERN:
-        raise apsw.SQLError(f"a LIKE pattern has at most {_LONGEST_PATTERN} characters")
-    if len(escape) > 1:
-        raise apsw.SQLError("ESCAPE expression must be a single character")
-    pieces: list[list[bytes]] = [[]]
-    characters = iter(pattern)
-    for character in characters:
-        if character == escape:
-            pieces[-1].append(next(characters, "\0").encode().lower())
-        elif character == "%":
-            pieces.append([])
-        else:
-            pieces[-1].append(_ANY if character == "_" else character.encode().lower())
-    if any(_ANY in piece for piece in pieces):
-        return _with_gaps(pieces)
-    first, *middle, last = [b"".join(piece) for piece in pieces] if len(pieces) > 1 else (b"".join(pieces[0]), b"")
-    if len(pieces) == 1:
-        return first.__eq__
-
-    def fits(text: bytes) -> bool:
-        at, end = len(first), len(text) - len(last)
-        if at > end or not text.startswith(first) or not text.endswith(last):
-            return False
-        for piece in middle:
-            if (at := text.find(piece, at, end)) < 0:
-                return False
-            at += len(piece)
-        return True
-
-    return fits
-
-
-def _with_gaps(pieces: list[list[bytes]]) -> Callable[[bytes], bool]:
-    """Return a predicate for a pattern with `_`; the literal parts are searched for first."""
-
-    def compiled(part: list[list[bytes]], join: str) -> re.Pattern[bytes]:
-        sources = (b"".join(_ONE if each == _ANY else re.escape(each) for each in piece) for piece in part)
-        return re.compile(b"".join(join.encode() % source for source in sources), re.DOTALL)
-
-    first, middle, last = pieces[:1], pieces[1:-1], pieces[-1:]
-    head = compiled(first, "%b"), compiled(middle, "(?>.*?%b)"), compiled(last, "%b")
-    literal = [run for piece in pieces for run in b"".join(piece).split(_ANY) if run]
-
-    def fits(text: bytes) -> bool:
-        if not all(run in text for run in literal):
-            return False
-        begin, between, end = head
-        if len(pieces) == 1:
-            return begin.fullmatch(text) is not None
-        found = begin.match(text)
-        found = found and between.match(text, found.end())
-        start = _characters_before(text, len(last[0]))
-        return found is not None and start >= found.end() and end.fullmatch(text, start) is not None
-
-    return fits
-
-
-def _characters_before(text: bytes, number: int) -> int:
-    """Return the beginning of the last `number` characters of a text in UTF-8; -1 if it has fewer."""
-    start = len(text)
-    for _ in range(number):
-        start -= 1
-        while start > 0 and text[start] & 0xC0 == 0x80:
-            start -= 1
-    return max(start, -1)
