@@ -11,19 +11,20 @@ import foldmark
 from foldmark.core.records import CodingSession
 from foldmark.sessions import lineage
 from foldmark.sessions.formats import SessionPath
+from foldmark.sessions.lineage import Work
 from stored import stored
 
 OLD, NEW, NEWEST = (SessionPath(Path(f"/s/{name}.jsonl"), "claude", name) for name in ("old", "new", "newest"))
 
 
 def test_of_an_unknown_session_its_path_is_known(log: foldmark.Log) -> None:
-    assert lineage.known(log, OLD) == CodingSession("claude", "old", "/s/old.jsonl")
+    assert lineage.coding_session(log, OLD) == CodingSession("claude", "old", "/s/old.jsonl")
     assert stored(log).coding_sessions() == []
 
 
 def test_a_rollover(log: foldmark.Log) -> None:
-    ended = lineage.ended(log, OLD, "rollover", 76, "### Current Task")
-    begun = lineage.continued(log, ended, NEW, worker=42, issue="#7")
+    ended = lineage.record_end(log, OLD, "rollover", 76, "### Current Task")
+    begun = lineage.record_start(log, ended, NEW, Work(42, "#7"))
     first, second = stored(log).coding_sessions()
     assert (first, second) == (ended, begun)
     assert (first.session_number, first.parent, first.started_at) == (1, None, None)
@@ -37,45 +38,45 @@ def test_a_rollover(log: foldmark.Log) -> None:
 
 
 def test_worker_and_issue_go_on_with_the_line(log: foldmark.Log) -> None:
-    second = lineage.continued(log, lineage.known(log, OLD), NEW, worker="w-1", issue="#7")
-    third = lineage.continued(log, second, NEWEST)
+    second = lineage.record_start(log, lineage.coding_session(log, OLD), NEW, Work("w-1", "#7"))
+    third = lineage.record_start(log, second, NEWEST)
     assert (third.session_number, third.worker_id, third.issue) == (3, "w-1", "#7")
-    assert lineage.continued(log, second, NEWEST, worker=0, issue="").worker_id == 0
+    assert lineage.record_start(log, second, NEWEST, Work(0, "")).worker_id == 0
 
 
 def test_a_new_end_counts(log: foldmark.Log) -> None:
-    lineage.ended(log, OLD, "trim", 61)
-    again = lineage.ended(log, OLD, "rollover", 80, "summary")
+    lineage.record_end(log, OLD, "trim", 61)
+    again = lineage.record_end(log, OLD, "rollover", 80, "summary")
     assert (again.end_reason, again.context_at_end, again.summary) == ("rollover", 80, "summary")
-    later = lineage.ended(log, OLD, "trim", None)
+    later = lineage.record_end(log, OLD, "trim", None)
     assert (later.end_reason, later.context_at_end, later.summary) == ("trim", None, "summary")
     assert stored(log).coding_sessions() == [later]
 
 
 @pytest.mark.parametrize("reason", ["trim", "rollover"])
 def test_the_end_of_the_process_says_nothing_against_a_trim_or_rollover(reason, log: foldmark.Log) -> None:
-    before = lineage.ended(log, OLD, reason, 61)
-    assert lineage.ended(log, OLD, "completed", 62) == before
+    before = lineage.record_end(log, OLD, reason, 61)
+    assert lineage.record_end(log, OLD, "completed", 62) == before
     assert stored(log).coding_sessions() == [before]
 
 
 def test_completed_and_completed_again(log: foldmark.Log) -> None:
-    lineage.ended(log, OLD, "completed", 12)
-    assert lineage.ended(log, OLD, "completed", 30).context_at_end == 30
+    lineage.record_end(log, OLD, "completed", 12)
+    assert lineage.record_end(log, OLD, "completed", 30).context_at_end == 30
 
 
 def test_claude_and_codex_may_use_the_same_id(log: foldmark.Log) -> None:
     codex = SessionPath(Path("/c/rollout-old.jsonl"), "codex", "old")
-    lineage.ended(log, OLD, "trim", 61)
-    lineage.ended(log, codex, "completed", None)
+    lineage.record_end(log, OLD, "trim", 61)
+    lineage.record_end(log, codex, "completed", None)
     assert [each.kind for each in stored(log).coding_sessions()] == ["claude", "codex"]
-    assert lineage.known(log, OLD).end_reason == "trim"
+    assert lineage.coding_session(log, OLD).end_reason == "trim"
 
 
 def test_a_file_whose_name_is_no_text(log: foldmark.Log) -> None:
     path = Path(os.fsdecode(b"/s/\xff.jsonl"))
     session = SessionPath(path, "claude", path.stem)
-    ended = lineage.ended(log, session, "trim", 61)
+    ended = lineage.record_end(log, session, "trim", 61)
     assert (ended.session_id, ended.file) == ("\ufffd", "/s/\ufffd.jsonl")
-    assert lineage.known(log, session) == ended
-    assert lineage.continued(log, ended, SessionPath(path, "codex", path.stem)).session_id == "\ufffd"
+    assert lineage.coding_session(log, session) == ended
+    assert lineage.record_start(log, ended, SessionPath(path, "codex", path.stem)).session_id == "\ufffd"

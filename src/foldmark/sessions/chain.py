@@ -1,4 +1,6 @@
-"""Which records of a session belong together, in which order, and which of them the conversation still shows [SPEC 8].
+"""Plan an import: which records belong together, in which order, and which the conversation still shows [SPEC 8].
+
+Every format lists its records as `RecordEntry`; nothing here asks which agent wrote a session.
 
 - A record continues the record that its parentUuid names, if that stands before it in the file (the last one with that
   uuid). Otherwise (no parent, one that is unknown or comes later, one in a sidechain) it continues the main chain's
@@ -10,22 +12,27 @@
   the main chain in which it began. Records that hold no message stay where they are, with the main chain.
 - A result that was written before its own call (parallel calls race) stands behind it. The records of one API message
   stand together, the results of its calls behind them.
-- A compaction (a summary in place of what was before) on the main chain ends a turn and is one of its own: see
-  `compaction`. In another branch it is a message.
+- A compaction (a summary in place of what was before) on the main chain ends a turn and is one of its own; in another
+  branch it is a message. Its boundary may name records that stay: behind the summary (the last messages before the
+  compaction) or in front of it (the first ones). What is written next continues the last record behind the summary, so
+  that its parent may stand in front of the boundary. Without messages in front of it, as where a session goes on in a
+  new file, there is nothing that a summary could stand for.
 - A turn begins with a prompt, when the turn before it has been answered and none of its calls still gets a result.
   What Claude Code itself injects directly after a tool's result, and its note that a person interrupted, do not begin
   one: the model was not idle.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from heapq import merge
+from operator import itemgetter
 
 from msgspec import Struct
 
 from foldmark.sessions.messages import AnswerUsage, PreservedRecords, RecordEntry
 
 _WALKS = 20
-"""How many ways as long as the session are followed at most, for all compactions together."""
+"""Limit of the steps to preserved records, for all compactions together: so many times the length of the session."""
 
 
 class Compaction(Struct, frozen=True):
@@ -72,35 +79,27 @@ class PlannedTurn(Struct, frozen=True):
 
 
 def plan(entries: Sequence[RecordEntry]) -> Iterator[PlannedTurn]:
-    """Everything in the order in which it is to be imported; every entry appears exactly once."""
-    found = compactions(entries)
+    """Return everything in the order in which it is to be imported; every entry appears exactly once."""
+    found = _compactions(entries)
     main, others = _branches(entries, found)
-    homes = Counter(call for branch in (main, *others) for call in _calls(branch))
-    none: frozenset[str] = frozenset()
-    waiting = [(branch[0].line, turn) for branch in others for turn in _turns(branch, False, homes, none)]
-    waiting.reverse()
-    for turn in _main_turns(main, found, homes):
-        while waiting and waiting[-1][0] < turn.steps[0].entry.line:
-            yield waiting.pop()[1]
-        yield turn
-    while waiting:
-        yield waiting.pop()[1]
+    aside = {call for branch in others for entry in branch for call in entry.calls}
+    everywhere = aside.union(call for entry in main for call in entry.calls)
+    turns = ((turn.steps[0].entry.line, turn) for turn in _main_turns(main, found, aside))
+    beside = ((branch[0].line, turn) for branch in others for turn in _turns(branch, False, everywhere))
+    return (turn for _, turn in merge(turns, beside, key=itemgetter(0)))
 
 
-def _main_turns(
-    main: Sequence[RecordEntry], found: Mapping[int, Compaction], homes: Mapping[str, int]
-) -> Iterator[PlannedTurn]:
-    own = _calls(main)
-    for section in parted(main, found):
+def _main_turns(main: Sequence[RecordEntry], found: Mapping[int, Compaction], aside: Set[str]) -> Iterator[PlannedTurn]:
+    for section in _sections(main, found):
         if section.summary is not None:
             yield PlannedTurn([PlannedRecord(section.summary)], True, False, section.keeps)
-        yield from _turns(section.entries, True, homes, own)
+        yield from _turns(section.entries, True, aside)
 
 
 def _branches(
     entries: Sequence[RecordEntry], found: Mapping[int, Compaction]
 ) -> tuple[list[RecordEntry], list[list[RecordEntry]]]:
-    """The main chain, and every other branch in the order in which they begin."""
+    """Return the main chain, and every other branch in the order in which they begin."""
     parents = _parents(entries, found)
     active = _active(entries, parents)
     main: list[RecordEntry] = []
@@ -131,7 +130,7 @@ def _ordered(branch: list[RecordEntry]) -> list[RecordEntry]:
 
 
 def _parents(entries: Sequence[RecordEntry], found: Mapping[int, Compaction]) -> list[int]:
-    """For each entry the position of the one that it continues, -1 for none; always a smaller one, of its own kind.
+    """Return for each entry the position of the one that it continues, always a smaller one of its own kind; or -1.
 
     What continues a record that a compaction left behind its summary continues the summary: there that stands.
     """
@@ -165,12 +164,8 @@ def _active(entries: Sequence[RecordEntry], parents: Sequence[int]) -> set[int]:
     return active
 
 
-def _calls(branch: Iterable[RecordEntry]) -> frozenset[str]:
-    return frozenset(call for entry in branch for call in entry.calls)
-
-
 def _calls_first(branch: list[RecordEntry]) -> list[RecordEntry]:
-    """The branch with every record of results behind the first of each call that it answers."""
+    """Return the branch with every record of results behind the first of each call that it answers."""
     first: dict[str, int] = {}
     for at, entry in enumerate(branch):
         for call in entry.calls:
@@ -190,8 +185,8 @@ class _Response(Struct, frozen=True, gc=False):
     """An API message with the results of its calls, and records without a message that stand behind; or any record."""
 
     said: list[RecordEntry]
-    results: list[RecordEntry]
-    others: list[RecordEntry]
+    results: list[RecordEntry] = []
+    others: list[RecordEntry] = []
 
     def ordered(self) -> Iterator[RecordEntry]:
         """The records with the results in the order of the calls."""
@@ -212,11 +207,11 @@ def _whole_responses(branch: Iterable[RecordEntry]) -> Iterator[RecordEntry]:
     found: list[_Response] = []
     newest: str | None = None
     by_call: dict[str, _Response] = {}
-    last = _Response([], [], [])
+    last = _Response([])
     for entry in branch:
         if entry.response:
             if entry.response != newest:
-                newest, last = entry.response, _Response([], [], [])
+                newest, last = entry.response, _Response([])
                 found.append(last)
             last.said.append(entry)
             by_call.update((call, last) for call in entry.calls)
@@ -226,22 +221,21 @@ def _whole_responses(branch: Iterable[RecordEntry]) -> Iterator[RecordEntry]:
                 home.results.append(entry)
             else:
                 newest = None
-                found.append(_Response([entry], [], []))
+                found.append(_Response([entry]))
         elif entry.role or not found:
             for response in found:
                 yield from response.ordered()
             newest = None
             by_call.clear()
-            found = [_Response([entry], [], [])]
+            found = [_Response([entry])]
         else:
             found[-1].others.append(entry)
     for response in found:
         yield from response.ordered()
 
 
-def _turns(
-    branch: Sequence[RecordEntry], shown: bool, homes: Mapping[str, int], own: frozenset[str]
-) -> Iterator[PlannedTurn]:
+def _turns(branch: Sequence[RecordEntry], shown: bool, elsewhere: Set[str]) -> Iterator[PlannedTurn]:
+    """Yield the turns of a branch; results of calls that stand `elsewhere` and wait for none here are astray."""
     last_result = {call: at for at, entry in enumerate(branch) for call in entry.results}
     last_record = {entry.response: at for at, entry in enumerate(branch)}
     open_calls: Counter[str] = Counter()
@@ -273,15 +267,15 @@ def _turns(
         for call in entry.results:
             if open_calls[call]:
                 open_calls[call] -= 1
-            elif homes[call] > (call in own):
+            elif call in elsewhere:
                 astray.append(call)
         steps.append(PlannedRecord(entry, usages.pop(entry.response, None) if last else None, tuple(astray)))
     if steps:
         yield PlannedTurn(steps, shown, interrupted)
 
 
-def compactions(entries: Sequence[RecordEntry]) -> dict[int, Compaction]:
-    """The compactions outside of sidechains, by the line of the summary."""
+def _compactions(entries: Sequence[RecordEntry]) -> dict[int, Compaction]:
+    """Return the compactions outside of sidechains, by the line of the summary."""
     found = {}
     known: dict[str, RecordEntry] = {}
     steps = _WALKS * len(entries)
@@ -303,8 +297,8 @@ def compactions(entries: Sequence[RecordEntry]) -> dict[int, Compaction]:
     return found
 
 
-def parted(main: Sequence[RecordEntry], found: Mapping[int, Compaction]) -> list[Section]:
-    """The main chain as sections; every entry is in one of them, a result in that of its call."""
+def _sections(main: Sequence[RecordEntry], found: Mapping[int, Compaction]) -> list[Section]:
+    """Part the main chain at its compactions; every entry is in one section, a result in that of its call."""
     sections = [Section([])]
     lines = {entry.uuid: entry.line for entry in main if entry.uuid is not None}
     said = False
@@ -320,7 +314,7 @@ def parted(main: Sequence[RecordEntry], found: Mapping[int, Compaction]) -> list
 
 
 def _after(summary: RecordEntry, compaction: Compaction, before: Section, lines: Mapping[str, int]) -> Section:
-    """The section that `summary` begins; what is to stand behind the summary moves into it."""
+    """Return the section that `summary` begins; what is to stand behind the summary moves into it."""
     behind: list[RecordEntry] = []
     if compaction.behind and compaction.stays:
         behind = [entry for entry in before.entries if entry.uuid in compaction.stays]
@@ -330,7 +324,7 @@ def _after(summary: RecordEntry, compaction: Compaction, before: Section, lines:
 
 
 def _way(preserved: PreservedRecords, known: Mapping[str, RecordEntry], most: int) -> tuple[list[str], int]:
-    """The uuids from the tail up to the head, none if the way does not lead there; and how many steps were made."""
+    """Return the uuids from the tail up to the head, none if the way does not lead there, and the number of steps."""
     found: list[str] = []
     entry = known.get(preserved.tail or "")
     while entry is not None and entry.uuid is not None and len(found) < most:
@@ -342,7 +336,7 @@ def _way(preserved: PreservedRecords, known: Mapping[str, RecordEntry], most: in
 
 
 def _results_to_calls(sections: Sequence[Section]) -> None:
-    """A result that was written after a compaction goes back to its call in front of it: it stays with it."""
+    """Move a result that was written after a compaction back to its call in front of it."""
     home = {call: at for at, section in enumerate(sections) for entry in section.entries for call in entry.calls}
     for at, section in enumerate(sections):
         stays: list[RecordEntry] = []

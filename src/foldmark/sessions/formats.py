@@ -1,8 +1,7 @@
 """Session formats: one `SessionFormat` describes the sessions of one coding agent [SPEC 8].
 
-Import, archive, trim, rollover and doctor use a session's format and never test its name. Formats are loaded by name,
-both the built-in ones and those that packages add as entry points (`plugins.GROUP`), so that no module loads a format
-that it does not use. A format needs a `name`, a `title`, `sessions`, `session_id`, `is_record` and
+Import, archive, trim, rollover and doctor use a session's format and never test its name. Packages add formats as
+entry points (`plugins.GROUP`). A format needs a `name`, a `title`, `sessions`, `session_id`, `is_record` and
 `messages`; one that does not keep JSON lines also needs `transcript`. The rest has a default, which refuses what only
 the format can know.
 """
@@ -30,10 +29,7 @@ if TYPE_CHECKING:
 DEFAULT = "claude"
 """The format of a session file whose name no other format has."""
 
-_BUILT_IN = {
-    "claude": "foldmark.sessions.claude:ClaudeFormat",
-    "codex": "foldmark.sessions.codex:CodexFormat",
-}
+_BUILT_IN = ("foldmark.sessions.claude:ClaudeFormat", "foldmark.sessions.codex:CodexFormat")
 
 
 class SessionPath(Struct, frozen=True):
@@ -248,9 +244,10 @@ class SessionFormat:
         )
 
 
+@cache
 def built_in() -> tuple[SessionFormat, ...]:
     """Return Foldmark's own formats, the default one first."""
-    return tuple(map(_built_in, _BUILT_IN))
+    return tuple(loaded(target)() for target in _BUILT_IN)
 
 
 def formats() -> tuple[SessionFormat, ...]:
@@ -260,18 +257,15 @@ def formats() -> tuple[SessionFormat, ...]:
 
 def format_named(name: str) -> SessionFormat:
     """Return the format of this name. Raises FoldmarkError if none is installed."""
-    if name in _BUILT_IN:
-        return _built_in(name)
-    found: SessionFormat | None = next((each for each in plugins() if each.name == name), None)
-    if found is None:
+    if (found := _find(name)) is None:
         known = listing(each.name for each in formats())
         raise FoldmarkError(f"no installed package reads sessions of '{name}'; there are formats for {known}")
     return found
 
 
 def is_installed(name: str) -> bool:
-    """Return True if there is a format of this name; own ones are known without a look at the packages."""
-    return name in _BUILT_IN or any(each.name == name for each in plugins())
+    """Return True if there is a format of this name."""
+    return _find(name) is not None
 
 
 def format_of(path: Path) -> SessionFormat:
@@ -335,7 +329,7 @@ def existing(folder: Path | None) -> Path | None:
     return folder if folder is not None and os.path.isdir(folder) else None  # noqa: PTH112
 
 
-@cache
-def _built_in(name: str) -> SessionFormat:
-    found: SessionFormat = loaded(_BUILT_IN[name])()
-    return found
+def _find(name: str) -> SessionFormat | None:
+    """Look among the own formats first: a look at the installed packages takes 30 ms."""
+    named = (each for look in (built_in, plugins) for each in look() if each.name == name)
+    return next(named, None)

@@ -20,25 +20,25 @@ _LONGEST_NAME, _DIGITS = 200, 18
 class Work(Struct, frozen=True):
     """Who works, and what for; None where that is not known."""
 
-    worker: int | str | None
-    issue: str | None
+    worker: int | str | None = None
+    issue: str | None = None
 
 
-def given_work(environment: Mapping[str, str], *, worker: str | None = None, issue: str | None = None) -> Work:
-    """What a person says, otherwise the environment."""
-    named = _named(worker, WORKER, environment)
-    is_number = named is not None and named.isascii() and named.isdigit() and len(named) <= _DIGITS
-    return Work(int(named) if named is not None and is_number else named, _named(issue, ISSUE, environment))
+def find_work(environment: Mapping[str, str], *, worker: str | None = None, issue: str | None = None) -> Work:
+    """Return the worker and the issue that a person names, otherwise those of the environment."""
+    name = _name(worker, WORKER, environment)
+    is_number = name is not None and name.isascii() and name.isdigit() and len(name) <= _DIGITS
+    return Work(int(name) if name is not None and is_number else name, _name(issue, ISSUE, environment))
 
 
-def known(log: Log, session: SessionPath) -> CodingSession:
-    """What the log knows of a session; where that is nothing, what its path says. Writes nothing."""
+def coding_session(log: Log, session: SessionPath) -> CodingSession:
+    """Return what the log knows of a session, or, if that is nothing, what its path says. Writes nothing."""
     id, path = well_formed([session.id, str(session.path)])  # a file's name need not be text
     with log.store.read() as moment:
         return moment.coding_session(session.kind, id) or CodingSession(session.kind, id, path)
 
 
-def ended(
+def record_end(
     log: Log, session: SessionPath, reason: EndReason, context: int | None, summary: str | None = None
 ) -> CodingSession:
     """Record that a session has ended, at `context` percent of the model's window (None: unknown), at this moment.
@@ -47,7 +47,7 @@ def ended(
     ends, says nothing against a trim or a rollover.
     """
     with log.store.write() as transaction:
-        before = known(log, session)
+        before = coding_session(log, session)
         if reason == "completed" and before.end_reason in ("trim", "rollover"):
             return before
         after = structs.replace(
@@ -60,11 +60,9 @@ def ended(
         return structs.replace(after, id=transaction.save_coding_session(after))
 
 
-def continued(
-    log: Log, parent: CodingSession, session: SessionPath, *, worker: int | str | None = None, issue: str | None = None
-) -> CodingSession:
-    """Record that `session` begins at this moment, as the continuation of `parent`, whose worker and issue it has
-    unless others are given."""
+def record_start(log: Log, parent: CodingSession, session: SessionPath, work: Work = Work()) -> CodingSession:  # noqa: B008
+    """Record that `session` begins at this moment as the continuation of `parent`, with its worker and issue unless
+    `work` names others."""
     id, path = well_formed([session.id, str(session.path)])
     begun = CodingSession(
         session.kind,
@@ -72,15 +70,15 @@ def continued(
         path,
         parent=parent.session_id,
         session_number=parent.session_number + 1,
-        worker_id=parent.worker_id if worker is None else worker,
-        issue=parent.issue if issue is None else issue,
+        worker_id=parent.worker_id if work.worker is None else work.worker,
+        issue=parent.issue if work.issue is None else work.issue,
         started_at=log.clock(),
     )
     with log.store.write() as transaction:
         return structs.replace(begun, id=transaction.save_coding_session(begun))
 
 
-def passed_on(
+def record_handover(
     log: Log,
     session: SessionPath,
     new: SessionPath,
@@ -89,18 +87,20 @@ def passed_on(
     work: Work,
     summary: str | None = None,
 ) -> CodingSession:
-    """Record, both or nothing, that `session` has ended and `new` begins as its continuation; `work` counts for the
-    new one, and for the old one where nothing was known of it."""
+    """Record, both or nothing, that `session` has ended and `new` begins as its continuation.
+
+    `work` counts for the new session, and for the old one where nothing was known of it.
+    """
     with log.store.write() as transaction:
-        parent = ended(log, session, reason, context, summary)
-        worker = work.worker if parent.worker_id is None else parent.worker_id
-        known_now = structs.replace(parent, worker_id=worker, issue=parent.issue or work.issue)
-        if known_now != parent:
-            transaction.save_coding_session(known_now)
-        return continued(log, known_now, new, worker=work.worker, issue=work.issue)
+        ended = record_end(log, session, reason, context, summary)
+        worker = work.worker if ended.worker_id is None else ended.worker_id
+        parent = structs.replace(ended, worker_id=worker, issue=ended.issue or work.issue)
+        if parent != ended:
+            transaction.save_coding_session(parent)
+        return record_start(log, parent, new, work)
 
 
-def _named(given: str | None, names: tuple[str, ...], environment: Mapping[str, str]) -> str | None:
+def _name(given: str | None, names: tuple[str, ...], environment: Mapping[str, str]) -> str | None:
     values = (given, *(environment.get(name) for name in names))
-    said = next((value for value in values if value and value.strip()), "")
-    return one_line(said.strip())[:_LONGEST_NAME] or None
+    found = next((value for value in values if value and value.strip()), "")
+    return one_line(found.strip())[:_LONGEST_NAME] or None

@@ -44,9 +44,12 @@ def new_file(path: Path, mode: int = 0o600) -> Iterator[IO[bytes]]:
         try:
             os.link(name, path)  # unlike a rename, this replaces nothing
         except FileExistsError:
-            raise WriteError(f"{one_line(str(path))} exists already, and is left as it is") from None
+            raise _exists(path) from None
         except OSError:  # a file system without links
-            _claim(path)
+            try:
+                path.touch(0o600, exist_ok=False)
+            except FileExistsError:
+                raise _exists(path) from None
             Path(name).replace(path)
 
 
@@ -118,8 +121,5 @@ def _remove_left(folder: Path) -> None:
                     os.close(descriptor)
 
 
-def _claim(path: Path) -> None:
-    try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    except FileExistsError:
-        raise WriteError(f"{one_line(str(path))} exists already, and is left as it is") from None
+def _exists(path: Path) -> WriteError:
+    return WriteError(f"{one_line(str(path))} exists already, and is left as it is")

@@ -135,13 +135,13 @@ def _end(session: str, transcript: str, log: "Opening", environment: "Mapping[st
         return
     from pathlib import Path
 
-    from foldmark.sessions.lineage import ended
+    from foldmark.sessions.lineage import record_end
     from foldmark.sessions.places import session_path
 
     share = tail.share(transcript, session=session)
     try:
         with log() as opened:
-            ended(opened, session_path(Path(transcript)), "completed", share.percent if share else None)
+            record_end(opened, session_path(Path(transcript)), "completed", share.percent if share else None)
     finally:
         _archive(transcript, environment)
 

@@ -115,8 +115,8 @@ def roll_over(
     search = _archived(log, session, where, environment, warnings)
     share = tail.share(session.path)
     percent = None if share is None else share.percent
-    parent = lineage.known(log, session)
-    given = lineage.given_work(environment, worker=worker, issue=issue)
+    parent = lineage.coding_session(log, session)
+    given = lineage.find_work(environment, worker=worker, issue=issue)
     issue = given.issue or parent.issue
     worker_id = parent.worker_id if given.worker is None else given.worker
     private = _is_marked(session.path)
@@ -159,7 +159,7 @@ def _archived(
 
 def _earlier(log: Log, session: SessionPath) -> Iterator[Path]:
     """The files of the sessions that this one continues, as far as they are known and there."""
-    at, met = lineage.known(log, session), {session.id}
+    at, met = lineage.coding_session(log, session), {session.id}
     while at.parent and at.parent not in met and len(met) <= _ANCESTORS:
         met.add(at.parent)
         with log.store.read() as moment:
@@ -187,7 +187,7 @@ def _write(
 
 def _record(log: Log, session: SessionPath, new: SessionPath, told: Continuation) -> None:
     work = lineage.Work(told.worker, told.issue)
-    lineage.passed_on(log, session, new, "rollover", told.percent, work, told.handover.text)
+    lineage.record_handover(log, session, new, "rollover", told.percent, work, told.handover.text)
 
 
 def _is_marked(path: Path) -> bool:

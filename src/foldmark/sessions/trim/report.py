@@ -96,8 +96,8 @@ def trim_session(
             warnings.append(f"the session was not archived, but stays where it is: {error}")
         try:
             with opened() as log:
-                work = lineage.given_work(environment)
-                lineage.passed_on(log, session, done.session, "trim", before.percent if before else None, work)
+                work = lineage.find_work(environment)
+                lineage.record_handover(log, session, done.session, "trim", before.percent if before else None, work)
         except (FoldmarkError, OSError) as error:
             warnings.append(f"the database does not know of the new session: {error}")
         resume = resume_command(done.session, environment)
