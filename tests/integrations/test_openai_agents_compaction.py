@@ -16,7 +16,7 @@ from sdk_sessions import KINDS, call, now, output, said, session, texts, thinkin
 
 import foldmark
 from foldmark.integrations.openai_agents import FoldmarkSession
-from foldmark.integrations.openai_agents.compacting import OPAQUE
+from foldmark.integrations.openai_agents.recording import OPAQUE
 from foldmark.log.doctor import examine
 from stored import stored
 

@@ -12,12 +12,7 @@ from foldmark.core.request import Piece, Thought
 from foldmark.dialects.anthropic.blocks import NAME
 from foldmark.dialects.anthropic.messages import parse
 from foldmark.dialects.anthropic.thinking import bind
-from foldmark.dialects.bodies import (
-    Json,
-    arguments,
-    as_object,
-    as_text,
-)
+from foldmark.dialects.bodies import Json, arguments, as_object, as_text
 from foldmark.dialects.errors import broken_off, not_understood, overflow, refused, retry_after
 
 _GROWING = ("text", "thinking")

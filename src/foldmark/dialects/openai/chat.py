@@ -16,16 +16,7 @@ from foldmark.core.assembly.prompt import Prompt
 from foldmark.core.assembly.view import AnsweredCall, Calls, ViewMessage
 from foldmark.core.errors import ProviderError
 from foldmark.core.request import PLAIN, Kept, Options, Piece, Stopped, ToolCall, ToolSpec, Usage, distinct
-from foldmark.dialects.bodies import (
-    Json,
-    arguments,
-    as_object,
-    as_text,
-    described,
-    objects_in,
-    text_parts,
-    tokens,
-)
+from foldmark.dialects.bodies import Json, arguments, as_object, as_text, described, objects_in, text_parts, tokens
 from foldmark.dialects.openai.models import (
     breakpoints,
     effort,

@@ -9,10 +9,7 @@ import re
 from collections.abc import Iterable
 
 from foldmark.core.assembly.prompt import Prompt
-from foldmark.dialects.bodies import (
-    Json,
-    text_parts,
-)
+from foldmark.dialects.bodies import Json, text_parts
 
 _OWN = re.compile(r"(?:ft:)?(?:gpt-(?!oss)|chatgpt-|codex-|o\d)")
 _GPT = re.compile(r"gpt-(\d+)(?:\.(\d+))?(?![\d.])")

@@ -31,15 +31,7 @@ from foldmark.core.request import (
     place,
     span,
 )
-from foldmark.dialects.bodies import (
-    Json,
-    arguments,
-    as_object,
-    as_text,
-    described,
-    objects_in,
-    text_parts,
-)
+from foldmark.dialects.bodies import Json, arguments, as_object, as_text, described, objects_in, text_parts
 from foldmark.dialects.openai.chat import spent
 from foldmark.dialects.openai.models import (
     breakpoints,

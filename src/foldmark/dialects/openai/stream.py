@@ -13,14 +13,7 @@ import msgspec
 
 from foldmark.core.errors import ProviderError
 from foldmark.core.request import Piece, Thought
-from foldmark.dialects.bodies import (
-    Json,
-    arguments,
-    as_object,
-    as_text,
-    objects_in,
-    tokens,
-)
+from foldmark.dialects.bodies import Json, arguments, as_object, as_text, objects_in, tokens
 from foldmark.dialects.errors import broken_off, overflow, refused, retry_after
 from foldmark.dialects.openai import chat, responses
 

@@ -11,15 +11,16 @@ from typing import Any, NamedTuple
 
 from foldmark.core.assembly import wire
 from foldmark.core.assembly.eviction import as_sent, placeholder
-from foldmark.core.assembly.media import Document, media_of
+from foldmark.core.assembly.media import media_of
 from foldmark.core.assembly.view import INTERRUPTED, TOOL_MESSAGE
 from foldmark.core.config import Config
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import END, Segment, Segments, intersect, normal
 from foldmark.core.turns import Message
-from foldmark.integrations.openai_agents.keeping import carried_by, given, left_by
-from foldmark.integrations.openai_agents.recording import DIALECT
+from foldmark.dialects.bodies import text_parts
+from foldmark.dialects.openai.responses import media_parts
+from foldmark.integrations.openai_agents.items import DIALECT, items_of, link
 from foldmark.request.prepare import prepare
 from foldmark.request.standing import Standing
 from foldmark.tokens.counting import TOKENIZED
@@ -44,7 +45,7 @@ class Given(NamedTuple):
 
 
 def newest_items(moment: Snapshot, at: Standing, limit: int | None) -> list[Any]:
-    """The newest `limit` items of the context in the order of the log; all for None. Reads no more than that."""
+    """Return the newest `limit` items of the context in the order of the log; all for None. Reads no more than that."""
     found: list[Any] = []
     for each in [] if limit == 0 else newest_first(moment, at, window(moment, at)):
         found += reversed(each.items)
@@ -54,12 +55,12 @@ def newest_items(moment: Snapshot, at: Standing, limit: int | None) -> list[Any]
 
 
 def newest_first(moment: Snapshot, at: Standing, segments: Segments) -> Iterator[Given]:
-    """The visible events inside `segments` that stand for items."""
+    """Yield the visible events inside `segments` that stand for items, newest first."""
     beside: list[int] = []
     for event in moment.messages(segments, newest_first=True):
         if event.kind == "tool_result" and not _called(moment, at, event):
             continue
-        items = _evicted(event, given(event), at.fold.evicted)
+        items = _evicted(event, items_of(event), at.fold.evicted)
         if items == []:  # what the provider's own tool answered is in the item of the call
             beside.append(event.id)
             continue
@@ -70,7 +71,7 @@ def newest_first(moment: Snapshot, at: Standing, segments: Segments) -> Iterator
 
 
 def window(moment: Snapshot, at: Standing) -> Segments:
-    """The visible segments, or of them what the window of this agent shows, if it was given one [SPEC 5.3]."""
+    """Return the visible segments, or of them what the window of this agent shows if it was given one [SPEC 5.3]."""
     own = at.settings
     if not any(own.get(key) for key in WINDOW):
         return at.visible
@@ -110,9 +111,9 @@ def _evicted(event: Event, items: list[Any] | None, evicted: Mapping[int, int]) 
 def _complete(moment: Snapshot, at: Standing, event: Event, items: list[Any]) -> list[Any]:
     """Items of an answer: none where what they were taken from is back again, and without ids where what the model
     thought before has left the context."""
-    if _visible(moment, at, left_by(event)):
+    if _visible(moment, at, link(event, "left")):
         return []
-    carrier = carried_by(event)
+    carrier = link(event, "with")
     if carrier is None or _visible(moment, at, carrier):
         return items
     return [{key: each[key] for key in each if key != "id"} if isinstance(each, dict) else each for each in items]
@@ -147,14 +148,8 @@ def _own(event: Event) -> list[Any]:
         case "tool_result":
             return [{"type": "function_call_output", "call_id": event.call_id, "output": text}]
         case "user" if media := media_of(data)[0]:
-            shown = [
-                {"type": "input_file", **each.file}
-                if isinstance(each, Document)
-                else {"type": "input_image", "image_url": each.data_url, "detail": "auto"}
-                for each in media
-            ]
-            said = [{"type": "input_text", "text": text}] if text.strip() else []
-            return [{"role": "user", "content": [*said, *shown]}]
+            content = [*text_parts(text, "input_text"), *media_parts(media, documents=True)]
+            return [{"role": "user", "content": content}]
         case _ if not text.strip():
             return []
         case "tool":

@@ -1,20 +1,42 @@
-"""Appending items of the SDK to a conversation: each as the message that it is, in turns [SPEC 1, 2].
+"""Recording items of the SDK in a conversation: each as the message that it is, in turns, or as a compacted copy of
+many [SPEC 1, 2, 3, 5.7].
 
 The SDK does not say where a run begins and ends. A person's item, or an instruction, begins a turn, unless it follows
 another one in the same list; an answer after which no call waits for its result ends it. So does the next turn, for a
 run that failed. What a model thought is recorded with the item that it led to, so that no operation parts the two: the
 API refuses one without the other.
+
+A compacted copy is one `summary`, which holds all of its items. Copy and originals are never given together. `/restore`
+of the copy brings the originals back and takes the copy away in one step. A copy also stands for what the copies before
+it stand for: taking one of those back changes nothing while a later copy holds.
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from typing import Any, NamedTuple
 
-from foldmark.core.events import ANSWER_KINDS
-from foldmark.integrations.openai_agents.keeping import KEY, exact, kept
-from foldmark.integrations.openai_agents.reading import Reading, is_thought, read
+from foldmark.core.assembly.eviction import OPAQUE as OPAQUE_TOLD
+from foldmark.core.events import ANSWER_KINDS, Event, Restore, Summary
+from foldmark.core.ports import Snapshot
+from foldmark.core.segments import END, Segment
+from foldmark.integrations.openai_agents.giving import newest_first
+from foldmark.integrations.openai_agents.items import (
+    DIALECT,
+    KEY,
+    Reading,
+    data_of,
+    is_inline,
+    is_thought,
+    json_copy,
+    read,
+    summary_form,
+)
 from foldmark.log import Agent
+from foldmark.operations.summaries import provider_summary
+from foldmark.request.standing import Standing
 
-DIALECT = "openai"
+OPAQUE = "compaction"
+"""The item in which the API puts what only it can read."""
 
 _BEGINS = ("user", "system")
 
@@ -28,11 +50,11 @@ class Entry(NamedTuple):
 
 
 def entries(items: Iterable[Any]) -> list[Entry]:
-    """What to append for a list of items. Raises CommandError for what is not JSON."""
+    """Return what to append for a list of items. Raises CommandError for what is not JSON."""
     found: list[Entry] = []
     thoughts: list[Any] = []
     for each in items:
-        item = exact(each)
+        item = json_copy(each)
         if is_thought(item):
             thoughts.append(item)
             continue
@@ -40,15 +62,16 @@ def entries(items: Iterable[Any]) -> list[Entry]:
         if thoughts and reading.kind not in ANSWER_KINDS:
             found.append(thought(thoughts))
             thoughts = []
-        data = kept(thoughts, item, reading.text, reading.blocks, reading.holes)
+        data = data_of(thoughts, item, reading.text, reading.blocks, reading.holes)
         found.append(Entry(reading, data, bool(thoughts)))
         thoughts = []
     return [*found, thought(thoughts)] if thoughts else found
 
 
 def thought(items: Sequence[Any], left_by: int | None = None) -> Entry:
-    """What a model thought and nothing that it led to; `left_by` is the event that held both, out of sight now."""
-    data = kept(items)
+    """Return the entry of what a model thought without what it led to; `left_by` is the event that held both, out of
+    sight now."""
+    data = data_of(items)
     return Entry(Reading("assistant"), data if left_by is None else {**data, KEY: {**data[KEY], "left": left_by}}, True)
 
 
@@ -80,7 +103,7 @@ def end_turn(agent: Agent) -> None:
 
 
 def _waits(agent: Agent) -> bool:
-    """Whether a call of the open turn has no result yet."""
+    """True if a call of the open turn has no result yet."""
     with agent.log.store.read() as moment:
         return bool(moment.waiting(agent.id))
 
@@ -108,3 +131,125 @@ def _append(agent: Agent, reading: Reading, data: dict[str, Any]) -> int:
             # A block at the end of a text is the agent's own affair: the text comes back as it was.
             event_id = agent.append(reading.kind, reading.text, data=data, dialect=dialect, verbatim=True)
     return event_id
+
+
+# Compacted copies
+
+
+class Tail(NamedTuple):
+    """The newest items, oldest first; `places` are the event and the number in it of each. `complete` says whether
+    there are no older ones."""
+
+    items: list[Any]
+    places: list[tuple[int, int]]
+    complete: bool
+
+
+def tail(moment: Snapshot, at: Standing, limit: int) -> Tail:
+    """The newest `limit` items of the context, whatever window it has."""
+    items: list[Any] = []
+    places: list[tuple[int, int]] = []
+    complete = True
+    for each in newest_first(moment, at, at.visible):
+        if len(items) >= limit:
+            complete = False
+            break
+        items += reversed(each.items)
+        places += ((each.event.id, number) for number in reversed(range(len(each.items))))
+    return Tail(items[:limit][::-1], places[:limit][::-1], complete and len(items) <= limit)
+
+
+def replace_tail(agent: Agent, found: Tail, start: int, copy: Sequence[Any]) -> bool:
+    """Put a copy in the place of `found.items[start:]`, in the batch under way; False if they are not the newest any
+    more."""
+    if start >= len(found.places):
+        return False
+    first, kept = found.places[start]
+    with agent.reading() as (moment, at):
+        there = list(takewhile(lambda each: each.event.id >= first, newest_first(moment, at, at.visible)))[::-1]
+    if [(each.event.id, number) for each in there for number in range(len(each.items))][kept:] != found.places[start:]:
+        return False
+    # Of one event that stands for several items, an earlier copy, the first may stay.
+    replace(agent, [*there[0].items[:kept], *copy], first)
+    return True
+
+
+def replace(agent: Agent, copy: Sequence[Any], first: int = 1) -> None:
+    """Put a copy in the place of everything visible from event `first` on, in the batch under way."""
+    items = [json_copy(item) for item in copy]
+    end_turn(agent)
+    if not agent.standing().size.messages and not any(map(_is_opaque, items)):
+        append(agent, entries(items))
+        return
+    _summed_up(agent, summary_form(items), items, first)
+
+
+def without_last(agent: Agent, copy: Event, rest: Sequence[Any]) -> None:
+    """Put the items of a copy but the last in the place of that copy."""
+    within = [Segment(copy.agent_id, copy.id, copy.id)]
+    agent.operate(
+        lambda moment, at: provider_summary(moment, at, summary_form(rest), within), actor="system", content=_text(rest)
+    )
+
+
+def add(agent: Agent, items: Sequence[Any]) -> None:
+    """Append items, in the batch under way. A compaction among them, which the API made in the midst of a run, takes
+    the place of all that stands in front of it; persons' items that came directly before it stay with it, as they do
+    in what the API's own endpoint makes."""
+    last = max((index for index, item in enumerate(items) if _is_opaque(item)), default=-1)
+    if last >= 0:
+        before, made = list(items[:last]), [items[last]]
+        if all(read(item).kind == "user" for item in before):
+            made = [*before, *made]
+        else:
+            append(agent, entries(before))
+        made = [json_copy(item) for item in made]
+        _summed_up(agent, summary_form(made, inline=len(made) == 1), made)
+    append(agent, entries(items[last + 1 :]))
+
+
+def take_back(agent: Agent, event: Event) -> bool:
+    """Restore what a compaction replaced if it was added as a single item. Return False for any other event."""
+    if not is_inline(event) or event.agent_id != agent.id:
+        return False
+    agent.operate(lambda *_: Restore(event.id), actor="system")
+    return True
+
+
+def _summed_up(agent: Agent, form: dict[str, Any], items: Sequence[Any], first: int = 1) -> None:
+    def decision(moment: Snapshot, at: Standing) -> Summary:
+        return provider_summary(moment, at, form, [Segment(each.agent, first, END) for each in at.visible])
+
+    agent.operate(decision, actor="system", content=_text(items))
+
+
+def _is_opaque(item: Any) -> bool:
+    return isinstance(item, dict) and item.get("type") == OPAQUE
+
+
+def instead_of_cleared(agent: Agent, items: Sequence[Any]) -> bool:
+    """Put a copy in the place of what was cleared just before it. Return False if the items are no such copy.
+
+    Wrappers that know only the methods of every session replace a history in this way. The clear is taken back, and the
+    copy stands for what it hid."""
+    if not any(map(_is_opaque, items)):
+        return False
+    with agent.reading() as (moment, at):
+        operations = [] if at.size.messages else moment.operations(agent.id)
+    if not operations or (operations[-1].kind, operations[-1].actor) != ("clear", "system"):
+        return False
+    target = operations[-1].id
+    agent.operate(lambda *_: Restore(target), actor="system")
+    replace(agent, items)
+    return True
+
+
+def _text(items: Sequence[Any]) -> str:
+    """The text of a copy, for whoever reads the conversation elsewhere."""
+    said = []
+    for item in items:
+        if _is_opaque(item):
+            said.append(OPAQUE_TOLD)
+        elif (reading := read(item)).text.strip():
+            said.append(f"{reading.kind}: {reading.text}")
+    return "\n\n".join(said)

@@ -5,19 +5,26 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from foldmark.core.errors import ConflictError, FoldmarkError, StoreError
+import foldmark
+from foldmark.app import read_settings
+from foldmark.core.errors import CommandError, ConflictError, FoldmarkError, StoreError
 from foldmark.core.events import Clear, Filter
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import subtract
-from foldmark.integrations.openai_agents import compacting, opening
+from foldmark.integrations.openai_agents import recording
 from foldmark.integrations.openai_agents.giving import Given, newest_first, newest_items
-from foldmark.integrations.openai_agents.keeping import left_by
+from foldmark.integrations.openai_agents.items import link
 from foldmark.integrations.openai_agents.recording import append, end_turn, entries, thought
 from foldmark.log import Agent, Log, Result
+from foldmark.log.names import check_name, is_uuid
 from foldmark.request.exchanges import ranges_of
 from foldmark.request.standing import Standing
+from foldmark.settings.user_folders import default_database, named_database
+from foldmark.stores.folders import make_folder
 
 if TYPE_CHECKING:
     from agents import TResponseInputItem
@@ -56,11 +63,11 @@ class FoldmarkSession:
         *,
         session_settings: "SessionSettings | Mapping[str, Any] | None" = None,
     ) -> None:
-        self.session_id, self.session_settings = session_id, opening.session_settings(session_settings)
-        self.log, self._own = (db_path, False) if isinstance(db_path, Log) else (opening.opened(db_path), True)
+        self.session_id, self.session_settings = session_id, _settings(session_settings)
+        self.log, self._own = (db_path, False) if isinstance(db_path, Log) else (_opened(db_path), True)
         self._closed = False
         try:
-            self.agent = opening.conversation(self.log, session_id)
+            self.agent = _conversation(self.log, session_id)
         except FoldmarkError:
             self.close()
             raise
@@ -86,7 +93,7 @@ class FoldmarkSession:
         SQLiteSession.
         """
         if limit is None and self.session_settings is not None:
-            limit = opening.session_settings(self.session_settings).limit
+            limit = _settings(self.session_settings).limit
         most = None if limit is None or limit < 0 else limit
         return await _settled(lambda: self._read(lambda moment, at: newest_items(moment, at, most)))
 
@@ -116,18 +123,18 @@ class FoldmarkSession:
             return None
         from agents.memory.session import _CompactionSnapshot
 
-        found = await _settled(lambda: self._read(lambda moment, at: compacting.tail(moment, at, limit)))
+        found = await _settled(lambda: self._read(lambda moment, at: recording.tail(moment, at, limit)))
 
         async def replace_suffix(start: int, output: "list[TResponseInputItem]") -> bool:
             return await _settled(
-                lambda: self._writing(lambda: compacting.replace_tail(self.agent, found, start, output))
+                lambda: self._writing(lambda: recording.replace_tail(self.agent, found, start, output))
             )
 
         return _CompactionSnapshot(found.items, found.complete, replace_suffix)
 
     async def _atomic_replace_items(self, items: "list[TResponseInputItem]") -> bool:
         """Put a compacted copy in the place of the whole context, as one operation."""
-        await _settled(lambda: self._writing(lambda: compacting.replace(self.agent, items)))
+        await _settled(lambda: self._writing(lambda: recording.replace(self.agent, items)))
         return True
 
     # What a person does
@@ -151,8 +158,8 @@ class FoldmarkSession:
         entries(items)  # what cannot be recorded is refused before anything is
 
         def once() -> None:
-            if not compacting.instead_of_cleared(self.agent, items):
-                compacting.add(self.agent, items)
+            if not recording.instead_of_cleared(self.agent, items):
+                recording.add(self.agent, items)
 
         self._writing(once)
 
@@ -161,10 +168,10 @@ class FoldmarkSession:
         if newest is None:
             return None
         *thoughts, item = newest.items
-        if compacting.take_back(agent, newest.event):
+        if recording.take_back(agent, newest.event):
             return item
         if newest.event.kind == "summary" and thoughts:
-            compacting.without_last(agent, newest.event, thoughts)
+            recording.without_last(agent, newest.event, thoughts)
             return item
         agent.operate(lambda moment, at: _without(moment, at, newest.events), actor="system")
         if thoughts and not self._read(partial(_left, event_id=newest.event.id)):
@@ -203,7 +210,7 @@ def _newest(moment: Snapshot, at: Standing) -> Given | None:
 def _left(moment: Snapshot, at: Standing, event_id: int) -> bool:
     """Whether the thoughts of an event stand at the end already: it was popped before, and came back."""
     newest = _newest(moment, at)
-    return newest is not None and left_by(newest.event) == event_id
+    return newest is not None and link(newest.event, "left") == event_id
 
 
 def _without(moment: Snapshot, at: Standing, events: tuple[int, ...]) -> Filter:
@@ -225,3 +232,50 @@ async def _settled(action: Callable[[], _T]) -> _T:
         if not work.cancelled():
             work.exception()  # the cancellation is what is told
         raise
+
+
+def _opened(path: str | os.PathLike[str] | None) -> Log:
+    """The log in a database; None is this user's own, whose folder is made as needed [SPEC 9]. Raises FoldmarkError."""
+    if path is not None:
+        return foldmark.open(path)
+    given = read_settings()
+    chosen = named_database(os.environ, given.database)
+    if not chosen:
+        make_folder(Path(default_database(os.environ)).parent)
+    return foldmark.open(chosen or default_database(os.environ), settings=given)
+
+
+def _conversation(log: Log, session_id: str) -> Agent:
+    """The agent with this uuid, or the conversation of this id, made if there is none. Raises CommandError."""
+    if not isinstance(session_id, str):
+        raise CommandError(f"a session's id is a text, not {session_id!r:.40}")
+    with log.store.read() as moment:
+        is_agent = is_uuid(session_id) and moment.agent(session_id.lower()) is not None
+    return log.agent(session_id if is_agent else _name(session_id))
+
+
+def _name(session_id: str) -> str:
+    """The name of a session's conversation: its id, or a name made from an id that can be none."""
+    try:
+        check_name(session_id)
+    except CommandError:
+        if is_uuid(session_id):
+            return f"session-{session_id.lower()}"
+        return f"session-{sha256(session_id.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+    return session_id
+
+
+def _settings(given: "SessionSettings | Mapping[str, Any] | None") -> "SessionSettings":
+    """The SDK's settings of a session. Raises TypeError for unknown ones, as the SDK does, and CommandError where the
+    SDK is not installed."""
+    try:
+        from agents.memory import SessionSettings
+        from agents.memory.session_settings import coerce_session_settings
+    except ImportError:
+        raise CommandError(
+            "FoldmarkSession works with the OpenAI Agents SDK, which is not installed: "
+            "`pip install 'foldmark[openai-agents]'`"
+        ) from None
+    if given is None:
+        return SessionSettings()
+    return coerce_session_settings(dict(given) if isinstance(given, Mapping) else given)
