@@ -10,21 +10,22 @@ from typing import Any
 
 from pydantic_ai import RunContext
 from pydantic_ai.capabilities import AbstractCapability, WrapRunHandler
+from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.messages import CompactionPart, ModelMessage, ModelResponse, ToolCallPart, ToolReturnPart
 from pydantic_ai.models import AbstractModel, Model, ModelRequestContext
 from pydantic_ai.run import AgentRunResult
-from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.tools import Tool, ToolDefinition
 from pydantic_ai.toolsets import FunctionToolset
 
 import foldmark
 from foldmark.core.assembly.eviction import begins, placeholder
-from foldmark.core.errors import FoldmarkError
+from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
-from foldmark.core.request import Request
+from foldmark.core.request import Request, ToolSpec
+from foldmark.core.wording import listing
 from foldmark.integrations.pydantic_ai.logbook import Logbook
 from foldmark.integrations.pydantic_ai.pieces import Piece, history
-from foldmark.integrations.pydantic_ai.toolset import toolset
 from foldmark.log import Agent, Log, Result
 from foldmark.operations.effects import NOBODY, Asking
 from foldmark.request.exchanges import read_by
@@ -64,7 +65,7 @@ class FoldmarkHistory(AbstractCapability[Any]):
         self.agent: Agent = log.agent(self.name)
         self._logbook, self._lock = Logbook(self.agent), RLock()
         self._running: dict[str | None, list[ModelMessage]] = {}
-        self._tools = toolset(self.agent, self.tools, self.asking) if self.tools else None
+        self._tools = _toolset(self.agent, self.tools, self.asking) if self.tools else None
 
     def __enter__(self) -> "FoldmarkHistory":
         return self
@@ -214,3 +215,26 @@ def _shorten(piece: Piece, text: str) -> Piece:
         for part in piece.parts
     )
     return piece._replace(parts=tuple(parts))
+
+
+def _toolset(agent: Agent, names: Sequence[str], asking: Asking) -> FunctionToolset[Any]:
+    """The tools with these names; each works on the conversation of `agent`, and asks the person behind `asking`.
+
+    Raises CommandError for a name of none.
+    """
+    there = {spec.name: spec for spec in agent.tools()}
+    if unknown := [name for name in names if name not in there]:
+        raise CommandError(f"there is no tool '{str(unknown[0])[:40]}'; there is: {listing(there, 40)}")
+    return FunctionToolset([_tool(agent, there[name], asking) for name in names])
+
+
+def _tool(agent: Agent, spec: ToolSpec, asking: Asking) -> Tool[Any]:
+    def call(**args: Any) -> str:
+        try:
+            agent.context()  # somebody else may have written, from another process
+            return agent.call_tool(spec.name, args, asking=asking)
+        except CommandError as error:
+            raise ToolFailed(str(error)) from None
+
+    # One at a time: what one of them does to the context, the others see.
+    return Tool.from_schema(call, spec.name, spec.description, spec.parameters, sequential=True)

@@ -11,8 +11,7 @@ from foldmark.core.assembly.wire import HINT
 from foldmark.core.events import Event, Summary
 from foldmark.core.ports import Snapshot, Transaction
 from foldmark.core.segments import END
-from foldmark.integrations.pydantic_ai import kept
-from foldmark.integrations.pydantic_ai.entries import Entry, split
+from foldmark.integrations.pydantic_ai.messages import Entry, Json, data_of, dump, head_of, kept_in, restore, split
 from foldmark.integrations.pydantic_ai.pieces import Handed, Piece, plain
 from foldmark.integrations.pydantic_ai.recorded import Recorded, Sought, stamp
 from foldmark.log import Agent
@@ -139,7 +138,7 @@ class Logbook:
         The system prompt in front is kept apart from the message that it came with: it outlives it.
         """
         heads = {True: None, False: self._head_of(transaction, known, entries)}
-        dumped = kept.dumped(message) if None in known else None
+        dumped = dump(message) if None in known else None
         events: list[int] = []
         for place, (entry, event_id) in enumerate(zip(entries, known, strict=True)):
             head = heads[entry.standing]
@@ -164,7 +163,7 @@ class Logbook:
         body = (e for e, entry in zip(known, entries, strict=True) if e is not None and not entry.standing)
         return next((piece.head for piece in self.pieces(moment, islice(body, 1))), None)
 
-    def _data(self, message: ModelMessage, entry: Entry, dumped: Any, head: int | None) -> kept.Json | None:
+    def _data(self, message: ModelMessage, entry: Entry, dumped: Any, head: int | None) -> Json | None:
         if dumped is None:
             return None
         envelope, parts = dumped
@@ -172,21 +171,21 @@ class Logbook:
         if self._instructions and text == self._instructions[0]:
             envelope = {**envelope, "instructions": {"as": self._instructions[1]}}
         beside = {"message": envelope} if head is None else {"of": head}
-        return kept.data_of(entry, parts, {**beside, "standing": True} if entry.standing else beside)
+        return data_of(entry, parts, {**beside, "standing": True} if entry.standing else beside)
 
-    def _note_instructions(self, message: ModelMessage, event_id: int, data: kept.Json | None) -> None:
+    def _note_instructions(self, message: ModelMessage, event_id: int, data: Json | None) -> None:
         text = getattr(message, "instructions", None)
         if text and data and (self._instructions is None or self._instructions[0] != text):
             self._instructions = text, event_id
 
-    def _sum_up(self, entry: Entry, data: kept.Json | None, behind: Sequence[int]) -> int:
+    def _sum_up(self, entry: Entry, data: Json | None, behind: Sequence[int]) -> int:
         def decision(moment: Snapshot, at: Standing) -> Summary:
             return provider_summary(moment, at, data, visible_except(moment, at, behind))
 
         time = stamp(entry.time)
         return self._agent.operate(decision, actor="system", content=entry.text, created_at=time).event_id
 
-    def _append_entry(self, message: ModelMessage, entry: Entry, data: kept.Json | None, *, opens: bool) -> int:
+    def _append_entry(self, message: ModelMessage, entry: Entry, data: Json | None, *, opens: bool) -> int:
         agent, time = self._agent, stamp(entry.time)
         if entry.person and opens and not self._joins and (message.run_id is None or message.run_id != self._run):
             agent.end_turn(created_at=time)
@@ -222,14 +221,14 @@ class Logbook:
     def _load(self, moment: Snapshot, missing: Sequence[int]) -> None:
         """Read pieces from the log, message by message."""
         there = {event.id: event for event in moment.events(missing)}
-        read = [(event, kept.of_event(event)) for each in missing if (event := there.get(each))]
-        for head, pairs in groupby(read, lambda pair: kept.head_of(pair[0])):
+        read = [(event, kept_in(event)) for each in missing if (event := there.get(each))]
+        for head, pairs in groupby(read, lambda pair: head_of(pair[0])):
             self._load_message(moment, head, list(pairs))
 
-    def _load_message(self, moment: Snapshot, head: int, read: Sequence[tuple[Event, kept.Json | None]]) -> None:
+    def _load_message(self, moment: Snapshot, head: int, read: Sequence[tuple[Event, Json | None]]) -> None:
         first = read[0][0] if read[0][0].id == head else _event(moment, head)
         envelope, pairs = _envelope(moment, first), [(event, own) for event, own in read if own]
-        whole = kept.restored(envelope, pairs) if envelope else None
+        whole = restore(envelope, pairs) if envelope else None
         if whole is None:
             self._pieces.update((event.id, plain(event)) for event, _ in read)
             return
@@ -239,7 +238,7 @@ class Logbook:
             self._pieces[event.id] = Piece(event.id, event.kind, event.answers, head, message, tuple(made), standing)
 
 
-def _envelope(moment: Snapshot, first: Event | None) -> kept.Json | None:
+def _envelope(moment: Snapshot, first: Event | None) -> Json | None:
     """The message that begins with an event, without its parts."""
     envelope = _message(first)
     said = envelope.get("instructions") if envelope else None
@@ -253,8 +252,8 @@ def _event(moment: Snapshot, named: Any) -> Event | None:
     return moment.event(named) if isinstance(named, int) and 0 < named <= END else None
 
 
-def _message(event: Event | None) -> kept.Json | None:
-    envelope = (kept.of_event(event) or {}).get("message") if event else None
+def _message(event: Event | None) -> Json | None:
+    envelope = (kept_in(event) or {}).get("message") if event else None
     return envelope if isinstance(envelope, dict) else None
 
 

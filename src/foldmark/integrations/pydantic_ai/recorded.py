@@ -16,8 +16,7 @@ from foldmark.core.agents import AgentRecord
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import END, Segment, Segments, intersect, normal
-from foldmark.integrations.pydantic_ai import kept
-from foldmark.integrations.pydantic_ai.entries import Entry
+from foldmark.integrations.pydantic_ai.messages import Entry, head_of, kept_in
 from foldmark.log import Agent
 from foldmark.request.standing import Standing, of_kind
 
@@ -49,7 +48,7 @@ class Recorded:
         """Take note of an event that was recorded."""
         if event.id in self._texts:
             return
-        own = kept.of_event(event) is not None
+        own = kept_in(event) is not None
         self._by_key[event.kind, event.created_at, event.call_id or ""].append(event.id)
         if event.kind == "user" and event.actor == "system" and not own:
             # A notice, which was recorded in place of a result (SPEC 3).
@@ -81,10 +80,10 @@ class Recorded:
         newest: list[Event] = []
         for event_id in sorted(of_kind(moment, at, "system", at.lineage), reverse=True):
             event = moment.event(event_id)
-            own = kept.of_event(event) if event else None
+            own = kept_in(event) if event else None
             if event is None or own is None or not own.get("standing"):
                 continue
-            if newest and kept.head_of(newest[-1]) != kept.head_of(event):
+            if newest and head_of(newest[-1]) != head_of(event):
                 break
             newest.append(event)
         return newest[::-1]
@@ -156,8 +155,8 @@ def _take(index: int, event_id: int | None, found: list[int | None], used: set[i
 
 def _run_of(moment: Snapshot, event_id: int) -> str | None:
     event = moment.event(event_id)
-    head = moment.event(kept.head_of(event)) if event else None
-    envelope = (kept.of_event(head) or {}).get("message") if head else None
+    head = moment.event(head_of(event)) if event else None
+    envelope = (kept_in(head) or {}).get("message") if head else None
     run_id = envelope.get("run_id") if isinstance(envelope, dict) else None
     return run_id if isinstance(run_id, str) else None
 

@@ -1,14 +1,22 @@
-"""What a message of Pydantic AI says, entry by entry: each entry becomes one message of a conversation.
+"""Messages of Pydantic AI as messages of a conversation: what each says, and how events keep it.
 
 A request or a response holds parts. A part that says something (a prompt, an answer, a call, a result, a summary of
 what came before) is an entry of its own. What says nothing to a reader (thinking, files, calls that the provider runs
 itself, changes of instructions, a kind of part that is not known here) goes with the entry beside it: in a response
 with the next one, since thinking belongs to what it led to, in a request with the one before.
+
+So that the identical message can be given back, the data of an event holds the JSON of its parts under the key
+`pydantic_ai`. The first event of a message also holds the rest of the message, the others name that event. What an
+event's own text says is not repeated: `said` is the part that says it, and `field` where it stands there. Fields that
+are as their class has them are left out.
 """
 
-from collections.abc import Sequence
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,6 +26,7 @@ from pydantic_ai.messages import (
     CompactionPart,
     FileUrl,
     ModelMessage,
+    ModelMessagesTypeAdapter,
     ModelRequest,
     RetryFeedbackPart,
     RetryPromptPart,
@@ -31,7 +40,8 @@ from pydantic_ai.messages import (
 )
 
 from foldmark.core import codec
-from foldmark.core.assembly.eviction import OPAQUE
+from foldmark.core.assembly.eviction import OPAQUE, forms
+from foldmark.core.events import Event
 
 OMITTED = UserPromptPart("[Earlier conversation omitted.]", timestamp=datetime.fromtimestamp(0, UTC))
 """Stands in front of a context that does not begin with a request. It is recognised by its time, and never recorded."""
@@ -63,7 +73,7 @@ class Entry(NamedTuple):
 
 
 def split(message: ModelMessage, *, opens: bool) -> list[Entry]:
-    """The entries of a message in order; none for what Foldmark put in itself, or what an interrupted run left empty.
+    """Return the entries of a message in order; none for what Foldmark put in, or what an interrupted run left empty.
 
     `opens` says whether it is the first request of a history, where an agent's own system prompt stands.
     """
@@ -95,7 +105,7 @@ def split(message: ModelMessage, *, opens: bool) -> list[Entry]:
 
 
 def standing_prompt(message: ModelMessage) -> list[SystemPromptPart]:
-    """The system prompt that a request begins with."""
+    """Return the system prompt that a request begins with."""
     found: list[SystemPromptPart] = []
     for part in message.parts:
         if not isinstance(part, SystemPromptPart) or part.scope == "request" or part.context_id is not None:
@@ -162,7 +172,7 @@ def _arguments(args: Any) -> tuple[Any, str]:
 
 
 def prompt_text(content: str | Sequence[Any]) -> str:
-    """What a prompt says, with a line for each thing in it that is no text."""
+    """Return the text of a prompt, with a line for each thing in it that is no text."""
     if isinstance(content, str):
         return content
     return "\n".join(_named(each) for each in content if not isinstance(each, CachePoint))
@@ -190,3 +200,89 @@ def _is_own(part: Any) -> bool:
 
 def _was_left_empty(message: ModelMessage) -> bool:
     return isinstance(message, ModelRequest) and message.state == "interrupted" and not message.parts
+
+
+# What an event keeps
+
+KEY = "pydantic_ai"
+_FIELDS = {"tool_call": "args"}
+_TELLING = {"kind", "part_kind"}
+
+Json = dict[str, Any]
+
+
+def dump(message: ModelMessage) -> tuple[Json, list[Json]] | None:
+    """Return a message without its parts, and these, as JSON values; None for what cannot be JSON."""
+    try:
+        (whole,) = ModelMessagesTypeAdapter.dump_python([message], mode="json", fallback=repr, warnings=False)
+        parts = [_bare(part, made) for part, made in zip(whole.pop("parts"), message.parts, strict=True)]
+    except (ValueError, TypeError, RecursionError):
+        return None
+    envelope = _bare(whole, message)
+    if usage := envelope.get("usage"):
+        envelope["usage"] = {key: value for key, value in usage.items() if value}
+    return envelope, parts
+
+
+def data_of(entry: Entry, parts: Sequence[Json], beside: Json) -> Json:
+    """Return the data of an entry's event; `beside` is `{"message": …}` or `{"of": id}`."""
+    own = [dict(parts[index]) for index in entry.at]
+    found: Json = {**beside, "parts": own}
+    if entry.said is not None:
+        said = entry.at.index(entry.said)
+        field = _FIELDS.get(entry.kind, "content")
+        value = own[said].get(field)
+        if value == entry.text:
+            del own[said][field]
+            found |= {"said": said, "field": field}
+        elif field == "args" and isinstance(value, dict) and value == entry.args:
+            del own[said][field]
+            found |= {"said": said, "field": "args as JSON"}
+    return {KEY: found}
+
+
+def kept_in(event: Event) -> Json | None:
+    """Return what an event keeps under `KEY`; None for an event that no message of Pydantic AI was recorded as."""
+    data = event.data or {}
+    kept = (forms(event) if event.kind == "summary" else data).get(KEY)
+    return kept if isinstance(kept, dict) and isinstance(kept.get("parts"), list) else None
+
+
+def head_of(event: Event) -> int:
+    """Return the first event of the message that this event is of."""
+    head = (kept_in(event) or {}).get("of", event.id)
+    return head if isinstance(head, int) and 0 < head < event.id else event.id
+
+
+def restore(envelope: Json, events: Sequence[tuple[Event, Json]]) -> tuple[ModelMessage, list[list[Any]]] | None:
+    """Return the message that these events were recorded from, and the parts of each; None if it cannot be read any
+    more."""
+    try:
+        parts = [_whole(event, kept) for event, kept in events]
+        text = json.dumps([{**envelope, "parts": [part for own in parts for part in own]}])
+        (message,) = ModelMessagesTypeAdapter.validate_json(text)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    made = iter(message.parts)
+    shared = [list(islice(made, len(own))) for own in parts]
+    return (message, shared) if sum(map(len, shared)) == len(message.parts) else None
+
+
+def _whole(event: Event, kept: Json) -> list[Json]:
+    parts: list[Json] = [dict(part) for part in kept["parts"]]
+    match kept.get("field"):
+        case "args as JSON":
+            parts[kept["said"]]["args"] = msgspec.json.decode(event.content)
+        case "args" | "content" as field:
+            parts[kept["said"]][field] = event.content
+    return parts
+
+
+def _bare(value: Mapping[str, Any], made: Any) -> Json:
+    """The fields of a dataclass as JSON without those that are as the class has them."""
+    usual = {f.name: f.default for f in dataclasses.fields(made) if f.name not in _TELLING}
+    return {key: each for key, each in value.items() if not (key in usual and _same(usual[key], each))}
+
+
+def _same(usual: Any, value: Any) -> bool:
+    return type(usual) is type(value) and bool(usual == value)
