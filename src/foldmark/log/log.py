@@ -19,7 +19,6 @@ from foldmark.core.wording import listing
 from foldmark.log.listening import changes
 from foldmark.log.names import check_name, is_uuid
 from foldmark.log.operable import Operable
-from foldmark.log.recording import append_parsed
 from foldmark.log.timeline import Happening
 from foldmark.operations.effects import NOBODY, Asking, Result
 from foldmark.settings.given import Settings
@@ -74,6 +73,8 @@ class Agent(Operable):
         camelCase). It is read in the dialect of `provider`, never guessed, and counts as the answer to `request()`.
         Raises CommandError for an unknown provider, ProviderError for an invalid answer.
         """
+        from foldmark.log.recording import append_parsed  # takes 5 ms
+
         return append_parsed(self, provider, answer)
 
     def do(self, line: str, *, actor: str = "human", asking: Asking = NOBODY) -> Result:

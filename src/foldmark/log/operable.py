@@ -18,7 +18,6 @@ from foldmark.core.segments import END, Segments, normal, subtract, until
 from foldmark.core.wording import is_ephemeral
 from foldmark.log.context import Context
 from foldmark.log.timeline import Timeline
-from foldmark.operations import decide
 from foldmark.operations.receipts import (
     Outcome,
     Receipt,
@@ -28,7 +27,6 @@ from foldmark.operations.receipts import (
     context_change,
     thinking_change,
 )
-from foldmark.operations.redaction import erasable, erase
 from foldmark.request.planning import passed, talk
 from foldmark.request.standing import AGREED_AT, Standing, as_of, showing
 from foldmark.settings.given import machine
@@ -176,6 +174,8 @@ class Operable(Timeline):
             past = passed(moment, at)
         if past is None:
             return None
+        from foldmark.operations import decide
+
         return self.operate(
             lambda moment, at: decide.ended_before(moment, at, *past), actor="system", created_at=created_at
         ).event_id
@@ -196,6 +196,8 @@ class Operable(Timeline):
         last it goes on to the end of the open turn. The ids are widened to whole exchanges. Raises CommandError for a
         wrong mode or ids of other conversations.
         """
+        from foldmark.operations import decide  # takes 3 ms
+
         decision = partial(decide.filter, mode=mode, ids=ids, planning=planning, criteria=criteria)
         return self.operate(decision, actor=actor, reason=reason).event_id
 
@@ -279,6 +281,8 @@ class Operable(Timeline):
         """
         if not isinstance(turn_id, int):
             raise CommandError(f"a turn's id is a number, not {turn_id!r}")
+        from foldmark.operations.redaction import erasable, erase
+
         with self.batch() as transaction:
             if self.open_turn == turn_id:
                 self.end_turn(interrupted=True)

@@ -10,15 +10,17 @@ setting. Without one, policy may have changed something.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
-from foldmark.core.assembly.caching import Rules
 from foldmark.core.events import Event
 from foldmark.core.request import Edge, Family, Usage
 from foldmark.core.segments import END, Segments
 from foldmark.core.wording import count, listing
+
+if TYPE_CHECKING:  # every start of a program imports this module, and the rules of caches take some ms
+    from foldmark.core.assembly.caching import Rules
 
 
 class MessageSet(Struct, frozen=True, omit_defaults=True):
@@ -164,7 +166,7 @@ class Missed(Struct, frozen=True):
     reasons: tuple[Reason, ...] = ()
 
 
-def missed(before: Answered | None, now: Answered, between: Between, rules: Rules, lifetime: float) -> Missed:
+def missed(before: Answered | None, now: Answered, between: Between, rules: "Rules", lifetime: float) -> Missed:
     """Return what the cache missed of `now`, and why. `before` is the request before it, None if there is none.
 
     `rules` are the cache's, `lifetime` the seconds that it keeps a request.
@@ -189,7 +191,7 @@ _AT_LAST = {
 }
 
 
-def _held(usage: Usage, rules: Rules) -> int:
+def _held(usage: Usage, rules: "Rules") -> int:
     """Return the tokens of a request that the cache had once it was answered."""
     if rules.step:
         return usage.input if usage.input >= rules.least else 0
