@@ -21,9 +21,10 @@ from msgspec import Struct, structs
 
 from foldmark.core.agents import AgentRecord, Fate
 from foldmark.core.assembly.layers import AT_WORK, IDLE, WAITS, family_told
-from foldmark.core.assembly.prompt import Layer
+from foldmark.core.assembly.prompt import CHILDREN, Layer
 from foldmark.core.assembly.window import Unit
 from foldmark.core.codec import operation_of
+from foldmark.core.config import Config
 from foldmark.core.events import Event, Fork
 from foldmark.core.ports import Snapshot
 from foldmark.core.records import Memo
@@ -43,12 +44,12 @@ LOOKED_BACK = 50
 
 def family_of(moment: Snapshot, at: Standing) -> Family:
     """Return the children and the unread mail that the agent's next request reports."""
-    if _alone(at) or planning(moment, at) is not None or at.fold.closing is not None:
+    if not _reports_family(moment, at):
         return Family()
-    sent = _sent(moment, at)
+    sent = _sent_report(moment, at)
     if sent is None:
-        return _now(moment, at, children_of(moment, at))
-    return _again(moment, at, {0: sent})[0]
+        return _present_family(moment, at, children_of(moment, at))
+    return _still_quoted(moment, at, {0: sent})[0]
 
 
 def children_of(moment: Snapshot, at: Standing) -> list[AgentRecord]:
@@ -56,58 +57,62 @@ def children_of(moment: Snapshot, at: Standing) -> list[AgentRecord]:
     return moment.children(at.record.id) if "children" in at.beside else []
 
 
-def told_at(
+def families_at(
     moment: Snapshot, at: Standing, settled: int, newest: int, children: Sequence[AgentRecord]
 ) -> dict[int, Family]:
     """Return the reports about children and mail, by the message in front of which each stands. Reports sent since the
     boundary `settled` stay as they were; the turn that message `newest` opened (0: the boundary's own) gets the present
     state."""
-    if _alone(at) or planning(moment, at) is not None or at.fold.closing is not None:
+    if not _reports_family(moment, at):
         return {}
     sent = moment.answered_last(at.record.id)
     same = sent is not None and sent.record.edge.settled == settled
     before = sent.record.told if sent is not None and same else {}
-    found = _again(moment, at, before)
+    found = _still_quoted(moment, at, before)
     if sent is None or (newest not in before and (not same or sent.event < newest)):
-        found[newest] = _now(moment, at, children)
+        found[newest] = _present_family(moment, at, children)
     return found
 
 
-def _alone(at: Standing) -> bool:
-    """Return True if the agent never had children or mail to report."""
-    return at.beside.isdisjoint(("mail", "children"))
+def _reports_family(moment: Snapshot, at: Standing) -> bool:
+    """Return False if the agent never had children or mail to report, and while a person plans with it."""
+    return not at.beside.isdisjoint(("mail", "children")) and planning(moment, at) is None and at.fold.closing is None
 
 
-def room_told(children: int) -> int:
+def report_bytes(children: int) -> int:
     """Return the bytes reserved for a report of this many children, and of mail."""
     return 300 + 120 * min(children, SHOWN)
 
 
-def told(family: Family, content: Callable[[int], str], *, reads_mail: bool) -> str:
-    """Return the line about a family, empty if there is nothing to report; `content` returns the text of an event."""
+def children_layer(
+    family: Family, content: Callable[[int], str], tools: Collection[str], config: Config
+) -> list[Layer]:
+    """Return the layer about a family, if there is anything to report; `content` returns the text of an event."""
+    reads = "slash" in tools and (config.model_commands == "all" or "check-mail" in config.model_commands.split(", "))
     goals = {child.goal: title(content(child.goal)) for child in family.children if child.goal}
-    return family_told(family, goals, reads_mail=reads_mail)
+    line = family_told(family, goals, reads_mail=reads)
+    return [Layer(CHILDREN, CHILDREN, line)] if line else []
 
 
-def words_of(moment: Snapshot, fork: Event) -> Event | None:
+def fork_text(moment: Snapshot, fork: Event) -> Event | None:
     """Return the model's last text in the turn in which it forked."""
-    said = _said(moment, [fork]).get(fork.id)
-    return next(iter(moment.events([said])), None) if said else None
+    text = _texts_before(moment, [fork]).get(fork.id)
+    return moment.event(text) if text else None
 
 
-def _said(moment: Snapshot, forks: Sequence[Event]) -> dict[int, int]:
+def _texts_before(moment: Snapshot, forks: Sequence[Event]) -> dict[int, int]:
     """Return, for each of these forks, the model's last text in the same turn, if there is one."""
     places = [Message(fork.id, fork.agent_id, fork.turn_id, fork.kind, None) for fork in forks]
     found = {}
     for fork, near in zip(forks, moment.next_to(places, LOOKED_BACK) if forks else (), strict=True):
         before = [message for message in reversed(near) if message.id < fork.id]
         turn = takewhile(lambda message: message.turn_id == fork.turn_id, before)  # noqa: B023 - used at once
-        if (said := next((message.id for message in turn if message.kind == "assistant"), None)) is not None:
-            found[fork.id] = said
+        if (text := next((message.id for message in turn if message.kind == "assistant"), None)) is not None:
+            found[fork.id] = text
     return found
 
 
-def _asked(moment: Snapshot, forks: Mapping[int, Fork]) -> dict[int, int]:
+def _ends_of_starts(moment: Snapshot, forks: Mapping[int, Fork]) -> dict[int, int]:
     """Return, for each of these forks, the last message of its child's start, if there is one.
 
     A start may have thousands of segments, and nearly always the last of them holds a message.
@@ -126,31 +131,31 @@ def _asked(moment: Snapshot, forks: Mapping[int, Fork]) -> dict[int, int]:
     return found
 
 
-def _sent(moment: Snapshot, at: Standing) -> Family | None:
+def _sent_report(moment: Snapshot, at: Standing) -> Family | None:
     """Return the report in the open turn's newest request; None if there is none, or a person has acted since."""
     turn = at.record.open_turn
     newest = moment.answered_last(at.record.id) if turn is not None else None
     if newest is None or newest.turn != turn:
         return None
     own = Segment(at.record.id, newest.event + 1, at.newest)
-    said = any(each.kind == "user" and each.actor == "human" for each in moment.messages((own,)))
+    spoken = any(each.kind == "user" and each.actor == "human" for each in moment.messages((own,)))
     forks = moment.operations(at.record.id, after=newest.event)
-    if said or any(each.kind == "fork" and each.actor == "human" for each in forks):
+    if spoken or any(each.kind == "fork" and each.actor == "human" for each in forks):
         return None
     return newest.record.told.get(0, Family())
 
 
-def _now(moment: Snapshot, at: Standing, children: Sequence[AgentRecord]) -> Family:
+def _present_family(moment: Snapshot, at: Standing, children: Sequence[AgentRecord]) -> Family:
     unread = moment.unread(at.record.id) if "mail" in at.beside else []
     mail = tuple(dict.fromkeys(each.sender for each in unread))
     fates = moment.fates(at.record.id) if children else {}
     living = [record for record in children if fates[record.id] != "killed"]
     killed = tuple(record.id for record in children if fates[record.id] == "killed")
-    shown = _living(moment, at, living[-SHOWN:], fates)
+    shown = _children(moment, at, living[-SHOWN:], fates)
     return Family(shown, max(0, len(living) - SHOWN), killed[-KILLED:], mail)
 
 
-def _again(moment: Snapshot, at: Standing, families: Mapping[int, Family]) -> dict[int, Family]:
+def _still_quoted(moment: Snapshot, at: Standing, families: Mapping[int, Family]) -> dict[int, Family]:
     """Return the families without quotes of messages that have left the context meanwhile."""
     ids = sorted({child.goal for family in families.values() for child in family.children if child.goal})
     goals = {event.id: event for event in moment.events(ids)}
@@ -160,19 +165,19 @@ def _again(moment: Snapshot, at: Standing, families: Mapping[int, Family]) -> di
     }
 
 
-def _living(
+def _children(
     moment: Snapshot, at: Standing, records: Sequence[AgentRecord], fates: Mapping[str, Fate]
 ) -> tuple[Child, ...]:
     forks = {event.id: event for event in moment.events([record.fork_event for record in records])}
     decided = ((id, operation_of(event)) for id, event in forks.items())
     operations = {id: operation for id, operation in decided if isinstance(operation, Fork)}
-    said = _said(moment, [event for id, event in forks.items() if id in operations and event.actor == "model"])
-    asked = _asked(moment, {id: operation for id, operation in operations.items() if id not in said})
-    goals = {event.id: event for event in moment.events([*said.values(), *filter(None, asked.values())])}
+    texts = _texts_before(moment, [event for id, event in forks.items() if id in operations and event.actor == "model"])
+    starts = _ends_of_starts(moment, {id: operation for id, operation in operations.items() if id not in texts})
+    goals = {event.id: event for event in moment.events([*texts.values(), *filter(None, starts.values())])}
     found = []
     for record in records:
         state = AT_WORK if record.open_turn is not None else WAITS if fates[record.id] == "waits" else IDLE
-        goal, by_person = said.get(record.fork_event, 0), asked.get(record.fork_event, 0)
+        goal, by_person = texts.get(record.fork_event, 0), starts.get(record.fork_event, 0)
         if by_person in goals and goals[by_person].kind == "user":  # a person's message: it is the child's goal
             goal = by_person
         operation = operations.get(record.fork_event)
@@ -266,7 +271,7 @@ class WindowSummary(NamedTuple):
     covered: Covered
 
 
-def in_force(moment: Snapshot, at: Standing, before: int, since: int, recorded: int) -> WindowSummary | None:
+def summary_in_force(moment: Snapshot, at: Standing, before: int, since: int, recorded: int) -> WindowSummary | None:
     """Return the newest valid summary up to event `recorded` that covers only messages before event `before`; None if
     it was recorded by event `since`."""
     there = until(at.lineage, recorded)
@@ -278,13 +283,13 @@ def in_force(moment: Snapshot, at: Standing, before: int, since: int, recorded: 
             covered = msgspec.convert(event.data, Covered)
         except msgspec.ValidationError:  # another program's
             covered = None
-        if covered is not None and covered.until < before and covered.covers == hash_of(moment, at, covered.until):
+        if covered is not None and covered.until < before and covered.covers == visible_hash(moment, at, covered.until):
             return WindowSummary(event, covered)
         there = until(there, event.id - 1)
     return None
 
 
-def hash_of(moment: Snapshot, at: Standing, last: int) -> str:
+def visible_hash(moment: Snapshot, at: Standing, last: int) -> str:
     """Return the hash of what is visible up to event `last`. It includes the size because of erased messages."""
     seen = until(at.visible, last)
     return sha256(msgspec.json.encode([moment.bounds(seen), moment.size(seen)])).hexdigest()

@@ -15,7 +15,7 @@ from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import Family
 from foldmark.core.segments import Segment, Segments, intersect, until
-from foldmark.request.layers import Picked, family_of, in_force, picked, told
+from foldmark.request.layers import Picked, children_layer, family_of, picked, summary_in_force
 from foldmark.request.planning import planning, result_of
 from foldmark.request.standing import Standing, as_of, of_kind, once, state_of
 
@@ -205,7 +205,7 @@ class Sources:
         """
         if not self._config.window_summary:
             return None
-        found = in_force(self._moment, self._at, before, since, self.settled if recorded is None else recorded)
+        found = summary_in_force(self._moment, self._at, before, since, self.settled if recorded is None else recorded)
         return None if found is None else prompts.summed_up(found.event)
 
     @property
@@ -286,12 +286,3 @@ class Sources:
     @once
     def _heavy(self) -> tuple[int, int] | None:
         return next(self._weights, None)
-
-
-def children_layer(
-    family: Family, content: Callable[[int], str], tools: Collection[str], config: Config
-) -> list[Layer]:
-    """Return the layer about a family, if there is anything to report; `content` returns the text of an event."""
-    reads = "slash" in tools and (config.model_commands == "all" or "check-mail" in config.model_commands.split(", "))
-    line = told(family, content, reads_mail=reads)
-    return [Layer(prompts.CHILDREN, prompts.CHILDREN, line)] if line else []

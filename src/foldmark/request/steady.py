@@ -24,8 +24,8 @@ from foldmark.core.ports import Since, Snapshot
 from foldmark.core.request import Edge, Family
 from foldmark.core.segments import END, Segment, Segments, contains
 from foldmark.request.exchanges import standing_without
-from foldmark.request.layers import children_of, room_told, told_at
-from foldmark.request.sources import Sources, VisibleMessages, children_layer
+from foldmark.request.layers import children_layer, children_of, families_at, report_bytes
+from foldmark.request.sources import Sources, VisibleMessages
 from foldmark.request.standing import Standing, as_of, of_kind, once
 from foldmark.request.windowing import Target, Windowing, first_of
 from foldmark.tokens.counting import BytesRuler, ruler
@@ -293,7 +293,7 @@ class SteadyPrompt:
             found[opener.id] = put_in(news.get(opener.id, ()))
             there = sum(event < opener.id for event in born)
             if there or (self._answers and self._at.record.parent is not None):
-                found[opener.id] += room_told(there)
+                found[opener.id] += report_bytes(there)
         return found
 
     def _news(
@@ -338,7 +338,7 @@ class SteadyPrompt:
         stands."""
         openers = _openers(events, settled)
         newest = openers[-1].id if openers else 0
-        self.told = told_at(self._moment, self._at, settled, newest, self._forked) if self._answers else {}
+        self.told = families_at(self._moment, self._at, settled, newest, self._forked) if self._answers else {}
         content = self._then.text(self.told.values())
         return {at: children_layer(each, content, self._tools, self._config) for at, each in self.told.items()}
 

@@ -13,7 +13,7 @@ from foldmark.core.codec import operation_of
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.events import Fork
 from foldmark.log import Agent
-from foldmark.request.layers import words_of
+from foldmark.request.layers import fork_text
 from foldmark.request.planning import planning
 from foldmark.runtime.loop import in_thread
 from foldmark.sending.interruption import CURRENT, Interruption
@@ -40,7 +40,7 @@ def append_birth(agent: Agent) -> bool:
         newest = next(moment.messages(at.visible, newest_first=True), None)
         if event.actor == "human" and newest is not None and newest.kind == "user":
             return True
-        words = words_of(moment, event) if event.actor == "model" else None
+        words = fork_text(moment, event) if event.actor == "model" else None
     text = birth_message(agent.id, parent, operation.mark, words.content if words is not None else "")
     agent.append("user", text, actor="system", data={"birth": True})
     return True

@@ -23,7 +23,7 @@ from foldmark.core.segments import Segment, Segments, since, subtract, until
 from foldmark.log.log import Agent
 from foldmark.operations.summaries import SPAN, provider_form, provider_summary, summary
 from foldmark.request.exchanges import ranges_of
-from foldmark.request.layers import Covered, WindowSummary, hash_of, in_force
+from foldmark.request.layers import Covered, WindowSummary, summary_in_force, visible_hash
 from foldmark.request.standing import Standing, of_kind
 from foldmark.sending.sent import quoting, record_sent
 from foldmark.text.state import parted
@@ -201,7 +201,7 @@ def window_summary_due(agent: Agent) -> DueSummary | None:
         edge = agent.request().manifest.edge if at.config.window_summary else None
         if edge is None or edge.first is None or edge.why in (None, "planning"):
             return None
-        earlier = in_force(moment, at, edge.first, 0, at.newest)
+        earlier = summary_in_force(moment, at, edge.first, 0, at.newest)
         new = until(at.visible, edge.first - 1)
         if earlier is not None:
             new = since(new, earlier.covered.until + 1)
@@ -216,7 +216,7 @@ def window_summary_due(agent: Agent) -> DueSummary | None:
         first, turn, last = events[0].id, min(turns), events[-1].id
         if earlier is not None and not units.reach(count + 1):
             first, turn = earlier.covered.first, earlier.covered.turns[0]
-        covered = Covered(first, last, (turn, max(turns)), hash_of(moment, at, last))
+        covered = Covered(first, last, (turn, max(turns)), visible_hash(moment, at, last))
         return DueSummary(covered, since(until(new, last), events[0].id), earlier)
 
 
@@ -238,7 +238,7 @@ def make_window_summary(agent: Agent, due: DueSummary) -> int | None:
     if made is not None:
         agent.context()  # other processes may have written to the agent meanwhile
         with agent.batch() as moment:
-            if hash_of(moment, agent.standing_in(moment), covered.until) != covered.covers:
+            if visible_hash(moment, agent.standing_in(moment), covered.until) != covered.covers:
                 return None
             event_id = agent.operate(lambda *_: made.operation, actor="system", content=made.text).event_id
             # The window passes it like any other turn: it stands in front, so it would leave first.
@@ -249,7 +249,7 @@ def make_window_summary(agent: Agent, due: DueSummary) -> int | None:
     agent.context()
     with agent.batch() as moment:
         at = agent.standing_in(moment)
-        if not at.config.window_summary or hash_of(moment, at, covered.until) != covered.covers:
+        if not at.config.window_summary or visible_hash(moment, at, covered.until) != covered.covers:
             return None
         return agent.record("window_summary", text, data=msgspec.to_builtins(covered), actor="model")
 

@@ -122,8 +122,8 @@ class _Remake:
         from foldmark.core.config import config_of
         from foldmark.core.request import COMPACTION, LeftOut, ToolSpec
         from foldmark.providers.registry import dialect_of
+        from foldmark.request.layers import children_layer
         from foldmark.request.prepare import on_the_wire, options
-        from foldmark.request.sources import children_layer
         from foldmark.request.windowing import thinking_stays
 
         sent, record, hashes = self._sent, self._record, self._record.hashes
