@@ -24,9 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import foldmark
-from foldmark.cli.cost import KINDS, policies
-from foldmark.cli.cost_plot import plot
-from foldmark.cli.cost_table import share
+from foldmark.cli.cost import KINDS, draw, policies, share
 from foldmark.core.errors import FoldmarkError
 from foldmark.cost.cost import Policy, Replayed, Tariff, replay, rules_of, tariff_of
 from foldmark.sessions.conversion.importing import import_session
@@ -288,7 +286,7 @@ def main() -> int:
     if options.plot:
         first = [case for case in cases if case.model == cases[0].model]
         try:
-            plot([(f"{c.sample}, {c.model}, budget {c.budget:,}", c.rows, c.tariff) for c in first], options.plot)
+            draw([(f"{c.sample}, {c.model}, budget {c.budget:,}", c.rows, c.tariff) for c in first], options.plot)
         except FoldmarkError as error:
             print(error, file=sys.stderr)
             return 1

@@ -9,6 +9,7 @@ from typing import Any, TextIO
 
 import msgspec
 
+from foldmark.core.ports import Progress
 from foldmark.core.wording import count, one_line
 from foldmark.log import Result
 from foldmark.operations.history import sized
@@ -94,6 +95,18 @@ def json_line(value: Any) -> str:
 
 def _escaped(text: str) -> str:
     return _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def counter(label: str) -> Progress | None:
+    """Return a function that reports progress on a line of standard error; None where standard error is no terminal."""
+    if not sys.stderr.isatty():
+        return None
+
+    def report(done: int, total: int) -> None:
+        end = "\n" if done >= total else ""
+        print(f"\r{label} {done:,} of {total:,}", end=end, file=sys.stderr, flush=True)
+
+    return report
 
 
 def columns(stream: TextIO) -> int:

@@ -333,7 +333,7 @@ def test_a_folder_that_was_removed(program: Cli, tmp_path: Path, monkeypatch: py
     folder.rmdir()
     wrong = program("install", "claude")
     assert (wrong.code, wrong.out) == (1, "")
-    assert wrong.err == "foldmark: the folder that this runs in was removed; go to another one, then repeat\n"
+    assert wrong.err == "foldmark: the working folder was removed; change to another one, then repeat\n"
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def test_what_is_refused_writes_nothing(cli: Cli, db: str, log: foldmark.Log, tm
     assert "there is no conversation 'missing' to copy; conversations: one" in wrong.err
     assert "there is no database at" in cli("copy", str(tmp_path / "no.db"), str(target)).err
     assert "in memory" in cli("copy", db, ":memory:").err
-    assert "is the database that is to be copied" in cli("copy", db, db).err
+    assert "is the database to copy from" in cli("copy", db, db).err
     assert not target.exists()
     with foldmark.open(target) as other:
         other.agent("own").append("user", "mine")
@@ -75,5 +75,5 @@ def test_an_interrupted_copy_goes_on(
     monkeypatch.setattr(copying._Copy, "_advance", interrupted)
     stopped = cli("copy", db, target)
     assert stopped.code == 130
-    assert "run it again and it goes on" in stopped.err
+    assert "run it again to go on" in stopped.err
     assert cli("copy", db, target).lines[0] == f"{target}: 3 new events"

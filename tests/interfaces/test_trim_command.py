@@ -336,8 +336,8 @@ def test_a_failed_database_warns(cli: Cli, session: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        (("--launch", "--json"), 2, "--json tells the command to start; --launch starts it: give one of them"),
-        (("--launch", "--dry-run"), 2, "--launch goes on with the new session, and --dry-run makes none"),
+        (("--launch", "--json"), 2, "--json prints the command to start, and --launch starts it: leave out one"),
+        (("--launch", "--dry-run"), 2, "--launch starts the new session, and --dry-run writes none"),
         (("--threshold", "x"), 2, "--threshold is a number from 0"),
         (("--threshold", "-1"), 2, "--threshold is a number from 0"),
         (("--profile", "deeper"), 2, "there is no profile 'deeper': default, deep"),

@@ -121,7 +121,7 @@ def test_index_status_and_remove(cli: Cli, filled: str) -> None:
     before = rows(filled)
     assert cli("index")[0] == 0
     assert rows(filled) == before, "nothing was missing"
-    assert cli("index", "--remove", "--model", NAME)[1] == "vectors were taken away\n"
+    assert cli("index", "--remove", "--model", NAME)[1] == "vectors removed\n"
     assert rows(filled) == [[], [], []]
 
 

@@ -16,7 +16,7 @@ from session_records import REAL_FILES, assistant, call, jsonl, result, user
 
 import foldmark
 from foldmark.cli.program import run
-from foldmark.cli.search_render import hits_text
+from foldmark.cli.search import hits_text
 from foldmark.core.codec import utc
 from foldmark.core.errors import CommandError
 from foldmark.core.search import ANY, Filters, RankedMessage, SearchResult, TermQuery
@@ -298,7 +298,7 @@ def test_the_commands(home: Home, program: Callable[..., Outcome]) -> None:
     )
     assert program("search").code == 2
     assert "no date" in program("search", "schema", "--since", "soon").err
-    assert program("search", "nowhere").out == "Nothing was said with these words.\n"
+    assert program("search", "nowhere").out == "No messages match.\n"
     assert "filters" in program("search", "schema", "--since", "2030-01-01").out
     for words in (["--read", "aa11:1", "the"], ["--read", "aa11:1", "--tool", "Bash"], ["the", "--around", "3"]):
         wrong = program("search", *words)
@@ -329,7 +329,7 @@ def test_excluded_by_the_environment(
 ) -> None:
     home.session("aa11", user("one", cwd="/home/me/app"))
     monkeypatch.setenv("FOLDMARK_SYNC_EXCLUDE", "/elsewhere, /home/me")
-    assert program("sync").out.startswith("1 session: nothing new; 1 not to be archived")
+    assert program("sync").out.startswith("1 session: nothing new; 1 excluded")
     (home.folder / ".foldmark.toml").write_text('[context]\nsync_exclude = ["/"]\n')
     assert "which of your sessions are kept" in program("sync").err
 

@@ -13,7 +13,7 @@ import pytest
 from session_records import REAL_FILES, assistant, call, jsonl, result, user
 
 import foldmark
-from foldmark.cli.imports import report_text
+from foldmark.cli.conversion import report_text
 from foldmark.core.errors import CommandError
 from foldmark.sessions import session_file
 from foldmark.sessions.conversion import importing

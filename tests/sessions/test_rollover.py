@@ -487,7 +487,7 @@ def test_a_name_that_is_no_text(place: Place) -> None:
 KILLED = """
 import os, signal, sys
 from foldmark.cli.program import run
-import foldmark.sessions.rollover.rolling, foldmark.cli.launching, foldmark.stores.sqlite
+import foldmark.sessions.rollover.rolling, foldmark.cli.process, foldmark.stores.sqlite
 def audit(event, args):
     global left
     if event in ("open", "os.link", "os.rename", "os.remove", "os.mkdir", "os.truncate"):

@@ -6,10 +6,10 @@ from functools import partial
 
 from foldmark.chat.foreground import Foreground
 from foldmark.chat.keyboard import ScriptedLines, TakenError, Typed
-from foldmark.chat.person import ANSWERS, decides, reading
+from foldmark.chat.person import ANSWERS, decides
 from foldmark.log import Agent, family
 from foldmark.operations.effects import Asking, Decision
-from foldmark.rendering import fitted, harmless
+from foldmark.rendering import counter, fitted, harmless
 from foldmark.runtime.unprompted import WAKES
 
 
@@ -44,9 +44,9 @@ class Notices:
     def asking(self, agent: Agent) -> Asking:
         """How a tool of an agent reaches the person; only the agent that is talked to may ask for a yes or no."""
         if self._confirm is None:
-            return Asking(progress=reading()) if agent == self.agent else Asking()
+            return Asking(progress=counter("reading:")) if agent == self.agent else Asking()
         approve = partial(self._approved, agent)
-        return Asking(self._confirm, reading(), approve) if agent == self.agent else Asking(approve=approve)
+        return Asking(self._confirm, counter("reading:"), approve) if agent == self.agent else Asking(approve=approve)
 
     def began(self, agent: Agent) -> None:
         """A child is seen in `/agents`; nothing is printed for it."""

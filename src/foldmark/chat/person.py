@@ -11,7 +11,6 @@ from pathlib import Path
 import click
 
 from foldmark.core.errors import FoldmarkError
-from foldmark.core.ports import Progress
 from foldmark.operations.effects import Decision, EditText
 from foldmark.rendering import fitted, harmless
 
@@ -53,17 +52,6 @@ def decides(
         if (decision := ANSWERS.get(said.strip().lower())) is not None:
             return decision
         other(said)
-
-
-def reading() -> Progress | None:
-    """Tells how far reading has come, on a line of its own that is overwritten; None where nobody watches."""
-    if not sys.stderr.isatty():
-        return None
-
-    def told(done: int, total: int) -> None:
-        print(f"\rreading: {done} of {total}", end="\n" if done >= total else "", file=sys.stderr, flush=True)
-
-    return told
 
 
 def show_text(text: str) -> None:

@@ -1,15 +1,19 @@
-"""`foldmark cost`: which conversation is replayed as what, and under which policies."""
+"""`foldmark cost`: a conversation's requests under several policies, as a table, as JSON and as a drawing."""
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import click
 
 import foldmark
+from foldmark.app import Setup
+from foldmark.cli.parameters import AS_JSON, conversations_and_files
 from foldmark.core.config import Config, checked
-from foldmark.core.errors import CommandError
-from foldmark.core.ports import Progress
+from foldmark.core.errors import CommandError, FoldmarkError
+from foldmark.core.wording import count
 from foldmark.cost.cost import (
     SENDERS,
     Policy,
@@ -23,10 +27,14 @@ from foldmark.cost.cost import (
 )
 from foldmark.log import Agent, Log
 from foldmark.providers.registry import canonical, dialect_of
+from foldmark.rendering import counter, harmless, json_text
 from foldmark.stores.addresses import may_exist, shown
 
 KINDS = tuple(SENDERS)
 """The policies that can be compared."""
+
+OWN = ("steady", "eager")
+"""The policies that a setting gives."""
 
 MODELS = {
     "anthropic": "anthropic/claude-sonnet-5-5",
@@ -34,13 +42,13 @@ MODELS = {
     "gemini": "gemini/gemini-3.1-pro-preview",
     "gemini_gca": "gemini/gemini-3.1-pro-preview",
 }
-"""What is asked where a conversation has no model of its own but `offline`: by the dialect of its newest call."""
+"""The model for a conversation whose own is `offline`, by the dialect of its newest call."""
 
 
 class CostOptions(NamedTuple):
-    """What is to be compared: `model` is PROVIDER/MODEL, None for the agent's own; `budget` None for its own; `policy`
-    some of `KINDS`, none for all that there are for the model; `low_water` those of `steady` as in "0.8,0.6", None for
-    the agent's own; with `ignore_pauses` no cache ever expires."""
+    """Options of a comparison: `model` is PROVIDER/MODEL, None for the agent's own; `budget` None for its own; `policy`
+    some of `KINDS`, none for all that the model has; `low_water` those of `steady` as in "0.8,0.6", None for the
+    agent's own; with `ignore_pauses` no cache ever expires."""
 
     model: str | None = None
     budget: int | None = None
@@ -50,8 +58,8 @@ class CostOptions(NamedTuple):
 
 
 class CostReport(NamedTuple):
-    """What a conversation costs: its name, the model asked, the budget, what the answers weigh, whether thinking was
-    recorded, a row a policy."""
+    """The cost of a conversation: its name, the model, the budget, the tokens of the answers, whether thinking was
+    recorded, and a row for each policy."""
 
     name: str
     provider: str
@@ -94,7 +102,7 @@ def conversation(db: str, target: str) -> Iterator[Agent]:
             return
     if not path.is_file():
         raise CommandError(f"there is no file '{target[:200]}' and no database {shown(db)} to look in")
-    from foldmark.cli.imports import import_file
+    from foldmark.cli.conversion import import_file
 
     with foldmark.open(":memory:") as log:
         yield log.agent(import_file(log, path, None).agent_id)
@@ -109,47 +117,210 @@ def _existing(db: str) -> Iterator[Log | None]:
         yield log
 
 
-def report(agent: Agent, wish: CostOptions) -> CostReport:
-    """Replay an agent. Raises CommandError for a wrong wish, and where no model was ever asked."""
+def report(agent: Agent, options: CostOptions) -> CostReport:
+    """Replay an agent. Raises CommandError for wrong options, and if no model was ever asked."""
     config = agent.standing().config
-    lows = [config.sliding_context_low_water] if wish.low_water is None else low_waters(wish.low_water)
-    model = wish.model or (config.model if config.model != "offline" else _fitting(agent))
+    lows = [config.sliding_context_low_water] if options.low_water is None else low_waters(options.low_water)
+    model = options.model or (config.model if config.model != "offline" else _fitting_model(agent))
     agent.log.check_model(model)
     provider, _, name = model.partition("/")
     provider, name = canonical(provider), name or provider
     known = agent.log.model_named(model)
-    budget = wish.budget or config.sliding_context_tokens or Config().sliding_context_tokens
+    budget = options.budget or config.sliding_context_tokens or Config().sliding_context_tokens
     clears = dialect_of(provider, agent.log.given.dialects).clears
     usual = [kind for kind in KINDS if kind != "clearing" or clears]
     rows = replay(
         agent,
-        policies(budget, lows, wish.policy or usual),
+        policies(budget, lows, options.policy or usual),
         provider,
         name,
         rules=rules_of(known),
         tools=agent.tools(),
         limit=known.window,
-        pauses=not wish.ignore_pauses,
-        progress=_watching(),
+        pauses=not options.ignore_pauses,
+        progress=counter("making request"),
     )
-    called = agent.name or agent.id
+    name_or_id = agent.name or agent.id
     if not rows[0].billed:
-        raise CommandError(f"nobody asked a model for anything in '{called}' yet: there is nothing to compare")
+        raise CommandError(f"no model was asked in '{name_or_id}' yet: there is nothing to compare")
     weight = answered(agent, provider, name)
-    return CostReport(called, provider, name, tariff_of(known), budget, weight, bool(thought_about(agent)), rows)
+    return CostReport(name_or_id, provider, name, tariff_of(known), budget, weight, bool(thought_about(agent)), rows)
 
 
-def _fitting(agent: Agent) -> str:
+def _fitting_model(agent: Agent) -> str:
     # A text has the dialect of whatever model was set when it was recorded; a call that of who made it.
     calls = (each for each in reversed(agent.context().messages) if each.dialect and each.kind == "tool_call")
     return next((MODELS[each.dialect] for each in calls if each.dialect in MODELS), MODELS["anthropic"])
 
 
-def _watching() -> Progress | None:
-    if not sys.stderr.isatty():
-        return None
+def _text(found: CostReport) -> str:
+    """Return the table, and what it says of the first policy."""
+    tariff, rows = found.tariff, found.rows
+    head = ["policy", "fresh", "cache write", "cache read", "read", "rewritten", "cost", "in view", "largest", "moves"]
+    table = [[*head, "thinking", "lost"]] + [
+        [
+            row.policy.name,
+            *(f"{tokens:,}" for tokens in row.total[:3]),
+            f"{share(row):.0%}",
+            f"{row.rewritten:,}",
+            tariff.shown(tariff.cost(row.total)),
+            f"{row.mean:,}",
+            f"{row.largest:,}",
+            f"{row.moves:,}",
+            f"{row.thoughts.share:.0%}",
+            f"{row.thoughts.blocks:,}",
+        ]
+        for row in rows
+    ]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    lines = []
+    for name, *numbers in table:
+        cells = (cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True))
+        lines.append("  ".join([name.ljust(widths[0]), *cells]))
+    unit = "dollars" if tariff.input is not None else "fresh input tokens' worth"
+    recorded = "as recorded" if found.thinks else "as if every answer had begun with a block, since none is recorded"
+    below = [
+        f"Input in tokens (~), cost in {unit}. Answers of ~{found.answered:,} tokens come on top in every row.",
+        f"Thinking: the share that could still be sent if it is bound to what stood before it, {recorded}.",
+    ]
+    return "\n".join([title(found), "", *lines, "", *below, _verdict(found)])
 
-    def told(done: int, total: int) -> None:
-        print(f"\rmaking request {done:,} of {total:,}", end="\n" if done >= total else "", file=sys.stderr, flush=True)
 
-    return told
+def title(found: CostReport) -> str:
+    """Return the conversation, and the model and budget it was replayed with."""
+    requests = count(len(found.rows[0].billed), "request")
+    return f"{found.name}: {requests} to {found.provider}/{found.model}, budget {found.budget:,} tokens"
+
+
+def share(row: Replayed) -> float:
+    """Return the share of the input that was read from the cache."""
+    return row.total.read / max(1, row.total.tokens)
+
+
+def _verdict(found: CostReport) -> str:
+    """Compare the first policy with those that keep as many tokens in view: a smaller window is cheaper by itself."""
+    tariff, first, rest = found.tariff, found.rows[0], found.rows[1:]
+    cost = tariff.cost(first.total)
+    sentences = (
+        [] if any(row.moves for row in found.rows if row.policy.kind in OWN) else ["The budget was never reached."]
+    )
+    if eager := next((row for row in rest if row.policy.kind == "eager"), None):
+        sentences.append(f"{first.policy.name} costs {cost / max(1e-9, tariff.cost(eager.total)):.0%} of eager.")
+    as_large = [row for row in rest if row.mean >= first.mean]
+    best = min(as_large, key=lambda row: tariff.cost(row.total), default=None)
+    if best is None or tariff.cost(best.total) >= cost:
+        sentences += ["No other policy here keeps as many tokens in view for less."] if rest else []
+    else:
+        less = f"{1 - tariff.cost(best.total) / max(1e-9, cost):.0%}"
+        sentences.append(f"{best.policy.name} keeps as many tokens in view and costs {less} less.")
+    return " ".join(sentences)
+
+
+def _data(found: CostReport) -> dict[str, Any]:
+    return {
+        "conversation": found.name,
+        "provider": found.provider,
+        "model": found.model,
+        "budget": found.budget,
+        "answered": found.answered,
+        "thinking_recorded": found.thinks,
+        "factors": found.tariff._asdict(),
+        "policies": [
+            {
+                "policy": row.policy.kind,
+                "low_water": row.policy.low_water,
+                "requests": len(row.billed),
+                **row.total._asdict(),
+                "rewritten": row.rewritten,
+                "equivalents": round(found.tariff.cost(row.total)),
+                "mean": row.mean,
+                "largest": row.largest,
+                "moves": row.moves,
+                "thinking": row.thoughts._asdict(),
+            }
+            for row in found.rows
+        ],
+        "verdict": _verdict(found),
+    }
+
+
+def drawing() -> Any:
+    """Import matplotlib, which only plots need. Raises FoldmarkError if it is not installed."""
+    try:
+        matplotlib = import_module("matplotlib")
+    except ImportError:
+        raise FoldmarkError("a plot needs matplotlib, which is not installed: pip install matplotlib") from None
+    matplotlib.use("svg")
+    return matplotlib
+
+
+def draw(panels: Sequence[tuple[str, Sequence[Replayed], Tariff]], path: Path) -> None:
+    """Draw bars of what each policy costs, one panel for each title. Raises FoldmarkError, OSError."""
+    matplotlib, pyplot = drawing(), import_module("matplotlib.pyplot")
+    with matplotlib.rc_context({"svg.hashsalt": "foldmark", "svg.fonttype": "none", "font.size": 8}):
+        figure, axes = pyplot.subplots(
+            len(panels),
+            1,
+            squeeze=False,
+            figsize=(8, sum(0.8 + 0.22 * len(rows) for _, rows, _ in panels)),
+            height_ratios=[len(rows) + 2 for _, rows, _ in panels],
+        )
+        for (title, rows, tariff), axis in zip(panels, axes[:, 0], strict=True):
+            names = [row.policy.name for row in rows]
+            left = [0.0] * len(rows)
+            for part, factor, colour in (
+                ("fresh", 1.0, "#c44e52"),
+                ("write", tariff.write, "#dd8452"),
+                ("read", tariff.read, "#4c72b0"),
+            ):
+                widths = [getattr(row.total, part) * factor / 1000 for row in rows]
+                axis.barh(names, widths, left=left, color=colour, label=part)
+                left = [a + b for a, b in zip(left, widths, strict=True)]
+            axis.invert_yaxis()
+            axis.set_title(title, loc="left")
+        axes[-1, 0].set_xlabel("thousand fresh input tokens' worth")
+        axes[0, 0].legend(loc="lower right")
+        figure.tight_layout()
+        figure.savefig(path, format="svg", metadata={"Date": None})
+        pyplot.close(figure)
+
+
+@click.command()
+@click.argument("name", metavar="NAME|FILE", shell_complete=conversations_and_files)
+@click.option("--model", metavar="PROVIDER/MODEL", help="The model; the conversation's own by default.")
+@click.option(
+    "--budget",
+    metavar="TOKENS",
+    type=click.IntRange(1, 10**9),
+    help="Budget of the window; its own by default.",
+)
+@click.option(
+    "--policy",
+    multiple=True,
+    type=click.Choice(["steady", "eager", "full", "messages", "clearing"]),
+    help="Policy to compare; may be repeated. All by default.",
+)
+@click.option("--low-water", metavar="SHARES", help="Low waters of steady, as in 0.8,0.6; its own by default.")
+@click.option("--ignore-pauses", is_flag=True, help="Assume that no cache ever expires.")
+@click.option(
+    "--plot", metavar="FILE.svg", type=click.Path(path_type=Path, dir_okay=False), help="Draw a chart as well."
+)
+@AS_JSON
+@click.pass_obj
+def cost(setup: Setup, /, name: str, plot: Path | None, as_json: bool, **options: Any) -> None:
+    """Compare what conversation NAME would have cost.
+
+    Rebuilds its requests under each policy, and computes what the provider's prompt cache would have held and which
+    thinking could still have been sent. Nothing is sent, nothing is written. FILE is a session file, read into memory.
+
+    steady and eager are Foldmark's own policies (the setting context_policy). full sends the whole history; messages
+    sends the newest messages that fit the budget; clearing sends the whole history, and the provider clears old tool
+    results.
+    """
+    if plot is not None:
+        drawing()  # a missing package is reported before the long part
+    with conversation(setup.db, name) as agent:
+        found = report(agent, CostOptions(**options))
+    if plot is not None:
+        draw([(title(found), found.rows, found.tariff)], plot)
+    print(json_text(_data(found)) if as_json else harmless(_text(found)))

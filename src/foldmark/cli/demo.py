@@ -12,6 +12,8 @@ from pathlib import Path
 from shutil import which
 from typing import TypeVar
 
+import click
+
 import foldmark
 from foldmark.log import Agent
 from foldmark.operations.history import operations
@@ -24,50 +26,38 @@ Run = Callable[[list[str]], int]
 _T = TypeVar("_T")
 
 
-def walk(run: Run, go_on: bool) -> int:
-    """Print the walk-through; `run` carries out one command line. With `go_on` it ends in the chat."""
-    with as_file(files("foldmark") / "samples" / SAMPLE) as sample:
-        demo = _Demo(run, Path(tempfile.mkdtemp(prefix="foldmark-demo-")) / "demo.db")
-        demo.steps(sample)
-    if demo.failed:
-        return 1
-    program = "foldmark" if which("foldmark") else shlex.quote(sys.argv[0])
-    print(_NEXT.format(foldmark=program, db=shlex.quote(str(demo.db))))
-    return run(["--db", str(demo.db), "chat", "notes"]) if go_on else 0
-
-
 class _Demo:
     def __init__(self, run: Run, db: Path) -> None:
         self.run, self.db, self.step, self.failed = run, db, 0, False
 
     def steps(self, sample: Path) -> None:
-        self.tell("A coding agent's session becomes a conversation. The file is not changed.")
+        self.explain("A coding agent's session becomes a conversation. The file is not changed.")
         self.foldmark("import", str(sample), "--as", "notes", shown=f"foldmark import {SAMPLE} --as notes")
-        self.tell("This is what a model would see of it: whole turns, each with its id and its size.")
+        self.explain("This is what a model would see of it: whole turns, each with its id and its size.")
         self.foldmark("context", "show", "notes")
-        self.tell("One turn was an experiment that led nowhere. It leaves the context, not the log.")
-        self.foldmark("do", "notes", f"/context drop {self.of_notes(partial(_turn_about, 'full-text'))}")
-        self.tell("Set a checkpoint before trying something ...")
+        self.explain("One turn was an experiment that led nowhere. It leaves the context, not the log.")
+        self.foldmark("do", "notes", f"/context drop {self.ask(partial(_turn_about, 'full-text'))}")
+        self.explain("Set a checkpoint before trying something ...")
         self.foldmark("do", "notes", "/mark BEFORE_PLUGINS")
-        self.tell("... try it (the offline model answers here; it is no language model and says so) ...")
+        self.explain("... try it (the offline model answers here; it is no language model and says so) ...")
         self.chat("Let us load plugins from entry points.", "And sandbox them in a subprocess.")
-        self.tell("... and go back. The two turns leave the context; the checkpoint stays.")
+        self.explain("... and go back. The two turns leave the context; the checkpoint stays.")
         self.foldmark("do", "notes", "/rewind BEFORE_PLUGINS")
-        self.tell("Changed your mind? Every operation can be taken back, in any order.")
-        rewind = self.of_notes(_newest_operation)
+        self.explain("Changed your mind? Every operation can be taken back, in any order.")
+        rewind = self.ask(_newest_operation)
         self.foldmark("do", "notes", f"/restore {rewind}")
-        self.tell("Delegate: mark, say the goal, fork from the mark.")
+        self.explain("Delegate: mark, say the goal, fork from the mark.")
         self.foldmark("do", "notes", "/mark RESEARCH")
         self.chat("Find out how other note tools lock their files. Report in five lines.")
         self.foldmark("do", "notes", "/fork RESEARCH")
-        self.tell("The child was born with exactly that goal; the parent keeps everything.")
-        self.foldmark("context", "show", self.of_notes(lambda notes: notes.children[-1].id[:8]))
-        self.tell("A wrong word is answered with what there is instead, and nothing is written.")
+        self.explain("The child was born with exactly that goal; the parent keeps everything.")
+        self.foldmark("context", "show", self.ask(lambda notes: notes.children[-1].id[:8]))
+        self.explain("A wrong word is answered with what there is instead, and nothing is written.")
         self.foldmark("do", "notes", "/clear BEFORE_PLUGIN", wrong=True)
-        self.tell("The stored segments are compared with a full replay of the log.")
+        self.explain("The stored segments are compared with a full replay of the log.")
         self.foldmark("doctor")
 
-    def tell(self, text: str) -> None:
+    def explain(self, text: str) -> None:
         self.step += 1
         print(f"\n{self.step}. {text}\n")
 
@@ -92,10 +82,10 @@ class _Demo:
         finally:
             sys.stdin = typed
 
-    def of_notes(self, asked: Callable[[Agent], _T]) -> _T:
-        """What is asked of the conversation `notes` as it stands."""
+    def ask(self, question: Callable[[Agent], _T]) -> _T:
+        """Return an answer about the conversation `notes` as it stands."""
         with foldmark.open(str(self.db), create=False) as log:
-            return asked(log.agent("notes"))
+            return question(log.agent("notes"))
 
 
 def _newest_operation(agent: Agent) -> int:
@@ -107,6 +97,24 @@ def _turn_about(word: str, agent: Agent) -> int:
     """The id of the oldest turn whose prompt has this word."""
     prompts = (message for message in agent.context().messages if message.kind == "user")
     return next(message.turn_id or message.id for message in prompts if word in message.content)
+
+
+@click.command()
+@click.option("--chat", "go_on", is_flag=True, help="Go on in the chat afterwards, if there is a terminal.")
+def demo(go_on: bool) -> int:
+    """Walk through Foldmark on a sample session."""
+    from foldmark.cli.program import run
+
+    with as_file(files("foldmark") / "samples" / SAMPLE) as sample:
+        shown = _Demo(run, Path(tempfile.mkdtemp(prefix="foldmark-demo-")) / "demo.db")
+        shown.steps(sample)
+    if shown.failed:
+        return 1
+    program = "foldmark" if which("foldmark") else shlex.quote(sys.argv[0])
+    print(_NEXT.format(foldmark=program, db=shlex.quote(str(shown.db))))
+    if go_on and sys.stdin.isatty() and sys.stdout.isatty():
+        return run(["--db", str(shown.db), "chat", "notes"])
+    return 0
 
 
 _NEXT = """

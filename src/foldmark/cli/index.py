@@ -1,16 +1,21 @@
 """`foldmark index`: vectors of what was said, so that a search also goes by meaning [SPEC 7]."""
 
 import os
+import shutil
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from foldmark.app import Setup, nothing_to, read_settings
-from foldmark.cli.archive import caught_up
+from foldmark.cli.archive import update_index
+from foldmark.cli.parameters import AS_JSON
+from foldmark.cli.process import warn
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.search import Coverage, Vectors
 from foldmark.core.wording import count, one_line
@@ -24,18 +29,18 @@ _LONG = 30.0
 
 
 @click.command()
-@click.option("--status", is_flag=True, help="Only say how many messages have vectors.")
-@click.option("--remove", is_flag=True, help="Take vectors away: those of --model, otherwise of all models.")
-@click.option("--model", metavar="NAME", help="A model's name or folder, in place of the setting recall_model.")
-@click.option("--limit", metavar="N", type=click.IntRange(1), help="Make those of so many messages, at most.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--status", is_flag=True, help="Only print how many messages have vectors.")
+@click.option("--remove", is_flag=True, help="Remove the vectors of --model, by default of all models.")
+@click.option("--model", metavar="NAME", help="Name or folder of the model; the setting recall_model by default.")
+@click.option("--limit", metavar="N", type=click.IntRange(1), help="Embed at most N messages.")
+@AS_JSON
 @click.pass_obj
 def index(setup: Setup, status: bool, remove: bool, model: str | None, limit: int | None, as_json: bool) -> int:
-    """Make what a search by meaning needs.
+    """Make the vectors that a search by meaning needs.
 
-    Vectors of what was said in conversations and archived sessions, made by a model on this machine, as far as they are
-    missing. May be interrupted at any time and goes on where it was; a chat or a server that runs makes those of what
-    is said from then on. Takes the extra `embeddings`.
+    Embeds the messages of conversations and archived sessions that have no vector yet, with a model on this machine.
+    May be interrupted at any time and goes on from there. A running chat or server embeds new messages itself. Needs
+    the extra `embeddings`.
     """
     if status + remove + (limit is not None) > 1:
         raise click.UsageError("--status, --remove and --limit do not go together")
@@ -48,8 +53,8 @@ def index(setup: Setup, status: bool, remove: bool, model: str | None, limit: in
         if remove:
             fingerprint = None if model is None else _loaded(given.recall_model).fingerprint
             removed = {name: _removed(store, fingerprint) for name, store in stores.items()}
-            told = "vectors were taken away" if any(removed.values()) else "there were no vectors"
-            print(json_text({"removed": removed}) if as_json else told)
+            text = "vectors removed" if any(removed.values()) else "there were no vectors"
+            print(json_text({"removed": removed}) if as_json else text)
             return 0
         embedder = _loaded(given.recall_model, offering=not (status or as_json))
         interrupted = False
@@ -61,10 +66,10 @@ def index(setup: Setup, status: bool, remove: bool, model: str | None, limit: in
         covered = {name: store.coverage(embedder.fingerprint) for name, store in stores.items()}
         print(json_text(_data(embedder, stores, covered)) if as_json else _text(embedder, stores, covered))
     if interrupted:
-        print("foldmark: interrupted; `foldmark index` goes on from there", file=sys.stderr)
+        warn("interrupted; `foldmark index` goes on from there")
         return 130
     if model is not None and model != setup.given.recall_model and not status:
-        print(f"foldmark: a search uses {one_line(embedder.name)} once it is the setting recall_model", file=sys.stderr)
+        warn(f"a search uses {one_line(embedder.name)} once it is the setting recall_model")
     return 0
 
 
@@ -75,7 +80,7 @@ def _stores(setup: Setup) -> Iterator[dict[str, Vectors]]:
     from foldmark.sessions.archive.storing import archive_folder
     from foldmark.sessions.archive.vectors import opened
 
-    caught_up(setup)
+    update_index(setup)
     archive, stores = archive_folder(os.environ), dict[str, Vectors]()
     with ExitStack() as stack:
         if setup.has_database and (vectors := stack.enter_context(setup.log(create=False)).vectors) is not None:
@@ -98,11 +103,10 @@ def _loaded(name: str, *, offering: bool = False) -> "Embedder":
     except NotInstalledError as error:
         if not (offering and sys.stdin.isatty() and sys.stdout.isatty()):
             raise
-        from foldmark.cli.extra_install import agreed_and_installed
         from foldmark.recall.embeddings.model import one_thread_each
 
-        print(harmless(f"foldmark: {error}"), file=sys.stderr)
-        if not agreed_and_installed(error.steps):
+        warn(str(error))
+        if not offer_install(error.steps):
             raise click.exceptions.Exit(error.exit_code) from None  # all is said
         one_thread_each()
     return kept(name)
@@ -142,8 +146,7 @@ def _bar(total: int) -> Iterator[Callable[[int], None]]:
             return
         if bar is None:
             if (left := (total - done) * seconds / done) > _LONG:
-                told = f"{count(total, 'message')}, about {_duration(left)}; Ctrl-C stops it, the next time it goes on"
-                print(f"foldmark: {told}", file=sys.stderr)
+                warn(f"{count(total, 'message')}, about {_duration(left)}; Ctrl-C stops it, and the next run goes on")
             bar = click.progressbar(
                 length=total,
                 label="Embedding",
@@ -171,21 +174,50 @@ def _removed(store: Vectors, fingerprint: str | None) -> int:
 
 
 def _text(embedder: "Embedder", stores: Mapping[str, Vectors], covered: Mapping[str, Coverage]) -> str:
-    """How far the vectors of a model reach, line by line."""
     lines = [f"model {embedder.name}"]
     for name, store in stores.items():
         messages, of, size = covered[name]
         lines.append(f"{name}: {messages:,} of {count(of, 'message')}, {size / 1e6:.1f} MB")
         if others := len(set(store.embedders()) - {embedder.fingerprint}):
-            lines.append(f"  and vectors of {count(others, 'other model')}; `foldmark index --remove` takes all away")
+            lines.append(f"  and vectors of {count(others, 'other model')}; `foldmark index --remove` removes all")
     return harmless("\n".join(lines))
 
 
 def _data(embedder: "Embedder", stores: Mapping[str, Vectors], covered: Mapping[str, Coverage]) -> dict[str, Any]:
-    """The same as JSON."""
-    told = {"model": embedder.name, "fingerprint": embedder.fingerprint, "dimensions": embedder.dimensions}
-    found = {
+    data = {"model": embedder.name, "fingerprint": embedder.fingerprint, "dimensions": embedder.dimensions}
+    return data | {
         name: {**covered[name]._asdict(), "other_models": len(set(store.embedders()) - {embedder.fingerprint})}
         for name, store in stores.items()
     }
-    return told | found
+
+
+def offer_install(steps: Sequence[Sequence[str]]) -> bool:
+    """Show the commands for these arguments of `pip install`, ask, and run them. Return False if the person refuses, or
+    one of them fails. The installed packages can be imported at once."""
+    from importlib import invalidate_caches
+    from shlex import join
+
+    from foldmark.chat.person import asks
+
+    installer = _installer()
+    if installer is None:
+        warn("neither pip nor uv is here to run this; install one of them first")
+        return False
+    commands = [[*installer, *step] for step in steps]
+    for command in commands:
+        print(join(command), file=sys.stderr)
+    if not asks("Run this now?" if len(commands) == 1 else "Run these now?"):
+        return False
+    try:
+        return all(subprocess.run(command, check=False).returncode == 0 for command in commands)
+    finally:
+        invalidate_caches()
+
+
+def _installer() -> list[str] | None:
+    """The beginning of a command that installs into the environment of this interpreter, with pip or else with uv; None
+    if there is neither."""
+    if find_spec("pip"):
+        return [sys.executable, "-m", "pip", "install"]
+    uv = shutil.which("uv")
+    return [uv, "pip", "install", "--python", sys.executable] if uv else None

@@ -1,4 +1,4 @@
-"""`foldmark rollover`: where the summary comes from, and how the new session is started."""
+"""`foldmark rollover`: a fresh session that begins with a summary of the one before [SPEC 8]."""
 
 import os
 import sys
@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from foldmark.app import Setup
+from foldmark.cli.parameters import AS_JSON
+from foldmark.cli.process import check_launch, session_outcome, start, warn
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import one_line
+from foldmark.rendering import harmless, json_text
 
 if TYPE_CHECKING:
     from foldmark.sessions.formats import SessionPath
@@ -20,13 +23,13 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("session", required=False)
-@click.option("--summary-file", metavar="FILE", help="What the next session has to know; - reads standard input.")
+@click.option("--summary-file", metavar="FILE", help="Take the summary from FILE; - reads standard input.")
 @click.option("--auto-summary", is_flag=True, help="Have a language model write the summary.")
-@click.option("--model", metavar="PROVIDER/MODEL", help="Which one; otherwise the one in your settings.")
-@click.option("--issue", metavar="REF", help="What the work is for; otherwise FOLDMARK_ISSUE.")
-@click.option("--worker", metavar="ID", help="Who works; otherwise FOLDMARK_WORKER.")
+@click.option("--model", metavar="PROVIDER/MODEL", help="Model that writes the summary; from your settings by default.")
+@click.option("--issue", metavar="REF", help="Issue of the work; FOLDMARK_ISSUE by default.")
+@click.option("--worker", metavar="ID", help="Worker; FOLDMARK_WORKER by default.")
 @click.option("--launch", is_flag=True, help="Start the new session.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@AS_JSON
 @click.pass_obj
 def rollover(
     setup: Setup,
@@ -41,40 +44,43 @@ def rollover(
 ) -> None:
     """Go on in a fresh session that begins with a handoff summary.
 
-    SESSION is a file, an id or the beginning of one; otherwise the session that this runs in, or the newest one of this
-    folder. It is archived and its end recorded; its file is not changed. The new session's file lies beside it, and its
-    first message is the summary with where to look up what that leaves out. The summary has some 500 words under the
-    headings ### Current Task, ### Key Decisions, ### Modified Files, ### Immediate Next Steps, ### Critical Context.
+    SESSION is a file, an id or the beginning of one; by default the session that this runs in, or the newest one of
+    this folder. It is archived and its end recorded; its file is not changed. The new session's file lies in the same
+    folder. Its first message is the summary, and where to find what the summary leaves out. The summary has about 500
+    words under the headings ### Current Task, ### Key Decisions, ### Modified Files, ### Immediate Next Steps,
+    ### Critical Context.
     """
-    from foldmark.cli import launching
-    from foldmark.cli.stopping import outcome_told, session_written
-    from foldmark.rendering import json_text
     from foldmark.sessions import places
     from foldmark.sessions.rollover.handover import handover
     from foldmark.sessions.rollover.rolling import check, has_content, roll_over
 
     if (summary_file is None) != auto_summary:
-        raise click.UsageError("Give --summary-file FILE or --auto-summary, one of them")
+        raise click.UsageError("Give either --summary-file FILE or --auto-summary")
     if model is not None and not auto_summary:
         raise click.UsageError("--model is for --auto-summary")
-    launching.check(launch, as_json)
+    check_launch(launch, as_json)
     found = check(places.find(session, _working_folder(), os.environ))
     if not has_content(found):
-        _tell_empty(found, as_json)
+        if as_json:
+            nothing = {"new_session_id": None, "file": None, "parent_file": str(found.path), "command": None}
+            print(json_text(well_formed(nothing)))
+        else:
+            said = f"Session {one_line(found.id)} is empty: there is nothing to hand over; nothing was written."
+            print(harmless(said))
         return
     new_id = str(uuid.uuid4())
-    with outcome_told(lambda: session_written(found, new_id)):
+    with session_outcome(found, new_id):
         summary = handover(_read(summary_file) if summary_file is not None else _written(setup, found, model))
         with setup.log(create=True) as log:
             rolled = roll_over(log, found, summary, os.environ, new_id=new_id, issue=issue, worker=worker)
     for warning in rolled.warnings:
-        print(f"foldmark: {one_line(warning)}", file=sys.stderr)
+        warn(one_line(warning))
     if as_json:
         print(json_text(well_formed(_data(rolled))))
     else:
-        _tell(rolled)
+        print(harmless(_text(rolled)), flush=True)
     if launch:
-        launching.start(rolled.command.words, rolled.command.cwd)
+        start(rolled.command.words, rolled.command.cwd)
 
 
 def _working_folder() -> str:
@@ -111,36 +117,21 @@ def _written(setup: Setup, session: "SessionPath", model: str | None) -> str:
         check_model(model, given.dialects)
         given = given.without("model")
     with foldmark.open(":memory:", settings=given) as log:
-        return summarize(log, session, model, _tell_who_writes)
+        return summarize(log, session, model, _report_writer)
 
 
-def _tell_who_writes(model: str) -> None:
+def _report_writer(model: str) -> None:
     if sys.stderr.isatty():
         print(f"{model} writes the summary …", file=sys.stderr)
 
 
-def _tell_empty(session: "SessionPath", as_json: bool) -> None:
-    from foldmark.rendering import harmless, json_text
-
-    if as_json:
-        nothing = {"new_session_id": None, "file": None, "parent_file": str(session.path), "command": None}
-        print(json_text(well_formed(nothing)))
-    else:
-        print(
-            f"Nothing was said in {harmless(one_line(session.id))}: there is nothing to hand over; nothing was written."
-        )
-
-
-def _tell(rolled: "Rolled") -> None:
-    from foldmark.rendering import harmless
-
+def _text(rolled: "Rolled") -> str:
     at = "" if rolled.context is None else f" at {rolled.context}% context"
-    print(
+    return (
         f"Session {one_line(rolled.parent.id)} ended{at}.\n"
         f"Session {rolled.session.id}, #{rolled.number} of its line, begins with the summary: "
-        f"{harmless(one_line(str(rolled.session.path)))}\n"
-        f"Start it:\n  {harmless(rolled.command.shell)}",
-        flush=True,
+        f"{one_line(str(rolled.session.path))}\n"
+        f"Start it:\n  {rolled.command.shell}"
     )
 
 

@@ -1,69 +1,89 @@
-"""`foldmark search`: everything that was said by its words, and what stands around a hit [SPEC 7]."""
+"""`foldmark search`: results by words and by meaning, and the passage around each [SPEC 7]."""
 
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from foldmark.app import Setup, nothing_to
-from foldmark.cli.archive import caught_up
-from foldmark.cli.completion import conversations
+from foldmark.cli.archive import update_index
+from foldmark.cli.parameters import AS_JSON, conversations
+from foldmark.cli.process import warn
 from foldmark.core.errors import CommandError, FoldmarkError
-from foldmark.core.search import SPEAKERS, Mode, PassageMessage, SearchResult
+from foldmark.core.search import PROGRAMS, SPEAKERS, Mode, PassageMessage, SearchResult
+from foldmark.core.wording import one_line, title
 from foldmark.log import Log
-from foldmark.rendering import harmless, is_bold, json_text
+from foldmark.rendering import harmless, is_bold, json_text, marked
+
+if TYPE_CHECKING:
+    from foldmark.core.search import Excerpt
+    from foldmark.sessions.archive.reading import Passage
 
 _AROUND = 3
 
+NEIGHBOUR = 2000
+"""Maximum number of characters of a message next to the one that was asked for."""
 
-def _moment(context: click.Context, option: click.Parameter, value: str | None) -> datetime | None:
-    """A date or a time in ISO 8601; UTC where it names no zone."""
+LINE = 120
+"""Maximum number of characters of a neighbour on one line."""
+
+
+def _date(context: click.Context, option: click.Parameter, value: str | None) -> datetime | None:
+    """Parse a date or a time in ISO 8601; UTC where it names no zone."""
     from foldmark.core.codec import utc
 
     try:
         return None if value is None else utc(value)
     except ValueError:
-        told = f"'{value:.40}' is no date; write one as 2026-01-31 or 2026-01-31T12:00"
-        raise click.BadParameter(told, context, option) from None
+        why = f"'{value:.40}' is no date; write one as 2026-01-31 or 2026-01-31T12:00"
+        raise click.BadParameter(why, context, option) from None
 
 
 @click.command()
 @click.argument("query", nargs=-1)
-@click.option("--limit", "-n", default=10, show_default=True, type=click.IntRange(1, 1000), help="The most hits.")
+@click.option(
+    "--limit", "-n", default=10, show_default=True, type=click.IntRange(1, 1000), help="Maximum number of results."
+)
 @click.option(
     "--mode",
     type=click.Choice(get_args(Mode)),
     default="auto",
     show_default=True,
-    help="By words (text), by meaning (vector), or both; auto: both where `foldmark index` has made vectors.",
+    help="Search by words (text), by meaning (vector), or both; auto: both if `foldmark index` has made vectors.",
 )
-@click.option("--since", metavar="DATE", callback=_moment, help="Said then or later; UTC.")
-@click.option("--before", metavar="DATE", callback=_moment, help="Said before then; UTC.")
-@click.option("--project", metavar="TEXT", help="A part of the working folder, or of the conversation's name.")
+@click.option("--since", metavar="DATE", callback=_date, help="Only messages from DATE on; UTC.")
+@click.option("--before", metavar="DATE", callback=_date, help="Only messages before DATE; UTC.")
+@click.option("--project", metavar="TEXT", help="Only where the working folder or the name contains TEXT.")
 @click.option(
     "--agent",
     "--session",
     metavar="ID",
     shell_complete=conversations,
-    help="A conversation or a session, or the beginning of its id.",
+    help="Only this conversation or session, or those whose id begins so.",
 )
-@click.option("--tool", metavar="NAME", help="Calls of this tool and what it answered.")
-@click.option("--role", type=click.Choice(SPEAKERS), help="Who said it.")
-@click.option("--visible/--forgotten", default=None, help="What is in its conversation's context, or no longer.")
+@click.option("--tool", metavar="NAME", help="Only calls of this tool and its results.")
+@click.option("--role", type=click.Choice(SPEAKERS), help="Only messages of this role.")
+@click.option("--visible/--forgotten", default=None, help="Only messages that are in (or out of) the context.")
 @click.option(
-    "--context", "-C", metavar="N", type=click.IntRange(1, 100), help="Also N messages before and behind each hit."
+    "--context",
+    "-C",
+    metavar="N",
+    type=click.IntRange(1, 100),
+    help="Also show N messages around each result.",
 )
+@click.option("--read", "place", metavar="PLACE", help="Print the message at FILE:LINE, SESSION:LINE, ID or NAME:ID.")
 @click.option(
-    "--read", "place", metavar="PLACE", help="Print what was said there: FILE:LINE, SESSION:LINE, an ID or NAME:ID."
+    "--around",
+    type=click.IntRange(0, 1000),
+    help=f"With --read: how many on each side.  [default: {_AROUND}]",
 )
-@click.option("--around", type=click.IntRange(0, 1000), help=f"With --read: how many beside it.  [default: {_AROUND}]")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@AS_JSON
 @click.pass_obj
 def search(
     setup: Setup,
@@ -79,21 +99,20 @@ def search(
 ) -> None:
     """Search conversations, memos and archived coding sessions.
 
-    Words in any order, "words that stand together", beginnings as in migrat*. What holds all words comes first.
-    `foldmark search --read PLACE` prints a passage that was found, whole, forgotten or not; of a session without a LINE
-    all that it says.
+    QUERY takes words in any order, "phrases in quotes", and beginnings as in migrat*. Messages with all words come
+    first. `foldmark search --read PLACE` prints a message of the results whole, forgotten or not; a session without a
+    LINE prints all of its messages.
     """
     filtered = any(value is not None for value in filters.values())
     if place is not None:
         if query or filtered or context is not None:
-            raise click.UsageError("--read prints what stands at a place: leave out words, filters and --context")
+            raise click.UsageError("--read prints the message at a place: leave out words, filters and --context")
         _read(setup, place, _AROUND if around is None else around, as_json)
         return
     if around is not None:
         raise click.UsageError("--around belongs to --read")
     if not query:
         raise click.UsageError("Missing argument 'QUERY'.", click.get_current_context())
-    from foldmark.cli.search_render import hits_text
     from foldmark.core.codec import well_formed
     from foldmark.core.search import Filters
     from foldmark.log.search import search_everything
@@ -103,9 +122,9 @@ def search(
     from foldmark.sessions.archive.searching import opened
     from foldmark.sessions.archive.storing import archive_folder
 
-    asked = " ".join(query)
-    check(asked)
-    caught_up(setup)
+    text = " ".join(query)
+    check(text)
+    update_index(setup)
     archive = archive_folder(os.environ)
     archived, logged = (archive / NAME).is_file(), setup.has_database
     if not archived and not logged:
@@ -115,18 +134,18 @@ def search(
         log = stack.enter_context(setup.log(create=False)) if logged else None
         wanted = Filters(**well_formed(filters))
         sessions = stack.enter_context(opened(archive, wanted, setup.given.recall_model))
-        hits = search_everything(asked, limit, wanted, log=log, archive=sessions, mode=mode)
-        beside = {hit: _beside(hit, log, archive, context) for hit in hits} if context else {}
+        hits = search_everything(text, limit, wanted, log=log, archive=sessions, mode=mode)
+        neighbours = {hit: _neighbours(hit, log, archive, context) for hit in hits} if context else {}
     if as_json:
-        print(json_text({"query": asked, "hits": _rows(hits, beside)}))
+        print(json_text({"query": text, "hits": _rows(hits, neighbours)}))
         return
-    print(hits_text(hits, filtered=filtered, bold=is_bold(), beside=beside))
+    print(hits_text(hits, filtered=filtered, bold=is_bold(), neighbours=neighbours))
     if not archived:
-        print("No coding agent's session is archived yet; `foldmark sync` does that.", file=sys.stderr)
+        print("No coding agent's session is archived yet; `foldmark sync` archives them.", file=sys.stderr)
 
 
-def _beside(hit: SearchResult, log: Log | None, archive: Path, reach: int) -> list[PassageMessage]:
-    """What stands around a hit; nothing if it cannot be read any more."""
+def _neighbours(hit: SearchResult, log: Log | None, archive: Path, reach: int) -> list[PassageMessage]:
+    """Return the messages around a hit; none if they cannot be read any more."""
     from foldmark.log.search import message_excerpt
     from foldmark.sessions.archive.reading import excerpt, read
 
@@ -142,23 +161,77 @@ def _beside(hit: SearchResult, log: Log | None, archive: Path, reach: int) -> li
     return [line for line in found.lines if not line.asked]
 
 
-def _rows(hits: Sequence[SearchResult], beside: dict[SearchResult, list[PassageMessage]]) -> list[dict[str, Any]]:
-    """Hits as JSON, with their neighbours where these were asked for."""
+def _rows(hits: Sequence[SearchResult], neighbours: dict[SearchResult, list[PassageMessage]]) -> list[dict[str, Any]]:
     from msgspec import to_builtins
 
-    from foldmark.cli.search_render import NEIGHBOUR
     from foldmark.core.codec import well_formed
 
     rows: list[dict[str, Any]] = []
     for hit in hits:
-        around = [{**to_builtins(line), "text": line.text[:NEIGHBOUR]} for line in beside.get(hit, ())]
-        rows.append(well_formed({**to_builtins(hit), **({"context": around} if beside else {})}))
+        around = [{**to_builtins(line), "text": line.text[:NEIGHBOUR]} for line in neighbours.get(hit, ())]
+        rows.append(well_formed({**to_builtins(hit), **({"context": around} if neighbours else {})}))
     return rows
+
+
+def hits_text(
+    hits: Sequence[SearchResult],
+    *,
+    bold: bool,
+    filtered: bool = False,
+    neighbours: Mapping[SearchResult, Sequence[PassageMessage]] = {},
+) -> str:
+    """Return hits as text by session or conversation, the one with the best hit first. `filtered` says that the search
+    had filters; `neighbours` are messages to show with a hit."""
+    if not hits:
+        return f"No messages match{' these words and filters' if filtered else ''}."
+    groups: dict[tuple[str, str], list[SearchResult]] = {}
+    for hit in hits:
+        groups.setdefault((hit.source, hit.id), []).append(hit)
+    return "\n\n".join("\n".join(_group(group, bold, neighbours)) for group in groups.values())
+
+
+def _passage_text(passage: "Passage | Excerpt") -> str:
+    from foldmark.core.search import excerpt_text
+    from foldmark.sessions.archive.reading import Passage, excerpt
+
+    shown = excerpt(passage) if isinstance(passage, Passage) else passage
+    return harmless(excerpt_text(shown, None, NEIGHBOUR, "foldmark search --read "))
+
+
+def _place(hit: SearchResult) -> str | None:
+    """Return what `--read` takes to print a hit whole; None for a memo."""
+    if hit.event_id is not None:
+        return f"{hit.name}:{hit.event_id}"
+    return f"{hit.file}:{hit.line}" if hit.file else None
+
+
+def _group(
+    hits: Sequence[SearchResult], bold: bool, neighbours: Mapping[SearchResult, Sequence[PassageMessage]]
+) -> list[str]:
+    first = hits[0]
+    date = (first.at or "no date")[:10]
+    if first.source == "memo":
+        lines = [f"{date}  memo {first.id}{f' [{one_line(first.name)}]' if first.name else ''}"]
+    elif first.source == "conversation":
+        lines = [f"{date}  conversation '{one_line(first.name)}', agent {first.id[:8]}"]
+    else:
+        lines = [
+            f"{date}  {one_line(first.name)}  {PROGRAMS.get(first.source, first.source)} session {one_line(first.id)}"
+        ]
+    for hit in hits:
+        who = f"{hit.role} {hit.tool}" if hit.tool else hit.role
+        lines.append(f"  {one_line(who)}: {marked(hit.snippet, hit.highlights, bold=bold)}")
+        if (at := _place(hit)) is not None:
+            where = "" if hit.visible is None else f"  {'' if hit.visible else 'not '}in the context"
+            lines.append(f"    {one_line(at)}{where}")
+        lines += [
+            f"      {one_line(each.place)}, {each.who}: {title(each.text, LINE)}" for each in neighbours.get(hit, ())
+        ]
+    return lines
 
 
 def _read(setup: Setup, place: str, reach: int, as_json: bool) -> None:
     """Print a message of a conversation, or a line of a session, with its neighbours."""
-    from foldmark.cli.search_render import passage_text
     from foldmark.log.search import message_excerpt, message_named
     from foldmark.sessions.archive.index import IndexFileError
     from foldmark.sessions.archive.reading import read
@@ -170,10 +243,10 @@ def _read(setup: Setup, place: str, reach: int, as_json: bool) -> None:
         try:
             log = stack.enter_context(setup.log(create=False)) if setup.has_database else None
         except FoldmarkError as error:
-            print(harmless(f"foldmark: conversations cannot be read: {error}"), file=sys.stderr)
+            warn(f"conversations cannot be read: {error}")
         if log is not None and (message := message_named(log, place)) is not None:
             shown = message_excerpt(log, message, reach)
-            print(_messages(log, message, reach) if as_json else harmless(passage_text(shown)))
+            print(_messages(log, message, reach) if as_json else _passage_text(shown))
             return
     try:
         passage = read(archive_folder(os.environ), place, reach)
@@ -181,7 +254,7 @@ def _read(setup: Setup, place: str, reach: int, as_json: bool) -> None:
         if log is None or not re.fullmatch("[0-9]{1,18}", place):
             raise
         raise CommandError(f"there is no message {place}, and no archived session whose id begins so") from None
-    print(json_text(passage) if as_json else harmless(passage_text(passage)))
+    print(json_text(passage) if as_json else _passage_text(passage))
 
 
 def _messages(log: Log, message: int, reach: int) -> str:

@@ -44,12 +44,12 @@ def test_there_and_back(home: Path) -> None:
     installed = tree(home)
     code, out, _ = foldmark(home, "install", "claude", "--user")
     assert (code, tree(home)) == (0, installed)
-    assert "All of it was there already; nothing was written." in out
+    assert "Everything is installed already; nothing was written." in out
     code, out, _ = foldmark(home, "uninstall", "claude")
     assert (code, tree(home)) == (0, before)
     assert "restored" in out
     code, out, _ = foldmark(home, "uninstall", "claude")
-    assert (code, out) == (0, f"Nothing of Foldmark's is in {home}/.claude\n")
+    assert (code, out) == (0, f"Foldmark is not installed in {home}/.claude\n")
 
 
 def test_json(home: Path) -> None:
@@ -109,10 +109,10 @@ def test_a_project_of_the_working_folder(home: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "why"),
     [
-        (["install", "codex"], 2, "there is no install for 'codex'; there is: claude"),
-        (["uninstall", "codex"], 2, "there is no uninstall for 'codex'; there is: claude"),
-        (["install"], 2, "say what for: `foldmark install claude`"),
-        (["uninstall"], 2, "say what for: `foldmark uninstall claude`"),
+        (["install", "codex"], 2, "cannot install for 'codex'; there is: claude"),
+        (["uninstall", "codex"], 2, "cannot uninstall for 'codex'; there is: claude"),
+        (["install"], 2, "name the program: `foldmark install claude`"),
+        (["uninstall"], 2, "name the program: `foldmark uninstall claude`"),
         (["install", "claude", "--user", "--project"], 2, "--user and --project exclude each other"),
         (["install", "claude", "--project"], 2, "is not a project"),
     ],

@@ -31,7 +31,6 @@ thinking blocks, are byte for byte those of the request that it answered.
 """
 
 from collections.abc import Iterable, Sequence
-from hashlib import blake2b
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -270,6 +269,8 @@ def _standing_in(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     if tokens := media.tokens_of(value):
+        from hashlib import blake2b  # 2 ms, and few requests hold an image
+
         digest = blake2b(msgspec.json.encode(value), digest_size=16).hexdigest()
         return (digest * (tokens * 4 // len(digest) + 1))[: tokens * 4]
     return {key: _standing_in(each) for key, each in value.items()}

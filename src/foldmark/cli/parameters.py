@@ -1,4 +1,4 @@
-"""What the shell completes beside click's own names and options: conversations, and the chat commands of `foldmark do`.
+"""Parameters that several commands have, and their completion: conversations, and the chat commands of `foldmark do`.
 
 Whatever goes wrong, nothing is completed: there is nobody to read a message.
 """
@@ -7,11 +7,14 @@ import os
 import re
 from contextlib import suppress
 
+import click
 from click import Context, Parameter
 from click.shell_completion import BashComplete, CompletionItem, add_completion_class
 
 from foldmark.app import Setup
 from foldmark.core.errors import FoldmarkError
+
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def conversations(context: Context, _: Parameter, incomplete: str) -> list[CompletionItem[str]]:
@@ -20,16 +23,15 @@ def conversations(context: Context, _: Parameter, incomplete: str) -> list[Compl
     with suppress(FoldmarkError, OSError):
         if setup.has_database:
             with setup.log(create=False) as log, log.store.read() as moment:
-                there = [each for each in moment.agents() if each.name and not each.deleted]
-            newest = sorted(there, key=lambda record: -record.newest)
+                records = [each for each in moment.agents() if each.name and not each.deleted]
+            newest = sorted(records, key=lambda record: -record.newest)
             return [CompletionItem(each.name) for each in newest if each.name and each.name.startswith(incomplete)]
     return []
 
 
 def conversations_and_files(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """Return the conversations, and leave files to the shell."""
-    found = conversations(context, parameter, incomplete)
-    return found or [CompletionItem(incomplete, type="file")]
+    return conversations(context, parameter, incomplete) or [CompletionItem(incomplete, type="file")]
 
 
 def chat_commands(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem[str]]:
@@ -37,13 +39,12 @@ def chat_commands(context: Context, parameter: Parameter, incomplete: str) -> li
     from foldmark.commands import REGISTRY
 
     before = "".join(f"{word} " for word in context.params.get(parameter.name or "") or ())
-    whole = " " in incomplete  # a quoted line stays one word
     found: dict[str, CompletionItem[str]] = {}
     for command in REGISTRY.commands.values():
         line = f"/{command.name}"
         if line.startswith(before + incomplete):
             rest = line.removeprefix(before)
-            word = rest if whole else rest.split()[0]
+            word = rest if " " in incomplete else rest.split()[0]  # a quoted line stays one word
             found.setdefault(word, CompletionItem(word, help=command.help))
     return list(found.values())
 

@@ -1,0 +1,249 @@
+"""`foldmark backup`, `copy` and `doctor`: whole databases, and damaged sessions of coding agents."""
+
+import os
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import click
+from msgspec import to_builtins
+
+import foldmark
+from foldmark.app import Setup, open_over
+from foldmark.cli.parameters import AS_JSON
+from foldmark.cli.process import progress_bar, warn
+from foldmark.core.errors import CommandError, StoreError
+from foldmark.core.wording import count
+from foldmark.log import Log
+from foldmark.rendering import harmless, json_text
+from foldmark.stores.addresses import BUILT_IN, scheme, shown
+
+if TYPE_CHECKING:
+    from foldmark.copying import CopyReport
+    from foldmark.sessions.doctor import Diagnosis
+    from foldmark.sessions.doctor.repairing import Repaired
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--verify", is_flag=True, help="Check that the backup FILE is whole, without changing it.")
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+@AS_JSON
+@click.pass_obj
+def backup(setup: Setup, file: Path, verify: bool, force: bool, as_json: bool) -> int:
+    """Write a backup of the database to FILE.
+
+    FILE is a database like the original, as of one moment; others may write meanwhile. It appears when it is whole.
+    With --verify, exit code 1 if something is wrong with it.
+    """
+    if verify:
+        if force:
+            raise click.UsageError("--force and --verify do not go together")
+        from foldmark.stores.sqlite.backup import opened
+
+        with opened(file) as (store, schema):
+            return _check_database(open_over(store), str(file), False, as_json, schema)
+    if kind := scheme(setup.db):
+        if kind not in BUILT_IN:
+            raise StoreError(f"`foldmark backup` copies SQLite files; a {kind} database has tools of its own")
+        raise StoreError(f"a PostgreSQL server is backed up by its own tool: {_dump_command(setup.db, file)}")
+    from foldmark.stores.sqlite.backup import back_up
+
+    with progress_bar("Writing") as progress:
+        size = back_up(setup.db, file, progress, replace=force)
+    if as_json:
+        print(json_text({"database": setup.db, "file": str(file), "bytes": size}))
+    else:
+        print(
+            harmless(f"{file}: {size / 1e6:,.1f} MB. `foldmark backup --verify` checks it; `foldmark --db` opens it.")
+        )
+    return 0
+
+
+def _dump_command(address: str, file: Path) -> str:
+    """Return the command that backs up a database on a server; without the password, which is asked for or in
+    ~/.pgpass."""
+    from shlex import quote
+
+    options = [each for each in address.partition("?")[2].split("&") if each and "password" not in each]
+    place = "?".join((shown(address), *(["&".join(options)] if options else ())))
+    return f"`pg_dump --format=custom --file={quote(str(file))} {quote(place)}`; pg_restore reads it back"
+
+
+@click.command("copy")
+@click.argument("source", metavar="FROM")
+@click.argument("target", metavar="TO")
+@click.option(
+    "--conversation",
+    "names",
+    metavar="NAME",
+    multiple=True,
+    help="Copy only this one with its forks; may be repeated. The whole database by default.",
+)
+@AS_JSON
+@click.pass_obj
+def copy(setup: Setup, source: str, target: str, names: tuple[str, ...], as_json: bool) -> int:
+    """Copy conversations from one database to another.
+
+    FROM and TO are paths of SQLite files or postgresql:// addresses; TO is created if it is missing. Ids stay as they
+    are, so TO must be empty or hold earlier copies of FROM only; then only new events are copied. It may be interrupted
+    at any time and goes on when it is run again. At the end all events are compared.
+
+    Vectors for a search by meaning are not copied; `foldmark index` makes them.
+    """
+    from foldmark.copying import copy as copied
+    from foldmark.copying.comparing import scope
+
+    if ":memory:" in (source, target):
+        raise CommandError("a database in memory ends with this command; name a file")
+    with foldmark.open(source, create=False, settings=setup.given) as log:
+        with log.store.read() as moment:
+            scope(moment, names)  # before there is a database to write to
+        with foldmark.open(target, settings=setup.given) as other, progress_bar("Copying") as progress:
+            if other.store.address == log.store.address:
+                raise CommandError(f"{shown(target)} is the database to copy from; name another one")
+            try:
+                report = copied(log.store, other.store, names, progress)
+            except KeyboardInterrupt:
+                report = None
+    if report is None:
+        warn("interrupted; run it again to go on from there")
+        return 130
+    data = {"from": shown(source), "to": shown(target), **to_builtins(report)}
+    print(json_text(data) if as_json else _copy_text(shown(target), report))
+    return 0
+
+
+def _copy_text(target: str, report: "CopyReport") -> str:
+    parts = [
+        (report.events, "new event"),
+        (report.requests, "request"),
+        (report.mail, "mail message"),
+        (report.memos, "memo"),
+        (report.sessions, "session"),
+    ]
+    new = ", ".join(count(number, noun) for number, noun in parts if number)
+    lines = [f"{target}: {new or 'nothing new'}"]
+    if report.erased:
+        lines.append(f"  {count(report.erased, 'event')} erased, as in the original")
+    agents = f"{count(report.conversations, 'conversation')}, {count(report.agents, 'agent')}"
+    lines.append(f"  {agents}, {count(report.compared, 'event')} compared: the same in both ({report.hash[:12]})")
+    return harmless("\n".join(lines))
+
+
+@click.command()
+@click.option("--session", "named", metavar="FILE|ID", help="Check this session of a coding agent instead.")
+@click.option("--repair", is_flag=True, help="Rebuild stored segments; of a session, write a repaired copy.")
+@click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write the repaired session there.")
+@AS_JSON
+@click.pass_obj
+def doctor(setup: Setup, named: str | None, repair: bool, out: Path | None, as_json: bool) -> int:
+    """Check the database against a full replay, or a session file.
+
+    Exit code 1 if something is wrong: with a session, if it cannot be resumed or something is lost on resuming.
+    """
+    if named is not None:
+        return _check_session(named, repair, out, as_json)
+    if out is not None:
+        raise click.UsageError("--out goes with --session and --repair")
+    with setup.log(create=False) as log:
+        return _check_database(log, shown(setup.db), repair, as_json)
+
+
+def _check_database(log: Log, name: str, repair: bool, as_json: bool, schema: int | None = None) -> int:
+    """Print the findings, with `repair` repaired as far as possible, and the `schema` if it is given. Return the exit
+    code, 1 if a finding remains."""
+    from foldmark.log.doctor import examine
+    from foldmark.log.doctor import repair as repair_finding
+
+    findings = [(finding, repair and repair_finding(log, finding)) for finding in examine(log)]
+    try:
+        agents, unchecked = len(log.agents()), log.store.unchecked()
+    except StoreError:  # they cannot be read any more
+        agents = unchecked = 0
+    if repair and not log.store.forget_erased():
+        print(
+            "another program is reading, or the disk is full: erased text may still have traces in the write-ahead "
+            "log; repeat this later",
+            file=sys.stderr,
+        )
+    left = sum(1 for _, repaired in findings if not repaired)
+    if as_json:
+        found = [{"text": finding.text, "repaired": repaired} for finding, repaired in findings]
+        data = {"database": name, "agents": agents, "unchecked": unchecked, "findings": found}
+        print(json_text(data if schema is None else {**data, "schema": schema}))
+        return 1 if left else 0
+    for finding, repaired in findings:
+        print(harmless(f"{finding.text}{' (repaired)' if repaired else ''}"))
+    if unchecked:
+        print(f"{count(unchecked, 'event')} from before there were checksums: a changed byte in these is not found")
+    verdict = f"{left} wrong" if left else "all is well"
+    version = "" if schema is None else f"schema {schema}, "
+    print(harmless(f"{name}: {version}{count(agents, 'agent')}, {verdict}"))
+    return 1 if left else 0
+
+
+def _check_session(named: str, repairing: bool, out: Path | None, as_json: bool) -> int:
+    """Print what is wrong with a session, or repair it. Return the exit code, 1 if a finding remains."""
+    from foldmark.sessions.conversion.exporting import session_of
+    from foldmark.sessions.doctor.diagnosis import diagnose
+    from foldmark.sessions.doctor.repairing import repair
+    from foldmark.sessions.places import find, recognized
+
+    if out and not repairing:
+        raise click.UsageError("--out says where a repaired session goes; add --repair")
+    session = recognized(find(named, Path.cwd(), os.environ), damaged=True)
+    found, new = diagnose(session), None
+    if repairing:
+        id = (session_of(out) if out else None) or str(uuid4())
+        new = repair(session, id, datetime.now(UTC), lambda: str(uuid4()), out)
+    left = new.now.wrong if new else found.wrong
+    if as_json:
+        print(json_text(_session_data(found, new)))
+    else:
+        print(harmless("\n".join(_session_lines(found, new, repairing))))
+    return 1 if left else 0
+
+
+def _session_lines(found: "Diagnosis", new: "Repaired | None", repairing: bool) -> list[str]:
+    from foldmark.sessions.formats import resume_command
+
+    lines = []
+    for each in found.findings:
+        where = f"line {each.line}: " if each.line else ""
+        lines.append(f"{each.weight:<5}  {where}{each.text}")
+    about = f"{count(found.lines, 'line')}, {count(found.sent, 'message')} sent on resuming"
+    lines.append(f"{found.session.path}: {about}; {found.verdict}")
+    if new is None:
+        return [*lines, "There is nothing to repair; nothing was written."] if repairing else lines
+    lines.append(f"Repaired: {new.session.path}")
+    lines += [f"  line {line}: {text}" for line, text in new.done]
+    lines += [f"  still wrong: {each.text}" for each in new.now.wrong]
+    return [*lines, "Continue it with:", f"  {resume_command(new.session, os.environ).shell}"]
+
+
+def _session_data(found: "Diagnosis", new: "Repaired | None") -> dict[str, Any]:
+    from foldmark.sessions.formats import resume_command
+
+    data = _diagnosis(found)
+    if new is not None:
+        data["repaired"] = {
+            **_diagnosis(new.now),
+            "session_id": new.id,
+            "repairs": [{"line": line, "text": text} for line, text in new.done],
+            "command": resume_command(new.session, os.environ).shell,
+        }
+    return data
+
+
+def _diagnosis(found: "Diagnosis") -> dict[str, Any]:
+    return {
+        "file": str(found.session.path),
+        "kind": found.session.kind,
+        "lines": found.lines,
+        "sent": found.sent,
+        "resumable": not any(each.weight == "stops" for each in found.findings),
+        "findings": [{"weight": each.weight, "line": each.line, "text": each.text} for each in found.findings],
+    }

@@ -1,0 +1,248 @@
+"""Foldmark in other programs: `install` and `uninstall` for Claude Code, and what such programs start: `hook`,
+`statusline` and `mcp` [SPEC 8, 9]."""
+
+import difflib
+import os
+import shutil
+import signal
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from foldmark import cli
+from foldmark.app import Setup, embedding
+from foldmark.cli.parameters import AS_JSON, conversations
+from foldmark.core.errors import CommandError, FoldmarkError
+from foldmark.core.wording import one_line
+from foldmark.rendering import harmless, json_text
+
+if TYPE_CHECKING:
+    from foldmark.sessions.install.locations import Places
+    from foldmark.sessions.install.plan import FileOutcome, InstallPlan
+
+_WHERE = (
+    click.option("--user", "user", is_flag=True, help="Install for you, in every project (default)."),
+    click.option("--project", "project", is_flag=True, help="Install for everybody in this folder's project."),
+    AS_JSON,
+)
+_LONGEST_LINE = 400
+"""Characters of a line that a preview shows; Claude Code's own file is one long line for some."""
+
+_NO_MCP = (
+    "no MCP server is added: it needs the package `mcp`; `pip install 'foldmark[mcp]'`, then repeat, or add it anyway "
+    "with --mcp"
+)
+
+
+def _options(command: Any) -> Any:
+    for option in reversed(_WHERE):
+        command = option(command)
+    return command
+
+
+@click.command()
+@click.argument("program", metavar="claude", required=False)
+@_options
+@click.option("--print", "preview", is_flag=True, help="Write nothing; show the changes, file by file.")
+@click.option("--mcp", is_flag=True, help="Add the MCP server `foldmark mcp` even if it could not start here.")
+@click.option("--no-prompt", is_flag=True, help="Leave CLAUDE.md unchanged.")
+@click.option("--replace-statusline", is_flag=True, help="Replace another status line.")
+def install(program: str | None, preview: bool, as_json: bool, **given: Any) -> None:
+    """Add Foldmark to Claude Code.
+
+    Adds hooks that warn when the context fills up, a status line, the skills /trim and /rollover, a paragraph in
+    CLAUDE.md, and the MCP server. Your own entries stay as they are; `foldmark uninstall claude` restores the files.
+    """
+    from foldmark.sessions.install.edits import PLAIN
+    from foldmark.sessions.install.locations import installed_program, is_temporary
+    from foldmark.sessions.install.plan import FileOutcome, InstallOptions, plan_install
+    from foldmark.sessions.install.plan import install as carry_out
+
+    _check(program, "install", needed=not preview)
+    places = _places(**_scope(given))
+    mcp = given["mcp"] or find_spec("mcp") is not None
+    options = InstallOptions(
+        PLAIN if places.root else installed_program(),
+        mcp=mcp,
+        prompt=not given["no_prompt"],
+        replace_status_line=given["replace_statusline"],
+    )
+    plan = (plan_install if preview else carry_out)(places, options, os.environ)
+    if not mcp:
+        plan.done.append(FileOutcome(places.mcp, "left out", (_NO_MCP,)))
+    if as_json:
+        print(json_text([_data(done, preview) for done in plan.done]))
+        return
+    if preview:
+        print(
+            "".join(f"{_difference(done)}\n" for done in plan.done if done.before != done.after and not done.ours),
+            end="",
+        )
+    lines = [_line(done, preview) for done in plan.done]
+    if places.root and not shutil.which("foldmark"):
+        lines.append("foldmark is not on your PATH: here these hooks do nothing until it is")
+    if not places.root and is_temporary(options.program):
+        lines.append(f"{options.program} is in a temporary place: install Foldmark permanently, then repeat")
+    print(harmless("\n".join(lines)))
+    print(harmless(_next_steps(plan, places, preview)))
+
+
+@click.command()
+@click.argument("program", metavar="claude", required=False)
+@_options
+def uninstall(program: str | None, as_json: bool, **given: Any) -> None:
+    """Remove Foldmark from Claude Code.
+
+    Restores every file byte for byte. From a file that was changed since, only Foldmark's entries are removed.
+    """
+    from foldmark.sessions.install.plan import uninstall as carry_out
+
+    _check(program, "uninstall", needed=True)
+    places = _places(**_scope(given))
+    plan = carry_out(places, os.environ)
+    if as_json:
+        print(json_text([_data(done, False) for done in plan.done]))
+        return
+    print(
+        harmless("\n".join(_line(done, False) for done in plan.done) or f"Foldmark is not installed in {places.folder}")
+    )
+    if plan.steps:
+        print("Restart Claude Code: a running session keeps its hooks.")
+
+
+def _check(program: str | None, verb: str, needed: bool) -> None:
+    if program is None and needed:
+        raise CommandError(f"name the program: `foldmark {verb} claude`")
+    if program not in (None, "claude"):
+        raise CommandError(f"cannot {verb} for '{one_line(program or '')[:40]}'; there is: claude")
+
+
+def _scope(given: dict[str, Any]) -> dict[str, bool]:
+    return {name: given[name] for name in ("user", "project")}
+
+
+def _places(user: bool, project: bool) -> "Places":
+    from foldmark.sessions.install.locations import project_places, user_places
+
+    if user and project:
+        raise CommandError("--user and --project exclude each other; run it once for each")
+    return (project_places if project else user_places)(Path.cwd(), os.environ)
+
+
+def _line(done: "FileOutcome", preview: bool) -> str:
+    action = f"would be {done.action}" if preview and done.before != done.after else done.action
+    return f"{action:<10} {done.file}" + "".join(f"\n           {note}" for note in done.notes)
+
+
+def _data(done: "FileOutcome", preview: bool) -> dict[str, Any]:
+    data: dict[str, Any] = {"file": str(done.file), "action": done.action}
+    if done.notes:
+        data["notes"] = list(done.notes)
+    if preview and not done.ours:
+        data["difference"] = _difference(done)
+    return data
+
+
+def _difference(done: "FileOutcome") -> str:
+    """What changes in a file, as a unified difference."""
+    before, after = ((each or b"").decode("utf-8", "replace").splitlines() for each in (done.before, done.after))
+    old = "/dev/null" if done.before is None else str(done.file)
+    lines = difflib.unified_diff(before, after, old, str(done.file), lineterm="")
+    return harmless("\n".join(line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}…" for line in lines))
+
+
+def _next_steps(plan: "InstallPlan", places: "Places", preview: bool) -> str:
+    flag = " --project" if places.root else ""
+    if preview:
+        return f"Nothing was written. `foldmark install claude{flag}` does it."
+    if not plan.steps:
+        return "Everything is installed already; nothing was written."
+    where = f", in {places.root}: a project's settings count where claude is started" if places.root else ""
+    return (
+        f"Restart Claude Code{where}. There, /hooks shows the hooks; /trim and /rollover are available.\n"
+        f"`foldmark uninstall claude{flag}` puts everything back."
+    )
+
+
+@click.command()
+@click.argument("name", required=False, shell_complete=conversations)
+@click.option(
+    "--http",
+    "port",
+    metavar="PORT",
+    type=click.IntRange(0, 65535),
+    help="Serve over HTTP; 0 is any free port.",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="With --http: listen on this address.")
+@click.option("--allow-host", "names", metavar="NAME", multiple=True, help="With --http: accept this host name, too.")
+@click.pass_obj
+def mcp(setup: Setup, name: str | None, port: int | None, host: str, names: tuple[str, ...]) -> None:
+    """Serve Foldmark to another program over MCP.
+
+    Serves the program that starts it, over standard input and output; or with --http every client that has the token in
+    FOLDMARK_MCP_TOKEN, or a generated one. NAME is the conversation for calls that name none.
+    """
+    if port is None and (host != "127.0.0.1" or names):
+        raise click.UsageError("--host and --allow-host go with --http")
+    setup.given  # noqa: B018 - wrong settings are reported before anybody connects
+    try:
+        import_module("mcp")
+    except ImportError:
+        raise FoldmarkError("the package `mcp` is not installed; `pip install 'foldmark[mcp]'`") from None
+    import anyio
+
+    from foldmark.mcp.conversations import Conversations
+    from foldmark.mcp.server import server
+
+    conversations = Conversations(setup, name)
+    if port is None:
+        from foldmark.mcp.stdio import serve
+
+        if sys.platform != "win32":
+            # The thread that waits for a line cannot be interrupted; there is nothing to tidy up either.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+        try:
+            with embedding(setup.db, setup.given):
+                anyio.run(serve, server(conversations, here=True))
+        except* (BrokenPipeError, ConnectionResetError):
+            pass  # nobody is there any more
+        return
+    from foldmark.mcp import http
+    from foldmark.mcp.token import token
+
+    secret, where = token(os.environ)
+    with http.listening(host, port) as opened, embedding(setup.db, setup.given):
+        said = f"for whoever has the token in {where}"
+        if not http.is_loopback(host):
+            said += "; other machines may reach it, and nothing is encrypted"
+        anyio.run(http.serve, server(conversations, here=False), opened, host, names, secret, said)
+
+
+_WHATEVER = {"ignore_unknown_options": True, "allow_extra_args": True}
+"""A newer or older coding agent may pass further arguments: that is no reason to fail."""
+
+
+@click.command(context_settings=_WHATEVER)
+@click.pass_obj
+def hook(setup: Setup) -> int:
+    """Handle a Claude Code hook event (JSON on standard input).
+
+    After a tool call and with a prompt, it reminds the model how full its context is, from 60% on and at most once a
+    minute. Before a compaction and at the end of a turn or session, it archives the session. The exit code is always 0;
+    errors go to hook.log in the state folder. `foldmark install claude` sets it up.
+    """
+    return cli.hook(lambda: setup.log(create=True))
+
+
+@click.command(context_settings=_WHATEVER)
+def statusline() -> int:
+    """Print a status line for Claude Code.
+
+    Reads the session's status as JSON from standard input, and prints one line: how full its context is. The exit code
+    is always 0. `foldmark install claude` sets it up.
+    """
+    return cli.statusline()

@@ -1,0 +1,109 @@
+"""The process of a command: its progress, its end by Ctrl-C or a signal, and the coding agent that it becomes."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from foldmark.core.ports import Progress
+from foldmark.core.wording import one_line
+from foldmark.rendering import harmless
+
+if TYPE_CHECKING:
+    from foldmark.sessions.formats import SessionPath
+
+
+@contextmanager
+def progress_bar(label: str, *, hidden: bool = False) -> Iterator[Progress]:
+    """Show a bar on a terminal's standard error, from the first report on; nothing where there is no terminal."""
+    bar: Any = None
+
+    def show(done: int, total: int) -> None:
+        nonlocal bar
+        if bar is None:
+            bar = stack.enter_context(click.progressbar(length=1, label=one_line(label), file=sys.stderr))
+        bar.length = max(1, total)
+        bar.update(done - bar.pos)
+
+    with ExitStack() as stack:
+        yield show if sys.stderr.isatty() and not hidden else lambda *_: None
+
+
+@contextmanager
+def leaving() -> Iterator[None]:
+    """While the block runs, SIGTERM and SIGHUP leave it as an exception does: turns are closed, processes of tools are
+    ended, temporary files are removed. A signal that is ignored (`nohup`) stays ignored."""
+
+    def leave(number: int, _: Any) -> None:
+        raise SystemExit(128 + number)
+
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {number: signal.getsignal(number) for number in numbers}
+    caught = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
+    for number in caught:
+        signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        for number, handler in caught.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def session_outcome(parent: "SessionPath", new_id: str) -> Iterator[None]:
+    """If a signal or Ctrl-C ends the block, which writes the session `new_id` from `parent`, print whether it was
+    written, then exit with the signal's code. The session is there whole or not at all."""
+    try:
+        with leaving():
+            yield
+    except (KeyboardInterrupt, SystemExit) as stop:
+        code = stop.code if isinstance(stop, SystemExit) and isinstance(stop.code, int) else 128 + signal.SIGINT
+        by = "interrupted" if code == 128 + signal.SIGINT else f"ended by {signal.Signals(code - 128).name}"
+        print(harmless(f"foldmark: {by}; {_outcome(parent, new_id)}"), file=sys.stderr)
+        raise SystemExit(code) from None
+
+
+def _outcome(parent: "SessionPath", new_id: str) -> str:
+    from foldmark.sessions.formats import resume_command
+    from foldmark.sessions.places import session_path
+
+    new = next(parent.path.parent.glob(f"*{new_id}.jsonl"), None)
+    if new is None:
+        return "no new session was written"
+    resume = resume_command(session_path(new, parent.kind), os.environ)
+    return f"the new session is whole: {new}\n`foldmark sessions` may lack it. Resume it with: {resume.shell}"
+
+
+def warn(text: str) -> None:
+    """Print a warning on standard error."""
+    print(harmless(f"foldmark: {text}"), file=sys.stderr)
+
+
+def check_launch(launch: bool, as_json: bool) -> None:
+    """Raise UsageError if both are given: the coding agent prints on the same output."""
+    if launch and as_json:
+        raise click.UsageError("--json prints the command to start, and --launch starts it: leave out one")
+
+
+def start(command: Sequence[str], cwd: Path | None) -> None:
+    """Run the command, whose first part is a program's name, in the folder `cwd` (None: this one), in place of this
+    process. If that fails, print why and return."""
+    import shutil
+
+    program = shutil.which(command[0])
+    if program is None:
+        print(f"foldmark: {command[0]} is not installed here; start it yourself where it is", file=sys.stderr)
+        return
+    sys.stdout.flush()
+    try:
+        if cwd is not None:
+            os.chdir(cwd)
+        os.execv(program, list(command))
+    except OSError as error:
+        where = "here" if cwd is None else f"in {one_line(str(cwd))}"
+        print(f"foldmark: {command[0]} cannot be started {where}: {error.strerror or error}", file=sys.stderr)
