@@ -188,7 +188,7 @@ def _check_database(log: Log, name: str, repair: bool, as_json: bool, schema: in
 def _check_session(named: str, repairing: bool, out: Path | None, as_json: bool) -> int:
     """Print what is wrong with a session, or repair it. Return the exit code, 1 if a finding remains."""
     from foldmark.sessions.conversion.exporting import session_of
-    from foldmark.sessions.doctor.diagnosis import diagnose
+    from foldmark.sessions.doctor import diagnose
     from foldmark.sessions.doctor.repairing import repair
     from foldmark.sessions.places import find, recognized
 

@@ -5,7 +5,6 @@ Every format reads its records into these, so that nothing above asks which agen
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import msgspec
@@ -222,6 +221,8 @@ def with_moments(entries: list[RecordEntry]) -> list[RecordEntry]:
 
 def record_key(identity: bytes) -> bytes:
     """Return the key of a record by its uuid, or by all of it as JSON."""
+    from hashlib import blake2b  # 2 ms; commands that read no record go without it
+
     return blake2b(identity, digest_size=8).digest()
 
 
