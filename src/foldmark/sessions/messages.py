@@ -1,6 +1,8 @@
-"""Messages in a record of a session, as an import appends them and as a search finds them [SPEC 8].
+"""What a format reads from the records of a session [SPEC 8].
 
-Every format reads its records into these, so that nothing above asks which agent wrote a session.
+A record has messages, as an import appends them and as a search finds them, and one index entry, from which `chain`
+plans turns and branches. Nothing above asks which agent wrote a session. An entry has none of the texts, so that the
+memory of an index grows with the number of records.
 """
 
 from collections.abc import Callable, Iterable, Iterator

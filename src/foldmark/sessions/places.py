@@ -1,12 +1,17 @@
-"""Find the session that a user names [SPEC 8]."""
+"""Find the session that a user names, and recognize by its content which coding agent wrote it [SPEC 8].
+
+The content decides, never the name. Nearly any file of JSON objects can be read as a session of which nothing is
+understood, and several programs write records that resemble Claude Code's. So a record counts only if it has the marks
+of one program; what other programs write is named, so that the refusal can say what the file seems to be.
+"""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from foldmark.core.errors import FoldmarkError
+from foldmark.core.errors import CommandError
 from foldmark.core.wording import listing, one_line
 from foldmark.sessions.formats import (
     DEFAULT,
@@ -26,10 +31,8 @@ UNDECIDED = 100
 """Records without a message that are read before a file is taken for Claude Code's: Qwen Code's begin alike."""
 
 
-class NoSessionError(FoldmarkError):
+class NoSessionError(CommandError):
     """No session matches, or several do."""
-
-    exit_code = 2
 
 
 def session_path(path: Path, kind: str | None = None) -> SessionPath:
@@ -134,20 +137,23 @@ def _format_or_program(file: SessionFile, most: int | None) -> tuple[str | None,
     """Return the name of the format that the first record with the marks of a program has, or that other program."""
     if file.kind is not None:
         return file.kind, None
-    resembling, count, program = None, 0, None
+    resembling: list[str] = []
+    program = None
     for value in _values(file, most):
-        if name := next((each.name for each in built_in() if each.is_record(value)), None):
+        if name := _named(built_in(), value):
             return name, None
-        if program := other_program(value):
+        resembling += [each.name for each in built_in() if each.resembles(value)][:1]
+        if (program := other_program(value)) or len(resembling) >= UNDECIDED:
             break
-        if alike := next((each.name for each in built_in() if each.resembles(value)), None):
-            resembling, count = alike, count + 1
-            if count >= UNDECIDED:
-                break
     for value in _values(file, most) if plugins() else ():
-        if name := next((each.name for each in plugins() if each.is_record(value)), None):
+        if name := _named(plugins(), value):
             return name, None
-    return (None, program) if program else (resembling, None)
+    return (None, program) if program or not resembling else (resembling[-1], None)
+
+
+def _named(own: Iterable[SessionFormat], value: Any) -> str | None:
+    """Return the name of the first of these formats whose record this certainly is."""
+    return next((each.name for each in own if each.is_record(value)), None)
 
 
 def _values(file: SessionFile, most: int | None) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""What a user or assistant record of a Claude Code session says, as messages [SPEC 8].
+"""Read the messages of a Claude Code record [SPEC 8].
 
 Blocks keep their order. Where the format leaves a choice:
 
@@ -19,6 +19,7 @@ import re
 from typing import Any
 
 from foldmark.core.assembly.media import IMPORTED
+from foldmark.sessions.lenient_json import filled_text
 from foldmark.sessions.messages import NOTHING, CallMessage, Data, Part, RecordMessages, ResultMessage, TextMessage
 
 MADE_UP = "foldmark_made_up"
@@ -42,7 +43,7 @@ _SERVER_TOOLS = ("_tool_use", "_tool_result")  # tools that the provider runs it
 
 
 def read_message(record: Any) -> RecordMessages:
-    """The messages of a record; `NOTHING` for one that is neither a user's nor an assistant's, or not usable."""
+    """Return the messages of a record; `NOTHING` for one that is no message of a user or the model, or not usable."""
     role = record.get("type") if isinstance(record, dict) else None
     if role == "attachment":
         return _read_attachment(record.get("attachment"))
@@ -68,57 +69,46 @@ def says_full(record: dict[str, Any]) -> bool:
         return False
     message = record.get("message")
     blocks = _listed(message.get("content")) if isinstance(message, dict) else []
-    texts = (block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text")
+    texts = (block.get("text") for block in blocks if _kind(block) == "text")
     return any(isinstance(text, str) and FULL.search(text) for text in (record.get("errorDetails"), *texts))
 
 
-def _read_attachment(attached: Any) -> RecordMessages:
-    """The message of a prompt that was queued, or of a file that was given; other attachments are the program's own."""
-    if not isinstance(attached, dict):
-        return NOTHING
-    if attached.get("type") == "queued_command":
-        prompt = attached.get("prompt")
-        reading = _read_user([{"type": "text", "text": prompt}] if isinstance(prompt, str) else _listed(prompt))
-        if any(not isinstance(part, TextMessage) for part in reading.parts):
-            return NOTHING
-        about = {name: value for name, value in attached.items() if name != "prompt"}
-        parts = [_about(part, about) for part in reading.parts if isinstance(part, TextMessage)]
-        return RecordMessages(tuple(parts), reading.complete)
-    content = attached.get("content")
-    file = content.get("file") if isinstance(content, dict) and attached.get("type") == "file" else None
-    if not isinstance(file, dict) or not isinstance(file.get("content"), str):
-        return NOTHING
-    about = {**attached, "content": {**content, "file": {**file, "content": ""}}} if isinstance(content, dict) else {}
-    name = file_name(about)
-    return RecordMessages(
-        (TextMessage("user", FILE_HEADING.format(name) + file["content"], {"attachment": about}),), complete=True
-    )
+def response_of(record: dict[str, Any]) -> str | None:
+    """Return the id of the API message that an assistant record is part of."""
+    if RESPONSE in record:
+        return filled_text(record[RESPONSE])
+    message = record.get("message") if record.get("type") == "assistant" else None
+    return filled_text(message.get("id")) if isinstance(message, dict) else None
 
 
 def file_name(attached: Data) -> str:
-    """The name of a file that was given, as its heading shows it."""
+    """Return the name of a file that was given, as its heading shows it."""
     content = attached.get("content")
     file = content.get("file") if isinstance(content, dict) else None
     names = (attached.get("filename"), file.get("filePath") if isinstance(file, dict) else None)
     return next((" ".join(name.split()) for name in names if isinstance(name, str) and name.strip()), "without a name")
 
 
-def _about(part: TextMessage, about: Data) -> TextMessage:
-    return TextMessage(part.kind, part.text, {**(part.data or {}), "attachment": about})
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def response_of(record: Any) -> str | None:
-    """The id of the API message that an assistant record is part of."""
-    if isinstance(record, dict) and RESPONSE in record:
-        own = record[RESPONSE]
-        return own if isinstance(own, str) and own else None
-    message = record.get("message") if isinstance(record, dict) and record.get("type") == "assistant" else None
-    response = message.get("id") if isinstance(message, dict) else None
-    return response if isinstance(response, str) and response else None
+def _read_attachment(attached: Any) -> RecordMessages:
+    """Return the message of a prompt that was queued, or of a file that was given; other attachments have none."""
+    if not isinstance(attached, dict):
+        return NOTHING
+    if attached.get("type") == "queued_command":
+        prompt = attached.get("prompt")
+        reading = _read_user([{"type": "text", "text": prompt}] if isinstance(prompt, str) else _listed(prompt))
+        texts = [part for part in reading.parts if isinstance(part, TextMessage)]
+        if len(texts) < len(reading.parts):
+            return NOTHING
+        about = {name: value for name, value in attached.items() if name != "prompt"}
+        parts = [TextMessage(part.kind, part.text, {**(part.data or {}), "attachment": about}) for part in texts]
+        return RecordMessages(tuple(parts), reading.complete)
+    content = attached.get("content")
+    file = content.get("file") if isinstance(content, dict) and attached.get("type") == "file" else None
+    if not isinstance(content, dict) or not isinstance(file, dict) or not isinstance(file.get("content"), str):
+        return NOTHING
+    about = {**attached, "content": {**content, "file": {**file, "content": ""}}}
+    text = FILE_HEADING.format(file_name(about)) + file["content"]
+    return RecordMessages((TextMessage("user", text, {"attachment": about}),), complete=True)
 
 
 def _read_user(content: list[Any]) -> RecordMessages:
@@ -129,8 +119,8 @@ def _read_user(content: list[Any]) -> RecordMessages:
         kind = _kind(block)
         if kind == "text" and isinstance(block.get("text"), str):
             parts.append(TextMessage("user", block["text"]))
-        elif kind == "tool_result" and _is_id(block.get("tool_use_id")):
-            text, others = _result(block.get("content"))
+        elif kind == "tool_result" and filled_text(block.get("tool_use_id")):
+            text, others = _read_result(block.get("content"))
             data: Data | None = {"blocks": others} if others else None
             parts.append(ResultMessage(block["tool_use_id"], text, block.get("is_error") is True, data))
         elif kind in _USER_BLOCKS:
@@ -138,17 +128,10 @@ def _read_user(content: list[Any]) -> RecordMessages:
         else:
             complete = False
     if attached:
-        _attach(parts, attached)
+        first = next((part for part in parts if isinstance(part, TextMessage)), None)
+        at = parts.index(first) if first else len(parts)
+        parts[at : at + 1] = [TextMessage("user", first.text if first else "", {"blocks": attached})]
     return RecordMessages(tuple(parts), complete and bool(parts))
-
-
-def _attach(parts: list[Part], blocks: list[Any]) -> None:
-    data: Data = {"blocks": blocks}
-    for index, part in enumerate(parts):
-        if isinstance(part, TextMessage):
-            parts[index] = TextMessage(part.kind, part.text, data)
-            return
-    parts.append(TextMessage("user", "", data))
 
 
 def _read_assistant(content: list[Any], response: str | None) -> RecordMessages:
@@ -159,7 +142,7 @@ def _read_assistant(content: list[Any], response: str | None) -> RecordMessages:
         kind = _kind(block)
         if kind == "text" and isinstance(block.get("text"), str):
             parts.append(TextMessage("assistant", block["text"], data or None))
-        elif kind == "tool_use" and _is_id(block.get("id")) and _is_id(block.get("name")):
+        elif kind == "tool_use" and filled_text(block.get("id")) and filled_text(block.get("name")):
             parts.append(CallMessage(block["id"], block["name"], block.get("input", {}), data or None))
         elif kind in _ASSISTANT_BLOCKS:
             parts.append(TextMessage("assistant", "", {**data, "blocks": [{**block, IMPORTED: True}]}))
@@ -170,17 +153,8 @@ def _read_assistant(content: list[Any], response: str | None) -> RecordMessages:
     return RecordMessages(tuple(parts), complete and bool(parts))
 
 
-def _kind(block: Any) -> str:
-    kind = block.get("type") if isinstance(block, dict) else None
-    return kind if isinstance(kind, str) else ""
-
-
-def _is_id(value: Any) -> bool:
-    return isinstance(value, str) and value != ""
-
-
-def _result(content: Any) -> tuple[str, list[Any]]:
-    """A tool's answer: its text, the parts of it joined by line feeds, and everything else as it is."""
+def _read_result(content: Any) -> tuple[str, list[Any]]:
+    """Return what a tool answered: its texts joined by line feeds, and everything else as it is."""
     if content is None:
         return "", []
     texts, others = [], []
@@ -192,3 +166,12 @@ def _result(content: Any) -> tuple[str, list[Any]]:
         else:
             others.append(item)
     return "\n".join(texts), others
+
+
+def _kind(block: Any) -> str:
+    kind = block.get("type") if isinstance(block, dict) else None
+    return kind if isinstance(kind, str) else ""
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

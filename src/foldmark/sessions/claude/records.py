@@ -40,23 +40,11 @@ CHAINED = frozenset({"user", "assistant", "system", "attachment"})
 _USAGE = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 Fault = Literal[
-    "no message",  # none, or null
-    "message",  # no object where the message should be
-    "content",  # content of a type that stops Claude Code
-    "plain",  # a model's content as a text
-    "null block",  # null among the blocks
-    "bad block",  # a block that says nothing: no object, a text without text, a call without id or name
-    "unsigned",  # thinking without a signature
-    "attachment",  # an attachment without its object
-    "uuid",  # no uuid
-    "parent",  # no parentUuid, not even null
-    "time",  # no timestamp that can be read
-    "model",  # an answer that does not say whose it is
-    "full",  # the error that the context is full
-    "constant",  # NaN or Infinity, which Foldmark reads and Claude Code does not
-    "mark",  # a byte order mark inside of the file
-    "bytes",  # invalid UTF-8
-]
+    "no message", "message", "content", "plain", "null block", "bad block", "unsigned", "attachment",
+    "uuid", "parent", "time", "model", "full", "constant", "mark", "bytes",
+]  # fmt: skip
+"""What is wrong with a record; `doctor.claude` says what each means. `message` is one that is no object, `constant` NaN
+or Infinity, `mark` a byte order mark inside of the file, `full` the error that the context is full."""
 
 
 class Row(Struct, kw_only=True, eq=False):

@@ -279,13 +279,10 @@ def _fill_in(plan: RepairPlan, now: str) -> None:
 
     `now` is the time where none has any.
     """
-    if not any(not row.gone and not {"time", "model"}.isdisjoint(row.faults) for row in plan.rows):
-        return
-    timed = next((row for row in plan.rows if row.chained and "time" not in row.faults), None)
-    named = next((row for row in plan.rows if _names_model(row)), None)
-    for row in plan.rows:
-        if not row.chained:
-            continue
+    chained = [row for row in plan.rows if row.chained]
+    timed = next((row for row in chained if "time" not in row.faults), None)
+    named = next((row for row in chained if _names_model(row)), None)
+    for row in chained:
         if "time" in row.faults:
             plan.change(row).members["timestamp"] = plan.value(timed)["timestamp"] if timed else now
             plan.note(row, "given a timestamp")
@@ -299,7 +296,7 @@ def _fill_in(plan: RepairPlan, now: str) -> None:
 
 
 def _names_model(row: Row) -> bool:
-    return row.chained and row.type == "assistant" and "model" not in row.faults
+    return row.type == "assistant" and "model" not in row.faults
 
 
 # -- Calls with their results
