@@ -24,7 +24,7 @@ from foldmark import Agent, CommandError, Log, StoreError
 from foldmark.core.assembly import layers, view
 from foldmark.core.errors import ContextOverflowError
 from foldmark.core.request import Manifest, Request, ToolCall
-from foldmark.dialects.openai import dialect as openai
+from foldmark.dialects.openai import chat as openai
 from foldmark.log.doctor import examine
 from foldmark.operations.effects import Asking
 from foldmark.runtime.loop import Shown, turn

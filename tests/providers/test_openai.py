@@ -42,7 +42,7 @@ from foldmark.core.request import (
 )
 from foldmark.dialects.openai import chat as openai
 from foldmark.dialects.openai import responses as openai_responses
-from foldmark.dialects.openai.dialect import CHAT
+from foldmark.dialects.openai.chat import CHAT
 from foldmark.dialects.openai.stream import CompletionReader
 from foldmark.providers import openai_api, openai_responses_api
 from foldmark.providers.access import Access

@@ -17,7 +17,7 @@ from foldmark.core.config import Config
 from foldmark.core.events import Event
 from foldmark.core.request import Request, ToolSpec
 from foldmark.core.segments import Segment
-from foldmark.dialects.openai.dialect import CHAT
+from foldmark.dialects.openai.chat import CHAT
 from foldmark.log import Agent
 from foldmark.providers.registry import BUILT_IN
 from foldmark.request.prepare import prepare

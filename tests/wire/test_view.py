@@ -32,7 +32,7 @@ from foldmark.core.config import Config
 from foldmark.core.events import Event
 from foldmark.core.turns import Message, exchange_of
 from foldmark.dialects.dialect import dialect_named
-from foldmark.dialects.openai.dialect import CHAT
+from foldmark.dialects.openai.chat import CHAT
 
 WHOLE = Config(truncation=False)
 

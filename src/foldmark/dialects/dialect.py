@@ -71,11 +71,11 @@ class Dialect(Accepts, frozen=True, kw_only=True):
 
 BUILT_IN = {
     "anthropic": "foldmark.dialects.anthropic.messages:ANTHROPIC",
-    "openai": "foldmark.dialects.openai.dialect:CHAT",
-    "openai_responses": "foldmark.dialects.openai.dialect:RESPONSES",
+    "openai": "foldmark.dialects.openai.chat:CHAT",
+    "openai_responses": "foldmark.dialects.openai.responses:RESPONSES",
     "gemini": "foldmark.dialects.gemini.contents:GEMINI",
     "gemini_gca": "foldmark.dialects.gemini.contents:CODE_ASSIST",
-    "offline": "foldmark.dialects.openai.dialect:OFFLINE",
+    "offline": "foldmark.dialects.openai.chat:OFFLINE",
 }
 
 

@@ -14,7 +14,7 @@ from foldmark.dialects.anthropic.stream import MessageReader, refusal
 from foldmark.dialects.anthropic.thinking import BINDING_BETA
 from foldmark.dialects.bodies import Json
 from foldmark.providers.access import Access
-from foldmark.providers.sdk import CONNECT, READ, Server, check_key, host, http, imported, streamed, token_count
+from foldmark.providers.sdk import CONNECT, READ, Server, check_key, host, http, imported, streamed
 
 KEY = "ANTHROPIC_API_KEY"
 
@@ -25,29 +25,24 @@ def connect(model: str, access: Access) -> "Anthropic":
     """Return the provider of a model. Raises ProviderError where it cannot be asked: no SDK, a wrong address."""
     if access.base_url is not None:
         host(access.base_url)
-    return Anthropic(_Api(NAME, imported("anthropic", NAME, "anthropic"), access))
+    return Anthropic(NAME, imported("anthropic", NAME, "anthropic"), access)
 
 
-class Anthropic:
+class Anthropic(Server):
     """Asks the Messages API; each request names its model itself."""
-
-    def __init__(self, server: "_Api") -> None:
-        self._server = server
 
     def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
         """Stream the answer; kept blocks, calls, usage and the end come when it is whole. Raises ProviderError."""
         body = {**request.body, "stream": True}
-        return streamed(self._server.events("/v1/messages", body, _headers(body)), MessageReader(request.body), request)
+        return streamed(self.events("/v1/messages", body, _headers(body)), MessageReader(request.body), request)
 
     async def count(self, request: Request) -> int:
         """Return the tokens of a request as the API counts them. Raises ProviderError."""
         body = {name: request.body[name] for name in _COUNTED if name in request.body}
-        answer = await self._server.posted("/v1/messages/count_tokens", body, _headers(body))
-        return token_count(answer, "input_tokens", NAME)
+        return await self.counted("/v1/messages/count_tokens", body, _headers(body))
 
-
-class _Api(Server):
     def client(self) -> Any:
+        """Return a new client of the SDK. Raises ProviderError without a key."""
         given = self.access.given_key
         client = self.sdk.AsyncAnthropic(
             api_key=None if given is None else check_key(given, NAME, KEY),
@@ -65,9 +60,11 @@ class _Api(Server):
         return client
 
     def refusal(self, status: int, body: Any, headers: Mapping[str, str]) -> ProviderError:
+        """Return the error for a refusal; a status below 400 is that of a stream."""
         return refusal(status, body, headers, self.hidden)
 
     def failure(self, problem: Any) -> ProviderError:
+        """Return the error for whatever was raised on the way."""
         if isinstance(problem, self.sdk.CredentialsError):
             return ProviderError("key", f"There is no key for {NAME}. Set {KEY}. ({self.hidden(str(problem))})")
         return super().failure(problem)

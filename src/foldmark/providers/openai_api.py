@@ -13,7 +13,7 @@ from foldmark.core.request import Piece, Request
 from foldmark.dialects.bodies import Json
 from foldmark.dialects.openai.stream import CompletionReader, failure_in, masked, refusal
 from foldmark.providers.access import Access
-from foldmark.providers.sdk import CONNECT, READ, Server, host, http, imported, streamed, token_count
+from foldmark.providers.sdk import CONNECT, READ, Server, host, http, imported, streamed
 
 OWN_HOSTS = ("api.openai.com", "eu.api.openai.com", "us.api.openai.com")
 """Hosts of OpenAI's own service."""
@@ -21,26 +21,7 @@ OWN_HOSTS = ("api.openai.com", "eu.api.openai.com", "us.api.openai.com")
 
 def connect(model: str, access: Access) -> Provider:
     """Return the provider of a model. Raises ProviderError where it cannot be asked: no SDK, no key, no address."""
-    return _ChatCompletions(OpenAIServer(access))
-
-
-class _ChatCompletions:
-    """Asks for chat completions."""
-
-    def __init__(self, server: "OpenAIServer") -> None:
-        self._server = server
-
-    def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
-        """Stream the answer. Raises ProviderError, ContextOverflowError."""
-        fields = {"stream": True, "stream_options": {"include_usage": True}}
-        events = self._server.answer_events("/chat/completions", request, fields)
-        return streamed(events, CompletionReader(self._server.name), request)
-
-    async def count(self, request: Request) -> int:
-        """Return the tokens of a request as OpenAI counts them; other servers count none. Raises ProviderError."""
-        if not self._server.own:
-            raise self._server.no_counting()
-        return await self._server.counted(countable(request.body))
+    return _ChatCompletions(access)
 
 
 class OpenAIServer(Server):
@@ -69,11 +50,9 @@ class OpenAIServer(Server):
         keyed = {"prompt_cache_key": request.cache_key} if self.own and request.cache_key else {}
         return self.events(path, {**request.body, **fields, **keyed}, self._headers())
 
-    async def counted(self, body: Json) -> int:
+    async def counted_as_response(self, body: Json) -> int:
         """Return the tokens of a body for the Responses API, as the server counts them. Raises ProviderError."""
-        return token_count(
-            await self.posted("/responses/input_tokens", body, self._headers()), "input_tokens", self.name
-        )
+        return await self.counted("/responses/input_tokens", body, self._headers())
 
     def no_counting(self) -> ProviderError:
         """Return the error of a server that counts no tokens."""
@@ -116,6 +95,21 @@ class OpenAIServer(Server):
 
         headers = {} if self.access.key else {"Authorization": omit}
         return headers | ({"OpenAI-Organization": omit, "OpenAI-Project": omit} if self.access.foreign else {})
+
+
+class _ChatCompletions(OpenAIServer):
+    """Asks for chat completions."""
+
+    def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
+        """Stream the answer. Raises ProviderError, ContextOverflowError."""
+        fields = {"stream": True, "stream_options": {"include_usage": True}}
+        return streamed(self.answer_events("/chat/completions", request, fields), CompletionReader(self.name), request)
+
+    async def count(self, request: Request) -> int:
+        """Return the tokens of a request as OpenAI counts them; other servers count none. Raises ProviderError."""
+        if not self.own:
+            raise self.no_counting()
+        return await self.counted_as_response(countable(request.body))
 
 
 def countable(chat: Json) -> Json:

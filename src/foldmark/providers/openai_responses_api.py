@@ -18,20 +18,16 @@ _COUNTED = ("model", "input", "instructions", "tools", "reasoning")
 
 def connect(model: str, access: Access) -> Provider:
     """Return the provider of a model. Raises ProviderError where it cannot be asked: no SDK, no key, no address."""
-    return _Responses(OpenAIServer(access))
+    return _Responses(access)
 
 
-class _Responses:
+class _Responses(OpenAIServer):
     """Asks for responses."""
-
-    def __init__(self, server: OpenAIServer) -> None:
-        self._server = server
 
     def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
         """Stream the answer. Raises ProviderError, ContextOverflowError."""
-        events = self._server.answer_events("/responses", request, {"stream": True})
-        return streamed(events, ResponseReader(self._server.name), request)
+        return streamed(self.answer_events("/responses", request, {"stream": True}), ResponseReader(self.name), request)
 
     async def count(self, request: Request) -> int:
         """Return the tokens of a request as the server counts them. Raises ProviderError."""
-        return await self._server.counted({key: request.body[key] for key in _COUNTED if key in request.body})
+        return await self.counted_as_response({key: request.body[key] for key in _COUNTED if key in request.body})

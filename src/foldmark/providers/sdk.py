@@ -131,8 +131,8 @@ async def streamed(events: AsyncGenerator[Json, None], reader: Reader, request: 
 class Server:
     """A server behind Anthropic's or OpenAI's SDK, which are of one make.
 
-    Each request has a client of its own, so that none outlives its event loop. `name` is the server's for people, `own`
-    what takes the key out of a text.
+    Each request has a client of its own, so that none outlives its event loop. `name` names the server to people,
+    `hidden` takes the key out of a text.
     """
 
     def __init__(self, name: str, sdk: Any, access: Access) -> None:
@@ -160,11 +160,11 @@ class Server:
         except Exception as problem:
             raise self.failure(problem) from None
 
-    async def posted(self, path: str, body: Json, headers: Mapping[str, Any]) -> Any:
-        """Return the answer to a request. Raises ProviderError."""
+    async def counted(self, path: str, body: Json, headers: Mapping[str, Any]) -> int:
+        """Return the number of tokens that the server counts of a body. Raises ProviderError."""
         try:
             async with self.client() as client:
-                return await self._post(client, path, body, headers)
+                return token_count(await self._post(client, path, body, headers), "input_tokens", self.name)
         except Exception as problem:
             raise self.failure(problem) from None
 

@@ -7,26 +7,22 @@ documents of tool results follow in a message of the user, since a tool's messag
 OpenAI's models tools are given only without thinking; `openai_responses` gives both.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
+import msgspec
+from msgspec.structs import replace
+
+from foldmark.core.assembly import caching
 from foldmark.core.assembly.media import Document, Medium
 from foldmark.core.assembly.prompt import Prompt
 from foldmark.core.assembly.view import AnsweredCall, Calls, ViewMessage
 from foldmark.core.errors import ProviderError
 from foldmark.core.request import PLAIN, Kept, Options, Piece, Stopped, ToolCall, ToolSpec, Usage, distinct
 from foldmark.dialects.bodies import Json, arguments, as_object, as_text, described, objects_in, text_parts, tokens
-from foldmark.dialects.openai.models import (
-    breakpoints,
-    effort,
-    mark_newest,
-    own,
-    system_parts,
-    takes_documents,
-    tools_without_thinking,
-    wants_reasoning_content,
-)
+from foldmark.dialects.dialect import Dialect
+from foldmark.dialects.openai import models
 
 RESULT_MEDIA = "[Foldmark: images", "[Foldmark: documents"
 """How that begins which stands in front of what a tool's result holds besides its text."""
@@ -54,24 +50,24 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
     body: Json = {"model": model}
     if tools:
         body["tools"] = [_tool(tool) for tool in tools]
-    wanted = "none" if tools and tools_without_thinking(model) else effort(model, options.thinking)
+    wanted = "none" if tools and models.tools_without_thinking(model) else models.effort(model, options.thinking)
     if wanted is not None:
         body["reasoning_effort"] = wanted
     steps = [_calls(model, step) if isinstance(step, Calls) else _said(model, step) for step in prompt.steps]
     messages = list(chain(_system(model, prompt), *steps))
-    if wants_reasoning_content(model) and (tools or any(isinstance(step, Calls) for step in prompt.steps)):
+    if models.wants_reasoning_content(model) and (tools or any(isinstance(step, Calls) for step in prompt.steps)):
         for message in messages:
             if message["role"] == "assistant" and not message.get("reasoning_content"):
                 message["reasoning_content"] = " "
-    if breakpoints(model):
+    if models.breakpoints(model):
         for end in (prompt.earlier, prompt.settled):
-            mark_newest(chain(*steps[:end]), "text")
+            models.mark_newest(chain(*steps[:end]), "text")
     body["messages"] = messages
     return body
 
 
 def _system(model: str, prompt: Prompt) -> list[Json]:
-    content = system_parts(prompt, "text") if breakpoints(model) else prompt.system
+    content = models.system_parts(prompt, "text") if models.breakpoints(model) else prompt.system
     return [{"role": "system", "content": content}] if content else []
 
 
@@ -106,7 +102,7 @@ def _kept(model: str, blocks: Iterable[Json]) -> Json:
     """What a server wants to see again, as it came: a model's thinking, what its text refers to. OpenAI's own models
     take neither here."""
     found: Json = {}
-    for block in blocks if not own(model) else ():
+    for block in blocks if not models.own(model) else ():
         kind, field = block.get("type"), block.get("field")
         if kind == "reasoning_content" and as_text(block.get("text")):
             found[field if field in REASONING else "reasoning_content"] = block["text"]
@@ -122,7 +118,7 @@ def _media(media: Iterable[Medium], model: str) -> list[Json]:
     for each in media:
         if not isinstance(each, Document):
             found.append({"type": "image_url", "image_url": {"url": each.data_url}})
-        elif takes_documents(model):
+        elif models.takes_documents(model):
             found.append({"type": "file", "file": each.file})
         else:
             found.append({"type": "text", "text": each.note})
@@ -199,3 +195,43 @@ def _usage(usage: Any) -> list[Piece]:
     return (
         [spent(usage, names, tokens(usage, "prompt_cache_hit_tokens"))] if set(names) & as_object(usage).keys() else []
     )
+
+
+# What a cache sees
+
+
+def cache_blocks(body: dict[str, Any]) -> Iterator[caching.Block]:
+    """Yield the blocks of a body: tools, instructions, messages or items."""
+    for tool in body.get("tools", ()):
+        yield caching.block("tools", tool)
+    if instructions := body.get("instructions"):
+        yield caching.block("instructions", instructions)
+    for message in body.get("messages", body.get("input", ())):
+        field = "output" if "output" in message else "content"
+        content = message.get(field)
+        if not content:
+            yield caching.block("", message)
+            continue
+        head = msgspec.json.encode({key: value for key, value in message.items() if key != field}).decode()
+        for part in caching.parts(content):
+            # A text is the same to the model whether it stands by itself or as a part that can be marked.
+            named = str(part.get("type", "")).endswith("text")
+            yield caching.block(head, {**part, "type": "text"} if named else part)
+            head = ""
+
+
+KEYED = ', and "prompt_cache_key", the agent\'s id, behind them if it went to OpenAI itself'
+
+CHAT = Dialect(
+    name="openai",
+    recorded="openai",
+    encode=encode,
+    parse=parse,
+    blocks=cache_blocks,
+    on_the_wire='these bytes, with "stream":true and "stream_options":{"include_usage":true} as the last fields'
+    + KEYED,
+)
+
+OFFLINE = replace(
+    CHAT, name="offline", on_the_wire="nothing: the built-in model reads it in this process", foreign=True
+)

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
-from foldmark.core.assembly.eviction import OPAQUE, RESPONSES
+from foldmark.core.assembly.eviction import OPAQUE
+from foldmark.core.assembly.eviction import RESPONSES as READER
 from foldmark.core.assembly.media import Document, Medium
 from foldmark.core.assembly.prompt import Prompt
 from foldmark.core.assembly.view import Calls, ViewMessage
@@ -32,16 +33,9 @@ from foldmark.core.request import (
     span,
 )
 from foldmark.dialects.bodies import Json, arguments, as_object, as_text, described, objects_in, text_parts
-from foldmark.dialects.openai.chat import spent
-from foldmark.dialects.openai.models import (
-    breakpoints,
-    effort,
-    mark_newest,
-    own,
-    reasons,
-    system_parts,
-    takes_documents,
-)
+from foldmark.dialects.dialect import Dialect
+from foldmark.dialects.openai import models
+from foldmark.dialects.openai.chat import KEYED, cache_blocks, spent
 
 APART = "\n\n"
 """Stands between the messages of one response."""
@@ -68,23 +62,23 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
     `instructions` cannot carry one: there the system text is a message of the developer, which is the same to a model.
     """
     steps = [_calls(model, step) if isinstance(step, Calls) else _said(model, step) for step in prompt.steps]
-    if own(model) and not reasons(model):  # the API refuses reasoning of another model then
+    if models.own(model) and not models.reasons(model):  # the API refuses reasoning of another model then
         steps = [[item for item in step if item.get("type") != "reasoning"] for step in steps]
     unpaired = _unpaired(list(chain(*steps)))
     steps = [[item for item in step if id(item) not in unpaired] for step in steps]
     items = list(chain(*steps))
-    if breakpoints(model):
+    if models.breakpoints(model):
         for end in (prompt.earlier, prompt.settled):
-            mark_newest(chain(*steps[:end]), "input_text")
-        parts = system_parts(prompt, "input_text")
+            models.mark_newest(chain(*steps[:end]), "input_text")
+        parts = models.system_parts(prompt, "input_text")
         items[:0] = [{"role": "developer", "content": parts}] if parts else []
     body: Json = {"model": model, "store": False}
-    if reasons(model):
+    if models.reasons(model):
         body["include"] = ["reasoning.encrypted_content"]
-        wanted = effort(model, options.thinking)
+        wanted = models.effort(model, options.thinking)
         if wanted is not None:
             body["reasoning"] = {"effort": wanted, "summary": "auto"}
-    if prompt.system and not breakpoints(model):
+    if prompt.system and not models.breakpoints(model):
         body["instructions"] = prompt.system
     if tools:
         body["tools"] = [_tool(tool) for tool in tools]
@@ -165,7 +159,7 @@ def _message_of(text: str, about: Json) -> list[Json]:
 
 def _carried(block: Json) -> Json | None:
     """An item that is neither text nor a call of ours, as it came."""
-    item = carried_in(block, RESPONSES)
+    item = carried_in(block, READER)
     kind = item.get("type") if item else None
     return item if isinstance(kind, str) and kind not in _OURS else None
 
@@ -181,7 +175,11 @@ def _reasoning(block: Json) -> Json | None:
 
 
 def _content(text: str, media: Sequence[Medium], model: str) -> str | list[Json]:
-    return [*text_parts(text, "input_text"), *media_parts(media, documents=takes_documents(model))] if media else text
+    return (
+        [*text_parts(text, "input_text"), *media_parts(media, documents=models.takes_documents(model))]
+        if media
+        else text
+    )
 
 
 def media_parts(media: Iterable[Medium], *, documents: bool) -> list[Json]:
@@ -259,7 +257,7 @@ def _beside(items: list[Json]) -> tuple[list[Kept | Compacted], str]:
             text, apart = (text + apart, "") if text else (text, apart)
             new = Compacted((item,), "", len(text), kept)
         elif isinstance(kind, str) and kind not in (*_OURS, *_PICTURES):
-            new = carried(item, len(text), RESPONSES)
+            new = carried(item, len(text), READER)
         if new is not None:
             found.append(new)
             kept += isinstance(new, Kept)
@@ -282,3 +280,14 @@ def _message(item: Json) -> tuple[str, bool]:
 
 def _call(item: Json) -> ToolCall:
     return ToolCall(as_text(item.get("call_id")), as_text(item.get("name")), arguments(item.get("arguments")))
+
+
+RESPONSES = Dialect(
+    name="openai_responses",
+    recorded="openai",
+    reads="openai_responses",
+    encode=encode,
+    parse=parse,
+    blocks=cache_blocks,
+    on_the_wire=f'these bytes, with "stream":true as the last field{KEYED}',
+)
