@@ -15,7 +15,7 @@ from hook_place import PROGRAM, answer
 from plan import Answer, Fail, Reply, Say, Stalled
 from server import Loopback
 from session_records import REAL_FILES, assistant, call, jsonl, result, user
-from test_handover import GOOD
+from test_handoff import GOOD
 from test_rollover import ID, Place, files
 from wire_openai import OpenAIWire
 

@@ -16,7 +16,7 @@ import pytest
 import rollout_records as codex
 from hook_place import PROGRAM, answer
 from session_records import REAL_FILES, jsonl, user
-from test_handover import GOOD
+from test_handoff import GOOD
 
 import foldmark
 import forked

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from foldmark.sessions.rollover.continuation import SearchHint
+from foldmark.sessions.rollover.handoff import SearchHint
 from foldmark.sessions.rollover.search_tool import ARCHIVED, search_tool
 
 OURS = 'mcp__foldmark__search with query: "what you need to find"'

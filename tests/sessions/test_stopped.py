@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from session_records import assistant, call, jsonl, result, user
-from test_handover import GOOD
+from test_handoff import GOOD
 from trim_check import at, compare
 
 import forked

@@ -18,7 +18,7 @@ from foldmark.rendering import harmless, json_text
 
 if TYPE_CHECKING:
     from foldmark.sessions.formats import SessionPath
-    from foldmark.sessions.rollover.rolling import Rolled
+    from foldmark.sessions.rollover.rolling import RolloverReport
 
 
 @click.command()
@@ -51,7 +51,7 @@ def rollover(
     ### Critical Context.
     """
     from foldmark.sessions import places
-    from foldmark.sessions.rollover.handover import handover
+    from foldmark.sessions.rollover.handoff import handoff
     from foldmark.sessions.rollover.rolling import check, has_content, roll_over
 
     if (summary_file is None) != auto_summary:
@@ -70,7 +70,7 @@ def rollover(
         return
     new_id = str(uuid.uuid4())
     with session_outcome(found, new_id):
-        summary = handover(_read(summary_file) if summary_file is not None else _written(setup, found, model))
+        summary = handoff(_read(summary_file) if summary_file is not None else _written(setup, found, model))
         with setup.log(create=True) as log:
             rolled = roll_over(log, found, summary, os.environ, new_id=new_id, issue=issue, worker=worker)
     for warning in rolled.warnings:
@@ -92,7 +92,7 @@ def _working_folder() -> str:
 
 def _read(name: str) -> str:
     """The text of a summary file. Raises SummaryError for one of absurd length, FoldmarkError if it cannot be read."""
-    from foldmark.sessions.rollover.handover import LONGEST
+    from foldmark.sessions.rollover.handoff import LONGEST
 
     try:
         if name == "-":
@@ -125,7 +125,7 @@ def _report_writer(model: str) -> None:
         print(f"{model} writes the summary …", file=sys.stderr)
 
 
-def _text(rolled: "Rolled") -> str:
+def _text(rolled: "RolloverReport") -> str:
     at = "" if rolled.context is None else f" at {rolled.context}% context"
     return (
         f"Session {one_line(rolled.parent.id)} ended{at}.\n"
@@ -135,7 +135,7 @@ def _text(rolled: "Rolled") -> str:
     )
 
 
-def _data(rolled: "Rolled") -> dict[str, Any]:
+def _data(rolled: "RolloverReport") -> dict[str, Any]:
     return {
         "new_session_id": rolled.session.id,
         "file": str(rolled.session.path),

@@ -1,1 +1,1 @@
-"""Going on in a fresh session that begins with a handoff [SPEC 8, S4]."""
+"""Go on in a fresh session that begins with a handoff [SPEC 8, S4]."""

@@ -1,7 +1,7 @@
 """`foldmark rollover --auto-summary`: a model writes the handoff summary [S4].
 
-It is shown the newest messages of the session, as many as it has room for, as plain text in one question: so any model
-can sum up any coding agent's session. Nothing is written.
+It gets the newest messages of the session that fit, as plain text in one question, so that any model can summarize any
+coding agent's session. Nothing is written.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,15 +15,15 @@ from foldmark.sessions.archive.reading import messages_in
 from foldmark.sessions.formats import SessionPath
 from foldmark.sessions.lenient_json import NotJsonError, decode
 from foldmark.sessions.messages import SearchedMessage
-from foldmark.sessions.rollover.handover import WORDS
+from foldmark.sessions.rollover.handoff import WORDS
 from foldmark.sessions.session_file import SessionFile
 from foldmark.tokens.counting import uncalibrated
 
 MOST = 600_000
-"""Bytes of a session that are shown at most, about what a context of 200,000 tokens holds."""
+"""Maximum number of bytes of a session to show, about a context of 200,000 tokens."""
 
 SHARE = 0.7
-"""Of the model's window, for bytes are a rough measure."""
+"""Share of the model's window to fill, since bytes are a rough measure."""
 
 TRIES = 3
 
@@ -46,9 +46,11 @@ QUESTION = (
 
 
 def summarize(log: Log, session: SessionPath, model: str | None, begins: Callable[[str], None]) -> str:
-    """The summary that `model` writes of a session, by default the model that is set in the log, which keeps what was
-    asked. Its name is told to `begins`. Blocks. Raises CommandError where there is no language model,
-    SessionFileError, FoldmarkError if the model says nothing or is interrupted."""
+    """Return the summary that `model` writes of a session, by default the model in the settings of the log.
+
+    The log keeps the question. `begins` is called with the model's name. Blocks. Raises CommandError without a language
+    model, SessionFileError, FoldmarkError if the model is interrupted or its answer is empty.
+    """
     agent = log.agent("rollover")
     if model is not None:
         agent.configure("model", model)
@@ -74,21 +76,21 @@ def summarize(log: Log, session: SessionPath, model: str | None, begins: Callabl
 
 
 def newest(session: SessionPath, room: int) -> str:
-    """The newest messages of a session, as plain text of at most `room` bytes, oldest first; may be empty."""
+    """Return the newest messages of a session as plain text of at most `room` bytes, oldest first; may be empty."""
     with SessionFile(session.path) as file:
         size = file.size
-    told: list[str] = []
+    shown: list[str] = []
     for block in _BLOCKS:
-        told, left = [], room
+        shown, left = [], room
         for message in _backwards(session, size, block):
-            told.append(_shown(message))
-            left -= len(told[-1].encode()) + 2
+            shown.append(_shown(message))
+            left -= len(shown[-1].encode()) + 2
             if left < 0:
-                told.pop()
+                shown.pop()
                 break
         if left < 0 or block >= size:
             break
-    return "\n\n".join(reversed(told))
+    return "\n\n".join(reversed(shown))
 
 
 def _shown(message: SearchedMessage) -> str:
@@ -99,7 +101,7 @@ def _shown(message: SearchedMessage) -> str:
 
 
 def _backwards(session: SessionPath, size: int, block: int) -> Iterator[SearchedMessage]:
-    """What the main chain says in the last `block` bytes of a session, the last message first."""
+    """Yield the messages of the main chain in the last `block` bytes of a session, the last message first."""
     with session.path.open("rb") as file:
         file.seek(max(0, size - block))
         lines = file.read(min(size, block)).split(b"\n")

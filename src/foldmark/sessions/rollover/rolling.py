@@ -1,8 +1,8 @@
-"""`foldmark rollover`: a session ends, and a new one begins with what it hands over [S4, SPEC 8].
+"""`foldmark rollover`: end a session, and begin a new one with its handoff [S4, SPEC 8].
 
-The new session's file is written first, whole or not at all; then, in one transaction, that the old session ended and
-the new one began. The old session's file is read and never written. What does not keep the new session from working
-(archive, lineage) warns.
+The new session's file is written first, whole or not at all; then one transaction records that the old session ended
+and the new one began. The old session's file is only read. A failure that does not keep the new session from working
+(archive, lineage) is a warning.
 """
 
 import os
@@ -16,26 +16,18 @@ from foldmark.core.codec import timestamp, utc
 from foldmark.core.errors import FoldmarkError
 from foldmark.log import Log
 from foldmark.sessions import lineage
-from foldmark.sessions.archive import syncing
 from foldmark.sessions.archive.marker import file_is_marked, is_marked
 from foldmark.sessions.archive.reading import messages_in
-from foldmark.sessions.formats import (
-    ResumeCommand,
-    SessionPath,
-    SessionSurroundings,
-    format_named,
-    refusal,
-    resume_command,
-)
+from foldmark.sessions.archive.syncing import sync
+from foldmark.sessions.formats import ResumeCommand, SessionPath, format_named, refusal, resume_command
 from foldmark.sessions.hook import tail
 from foldmark.sessions.new_file import new_file
 from foldmark.sessions.places import recognized, session_path
-from foldmark.sessions.rollover.continuation import GO_ON, Continuation, SearchHint, metadata, prompt
-from foldmark.sessions.rollover.handover import Handover
+from foldmark.sessions.rollover.handoff import GO_ON, Continuation, Handoff, SearchHint, prompt
 from foldmark.sessions.rollover.search_tool import ARCHIVED, search_tool
 from foldmark.sessions.session_file import SessionFile, SessionRecord
 
-_ANCESTORS = 50
+_MAX_ANCESTORS = 50
 
 
 class RolloverError(FoldmarkError):
@@ -44,9 +36,12 @@ class RolloverError(FoldmarkError):
     exit_code = 2
 
 
-class Rolled(Struct, frozen=True):
-    """A rollover that was done: the `parent` ended at `context` percent (None: not known), `session` begins, number
-    `number` of its line, with `prompt`, when `command` starts it."""
+class RolloverReport(Struct, frozen=True):
+    """The result of a rollover.
+
+    The session `parent` ended at `context` percent (None: unknown). `session`, number `number` of those that continue
+    each other, begins with `prompt` when `command` starts it.
+    """
 
     parent: SessionPath
     session: SessionPath
@@ -60,7 +55,7 @@ class Rolled(Struct, frozen=True):
 def check(session: SessionPath) -> SessionPath:
     """Return the session as its content shows it, before there is a summary.
 
-    Raises RolloverError or SessionFileError for what cannot be rolled over.
+    Raises RolloverError or SessionFileError if it cannot be rolled over.
     """
     if refused := refusal(session):
         raise RolloverError(refused)
@@ -70,22 +65,19 @@ def check(session: SessionPath) -> SessionPath:
 
 
 def has_content(session: SessionPath) -> bool:
-    """Return True if something was said in a session, besides the prompt that an earlier rollover began it with.
+    """Return True if a session has a message besides the prompt of an earlier rollover.
 
     Reads as far as the first message. Raises SessionFileError.
     """
     prompts, is_injected = 0, format_named(session.kind).is_injected
     with SessionFile(session.path) as file:
-        for line in file.lines():
-            if (
-                not isinstance(line, SessionRecord)
-                or not isinstance(line.value, dict)
-                or line.value.get("isMeta") is True
-            ):
+        records = (line.value for line in file.lines() if isinstance(line, SessionRecord))
+        for record in records:
+            if not isinstance(record, dict) or record.get("isMeta") is True:
                 continue
-            # Claude Code's record with the mark holds the prompt, Codex's stands in front of it.
-            prompts += isinstance(line.value.get("continue_metadata"), dict)
-            for message in messages_in(line.value, session.kind):
+            # Claude Code's record with the mark holds the prompt, Codex's comes before it.
+            prompts += isinstance(record.get("continue_metadata"), dict)
+            for message in messages_in(record, session.kind):
                 if message.role == "user" and is_injected(message.text):
                     continue
                 if not prompts or message.role != "user":
@@ -97,70 +89,82 @@ def has_content(session: SessionPath) -> bool:
 def roll_over(
     log: Log,
     session: SessionPath,
-    summary: Handover,
+    summary: Handoff,
     environment: Mapping[str, str],
     *,
     new_id: str,
     issue: str | None = None,
     worker: str | None = None,
-) -> Rolled:
-    """End a session that was checked and begin the one that continues it. Raises SessionFileError and WriteError; then
-    nothing was written.
+) -> RolloverReport:
+    """End a session that was checked, and begin the session `new_id` that continues it.
 
-    What `issue` and `worker` leave open is taken from the environment, then from the session. `new_id` is the new
-    session's id.
+    `issue` and `worker` default to those of the environment, then to the session's. Raises SessionFileError and
+    WriteError; then nothing was written.
     """
-    where = format_named(session.kind).surroundings(session)
-    warnings = list(summary.warnings)
-    search = _archived(log, session, where, environment, warnings)
-    share = tail.share(session.path)
-    percent = None if share is None else share.percent
-    parent = lineage.coding_session(log, session)
+    agent = format_named(session.kind)
+    where = agent.surroundings(session)
+    search: SearchHint | None = search_tool(session.kind, where.cwd, environment)
+    reason, problems = _archive(log, session, environment)
+    warnings = [*summary.warnings, *problems]
+    if reason is not None:
+        warnings.append(f"the session was not archived: {reason}")
+        search = None if search and search.where == ARCHIVED else search
+    share, parent = tail.share(session.path), lineage.coding_session(log, session)
     given = lineage.find_work(environment, worker=worker, issue=issue)
-    issue = given.issue or parent.issue
-    worker_id = parent.worker_id if given.worker is None else given.worker
     private = _is_marked(session.path)
     if not private and is_marked(summary.text):
         warnings.append("the summary holds a marker not to be indexed, so the new session will not be archived")
-    number = parent.session_number + 1
-    told = Continuation(number, str(session.path), summary, issue, percent, worker_id, search, private)
-    text = prompt(told)
-    new = _write(log, session, where, told, text, new_id)
+    continuation = Continuation(
+        number=parent.session_number + 1,
+        parent_file=str(session.path),
+        handoff=summary,
+        issue=given.issue or parent.issue,
+        percent=None if share is None else share.percent,
+        worker=parent.worker_id if given.worker is None else given.worker,
+        search=search,
+        private=private,
+    )
+    text, now = prompt(continuation), utc(log.clock())
+    mark: dict[str, object] = {  # as [S4] has it
+        "parent_session_file": continuation.parent_file,
+        "continued_at": timestamp(now, "seconds"),
+        "worker_id": continuation.worker,
+        "reason": "rollover",
+    }
+    path = agent.new_path(session.path, new_id, now.astimezone())
+    with new_file(path) as file:
+        file.write(agent.new_lines(where, new_id, log.new_id(), text, mark, timestamp(now, "milliseconds")))
+    new = session_path(path, session.kind)
+    work = lineage.Work(continuation.worker, continuation.issue)
     try:
-        _record(log, session, new, told)
+        lineage.record_handover(log, session, new, "rollover", continuation.percent, work, summary.text)
     except FoldmarkError as error:
         warnings.append(f"the new session is not in the lineage: {error}")
     command = resume_command(new, environment, GO_ON)
-    return Rolled(session, new, told.number, percent, text, command, tuple(warnings))
+    return RolloverReport(session, new, continuation.number, continuation.percent, text, command, tuple(warnings))
 
 
-def _archived(
-    log: Log, session: SessionPath, where: SessionSurroundings, environment: Mapping[str, str], warnings: list[str]
-) -> SearchHint | None:
-    """Archive and index the session, and those that it continues: the details that a trim has cut are in these. How
-    they are searched afterwards."""
-    search = search_tool(session.kind, where.cwd, environment)
-    patterns = log.given.sync_exclude
+def _archive(log: Log, session: SessionPath, environment: Mapping[str, str]) -> tuple[str | None, list[str]]:
+    """Archive and index the session and those that it continues, which hold what a trim has cut.
+
+    Return why the session was not archived, None if it was, and warnings about the others.
+    """
+    patterns, warnings = log.given.sync_exclude, list[str]()
     try:
-        done = syncing.sync(environment, patterns, [session.path])
-        why = done.problems[0][1] if done.problems else "it is kept out of the archive" if done.excluded else None
+        done = sync(environment, patterns, [session.path])
+        reason = done.problems[0][1] if done.problems else "it is kept out of the archive" if done.excluded else None
         if earlier := list(_earlier(log, session)):
-            warnings += [
-                f"{path} was not archived: {said}"
-                for path, said in syncing.sync(environment, patterns, earlier).problems
-            ]
+            problems = sync(environment, patterns, earlier).problems
+            warnings += [f"{path} was not archived: {why}" for path, why in problems]
     except FoldmarkError as error:
-        why = str(error)
-    if why is None:
-        return search
-    warnings.append(f"the session was not archived: {why}")
-    return None if search.where == ARCHIVED else search
+        reason = str(error)
+    return reason, warnings
 
 
 def _earlier(log: Log, session: SessionPath) -> Iterator[Path]:
-    """The files of the sessions that this one continues, as far as they are known and there."""
+    """Yield the files of the sessions that this one continues, as far as they are known and exist."""
     at, met = lineage.coding_session(log, session), {session.id}
-    while at.parent and at.parent not in met and len(met) <= _ANCESTORS:
+    while at.parent and at.parent not in met and len(met) <= _MAX_ANCESTORS:
         met.add(at.parent)
         with log.store.read() as moment:
             parent = moment.coding_session(at.kind, at.parent)
@@ -169,25 +173,6 @@ def _earlier(log: Log, session: SessionPath) -> Iterator[Path]:
         at = parent
         if os.path.isfile(at.file):  # noqa: PTH113 - never raises
             yield Path(at.file)
-
-
-def _write(
-    log: Log, session: SessionPath, where: SessionSurroundings, told: Continuation, text: str, new_id: str
-) -> SessionPath:
-    now = utc(log.clock())
-    written = timestamp(now, "milliseconds")
-    mark = metadata(told.parent_file, timestamp(now, "seconds"), told.worker)
-    kept = format_named(session.kind)
-    path = kept.new_path(session.path, new_id, now.astimezone())
-    lines = kept.new_lines(where, new_id, log.new_id(), text, mark, written)
-    with new_file(path) as file:
-        file.write(lines)
-    return session_path(path, session.kind)
-
-
-def _record(log: Log, session: SessionPath, new: SessionPath, told: Continuation) -> None:
-    work = lineage.Work(told.worker, told.issue)
-    lineage.record_handover(log, session, new, "rollover", told.percent, work, told.handover.text)
 
 
 def _is_marked(path: Path) -> bool:

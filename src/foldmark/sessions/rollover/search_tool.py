@@ -1,8 +1,8 @@
-"""Which tool a model searches old sessions with: what is installed where it works [SPEC 8].
+"""The tool by which a model searches old sessions: one that is installed where it works [SPEC 8].
 
-Claude Code's MCP servers stand in the user's `.claude.json` (for everything, and for a folder), in the `.mcp.json` of a
-folder and those above it, and in plugins, which settings files enable. Codex's stand in its `config.toml`. Nothing here
-raises: what cannot be read is not there.
+Claude Code's MCP servers are in the user's `.claude.json` (for all folders, and for one), in the `.mcp.json` of a
+folder and those above it, and in plugins, which settings files enable. Codex's are in its `config.toml`. Nothing here
+raises: what cannot be read counts as missing.
 """
 
 import os
@@ -18,11 +18,11 @@ from foldmark.sessions.claude import claude_folder
 from foldmark.sessions.codex import codex_folder
 from foldmark.sessions.formats import format_named
 from foldmark.sessions.install.locations import typed_program, user_places
-from foldmark.sessions.rollover.continuation import QUERY, SearchHint
+from foldmark.sessions.rollover.handoff import QUERY, SearchHint
 
 FOLDMARK, EPISODIC = "foldmark", "episodic-memory"
 ARCHIVED = "archived by Foldmark"
-"""Where sessions are that Foldmark searches."""
+"""The place of the sessions that Foldmark searches, for `SearchHint`."""
 
 _PLUGIN = f"plugin_{EPISODIC}_{EPISODIC}"
 _LONGEST = 32 << 20
@@ -32,7 +32,7 @@ Table = dict[str, Any]
 
 
 def search_tool(kind: str, cwd: Path | None, environment: Mapping[str, str]) -> SearchHint:
-    """How sessions are searched by the program of this kind that works in `cwd` (None: not known)."""
+    """Return how an agent of this kind that works in `cwd` (None: unknown) searches sessions."""
     servers = format_named(kind).search_servers(cwd, environment)
     if FOLDMARK in servers:
         return SearchHint(ARCHIVED, _tool(FOLDMARK))
@@ -47,7 +47,7 @@ def _tool(server: str) -> str:
 
 
 def claude_servers(cwd: Path | None, environment: Mapping[str, str]) -> set[str]:
-    """Return the MCP servers that Claude Code has in a working folder."""
+    """Return the names of the MCP servers that Claude Code has in a working folder."""
     own, user = _json(user_places(cwd or "/", environment).mcp), _json(claude_folder(environment) / "settings.json")
     servers, plugins = set(_table(own, "mcpServers")), _table(user, "enabledPlugins")
     settings = [user]
@@ -64,7 +64,7 @@ def claude_servers(cwd: Path | None, environment: Mapping[str, str]) -> set[str]
 
 
 def codex_servers(cwd: Path | None, environment: Mapping[str, str]) -> set[str]:
-    """Return the MCP servers that Codex has, whatever the folder."""
+    """Return the names of the MCP servers that Codex has, whatever the folder."""
     servers = _table(_toml(codex_folder(environment) / "config.toml"), "mcp_servers")
     return {name for name, server in servers.items() if isinstance(server, dict) and server.get("enabled") is not False}
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldmark.sessions.rollover.continuation import Continuation, SearchHint, metadata, prompt
-from foldmark.sessions.rollover.handover import LONGEST, SummaryError, handover
+from foldmark.sessions.rollover.handoff import LONGEST, Continuation, SearchHint, SummaryError, handoff, prompt
 
 GOOD = """### Current Task
 Issue #7: the parser. Half done.
@@ -64,7 +63,7 @@ Continue from the handoff summary. Your next step is in "Immediate Next Steps" a
 
 def told(text: str = GOOD, **more: object) -> str:
     given = {"number": 3, "parent_file": "/path/to/parent.jsonl", "search": SEARCH, **more}
-    return prompt(Continuation(handover=handover(text), **given))  # type: ignore[arg-type]
+    return prompt(Continuation(handoff=handoff(text), **given))  # type: ignore[arg-type]
 
 
 def headings(text: str) -> list[str]:
@@ -114,57 +113,48 @@ def test_values_are_one_line(field: str) -> None:
     assert headings(text) == headings(told())
 
 
-def test_the_mark_has_the_keys_of_s4() -> None:
-    assert metadata("/path/to/parent.jsonl", "2026-01-18T12:00:00Z", 42) == {
-        "parent_session_file": "/path/to/parent.jsonl",
-        "continued_at": "2026-01-18T12:00:00Z",
-        "worker_id": 42,
-        "reason": "rollover",
-    }
-
-
 # -- what a summary should have -------------------------------------------------------------------------------
 
 
 def test_a_good_summary_stays_as_it_is() -> None:
-    assert (handover(GOOD).text, handover(GOOD).warnings) == (GOOD, ())
-    assert handover(f"\ufeff\n\n{GOOD}\r\n\r\n").text == GOOD
-    assert handover(GOOD.replace("\n", "\r\n")).text == handover(GOOD.replace("\n", "\r")).text == GOOD
+    assert (handoff(GOOD).text, handoff(GOOD).warnings) == (GOOD, ())
+    assert handoff(f"\ufeff\n\n{GOOD}\r\n\r\n").text == GOOD
+    assert handoff(GOOD.replace("\n", "\r\n")).text == handoff(GOOD.replace("\n", "\r")).text == GOOD
 
 
 @pytest.mark.parametrize("text", ["", " \n\t\r\n", "\ufeff\n", "\x00\x1b", "---\n***", "\ud800"])
 def test_an_empty_summary_is_an_error(text: str) -> None:
     with pytest.raises(SummaryError, match="the summary is empty; nothing was written") as caught:
-        handover(text)
+        handoff(text)
     assert caught.value.exit_code == 2
     assert "### Immediate Next Steps" in str(caught.value)
 
 
 def test_what_cannot_be_a_summary_is_an_error() -> None:
     with pytest.raises(SummaryError, match="1,048,577 characters"):
-        handover("x" * (LONGEST + 1))
+        handoff("x" * (LONGEST + 1))
 
 
 @pytest.mark.parametrize(("words", "warned"), [(500, False), (501, True)])
 def test_more_than_500_words_warn(words: int, warned: bool) -> None:
     text = GOOD + " word" * (words - len(GOOD.split()))
-    assert [each for each in handover(text).warnings if f"has {words} words" in each] == (
+    assert [each for each in handoff(text).warnings if f"has {words} words" in each] == (
         ["the summary has 501 words, more than 500; the new session begins with all of them"] if warned else []
     )
 
 
 def test_missing_headings_warn() -> None:
-    (warning,) = handover("Go on.").warnings
+    (warning,) = handoff("Go on.").warnings
     assert warning.startswith(
         "the summary lacks ### Current Task, ### Key Decisions, ### Modified Files, ### Immediate"
     )
-    assert handover(GOOD.replace("### Key Decisions", "Key Decisions")).warnings == (
+    assert handoff(GOOD.replace("### Key Decisions", "Key Decisions")).warnings == (
         "the summary lacks ### Key Decisions",
     )
     in_code = GOOD.replace("### Key Decisions", "```\n### Key Decisions\n```")
-    assert handover(in_code).warnings == ("the summary lacks ### Key Decisions",)
+    assert handoff(in_code).warnings == ("the summary lacks ### Key Decisions",)
     other_forms = GOOD.replace("### Key Decisions", "#### **key decisions:** ##").replace("### Current", "###\tCurrent")
-    assert handover(other_forms).warnings == ()
+    assert handoff(other_forms).warnings == ()
 
 
 # -- what it must not do --------------------------------------------------------------------------------------
@@ -202,13 +192,13 @@ def test_missing_headings_warn() -> None:
     ],
 )
 def test_it_stays_in_its_part(before: str, after: str) -> None:
-    found = handover(f"{GOOD}\n\n{before}\n")
+    found = handoff(f"{GOOD}\n\n{before}\n")
     assert found.text == f"{GOOD}\n\n{after}".rstrip()
     assert bool(found.warnings) is (before != after)
 
 
 def test_what_was_changed_is_told() -> None:
-    warnings = handover(f"{GOOD}\n# One\n## Lineage\n---\n\x1b\x1b\n```\n").warnings
+    warnings = handoff(f"{GOOD}\n# One\n## Lineage\n---\n\x1b\x1b\n```\n").warnings
     assert warnings == (
         "headings of the summary were lowered, so that they do not pass for the prompt's own: 'One', 'Lineage'",
         "1 line of dashes in the summary became '* * *': one like it ends the prompt",
@@ -230,4 +220,4 @@ def test_no_summary_forges_a_part(text: str) -> None:
     assert all(each.startswith("### ") or each == "###" for each in headings(inside))
     assert not {"### Lineage", "### Retrieving Details", "### Handoff Summary"} & set(headings(inside))
     assert [each for each in headings(prompted) if each in plain] == plain
-    assert handover(f"x\n{text}").text == handover(handover(f"x\n{text}").text).text
+    assert handoff(f"x\n{text}").text == handoff(handoff(f"x\n{text}").text).text

@@ -1,29 +1,37 @@
-"""The summary that a rollover hands over: what it should have, and how it stays inside of its part of the prompt [S4].
+"""The handoff summary of a rollover, and the prompt that the new session begins with [S4].
 
-It is a model's text, and is put into the prompt as it is, but for what could pass for the prompt's own structure or
-steer a terminal. Everything that was changed is told.
+The summary is a model's text. It goes into the prompt as it is, but for what could pass for the prompt's own structure
+or steer a terminal. Every change is reported.
 """
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from foldmark.core.errors import FoldmarkError
-from foldmark.core.wording import count, listing
+from foldmark.core.wording import count, listing, one_line
+from foldmark.sessions.archive.marker import OURS
 
 HEADINGS = ("Current Task", "Key Decisions", "Modified Files", "Immediate Next Steps", "Critical Context")
 """The headings of [S4]'s template, level 3."""
 
 WORDS = 500
-"""A longer summary is warned about [S4]."""
+"""A longer summary gets a warning [S4]."""
 
 LONGEST = 1 << 20
-"""Characters of a text that can be taken for a summary at all."""
+"""Maximum number of characters of a summary."""
 
-OWN = frozenset({"session continuation", "handoff summary", "retrieving details", "lineage"})
+PROMPT_HEADINGS = frozenset({"session continuation", "handoff summary", "retrieving details", "lineage"})
 """The prompt's own headings, in lower case."""
 
+GO_ON = "Continue from the handoff summary."
+"""The message that starts the new session."""
+
+QUERY = "what you need to find"
+
+_PRIVATE = "A person asked that the previous session be kept out of archives; so is this one:"
 _LINE_END = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _HEADING = re.compile(r" {0,3}(#{1,6})(?=[ \t]|\Z)")
@@ -37,16 +45,42 @@ class SummaryError(FoldmarkError):
     exit_code = 2
 
 
-class Handover(Struct, frozen=True):
-    """A summary as it goes into the prompt, the names of its headings in lower case, and what to say about it."""
+class Handoff(Struct, frozen=True):
+    """A summary as it goes into the prompt, the names of its headings in lower case, and warnings about it."""
 
     text: str
     headings: frozenset[str]
     warnings: tuple[str, ...]
 
 
-def handover(text: str) -> Handover:
-    """What becomes of a summary. Raises SummaryError for one without a word in it, or of absurd length."""
+class SearchHint(NamedTuple):
+    """How the model searches old sessions: `where` they are, as in "The full previous session is archived by
+    Foldmark.", and `how`, a line to run or to follow."""
+
+    where: str
+    how: str
+
+
+class Continuation(Struct, frozen=True):
+    """The contents of the prompt; what is None is left out.
+
+    `number` is that of the new session among those that continue each other, `percent` the fullness at which the parent
+    ended. Without `search` the prompt names only the parent's file. If the parent is `private`, a person asked that it
+    be kept out of archives, and the prompt asks the same for the new session.
+    """
+
+    number: int
+    parent_file: str
+    handoff: Handoff
+    issue: str | None = None
+    percent: int | None = None
+    worker: int | str | None = None
+    search: SearchHint | None = None
+    private: bool = False
+
+
+def handoff(text: str) -> Handoff:
+    """Return a summary as it is handed over. Raises SummaryError for one without a word, or of absurd length."""
     if len(text) > LONGEST:
         raise SummaryError(f"the summary has {len(text):,} characters; a handoff summary has some {WORDS} words")
     text = _LINE_END.sub("\n", text.removeprefix("\ufeff"))
@@ -58,12 +92,50 @@ def handover(text: str) -> Handover:
         )
     confined = _Confined(text.strip("\n").split("\n"))
     text = "\n".join(confined.lines).strip()
-    return Handover(text, frozenset(confined.headings), tuple(_warnings(text, controls, confined)))
+    return Handoff(text, frozenset(confined.headings), tuple(_warnings(text, controls, confined)))
+
+
+def prompt(given: Continuation) -> str:
+    """Return [S4]'s continuation prompt, without a final line feed."""
+    issue = f" for {one_line(given.issue)}" if given.issue else ""
+    percent = "" if given.percent is None else f" at {given.percent}% context"
+    lineage = [f"Parent session: {one_line(given.parent_file)}"]
+    if given.worker is not None:
+        lineage.append(f"Worker ID: {one_line(str(given.worker))}")
+    last = [GO_ON]
+    if "immediate next steps" in given.handoff.headings:
+        last.append('Your next step is in "Immediate Next Steps" above.')
+    parts = [
+        "## Session Continuation",
+        f"This is session #{given.number}{issue}.\nPrevious session rolled over{percent} to preserve quality.",
+        "### Handoff Summary",
+        given.handoff.text,
+        "### Retrieving Details",
+        *_retrieving(given.search),
+        *([f"{_PRIVATE}\n{OURS}"] if given.private else []),
+        "### Lineage",
+        "\n".join(lineage),
+        "---",
+        " ".join(last),
+    ]
+    return "\n\n".join(parts)
+
+
+def _retrieving(search: SearchHint | None) -> list[str]:
+    if search is None:
+        where = "The full previous session is in the file that is named below."
+        return [f"{where} For details not in\nthe summary above, look there."]
+    examples = '- "decision about [topic]"\n- "error in [component]"\n- "changes to [filename]"'
+    return [
+        f"The full previous session is {search.where}. For details not in\nthe summary above, search with:",
+        f"```\n{search.how}\n```",
+        f"Example queries:\n{examples}",
+    ]
 
 
 class _Confined:
-    """The lines of a summary in which no heading stands above level 3 or has the name of one of the prompt's, no line
-    looks like the one that the prompt ends with, and every code block ends. Inside of code blocks nothing changes."""
+    """The lines of a summary, changed outside of code blocks: no heading is above level 3 or has the name of one of the
+    prompt's, no line looks like the end of the prompt, and every code block ends."""
 
     def __init__(self, lines: list[str]) -> None:
         self.lines: list[str] = []
@@ -105,7 +177,7 @@ class _Confined:
         text = bare.rstrip() if not bare or bare.endswith((" ", "\t")) else text
         name = " ".join(text.lower().split()).strip(" *_:`")
         self.headings.add(name)
-        needed = 4 if name in OWN else 3
+        needed = 4 if name in PROMPT_HEADINGS else 3
         if level >= needed:
             return line
         self.lowered.append(text)
