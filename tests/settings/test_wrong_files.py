@@ -10,8 +10,8 @@ import pytest
 from settings_place import Place
 
 from foldmark import CommandError
-from foldmark.settings.file import MOST_BYTES
 from foldmark.settings.given import Settings
+from foldmark.settings.loading import MOST_BYTES
 from patience import LIMIT
 
 A_NUMBER = "is a number from 0 to 1,000,000,000"

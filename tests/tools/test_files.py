@@ -12,7 +12,7 @@ from place import Place, in_turn, place_in
 
 from foldmark import CommandError
 from foldmark.sending.interruption import Interruption
-from foldmark.tools.working import files, paths, walking
+from foldmark.tools.working import files, paths
 from patience import LIMIT
 
 
@@ -523,7 +523,7 @@ def test_a_list_is_bounded_and_shows_the_nearest_first(place: Place, monkeypatch
     place.write("z")
     told = place.call("list_files", pattern="**/*", limit=3).split("\n")
     assert told == ["a/", "z", "a/00", "[29 more; a narrower path or pattern, or a higher limit.]"]
-    monkeypatch.setattr(walking, "MOST_ENTRIES", 10)
+    monkeypatch.setattr(files, "MOST_ENTRIES", 10)
     told = place.call("list_files", pattern="**/*").split("\n")
     assert len(told) == 11
     assert told[-1] == "[Not everything was looked at, there is too much; a narrower path or pattern.]"

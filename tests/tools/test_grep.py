@@ -11,7 +11,7 @@ import pytest
 from place import Place, in_turn, place_in
 
 from foldmark.sending.interruption import Interruption
-from foldmark.tools.working import grep, walking
+from foldmark.tools.working import files, grep
 from patience import LIMIT
 
 NEVER_ENDING = r"(a|a)+$"
@@ -151,7 +151,7 @@ def test_an_answer_is_bounded(place: Place) -> None:
 def test_too_many_files(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     for n in range(10):
         place.write(f"{n}.txt", "needle")
-    monkeypatch.setattr(walking, "MOST_ENTRIES", 5)
+    monkeypatch.setattr(files, "MOST_ENTRIES", 5)
     found = lines(place, pattern="needle")
     assert len(found) == 6
     assert found[-1] == "[Not everything was searched, there is too much; a narrower path or glob.]"

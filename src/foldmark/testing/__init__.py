@@ -3,7 +3,7 @@
 It needs pytest and Hypothesis: `pip install 'foldmark[testing]'`. Nothing else of Foldmark imports this package.
 
 Read `suite.py` first (what a store gives to the suite, and what its parts have in common), then the `parts/`.
-`histories.py` is the brute force, `copies.py` what is copied, `elsewhere.py` the second process.
+`histories.py` is the brute force, `copies.py` what is copied.
 """
 
 try:

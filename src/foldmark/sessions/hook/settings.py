@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 DEFAULTS = {"warn_threshold": 60, "recommend_threshold": 75, "urgent_threshold": 85, "check_interval_seconds": 60}
 
 MOST_BYTES = 256 * 1024
-"""Maximum size of a settings file, as in `settings.file`."""
+"""Maximum size of a settings file, as in `settings.loading`."""
 
 _MAX = {"check_interval_seconds": 10**9}
 _MAX_PERCENT = 100

@@ -15,13 +15,16 @@ from foldmark.core.ports import Store, Transaction
 from foldmark.core.records import CodingSession
 from foldmark.core.replay import Fold
 from foldmark.core.segments import END, Segment
-from foldmark.testing.elsewhere import LIMIT, Elsewhere, append_batches, append_in_turn, stop_inside
 from foldmark.testing.parts.transactions import contents, told
 from foldmark.testing.suite import (
+    LIMIT,
     NOW,
+    Elsewhere,
     Harness,
     Suite,
     append,
+    append_batches,
+    append_in_turn,
     call,
     draft,
     fork,
@@ -31,6 +34,7 @@ from foldmark.testing.suite import (
     root,
     save_memo,
     send,
+    stop_inside,
 )
 
 

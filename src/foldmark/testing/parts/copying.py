@@ -26,17 +26,18 @@ from foldmark.testing.copies import (
     shared,
     sound,
 )
-from foldmark.testing.elsewhere import Elsewhere, copy_into
 from foldmark.testing.histories import STEPS, RecordedHistory, Step
 from foldmark.testing.parts.searching import terms_of
 from foldmark.testing.suite import (
     HARD,
     NOW,
     Damage,
+    Elsewhere,
     Harness,
     Suite,
     append,
     call,
+    copy_into,
     draft,
     erase,
     examples,

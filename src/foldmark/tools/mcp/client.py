@@ -1,26 +1,244 @@
-"""The MCP servers of a working folder, connected, and their tools [SPEC 4.1]."""
+"""The MCP servers of a working folder, connected, and their tools [SPEC 4.1].
+
+Names, descriptions and schemas come from the servers and are bounded and checked. One schema that a provider refuses
+fails every request, so doubtful tools are left out with a message. A tool's annotations are only the server's claim;
+but the person agreed to the server itself, so a tool that it calls read-only runs without another question.
+"""
 
 import os
+import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from foldmark.core.codec import Secrets
+import msgspec
+
+from foldmark.core.assembly.wire import tool_name
+from foldmark.core.codec import Secrets, well_formed
 from foldmark.core.errors import CommandError
+from foldmark.core.request import ToolSpec
 from foldmark.core.wording import listing, one_line
 from foldmark.log import Agent
 from foldmark.log.log import AddedTool
 from foldmark.operations.effects import Asking
 from foldmark.tools.mcp.servers import McpServer, Program, configured
-from foldmark.tools.mcp.tools import offered
 from foldmark.tools.tool import approve
 
 if TYPE_CHECKING:
+    from mcp.types import CallToolResult
+    from mcp.types import Tool as Listed
+
     from foldmark.tools.mcp.connection import McpConnection
+
+MOST_DESCRIPTION = 2048
+MOST_SHOWN = 2000
+"""Maximum number of characters of the arguments in a question to a person."""
+MOST_ERROR = 10_000
+"""Maximum number of characters of an error."""
+
+Call = Callable[[str, dict[str, Any]], "CallToolResult"]
+"""Calls the server's tool of this name; blocks. Raises CommandError."""
+
+
+class McpTool:
+    """A tool of the server `server`, which calls it `name`."""
+
+    def __init__(self, spec: ToolSpec, together: bool, server: str, name: str, call: Call) -> None:
+        self.spec, self.together = spec, together
+        self._server, self._name, self._call = server, name, call
+
+    def __call__(self, agent: Agent, args: Mapping[str, Any], asking: Asking) -> str:
+        """Run it, after asking the person if it may change something. Raises CommandError."""
+        if not isinstance(args, Mapping) or not all(isinstance(key, str) for key in args):
+            raise CommandError(f"{self.spec.name} takes an object with the members that its schema names")
+        given: dict[str, Any] = well_formed({**args})
+        if not self.together:
+            approve(agent, self.spec.name, self._question(given), asking)
+        result = self._call(self._name, given)
+        text = _result_text(result)
+        if result.is_error:
+            raise CommandError(_cut(text, MOST_ERROR) or f"{self.spec.name} failed and did not say why")
+        return text
+
+    def _question(self, args: dict[str, Any]) -> str:
+        try:
+            text = msgspec.json.encode(args).decode()
+        except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
+            raise CommandError(f"{self.spec.name} takes JSON: {str(error)[:200]}") from None
+        more = f" … ({len(text):,} characters in all)" if len(text) > MOST_SHOWN else ""
+        tool = one_line(self._name[:100])
+        return f"call {tool} of the MCP server {self._server} with {one_line(text[:MOST_SHOWN])}{more}"
+
+
+def _offered(server: str, listed: Sequence["Listed"], call: Call) -> tuple[list[McpTool], list[str]]:
+    """Return the tools that a server lists, and one error for each that is left out."""
+    found: dict[str, McpTool] = {}
+    wrong = []
+    for each in listed:
+        name = tool_name(f"mcp__{server}__{each.name}")
+        about = f"the tool {one_line(each.name[:60])!r} of the MCP server {server} is left out: "
+        if name in found or not each.name:
+            wrong.append(about + ("there are two of that name" if each.name else "it has no name"))
+            continue
+        try:
+            schema = _parameters(each.input_schema)
+        except CommandError as error:
+            wrong.append(about + str(error))
+            continue
+        read_only = each.annotations is not None and each.annotations.read_only_hint is True
+        spec = ToolSpec(name, _described(each), schema)
+        found[name] = McpTool(spec, read_only, server, each.name, call)
+    return list(found.values()), wrong
+
+
+def _described(tool: "Listed") -> str:
+    text: str = well_formed(tool.description or tool.title or "").strip()
+    return text if len(text) <= MOST_DESCRIPTION else text[: MOST_DESCRIPTION - 1] + "…"
+
+
+MOST_SCHEMA = 16 * 1024
+MOST_BRACES = 500
+"""Approximate maximum number of objects in a schema: checking one with thousands takes a second."""
+DEEPEST = 32
+"""Maximum depth of nesting."""
+
+_NOT_AT_THE_TOP = ("$schema", "oneOf", "anyOf", "allOf", "enum", "not")
+"""Anthropic and OpenAI refuse them at the top; the server checks the arguments anyway."""
+_PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+"""Anthropic: "Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'"."""
+_NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+"""Members whose own members are schemas by name."""
+
+
+def _parameters(schema: Any) -> dict[str, Any]:
+    """Return the schema as it is sent. Raises CommandError, as in "its schema is ..."."""
+    if not isinstance(schema, dict) or schema.get("type") != "object":
+        raise CommandError("its schema is not one of an object")
+    if not _shallow(schema, DEEPEST):
+        raise CommandError(f"its schema is nested more than {DEEPEST} levels deep")
+    try:
+        text = msgspec.json.encode(schema)
+    except (TypeError, ValueError, OverflowError, msgspec.MsgspecError):
+        raise CommandError("its schema is not JSON that others read") from None
+    if len(text) > MOST_SCHEMA:
+        raise CommandError(f"its schema has {len(text):,} bytes, more than {MOST_SCHEMA:,}")
+    if text.count(b"{") > MOST_BRACES:
+        raise CommandError(f"its schema has more than {MOST_BRACES} parts")
+    found: dict[str, Any] = msgspec.json.decode(text)
+    for key in _NOT_AT_THE_TOP:
+        found.pop(key, None)
+    _check(found)
+    return found
+
+
+def _check(schema: dict[str, Any]) -> None:
+    from jsonschema import Draft202012Validator, SchemaError  # type: ignore[import-untyped]
+
+    try:
+        # Without formats: the server validates patterns.
+        Draft202012Validator.check_schema(schema, format_checker=None)
+    except SchemaError as error:
+        place = ".".join(map(str, error.absolute_path))
+        raise CommandError(f"its schema is not one of draft 2020-12{f', at {place[:80]}' if place else ''}") from None
+    for name in schema.get("properties", {}):
+        if not _PROPERTY.fullmatch(name):
+            raise CommandError(f"its parameter {name[:40]!r} has a name that not every model takes")
+    for part in _parts(schema):
+        target = part.get("$ref", part.get("$dynamicRef", "#"))
+        if not target.startswith("#") or ("$id" in part and part is not schema):
+            raise CommandError(f"its schema refers to another one, {target[:80]!r}")
+        if target.startswith("#/") and not _resolves(schema, target):
+            raise CommandError(f"its schema refers to {target[:80]!r}, which is not there")
+
+
+def _parts(schema: Any) -> Iterator[dict[str, Any]]:
+    """Yield all schemas inside a valid one, itself included."""
+    if isinstance(schema, list):
+        for each in schema:
+            yield from _parts(each)
+    if not isinstance(schema, dict):
+        return
+    yield schema
+    for key, value in schema.items():
+        if key in _NAMED and isinstance(value, dict):
+            for each in value.values():
+                yield from _parts(each)
+        elif key not in ("enum", "const", "default", "examples"):
+            yield from _parts(value)
+
+
+def _resolves(schema: Any, pointer: str) -> bool:
+    for step in pointer[2:].split("/"):
+        key = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(schema, list) and key.isascii() and key.isdigit() and len(key) < 6:
+            schema = schema[int(key)] if int(key) < len(schema) else None
+        else:
+            schema = schema.get(key) if isinstance(schema, dict) else None
+        if schema is None:
+            return False
+    return True
+
+
+def _shallow(value: Any, levels: int) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return levels > 0 and all(_shallow(each, levels - 1) for each in inner if isinstance(each, dict | list))
+
+
+MOST_RESULT = 100_000
+"""Maximum number of characters of one result."""
+MOST_NAME = 200
+"""Maximum number of characters of a name, a URL or a type in a line about content that is not shown."""
+
+
+def _result_text(result: "CallToolResult") -> str:
+    """Return the texts of a result one below the other, a line for every other content, the structured content as JSON
+    if there is no text; cut with a note after `MOST_RESULT` characters."""
+    pieces = list(_pieces(result.content))
+    if result.structured_content is not None and not any(getattr(each, "text", "") for each in result.content):
+        pieces.insert(0, msgspec.json.encode(well_formed(result.structured_content)).decode())
+    return _cut(well_formed("\n".join(pieces)))
+
+
+def _cut(text: str, most: int = MOST_RESULT) -> str:
+    """Return the text, or its beginning and its length."""
+    if len(text) <= most:
+        return text
+    return f"{text[:most]}\n[Cut here: {most:,} of {len(text):,} characters.]"
+
+
+def _pieces(content: list[Any]) -> Iterator[str]:
+    for each in content:
+        match each.type:
+            case "text":
+                yield each.text
+            case "image" | "audio":
+                yield f"[{each.type.title()}: {_named(each.mime_type)}, {_size(each.data)}; it cannot be shown here.]"
+            case "resource_link":
+                kind = f", {_named(each.mime_type)}" if each.mime_type else ""
+                yield f"[Resource: {_named(each.name)}, {_named(each.uri)}{kind}.]"
+            case _:
+                yield from _embedded(each.resource)
+
+
+def _embedded(resource: Any) -> Iterator[str]:
+    kind = f", {_named(resource.mime_type)}" if resource.mime_type else ""
+    if (text := getattr(resource, "text", None)) is not None:
+        yield f"[Resource: {_named(resource.uri)}{kind}.]\n{text}"
+    else:
+        yield f"[Resource: {_named(resource.uri)}{kind}, {_size(resource.blob)}; it cannot be shown here.]"
+
+
+def _size(encoded: str) -> str:
+    return f"{len(encoded.rstrip('=')) * 3 // 4:,} bytes"
+
+
+def _named(text: str) -> str:
+    return one_line(text[:MOST_NAME]) + ("…" if len(text) > MOST_NAME else "")
+
 
 MOST_TOOLS = 100
 """Maximum number of tools of all servers together; OpenAI takes 128 in a request, and Foldmark has its own."""
@@ -111,7 +329,7 @@ class Servers:
         except CommandError as error:
             return [f"the MCP server {name} is not there: {error}"]
         room = MOST_TOOLS - len(self.tools)
-        tools, wrong = offered(name, listed[:room], connection.call)
+        tools, wrong = _offered(name, listed[:room], connection.call)
         if len(listed) > room:
             wrong.append(f"{len(listed) - room} tools of the MCP server {name} are left out: {MOST_TOOLS} are the most")
         self.tools += tools

@@ -25,8 +25,8 @@ from foldmark.operations.effects import Asking
 from foldmark.sending.interruption import CURRENT
 from foldmark.tools.tool import Tool, schema, typed
 from foldmark.tools.working import matcher
+from foldmark.tools.working.files import Pattern, Walk
 from foldmark.tools.working.paths import agreed, binary, explained, opened_file, secret, shown, working
-from foldmark.tools.working.walking import Pattern, Walk
 
 SECONDS = 10.0
 """Maximum seconds of a search."""
