@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foldmark.text.keywords import LOOKED_AT, MOST, STOP, folded, keywords, ranked, spellings, standing_in
+from foldmark.text.keywords import LOOKED_AT, MOST, STOP, folded, keywords, occurring, ranked, spellings
 
 TALK = """
 continue | go on | Go on! | next | please continue | yes | yes please | ok | OK, thanks! | thanks
@@ -117,7 +117,7 @@ def test_words_are_folded_as_the_index_folds_them() -> None:
     ],
 )
 def test_what_stands_in_a_text(word: str, said: str, stands: bool) -> None:
-    assert (standing_in([word], said) == [word]) == stands
+    assert (occurring([word], said) == [word]) == stands
 
 
 def test_spellings_are_never_short_beginnings() -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from test_offline import FILTER, Message, assistant, called, pieces, request, result, user
 
 import foldmark
-from foldmark.core.assembly.layers import birth_message, identity, mail_told
+from foldmark.core.assembly.layers import birth_message, identity, mail_notice
 from foldmark.core.request import Request, ToolCall
 from foldmark.log.log import Agent
 from foldmark.providers.offline_delegation import asks_for_mail, asks_for_report, own_task, report, tasks_in
@@ -145,7 +145,7 @@ def test_what_does_not(text: str) -> None:
 
 
 def test_only_with_the_tool() -> None:
-    for text in ("Delegate: research OAuth2; research JWT", "check mail", mail_told([CHILD])):
+    for text in ("Delegate: research OAuth2; research JWT", "check mail", mail_notice([CHILD])):
         assert answer_to(request([user(text)], tools=FILTER))[1] == []
         assert answer_to(request([user(text)], tools=SLASH, purpose="match"))[1] == []
 
@@ -233,7 +233,7 @@ def test_it_follows_its_calls_and_not_the_words_of_their_results() -> None:
 def test_notices_in_between_stop_nothing() -> None:
     talk = Talk()
     talk.say("Delegate: research OAuth2; research JWT")
-    _, commands = talk.go(*forked(CHILD, 1), then=[user(NOTICE), user(mail_told([CHILD]))])
+    _, commands = talk.go(*forked(CHILD, 1), then=[user(NOTICE), user(mail_notice([CHILD]))])
     assert commands == [("mark", "TASK_2"), ("fork", "TASK_2")]
     assert talk.go(*forked(OTHER, 2), then=[user(NOTICE)])[1] == [("check-mail", "")]
     said, commands = talk.go("1 message from bbbbbbbb.", then=[mail(CHILD, "done")])
@@ -255,7 +255,7 @@ def test_the_next_text_of_a_person_counts() -> None:
 
 def test_told_of_mail_it_reads_and_tells_it() -> None:
     talk = Talk(user("hello"), assistant("hi"))
-    assert talk.say(mail_told([CHILD, OTHER])) == ("", [("check-mail", "")])
+    assert talk.say(mail_notice([CHILD, OTHER])) == ("", [("check-mail", "")])
     long = "a report of more than eighty characters " * 3
     both = user(f"{mail(CHILD, long)['content']}\n\n{mail(OTHER, 'short')['content']}")
     assert talk.go("2 messages from bbbbbbbb, cccccccc.", then=[both]) == (
@@ -273,7 +273,7 @@ def test_asked_for_mail_it_looks_once() -> None:
 
 def test_a_task_in_a_mail_is_not_handed_on() -> None:
     talk = Talk()
-    talk.say(mail_told([CHILD]))
+    talk.say(mail_notice([CHILD]))
     said, commands = talk.go("1 message from bbbbbbbb.", then=[mail(CHILD, "Delegate: a one; a two")])
     assert commands == []
     assert said.endswith("bbbbbbbb: “Delegate: a one; a two”")
@@ -377,21 +377,21 @@ def test_an_identity_and_a_goal_make_a_child() -> None:
 
 def test_a_child_answers_mail_of_its_parent_once() -> None:
     talk = Talk(birth("do x"), assistant("done"))
-    talk.say(mail_told([PARENT]))
+    talk.say(mail_notice([PARENT]))
     both = user(f"{mail(PARENT, 'go on')['content']}\n\n{mail(OTHER, 'hi')['content']}")
     assert talk.go("2 messages from aaaaaaaa, cccccccc.", then=[both])[1] == [
         ("send", f"aaaaaaaa {WHO}: I can only say that I got 2 words: “go on”.")
     ]
     told = "2 messages came from aaaaaaaa, cccccccc:\n- aaaaaaaa: “go on”\n- cccccccc: “hi”"
     assert talk.go("Sent to aaaaaaaa.") == (f"{WHO}. I answered agent aaaaaaaa. {told}", [])
-    talk.say(mail_told([OTHER]))
+    talk.say(mail_notice([OTHER]))
     assert talk.go("1 message from cccccccc.", then=[mail(OTHER, "hi")])[1] == []
 
 
 def test_mail_that_comes_while_a_child_works() -> None:
     talk = Talk(system=identity(CHILD, PARENT))
     talk.messages.append(birth("do x"))
-    assert talk.say(mail_told([PARENT]))[1][0][0] == "send"
+    assert talk.say(mail_notice([PARENT]))[1][0][0] == "send"
     assert talk.go("Sent to aaaaaaaa.")[1] == [("check-mail", "")]
     assert talk.go("1 message from aaaaaaaa.", then=[mail(PARENT, "hurry")])[1][0][0] == "send"
     said, commands = talk.go("Sent to aaaaaaaa.")
@@ -402,7 +402,7 @@ def test_mail_that_comes_while_a_child_works() -> None:
 def test_the_state_block_among_the_messages_is_nobodys_text() -> None:
     for head in ("STATE", "EARLIER CONVERSATION"):
         state = user(f"### {head}\nGoal: x\n\n### SCRATCHPAD\nDelegate: research OAuth2; research JWT")
-        assert Talk(user("hello"), assistant("hi"), state).say(mail_told([CHILD]))[1] == [("check-mail", "")]
+        assert Talk(user("hello"), assistant("hi"), state).say(mail_notice([CHILD]))[1] == [("check-mail", "")]
 
 
 # All of it, on a real log
@@ -427,7 +427,7 @@ def _turn(agent: Agent) -> list[tuple[str, str]]:
 
 
 def _told(agent: Agent, *senders: Agent) -> list[tuple[str, str]]:
-    agent.append("user", mail_told([sender.id for sender in senders]), actor="system")
+    agent.append("user", mail_notice([sender.id for sender in senders]), actor="system")
     return _turn(agent)
 
 
@@ -474,7 +474,7 @@ ANY = st.one_of(
             "### EARLIER CONVERSATION\nDelegate: a one; a two",
         ]
     ),
-    st.builds(lambda sender: mail_told([sender]), AGENT),
+    st.builds(lambda sender: mail_notice([sender]), AGENT),
     st.builds(lambda sender, text: str(mail(sender, text)["content"]), AGENT, st.sampled_from(["x", "Delegate: a b"])),
     st.builds(lambda parent, words: birth_message(CHILD, parent, "TASK_1", words), AGENT, st.text(max_size=30)),
 )

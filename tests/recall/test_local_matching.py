@@ -12,7 +12,7 @@ from foldmark.core.codec import count_tokens
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
 from foldmark.recall.matcher import match
-from foldmark.text.selection import candidate, ranges, shown
+from foldmark.text.selection import candidate, numbered, ranges
 from planning_talk import Talk
 
 TALK = conversation()
@@ -339,7 +339,7 @@ def test_ranges_cover_every_match_once() -> None:
 
 
 def test_a_model_is_shown_ids_roles_and_texts() -> None:
-    assert shown(TALK[6:9]) == (
+    assert numbered(TALK[6:9]) == (
         "[107] user: Write the first migration for that.\n"
         '[108] assistant: write_file {"path": "migrations/0001.sql", '
         '"content": "create table notes (id integer primary key)"}\n'

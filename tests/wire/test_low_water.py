@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from random_logs import message
 
 import foldmark
-from foldmark.core.assembly.growth import Reach, Sizes, entered, followed, lowered
+from foldmark.core.assembly.growth import Reach, Sizes, advanced, entering_weight, lowered
 from foldmark.core.assembly.window import Steps, Units, in_steps
 from foldmark.core.assembly.wire import weight
 from foldmark.core.config import Config
@@ -327,8 +327,8 @@ def test_steps_that_the_next_one_undoes_are_not_made(sizes: list[tuple[bool, int
 
     now, weighed = Reach(0, 0), 100.0
     for index, event in enumerate(events):
-        weighed += entered(event, config)
+        weighed += entering_weight(event, config)
         if weighed > most and event.kind in ("user", "tool_result"):
             further, weighed = lower(events[now.cut : index + 1])
             now = further._replace(cut=now.cut + further.cut)
-    assert followed(events, Reach(0, 0), 100, lambda _: most, config, lower) == now
+    assert advanced(events, Reach(0, 0), 100, lambda _: most, config, lower) == now

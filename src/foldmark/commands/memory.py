@@ -148,10 +148,10 @@ def _show(call: CommandCall) -> Result:
 @command("memo search WORDS...", at_once=True)
 def _search(call: CommandCall) -> Result:
     """List the memos with any of these words, the best first."""
-    from foldmark.text.keywords import keywords, named
+    from foldmark.text.keywords import all_words, keywords
 
     query = call.arguments["WORDS"]
-    words = keywords(query) or named(query)
+    words = keywords(query) or all_words(query)
     if not words:
         raise CommandError("no word to search for; type some, as in: /memo search database schema")
     with call.agent.log.store.read() as moment:

@@ -225,30 +225,30 @@ class Kept(Struct, frozen=True):
     block: dict[str, Any]
 
 
-def carried(block: dict[str, Any], after: int, of: str) -> Kept:
+def carry(block: dict[str, Any], after: int, of: str) -> Kept:
     """Keep a block of provider `of` as it came."""
     return Kept({"type": CARRIED, "of": of, "block": block, **({AFTER: after} if after else {})})
 
 
-def carried_in(block: dict[str, Any], of: str) -> dict[str, Any] | None:
+def block_in(block: dict[str, Any], of: str) -> dict[str, Any] | None:
     """Return the block of provider `of` that a kept one carries; None for any other."""
     inner = block.get("block") if block.get("type") == CARRIED and block.get("of") == of else None
     return dict(inner) if isinstance(inner, dict) else None
 
 
-def place(block: dict[str, Any], done: int, text: str) -> int:
+def block_position(block: dict[str, Any], done: int, text: str) -> int:
     """Return the position of a kept block in an answer's text: `done`, or a later one."""
     return min(max(_number(block, AFTER, done), done), len(text))
 
 
-def behind(kept: Sequence[dict[str, Any]], done: int) -> list[dict[str, Any]]:
+def shifted(kept: Sequence[dict[str, Any]], done: int) -> list[dict[str, Any]]:
     """Return kept blocks with their positions counted from character `done` of the text."""
     return [{**block, AFTER: block[AFTER] - done} if block.get(AFTER) and done else block for block in kept]
 
 
-def span(block: dict[str, Any], done: int, text: str) -> tuple[int, int]:
+def block_span(block: dict[str, Any], done: int, text: str) -> tuple[int, int]:
     """Return where the part of an answer's text that a kept block is about begins and ends; by default all of it."""
-    begin = place(block, done, text)
+    begin = block_position(block, done, text)
     return begin, min(begin + _number(block, LENGTH, len(text)), len(text))
 
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from foldmark.core.assembly import prompt as prompts
 from foldmark.core.assembly.eviction import begins
-from foldmark.core.assembly.growth import Reach, Sizes, entered, followed, lowered, put_in, room_for
+from foldmark.core.assembly.growth import Reach, Sizes, advanced, entering_weight, layers_weight, lowered, room_for
 from foldmark.core.assembly.prompt import Layer
 from foldmark.core.assembly.view import active_from
 from foldmark.core.assembly.window import Steps, Unit, Units, in_steps
@@ -241,12 +241,12 @@ class SteadySender(Sender):
             self._quiet = now.plain
 
     def _grow(self, now: ReplayedContext, new: Sequence[Event]) -> int:
-        """Add messages by their weights, in steps as `growth.followed` finds them; return the event up to which the
+        """Add messages by their weights, in steps as `growth.advanced` finds them; return the event up to which the
         request was made anew by that, 0 if it was not."""
         if not self.budget and self.limit is None:
             return 0
         beside = {event.id: self._beside(now, event) for event in new if _opens(event)}
-        weights, taken = [entered(event, self.config) for event in new], 0
+        weights, taken = [entering_weight(event, self.config) for event in new], 0
         newest = self.pieces.calibrated(now.at.config.calibration).ratio if self.limit else 0
         most = room_for(self.budget, self.limit, self.ruler.ratio, newest)
         if self._size + sum(weights) + sum(beside.values()) > most:
@@ -260,7 +260,7 @@ class SteadySender(Sender):
                 steps.append(reach)
                 return reach._replace(cut=0), self._size
 
-            followed(new, Reach(0, self._settled), self._size, lambda _: most, self.config, lower, beside)
+            advanced(new, Reach(0, self._settled), self._size, lambda _: most, self.config, lower, beside)
             if steps:
                 self._remake(now, steps[-1])
         self._window += new[taken:]
@@ -281,7 +281,7 @@ class SteadySender(Sender):
     def _beside(self, now: ReplayedContext, opener: Event) -> int:
         """Return the weight in bytes of new layers in front of a message, although a step may have included some of
         them."""
-        return put_in(self._news(now, opener, self._weighed))
+        return layers_weight(self._news(now, opener, self._weighed))
 
     def _news(self, now: ReplayedContext, opener: Event, told: "_Told") -> list[Layer]:
         """Return a state, a scratchpad and memos that came since the last turn was opened."""

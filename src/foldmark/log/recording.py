@@ -11,7 +11,7 @@ from foldmark.core.assembly.eviction import OPAQUE
 from foldmark.core.errors import CommandError, ProviderError
 from foldmark.core.ports import Snapshot
 from foldmark.core.records import Memo, checked_content, checked_tags
-from foldmark.core.request import Compacted, Kept, Stopped, ToolCall, Usage, behind, distinct
+from foldmark.core.request import Compacted, Kept, Stopped, ToolCall, Usage, distinct, shifted
 from foldmark.core.segments import END
 from foldmark.core.wording import listing
 from foldmark.log.operable import Operable
@@ -38,10 +38,10 @@ def append_answer(
     found, done, before = [], 0, 0
     with agent.batch():
         for each in compacted:
-            found += _said(agent, text[done : each.after], behind(kept[before : each.kept], done), dialect)
+            found += _said(agent, text[done : each.after], shifted(kept[before : each.kept], done), dialect)
             done, before = each.after, each.kept
             found.append(_summed_up(agent, each, reader))
-        found += _said(agent, text[done:], behind(kept[before:], done), dialect, interrupted=interrupted)
+        found += _said(agent, text[done:], shifted(kept[before:], done), dialect, interrupted=interrupted)
         for call in calls:
             signed = {"thought_signature": call.signature} if call.signature else None
             event_id = agent.append_tool_call(call.name, call.args, call_id=call.call_id, dialect=dialect, data=signed)

@@ -18,7 +18,7 @@ from foldmark.mcp import archive
 from foldmark.mcp.conversations import Conversations
 from foldmark.mcp.search import CONVERSATION, MEMO
 from foldmark.sessions.archive.reading import excerpt
-from foldmark.text.keywords import entry
+from foldmark.text.keywords import memo_entry
 
 MOST = 40_000
 """Characters of an answer; it says where the rest begins."""
@@ -84,7 +84,7 @@ def _conversation(wanted: Read, conversations: Conversations) -> list[tuple[int,
 
 def _memo(named: str, conversations: Conversations) -> str:
     with conversations.log() as log, log.store.read() as moment:
-        return entry(memo_with_id(moment, int(named) if re.fullmatch("[0-9]{1,18}", named) else 0))
+        return memo_entry(memo_with_id(moment, int(named) if re.fullmatch("[0-9]{1,18}", named) else 0))
 
 
 def _limited(said: list[tuple[int, str]]) -> str:

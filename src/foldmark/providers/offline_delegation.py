@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from foldmark.core.agents import MAIL_BEGINS as MAIL
-from foldmark.core.assembly.layers import MAIL_TOLD
+from foldmark.core.assembly.layers import MAIL_NOTICE
 from foldmark.core.wording import count, listing
 from foldmark.providers.offline_lines import WHO, Line, Reply, Scene, cut
 
@@ -239,7 +239,7 @@ def _turn_of(lines: Sequence[Line]) -> _Turn:
         if line.role == "user" and line.text.startswith(MAIL):
             parts = _MAIL.split(line.text)
             mail += [_Mail(at, sender, text) for sender, text in zip(parts[1::2], parts[2::2], strict=True)]
-        if line.role == "user" and line.text.startswith(MAIL_TOLD):
+        if line.role == "user" and line.text.startswith(MAIL_NOTICE):
             notified = at
     return _Turn(lines[0], tuple(calls), tuple(mail), notified)
 

@@ -17,7 +17,7 @@ from foldmark.core.events import Event
 from foldmark.core.search import Phrase, Similarity, Term
 from foldmark.recall.query import Clause, parse_criteria
 from foldmark.recall.ranking import LONGEST, QueryTerm, occurrences, query_terms, rarity
-from foldmark.text.selection import Candidate, by_turn, candidate, said
+from foldmark.text.selection import Candidate, by_turn, candidate, message_text
 from foldmark.text.tokens import parts_of, stems, word_list, words
 
 ASKED, OTHER = 0.3, 0.6
@@ -101,8 +101,10 @@ class _Matcher:
         """Return the ids of messages that any of the clauses is about."""
         chosen: set[int] = set()
         for clause in clauses:
-            if clause.spans:
-                chosen |= {row.id for row in self.rows if any(first <= row.id <= last for first, last in clause.spans)}
+            if clause.id_spans:
+                chosen |= {
+                    row.id for row in self.rows if any(first <= row.id <= last for first, last in clause.id_spans)
+                }
             else:
                 hits = self._hits(clause)
                 chosen |= hits | self._with_turns(hits, _identifiers(clause))
@@ -159,7 +161,7 @@ def _text(message: Event) -> str:
 
 def _own(message: Event) -> str:
     """Return a message without quotes: a model's quote is about another message."""
-    return _QUOTE.sub(" ", message.content) if message.kind == "assistant" else said(message)
+    return _QUOTE.sub(" ", message.content) if message.kind == "assistant" else message_text(message)
 
 
 def _related(term: QueryTerm) -> QueryTerm:

@@ -14,7 +14,7 @@ from foldmark.core.errors import CommandError
 from foldmark.core.search import Phrase, Term
 from foldmark.core.wording import one_line
 from foldmark.recall.ranking import asks_when, is_question
-from foldmark.text.selection import spans
+from foldmark.text.selection import id_spans
 from foldmark.text.tokens import is_unspaced, pairs, pieces_of, stems, word_list, words
 
 MOST_TERMS = 64
@@ -49,7 +49,7 @@ def read(query: str) -> Query:
     "Words in quotes" stay together and are meant as typed, as is a prefix followed by `*`; function words are the terms
     if there are no others. Raises CommandError if there is no word at all.
     """
-    telling, idle = told_apart(query)
+    telling, idle = split_terms(query)
     if not telling and not idle:
         raise CommandError(
             'there is no word to search for; type some, as in: database schema, "in these very words", migrat*'
@@ -59,7 +59,7 @@ def read(query: str) -> Query:
     return Query(wanted[:MOST_TERMS], beside[:MOST_TERMS], question, asks_when(query), question)
 
 
-def told_apart(query: str) -> tuple[list[Term], list[Term]]:
+def split_terms(query: str) -> tuple[list[Term], list[Term]]:
     """Split the terms of `query` into significant ones and function words, each once."""
     function = word_list("function")
     telling: dict[Term, None] = {}
@@ -145,7 +145,7 @@ class Clause(NamedTuple):
     """A part of the criteria, with its text: either ids of messages, or terms that a message must mostly contain."""
 
     text: str
-    spans: tuple[tuple[int, int], ...]
+    id_spans: tuple[tuple[int, int], ...]
     terms: tuple[Term, ...]
 
 
@@ -179,17 +179,17 @@ def _clauses(text: str) -> tuple[Clause, ...]:
     # In a list that names ids ("#12, 14", "45-67 and 70") a bare number is one, too.
     ids = any(_only_numbers(part) and (_MESSAGES.search(part) or _RANGE.search(part)) for part in parts)
     found = [
-        Clause(part, spans(part), ()) if ids and _only_numbers(part) else Clause(part, (), _terms(part))
+        Clause(part, id_spans(part), ()) if ids and _only_numbers(part) else Clause(part, (), _terms(part))
         for part in parts
     ]
-    return tuple(clause for clause in found if clause.spans or clause.terms)
+    return tuple(clause for clause in found if clause.id_spans or clause.terms)
 
 
 def _only_numbers(part: str) -> bool:
     """Return True if a part has numbers, and no words about a subject."""
     numbers = {each for each in words(part) if each.isdecimal()}
     others = {word for term in _terms(_MESSAGES.sub(" ", part)) for word in term.phrases[0].words}
-    return bool(spans(part)) and others <= numbers and not _DATE.search(part)
+    return bool(id_spans(part)) and others <= numbers and not _DATE.search(part)
 
 
 def _terms(text: str) -> tuple[Term, ...]:
@@ -199,7 +199,7 @@ def _terms(text: str) -> tuple[Term, ...]:
     # whole.
     parts = (part for word in _GAP.split(spaced) for part in ([word] if _DIGIT.search(word) else _JOINT.split(word)))
     kept = [part for part in parts if _tells(part)]
-    telling, _ = told_apart(" ".join(kept))
+    telling, _ = split_terms(" ".join(kept))
     return tuple(telling)[:MOST_TERMS]
 
 

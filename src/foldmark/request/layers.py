@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from foldmark.core.agents import AgentRecord, Fate
-from foldmark.core.assembly.layers import AT_WORK, IDLE, WAITS, family_told
+from foldmark.core.assembly.layers import AT_WORK, IDLE, WAITS, family_line
 from foldmark.core.assembly.prompt import CHILDREN, Layer
 from foldmark.core.assembly.window import Unit
 from foldmark.core.codec import operation_of
@@ -90,7 +90,7 @@ def children_layer(
     """Return the layer about a family, if there is anything to report; `content` returns the text of an event."""
     reads = "slash" in tools and (config.model_commands == "all" or "check-mail" in config.model_commands.split(", "))
     goals = {child.goal: title(content(child.goal)) for child in family.children if child.goal}
-    line = family_told(family, goals, reads_mail=reads)
+    line = family_line(family, goals, reads_mail=reads)
     return [Layer(CHILDREN, CHILDREN, line)] if line else []
 
 
@@ -204,9 +204,9 @@ class Picked(NamedTuple):
         left = [memo for memo in self.memos if memo.id not in without]
         if not left:
             return []
-        from foldmark.text.keywords import entry, memo_layers
+        from foldmark.text.keywords import memo_entry, memo_layers
 
-        return memo_layers(((memo.id, entry(memo)) for memo in left), self.words)
+        return memo_layers(((memo.id, memo_entry(memo)) for memo in left), self.words)
 
 
 def picked(moment: Snapshot, units: Sequence[Unit], most: int) -> list[Picked]:
@@ -215,11 +215,11 @@ def picked(moment: Snapshot, units: Sequence[Unit], most: int) -> list[Picked]:
     Only older memos are picked: the layer stays the same for the whole turn.
     """
     from foldmark.text.keywords import (
-        asked,
         keywords,  # takes 10 ms, only needed with memos
+        opening_words,
     )
 
-    words = [keywords(asked(_opener(unit))) for unit in units]
+    words = [keywords(opening_words(_opener(unit))) for unit in units]
     found = moment.memos_with([(each, unit.opener) for each, unit in zip(words, units, strict=True)], most)
     return [Picked(each, memos) for each, memos in zip(words, found, strict=True)]
 
@@ -227,18 +227,18 @@ def picked(moment: Snapshot, units: Sequence[Unit], most: int) -> list[Picked]:
 def memo_texts(moment: Snapshot, parts: Iterable[Part]) -> dict[str, str]:
     """Return the texts of the memos in a request, by their names in `sent.RequestRecord.hashes`, without those of memos
     that were removed meanwhile."""
-    from foldmark.text.keywords import entry_of
+    from foldmark.text.keywords import entry_in_layer
 
     ids = [(part.memo, part.text) for part in parts if part.memo is not None]
-    return {memo_text_name(memo_id): entry_of(text) for memo_id, text in ids if moment.memo(memo_id) is not None}
+    return {memo_text_name(memo_id): entry_in_layer(text) for memo_id, text in ids if moment.memo(memo_id) is not None}
 
 
 def sent_memo_layers(unit: Unit | None, entries: Iterable[tuple[int, str]]) -> list[Layer]:
     """Return the layers of memos that were sent, id and entry, with the keywords that picked them where these still
     exist."""
-    from foldmark.text.keywords import asked, keywords, memo_layers
+    from foldmark.text.keywords import keywords, memo_layers, opening_words
 
-    return memo_layers(entries, () if unit is None else keywords(asked(_opener(unit))))
+    return memo_layers(entries, () if unit is None else keywords(opening_words(_opener(unit))))
 
 
 def memo_text_name(memo_id: int) -> str:

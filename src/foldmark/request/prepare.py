@@ -71,7 +71,7 @@ def prepare(
         made = Sources(moment, at, config, tools=unique, answers=answers)
         windowing = Windowing(made, config, target, instruction)
         prompt, edge = windowing.planning(only) if only is not None else windowing.windowed(limit)
-    prompt = prompts.before(prompt, upto) if purpose == COMPACTION else prompt
+    prompt = prompts.beginning(prompt, upto) if purpose == COMPACTION else prompt
     body, data, size = windowing.encoded(prompt)
     # A question of Foldmark's own is asked once: no later request would read a cache that it writes.
     ttl = target.options.cache_ttl

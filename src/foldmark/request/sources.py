@@ -6,7 +6,7 @@ from itertools import takewhile
 from typing import Generic, NamedTuple, TypeVar
 
 from foldmark.core.assembly import prompt as prompts
-from foldmark.core.assembly.layers import commands_told, identity
+from foldmark.core.assembly.layers import describe_commands, identity
 from foldmark.core.assembly.layers import guidelines as guidelines_for
 from foldmark.core.assembly.prompt import Layer
 from foldmark.core.assembly.window import Units, opened_by
@@ -226,7 +226,7 @@ class Sources:
         if anchors:
             notes = at.newest_of.get("scratchpad") or at.scratchpad
         who = None if at.record.parent is None else identity(at.record.id, at.record.parent)
-        guidelines = guidelines_for(self._tools, who, commands_told(self._config.model_commands))
+        guidelines = guidelines_for(self._tools, who, describe_commands(self._config.model_commands))
         memos = self._memos if anchors else ()
         found = prompts.layers(self._config, events, guidelines=guidelines, state=state, scratchpad=notes, memos=memos)
         return [*found, *self._children] if anchors else found

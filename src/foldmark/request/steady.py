@@ -13,7 +13,7 @@ import msgspec
 from foldmark.core.agents import AgentRecord
 from foldmark.core.assembly import prompt as prompts
 from foldmark.core.assembly.eviction import blocks_of, evicted_as_sent
-from foldmark.core.assembly.growth import Reach, Sizes, followed, lowered, put_in, room_for
+from foldmark.core.assembly.growth import Reach, Sizes, advanced, layers_weight, lowered, room_for
 from foldmark.core.assembly.prompt import Layer, Prompt
 from foldmark.core.assembly.view import active_from, view
 from foldmark.core.assembly.window import Units
@@ -164,7 +164,7 @@ class SteadyPrompt:
             events = [event for event in events if event.id < self._swap.summary.id]
         if room is not None and since:
             beside, lower = self._beside(events, settled), self._lowered(room)
-            reach = followed(events, reach, self._measured(begun), room, self._config, lower, beside)
+            reach = advanced(events, reach, self._measured(begun), room, self._config, lower, beside)
         if self._swap is not None:
             return self._behind(self._swap, events[reach.cut :], later, reach, room, limit)
         prompt, shown = self._prompt(events[reach.cut :], reach), events[reach.cut :]
@@ -193,11 +193,11 @@ class SteadyPrompt:
         full = swap.kept not in whole.turns or any(
             event.call_id in ids for event in (*kept, *later) if event.kind == "tool_call"
         )
-        prompt = whole if full else prompts.begun_with(whole, swap.kept, summary)
+        prompt = whole if full else prompts.starting_with(whole, swap.kept, summary)
         if not full and room is not None:
-            then = prompts.begun_with(self._prompt(events, reach), swap.kept, summary)
+            then = prompts.starting_with(self._prompt(events, reach), swap.kept, summary)
             size, at = self._measured(then), Reach(0, swap.summary.id)
-            full = followed([*kept, *later], at, size, room, self._config, self._lowered(room)) != at
+            full = advanced([*kept, *later], at, size, room, self._config, self._lowered(room)) != at
         if full:
             plain = self._plain()
             made = plain.windowed(limit)
@@ -290,7 +290,7 @@ class SteadyPrompt:
         born = [child.fork_event for child in self._forked] if self._answers else []
         news, found = self._news(self._then.now, events, settled, first_of(events)), dict[int, int]()
         for opener in _openers(events, settled):
-            found[opener.id] = put_in(news.get(opener.id, ()))
+            found[opener.id] = layers_weight(news.get(opener.id, ()))
             there = sum(event < opener.id for event in born)
             if there or (self._answers and self._at.record.parent is not None):
                 found[opener.id] += report_bytes(there)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Literal
 
-from foldmark.core.assembly.layers import birth_message, mail_told
+from foldmark.core.assembly.layers import birth_message, mail_notice
 from foldmark.core.codec import operation_of
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.events import Fork
@@ -79,7 +79,7 @@ def append_mail_notice(agent: Agent) -> bool:
         mail = moment.unread(agent.id)
     if mail:
         senders = list(dict.fromkeys(each.sender for each in mail))
-        agent.append("user", mail_told(senders), actor="system")
+        agent.append("user", mail_notice(senders), actor="system")
     return bool(mail)
 
 

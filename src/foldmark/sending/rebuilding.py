@@ -52,7 +52,7 @@ def rebuilt(agent: "Agent", sent_id: int) -> Rebuilt:
 
     Raises CommandError for an id that is not one of this agent's requests, StoreError.
     """
-    from foldmark.core.assembly.layers import commands_told, guidelines, identity
+    from foldmark.core.assembly.layers import describe_commands, guidelines, identity
     from foldmark.providers.registry import dialect_of
 
     with agent.reading() as (moment, at):
@@ -70,7 +70,7 @@ def rebuilt(agent: "Agent", sent_id: int) -> Rebuilt:
         return Rebuilt(sent, request, "differs", _differences(sent, request), how)
     said = f"the same {sent.bytes:,} bytes as were sent, SHA-256 {sent.sha256[:16]}"
     parent = at.record.parent
-    now = guidelines(remake.tools, identity(agent.id, parent) if parent else None, commands_told(remake.commands))
+    now = guidelines(remake.tools, identity(agent.id, parent) if parent else None, describe_commands(remake.commands))
     if remake.guidelines not in (None, now):
         said += "; with the guidelines of then, which Foldmark words otherwise now"
     return Rebuilt(sent, request, "identical", said, how)
@@ -166,7 +166,7 @@ class _Remake:
             thoughts=thinking_stays(config, asked),
         )
         prompt = prompts.assemble(layers, shown, self._instruction(), anchors_last=config.steady, later=later)
-        prompt = prompts.before(prompt, record.upto) if record.purpose == COMPACTION else prompt
+        prompt = prompts.beginning(prompt, record.upto) if record.purpose == COMPACTION else prompt
         body = dialect.encode(sent.model, prompt, tuple(unique.values()), asked)
         body = dialect.thinking.without(body) if record.thoughtless else body
         known = {left.event for left in prompt.left_out}

@@ -107,9 +107,9 @@ def _record(
 
 def quoting(messages: Iterable[Event], question: str) -> str:
     """Return a question after the messages that it is about."""
-    from foldmark.text.selection import shown
+    from foldmark.text.selection import numbered
 
-    return f"{shown(messages)}\n\n{question}"
+    return f"{numbered(messages)}\n\n{question}"
 
 
 def _ids(request: Request) -> tuple[list[int], list[int], dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]:

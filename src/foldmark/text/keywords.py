@@ -47,7 +47,7 @@ def keywords(text: str) -> tuple[str, ...]:
     return found if len(found) <= MOST else (*found[: MOST // 2], *found[-(MOST - MOST // 2) :])
 
 
-def named(text: str) -> tuple[str, ...]:
+def all_words(text: str) -> tuple[str, ...]:
     """Return all words of a text, ordinary talk included; at most `MOST`."""
     return tuple(dict.fromkeys(map(folded, _WORD.findall(_looked_at(text)))))[:MOST]
 
@@ -73,7 +73,7 @@ def spellings(keyword: str) -> tuple[tuple[str, ...], str | None]:
     return (keyword, f"{keyword}s" if single == keyword else single), None
 
 
-def standing_in(wanted: Iterable[str], text: str) -> list[str]:
+def occurring(wanted: Iterable[str], text: str) -> list[str]:
     """Return the keywords that occur in a text."""
     words = _WORD.findall(folded(text))
     there, line = frozenset(words), f" {' '.join(words)} "
@@ -136,7 +136,7 @@ def _folded(char: str) -> str:
 HEADING = "### MEMOS"
 
 
-def asked(opener: Event | None) -> str:
+def opening_words(opener: Event | None) -> str:
     """Return the words of a person, or of another agent by mail, in the message that opened a turn; empty for anything
     else."""
     if opener is None or opener.kind != "user":
@@ -148,7 +148,7 @@ def asked(opener: Event | None) -> str:
     return text if mail or opener.actor == "human" else ""
 
 
-def entry(memo: Memo) -> str:
+def memo_entry(memo: Memo) -> str:
     """Return a memo as the model reads it. Its text never begins a line, so that it cannot pass for a heading."""
     return f"Memo {memo.id}, {memo.created_at[:10]}{memo.labels}\n{quoted(memo.content, len(memo.content))}"
 
@@ -157,13 +157,13 @@ def memo_layers(entries: Iterable[tuple[int, str]], words: Sequence[str]) -> lis
     """Return the layers of memos, id and entry, that these keywords picked."""
     found: list[Layer] = []
     for memo_id, text in entries:
-        by = standing_in(words, _searched(text))
+        by = occurring(words, _searched(text))
         detail = f"memo {memo_id}, picked by {listing(by, 8)}" if by else f"memo {memo_id}"
         found.append(Layer("memos", "memo", text if found else f"{HEADING}\n{text}", detail=detail, memo=memo_id))
     return found
 
 
-def entry_of(text: str) -> str:
+def entry_in_layer(text: str) -> str:
     """Return the entry in the text of a layer."""
     return text.removeprefix(f"{HEADING}\n")
 

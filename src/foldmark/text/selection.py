@@ -1,6 +1,6 @@
 """Match messages to a criterion: the request to a model, and ranges for display [SPEC 4.2].
 
-A model judges where there is one: `request_text` and `shown` make the request, `parse_ids` reads the answer.
+A model judges where there is one: `request_text` and `numbered` make the request, `parse_ids` reads the answer.
 `foldmark.recall.matcher` is the local replacement.
 """
 
@@ -100,19 +100,19 @@ def by_turn(rows: Iterable[_Row]) -> list[list[_Row]]:
     return list(turns.values())
 
 
-def said(message: Event) -> str:
+def message_text(message: Event) -> str:
     """Return the text of a message; for a tool call its name and arguments."""
     if message.kind != "tool_call":
         return message.content
     return f"{(message.data or {}).get('name', '')} {message.content}"
 
 
-def spans(text: str) -> tuple[tuple[int, int], ...]:
+def id_spans(text: str) -> tuple[tuple[int, int], ...]:
     """Return the ids and ranges in a text, each as (first, last). Digits inside a word (v2) do not count."""
     return tuple((int(first), int(last or first)) for first, last in _SPAN.findall(text))
 
 
-def shown(messages: Iterable[Event], limit: int = SHOWN) -> str:
+def numbered(messages: Iterable[Event], limit: int = SHOWN) -> str:
     """Return messages as a model judges them: `[ID] role: text` each, later lines indented so that no text can pass for
     another message, `limit` characters of each."""
     return "\n".join(f"[{message.id}] {message.role}: {_shown(message, limit)}" for message in messages)
@@ -142,7 +142,7 @@ def parse_ids(answer: str, allowed: Collection[int]) -> tuple[int, ...]:
     known = sorted(set(allowed))
     found: list[int] = []
     reached = 0
-    for first, last in sorted(spans(_listed(answer))):
+    for first, last in sorted(id_spans(_listed(answer))):
         # Spans are sorted, so each id is looked at once however many of them hold it.
         at = max(reached, bisect_left(known, first))
         while at < len(known) and known[at] <= last:
@@ -179,7 +179,7 @@ def _stands_alone(text: str, found: re.Match[str]) -> bool:
 
 
 def _shown(message: Event, limit: int) -> str:
-    text = said(message)
+    text = message_text(message)
     more = f" … ({len(text) - limit:,} more characters)" if len(text) > limit else ""
     return "\n    ".join(text[:limit].splitlines()) + more
 
@@ -191,7 +191,7 @@ def _title(run: Iterable[Event], kind: str) -> str:
             first = row
             if row.kind == "user":
                 break
-    text = said(first) if first else ""
+    text = message_text(first) if first else ""
     line = next((line for line in text[: 20 * TITLE].splitlines() if re.search(r"\w", line)), "")
     title = one_line(" ".join(line.strip(" #>*-`\t").split()))
     sentence = re.match(r".{12,}?[.!?](?=\s)", title)

@@ -21,7 +21,7 @@ from foldmark.log import Agent, Log
 from foldmark.log.recording import save_memo
 from foldmark.log.search import message_excerpt, message_named, search_with_archive
 from foldmark.operations.effects import Asking
-from foldmark.text.keywords import entry
+from foldmark.text.keywords import memo_entry
 from foldmark.tools.tool import Tool, schema, typed
 
 LONGEST_PAD = 20_000
@@ -103,7 +103,7 @@ def _retrieve(agent: Agent, arguments: RetrieveMemoArguments, asking: Asking) ->
 def _answer(moment: Snapshot, head: str, found: Sequence[Memo]) -> str:
     """Return the memos as far as there is space, or else the existing tags."""
     shown: list[str] = []
-    for text in map(entry, found):
+    for text in map(memo_entry, found):
         if shown and sum(map(len, shown)) + len(text) > CHARACTERS:
             break
         shown.append(text)

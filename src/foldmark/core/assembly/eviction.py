@@ -240,17 +240,16 @@ def evicted_as_sent(
     found = stale_at(events, settled) if config.evict_superseded else {}
     spared = {*evicted, uncut}
     stale = {e.id: found[e.id] for e in events if e.id in found and e.id not in spared and is_longer(e)}
-    told = {e.id: f"{len(e.content):,} characters" for e in events if e.id in evicted}
-    told |= {e.id: f"{len(e.content):,} characters, {_why(stale[e.id])}" for e in events if e.id in stale}
-    shown = [_replaced(e, _outdated(e, stale[e.id])) if e.id in stale else e for e in events]
-    return list(all_as_sent(shown, evicted)), told
-
-
-def _outdated(event: Event, stale: Superseded) -> str:
-    how = "read this file again" if stale.how == "read" else "wrote this file"
-    return f"{PLACEHOLDER.format(length=len(event.content), id=event.id)}; a later call {how}.]"
-
-
-def _why(stale: Superseded) -> str:
-    how = f"read {stale.path} again" if stale.how == "read" else f"wrote {stale.path}"
-    return f"since call {stale.by} {how}; /config set evict_superseded=off sends it again"
+    notes = {e.id: f"{len(e.content):,} characters" for e in events if e.id in evicted}
+    shown: list[Event] = []
+    for event in all_as_sent(events, evicted):
+        if newer := stale.get(event.id):
+            deed = "read {} again" if newer.how == "read" else "wrote {}"
+            mark = PLACEHOLDER.format(length=len(event.content), id=event.id)
+            notes[event.id] = (
+                f"{len(event.content):,} characters, since call {newer.by} {deed.format(newer.path)}; "
+                "/config set evict_superseded=off sends it again"
+            )
+            event = _replaced(event, f"{mark}; a later call {deed.format('this file')}.]")
+        shown.append(event)
+    return shown, notes

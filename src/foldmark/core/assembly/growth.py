@@ -36,7 +36,7 @@ class Reach(NamedTuple):
     oldest: int = 0
 
 
-def followed(
+def advanced(
     events: Sequence[Event],
     reach: Reach,
     size: float,
@@ -59,7 +59,7 @@ def followed(
             waiting.clear()  # calls without a result by now are over
         if stuck and event.id == event.turn_id:
             further, size = lower(events[reach.cut : last + 1])
-            size += sum(entered(each, config) for each in events[last + 1 : index])
+            size += sum(entering_weight(each, config) for each in events[last + 1 : index])
             reach, stuck = further._replace(cut=reach.cut + further.cut), False
         answering = event.kind in ANSWER_KINDS
         if event.kind == "tool_call":
@@ -67,7 +67,7 @@ def followed(
         waiting.discard(event.answers or 0)
         if event.id <= reach.settled:
             continue
-        size += entered(event, config) + beside.get(event.id, 0)
+        size += entering_weight(event, config) + beside.get(event.id, 0)
         # A boundary is final even if the answer never came: the model was asked.
         if size > room(event.id) and not answering and not waiting:
             last = index
@@ -89,7 +89,7 @@ def _whole(events: Sequence[Event], config: Config) -> int:
         if event.kind in ANSWER_KINDS:
             break
         if event.kind == "tool_result":
-            found += max(0, entered(event, config) - _size(event, config, config.truncate_inactive, True))
+            found += max(0, entering_weight(event, config) - _size(event, config, config.truncate_inactive, True))
     return found
 
 
@@ -146,12 +146,12 @@ def room_for(budget: int, limit: int | None, ratio: float, newest: float) -> flo
     return min(filter(None, (budget * ratio, (limit or 0) * newest * SAFE)))
 
 
-def put_in(layers: Iterable[Layer]) -> int:
+def layers_weight(layers: Iterable[Layer]) -> int:
     """Return the weight in bytes of layers in front of a message."""
     return sum(weight("user", layer.text, None, False, 0) for layer in layers)
 
 
-def entered(event: Event, config: Config) -> int:
+def entering_weight(event: Event, config: Config) -> int:
     """Return the bytes of a message as it enters a request."""
     return _size(event, config, config.truncate_recent, True)
 
@@ -164,14 +164,11 @@ def _size(event: Event, config: Config, kept: int | None, active: bool) -> int:
     if not blocks or event.kind not in ("assistant", "tool_result"):
         return size
     if event.kind == "assistant":  # blocks that the provider wants to see again
-        return size + sum(map(_block_size, blocks if isinstance(blocks, list) else [blocks]))
+        for block in blocks if isinstance(blocks, list) else [blocks]:
+            sent = {k: v for k, v in block.items() if k != BOUND} if isinstance(block, dict) else block
+            size += len(msgspec.json.encode(sent)) + 1
+        return size
     return size + sum(map(shown_bytes, media_of(event.data)[0]))
-
-
-def _block_size(block: object) -> int:
-    if isinstance(block, dict):
-        block = {name: value for name, value in block.items() if name != BOUND}
-    return len(msgspec.json.encode(block)) + 1
 
 
 def _is_active(event: Event, since: int) -> bool:

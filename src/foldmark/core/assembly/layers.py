@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from foldmark.core.request import Child, Family
+from foldmark.core.request import Family
 from foldmark.core.wording import listing, one_line, quoted
 
 _HISTORY = "### HISTORY\nParts of this conversation may be missing or shortened."
@@ -46,11 +46,11 @@ _COMMANDS = {
     "kill": "kill UUID ends a child",
 }
 _DELEGATE = " To delegate: mark NAME, say the task, fork NAME."
-MAIL_TOLD = "[Foldmark: Mail has come from "
+MAIL_NOTICE = "[Foldmark: Mail has come from "
 """Beginning of the notice that wakes an idle agent for new mail."""
 
 
-def commands_told(allowed: str) -> str:
+def describe_commands(allowed: str) -> str:
     """Return the description of the `slash` commands, empty if there are none; `allowed` has the form of the setting
     `model_commands`."""
     names = list(_COMMANDS) if allowed == "all" else [name for name in _COMMANDS if name in allowed.split(", ")]
@@ -84,30 +84,31 @@ def birth_message(agent_id: str, parent_id: str, mark: str | None, words: str = 
     return f"{told} It forked you with these words:]\n{quoted(words)}"
 
 
-def mail_told(senders: Sequence[str]) -> str:
+def mail_notice(senders: Sequence[str]) -> str:
     """Return the notice that tells an idle agent of mail. The mail itself is not delivered by it."""
-    return f"{MAIL_TOLD}{listing(sender[:8] for sender in senders)}. slash check-mail reads it.]"
+    return f"{MAIL_NOTICE}{listing(sender[:8] for sender in senders)}. slash check-mail reads it.]"
 
 
-def family_told(family: Family, goals: Mapping[int, str], *, reads_mail: bool) -> str:
+def family_line(family: Family, goals: Mapping[int, str], *, reads_mail: bool) -> str:
     """Return one line that tells a parent about its children and its mail; empty if there is neither.
 
     `goals` are the beginnings of the children's tasks, by event.
     """
     mail = family.mail if reads_mail else ()
     if not (family.children or family.killed):
-        return mail_told(mail) if mail else ""
-    told = [_child_told(child, goals.get(child.goal, "")) for child in family.children]
-    told += [f"{family.more} older ones"] if family.more else []
-    killed = f"{listing(agent[:8] for agent in family.killed)} killed" if family.killed else ""
-    said = f"Your children: {'; '.join((*told, killed) if killed else told)}."
+        return mail_notice(mail) if mail else ""
+    parts = []
+    for child in family.children:
+        place = "this context" if child.mark is None else f"what stood after mark '{one_line(child.mark)}'"
+        goal = goals.get(child.goal, "")
+        parts.append(f"{child.agent[:8]}, given {f'“{goal}”' if goal else place}, {child.state}")
+    if family.more:
+        parts.append(f"{family.more} older ones")
+    if family.killed:
+        parts.append(f"{listing(agent[:8] for agent in family.killed)} killed")
+    text = f"Your children: {'; '.join(parts)}."
     if family.children:
-        said += " What a child was given is its task, not yours."
+        text += " What a child was given is its task, not yours."
     if mail:
-        said += f" Mail has come from {listing(sender[:8] for sender in mail)}. slash check-mail reads it."
-    return f"[Foldmark: {said}]"
-
-
-def _child_told(child: Child, goal: str) -> str:
-    place = "this context" if child.mark is None else f"what stood after mark '{one_line(child.mark)}'"
-    return f"{child.agent[:8]}, given {f'“{goal}”' if goal else place}, {child.state}"
+        text += f" Mail has come from {listing(sender[:8] for sender in mail)}. slash check-mail reads it."
+    return f"[Foldmark: {text}]"

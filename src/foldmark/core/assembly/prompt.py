@@ -159,7 +159,7 @@ def assemble(
     ends = {**view.openers, 0: len(view.steps)}
     turns = {event: end + sum(len(injected[each]) for each in injected if each < end) for event, end in ends.items()}
     anchored = view.active + sum(len(injected[each]) for each in injected if each < view.active)
-    if not _may_begin(steps[0]):
+    if isinstance(steps[0], Calls) or not (steps[0].role == "user" or steps[0].native):
         settled, earlier = settled + 1, earlier + 1
         turns = {event: begin + 1 for event, begin in turns.items()}
         anchored += 1
@@ -180,7 +180,7 @@ def assemble(
     )
 
 
-def before(prompt: Prompt, opener: int) -> Prompt:
+def beginning(prompt: Prompt, opener: int) -> Prompt:
     """Return the beginning of a prompt: everything before the turn that event `opener` opened, 0 for all messages;
     without the instruction at the end."""
     end = prompt.turns[opener]
@@ -203,7 +203,7 @@ def before(prompt: Prompt, opener: int) -> Prompt:
     )
 
 
-def begun_with(prompt: Prompt, opener: int, summary: View) -> Prompt:
+def starting_with(prompt: Prompt, opener: int, summary: View) -> Prompt:
     """Return a prompt with a summary in place of everything before the turn that event `opener` opened."""
     begin, added = prompt.turns[opener], len(summary.steps)
     steps = (*summary.steps, *prompt.steps[begin:])
@@ -260,10 +260,6 @@ def _part(layer: Layer) -> Part:
 def joined(layers: Iterable[Layer]) -> str:
     """Return the texts of layers as one."""
     return "\n\n".join(layer.text for layer in layers)
-
-
-def _may_begin(step: Step) -> bool:
-    return not isinstance(step, Calls) and (step.role == "user" or step.native)
 
 
 def _headed(head: str, text: str) -> str:

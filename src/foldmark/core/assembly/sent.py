@@ -178,7 +178,11 @@ def missed(before: Answered | None, now: Answered, between: Between, rules: "Rul
     if tokens <= max(NEGLIGIBLE, held // 20):
         return Missed(held, 0)
     pause = now.moment - before.moment
-    found = [] if pause <= lifetime else [Reason("pause", _pause(pause, lifetime))]
+    found = []
+    if pause > lifetime:
+        minutes, hours = round(pause / 60), round(pause / 3600)
+        long = f"{minutes} min" if minutes < 120 else f"{hours} h" if hours < 48 else f"{round(hours / 24)} days"
+        found = [Reason("pause", f"a pause of {long}, longer than the {round(lifetime / 60)} min that it is kept")]
     found += _chosen(before.sent, now.sent, between)
     found = found or list(_policy(before.sent, now.sent)) or [_AT_LAST[between.begins()]]
     return Missed(held, tokens, tuple(found))
@@ -196,12 +200,6 @@ def _held(usage: Usage, rules: "Rules") -> int:
     if rules.step:
         return usage.input if usage.input >= rules.least else 0
     return usage.cache_read + usage.cache_write
-
-
-def _pause(seconds: float, lifetime: float) -> str:
-    minutes, hours = round(seconds / 60), round(seconds / 3600)
-    long = f"{minutes} min" if minutes < 120 else f"{hours} h" if hours < 48 else f"{round(hours / 24)} days"
-    return f"a pause of {long}, longer than the {round(lifetime / 60)} min that it is kept"
 
 
 def _chosen(before: SentRequest, now: SentRequest, between: Between) -> Iterator[Reason]:

@@ -194,9 +194,10 @@ def pair(events: Sequence[Event]) -> tuple[list[Event | CallGroup], list[LeftOut
         if event.kind == "tool_call":
             call = (event, results.get(event.id))
             open_group = groups[-1] if groups else None
-            if isinstance(open_group, CallGroup) and _together(before, event):
+            same_turn = before is not None and before.turn_id == event.turn_id
+            if isinstance(open_group, CallGroup) and same_turn and before and before.kind == "tool_call":
                 groups[-1] = CallGroup(open_group.text, (*open_group.calls, call))
-            elif isinstance(open_group, Event) and open_group is before and _leads_to(open_group, event):
+            elif isinstance(open_group, Event) and open_group is before and same_turn and before.kind == "assistant":
                 groups[-1] = CallGroup(open_group, (call,))
             else:
                 groups.append(CallGroup(None, (call,)))
@@ -204,14 +205,6 @@ def pair(events: Sequence[Event]) -> tuple[list[Event | CallGroup], list[LeftOut
             groups.append(event)
         before = event
     return groups, left
-
-
-def _together(before: Event | None, call: Event) -> bool:
-    return before is not None and before.kind == "tool_call" and before.turn_id == call.turn_id
-
-
-def _leads_to(text: Event, call: Event) -> bool:
-    return text.kind == "assistant" and text.turn_id == call.turn_id
 
 
 def _left(event: Event, why: str, detail: str) -> LeftOut:
@@ -255,14 +248,6 @@ def _first(group: Event | CallGroup) -> Event:
     return group.calls[0][0] if isinstance(group, CallGroup) else group
 
 
-def _opens(event: Event) -> bool:
-    return event.id == event.turn_id
-
-
-def _by_person(group: Event | CallGroup) -> bool:
-    return isinstance(group, Event) and group.kind == "user" and group.actor == "human"
-
-
 class _Builder:
     """Builds steps and their parts from groups."""
 
@@ -291,7 +276,10 @@ class _Builder:
         earlier = settled
         while earlier and turns[earlier - 1] == turns[-1]:
             earlier -= 1
-        asked = max((i for i, group in enumerate(groups) if _by_person(group)), default=0)
+        from_person = (
+            i for i, g in enumerate(groups) if isinstance(g, Event) and (g.kind, g.actor) == ("user", "human")
+        )
+        asked = max(from_person, default=0)
         left = tuple(sorted(left_out, key=lambda each: each.event))
         openers = self._openers(groups)
         return View(steps, tuple(self._parts), left, settled, earlier, max(settled, asked), active, openers)
@@ -301,7 +289,7 @@ class _Builder:
         places, place, openers = {_first(group).id: i for i, group in enumerate(groups)}, len(groups), dict[int, int]()
         for event in reversed(self._events):
             place = places.get(event.id, place)
-            if event.kind == "user" and _opens(event):
+            if event.kind == "user" and event.id == event.turn_id:
                 openers[event.id] = place
         return openers
 

@@ -11,7 +11,7 @@ from typing import Any
 from foldmark.core.assembly.media import CONTAINER, IMPORTED
 from foldmark.core.assembly.wire import tool_name
 from foldmark.core.config import Edit, provider_edits
-from foldmark.core.request import AFTER, BOUND, LENGTH, Compacted, Kept, carried, carried_in, place, span
+from foldmark.core.request import AFTER, BOUND, LENGTH, Compacted, Kept, block_in, block_position, block_span, carry
 from foldmark.dialects.bodies import as_object, as_text, text_parts
 
 Block = dict[str, Any]
@@ -62,7 +62,7 @@ def other_kept(block: Block, after: int, kept: int) -> Kept | Compacted:
     said = as_text(block.get("content"))
     if block["type"] == COMPACTION and (said.strip() or as_text(block.get("encrypted_content"))):
         return Compacted((block,), said, after, kept)
-    return carried(block, after, "anthropic")
+    return carry(block, after, "anthropic")
 
 
 def position(after: int) -> Block:
@@ -82,7 +82,7 @@ def answer_blocks(text: str, kept: Sequence[Block], uses: Sequence[Block], *, th
     for index, block in enumerate(kept):
         kind = _kind(block)
         if kind == "text" and LENGTH in block:
-            begin, end = span(block, done, text)
+            begin, end = block_span(block, done, text)
             blocks += [
                 *text_parts(text[done:begin]),
                 *({**each, **_about(block)} for each in text_parts(text[begin:end])),
@@ -94,14 +94,14 @@ def answer_blocks(text: str, kept: Sequence[Block], uses: Sequence[Block], *, th
             made = _thought(block)
             if made is None or not thinks:
                 continue
-            end = place(block, done, text)
+            end = block_position(block, done, text)
             more = uses or text[end:].strip() or any(map(_own, kept[index + 1 :]))
             if more:  # a message must not end in thinking
                 blocks += text_parts(text[done:end])
                 done = end
             blocks.append(made)
         elif made := _own(block):
-            end = place(block, done, text)
+            end = block_position(block, done, text)
             blocks += [*text_parts(text[done:end]), made]
             done = end
     return [*blocks, *text_parts(text[done:]), *left.values()]
@@ -222,7 +222,7 @@ def _own(block: Block) -> Block | None:
     """A block of the API's own as it came; None for what is none. Imported sessions hold those of tools as they are."""
     kind = _kind(block)
     raw = {name: value for name, value in block.items() if name not in (AFTER, IMPORTED)}
-    made = raw if _of_a_tool(kind) else carried_in(block, "anthropic")
+    made = raw if _of_a_tool(kind) else block_in(block, "anthropic")
     own = made.get("type") if isinstance(made, dict) else None
     if made is None or not isinstance(own, str) or own in _MADE_HERE or own in THINKING or own == COMPACTION:
         return None

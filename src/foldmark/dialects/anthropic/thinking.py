@@ -26,7 +26,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from foldmark.core.assembly.prompt import Prompt
-from foldmark.core.request import BOUND, Compacted, Kept, Piece, ToolCall, behind
+from foldmark.core.request import BOUND, Compacted, Kept, Piece, ToolCall, shifted
 from foldmark.dialects.anthropic.blocks import COMPACTION, THINKING, Block, answer_blocks, joined
 
 BINDING_BETA = "thinking-binding-controls-2026-08-01"
@@ -182,10 +182,10 @@ def _as_sent(pieces: Sequence[Piece]) -> Iterator[Block]:
     uses = [{"type": "tool_use", "id": piece.call_id} for piece in pieces if isinstance(piece, ToolCall)]
     done = before = 0
     for each in (piece for piece in pieces if isinstance(piece, Compacted)):
-        yield from answer_blocks(text[done : each.after], behind(kept[before : each.kept], done), (), thinks=True)
+        yield from answer_blocks(text[done : each.after], shifted(kept[before : each.kept], done), (), thinks=True)
         yield each.items[-1]
         done, before = each.after, each.kept
-    yield from answer_blocks(text[done:], behind(kept[before:], done), uses, thinks=True)
+    yield from answer_blocks(text[done:], shifted(kept[before:], done), uses, thinks=True)
 
 
 def keep_valid(messages: list[Block], system: Sequence[Block], tools: Sequence[Block], *, binds: bool) -> None:

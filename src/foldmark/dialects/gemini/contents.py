@@ -29,9 +29,9 @@ from foldmark.core.request import (
     ToolCall,
     ToolSpec,
     Usage,
-    carried,
-    carried_in,
-    place,
+    block_in,
+    block_position,
+    carry,
 )
 from foldmark.dialects.bodies import Json, as_object, as_text, described, objects_in, tokens
 from foldmark.dialects.dialect import Dialect
@@ -113,7 +113,7 @@ def parse(message: Json) -> tuple[Piece, ...]:
             pieces.append(_called(call, signature))
             continue
         if not isinstance(text, str) and _is_other(part):
-            pieces.append(carried(part, sum(len(piece) for piece in pieces if isinstance(piece, str)), "gemini"))
+            pieces.append(carry(part, sum(len(piece) for piece in pieces if isinstance(piece, str)), "gemini"))
             continue
         if isinstance(text, str) and text and not thought:
             pieces.append(text)
@@ -178,8 +178,8 @@ def _spoken(step: ViewMessage | Calls) -> list[Json]:
     said: list[Json] = []
     done = 0
     for block in step.kept:
-        if part := carried_in(block, "gemini"):
-            end = place(block, done, step.text)
+        if part := block_in(block, "gemini"):
+            end = block_position(block, done, step.text)
             said += [*_text(step.text[done:end]), part]
             done = end
     return [*thoughts, *said, *_text(step.text[done:]), *(part for part in signed if "thought" not in part)]

@@ -26,11 +26,11 @@ from foldmark.core.request import (
     Stopped,
     ToolCall,
     ToolSpec,
-    carried,
-    carried_in,
+    block_in,
+    block_position,
+    block_span,
+    carry,
     distinct,
-    place,
-    span,
 )
 from foldmark.dialects.bodies import Json, arguments, as_object, as_text, described, objects_in, text_parts
 from foldmark.dialects.dialect import Dialect
@@ -120,13 +120,13 @@ def _answer(text: str, kept: Sequence[Json], *, called: bool) -> list[Json]:
     plain = {"phase": phases[-1]} if phases else {}
     for block in kept:
         if block.get("type") == MESSAGE and LENGTH in block:
-            begin, end = span(block, done, text)
+            begin, end = block_span(block, done, text)
             if text[end:] and not text[end:].startswith(APART):
                 continue  # not the text that it was made of
             items += [*_message_of(text[done:begin].removesuffix(APART), plain), *_message_of(text[begin:end], block)]
             done = end + len(APART) * text[end:].startswith(APART)
         elif (item := _reasoning(block) or _carried(block)) is not None:
-            begin = place(block, done, text)
+            begin = block_position(block, done, text)
             if text[begin:] and not text[begin:].startswith(APART):
                 begin = done  # no item stands inside a message
             items += [*_message_of(text[done:begin].removesuffix(APART), plain), item]
@@ -159,7 +159,7 @@ def _message_of(text: str, about: Json) -> list[Json]:
 
 def _carried(block: Json) -> Json | None:
     """An item that is neither text nor a call of ours, as it came."""
-    item = carried_in(block, READER)
+    item = block_in(block, READER)
     kind = item.get("type") if item else None
     return item if isinstance(kind, str) and kind not in _OURS else None
 
@@ -257,7 +257,7 @@ def _beside(items: list[Json]) -> tuple[list[Kept | Compacted], str]:
             text, apart = (text + apart, "") if text else (text, apart)
             new = Compacted((item,), "", len(text), kept)
         elif isinstance(kind, str) and kind not in (*_OURS, *_PICTURES):
-            new = carried(item, len(text), READER)
+            new = carry(item, len(text), READER)
         if new is not None:
             found.append(new)
             kept += isinstance(new, Kept)

@@ -27,7 +27,7 @@ from foldmark.testing.suite import (
     root,
     save_memo,
 )
-from foldmark.text.keywords import keywords, named, standing_in
+from foldmark.text.keywords import all_words, keywords, occurring
 from foldmark.text.tokens import stems
 
 WORDS = ("quartz", "Quartzes", "jumping", "jumps", "vexed", "größe", "GRÖSSE", "x1", "it's", "fjord", "класс", "word\0")
@@ -316,9 +316,9 @@ class MemoTests(Suite):
     def test_the_words_that_find_a_memo_stand_in_it(self, store: Store, memos: list[str], prompt: str) -> None:
         """What the manifest names as the keywords that picked a memo is what did."""
         texts = {save_memo(store, text): text for text in memos}
-        for words in (keywords(prompt), named(prompt)):
+        for words in (keywords(prompt), all_words(prompt)):
             ids = memos_found(store, *words)
-            assert sorted(ids) == [id for id, text in texts.items() if standing_in(words, text)]
+            assert sorted(ids) == [id for id, text in texts.items() if occurring(words, text)]
             assert ids == memos_found(store, *words)
         with store.write() as writing:
             for id in texts:
