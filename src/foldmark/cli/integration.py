@@ -212,9 +212,8 @@ def mcp(setup: Setup, name: str | None, port: int | None, host: str, names: tupl
             pass  # nobody is there any more
         return
     from foldmark.mcp import http
-    from foldmark.mcp.token import token
 
-    secret, where = token(os.environ)
+    secret, where = http.token(os.environ)
     with http.listening(host, port) as opened, embedding(setup.db, setup.given):
         said = f"for whoever has the token in {where}"
         if not http.is_loopback(host):

@@ -1,4 +1,4 @@
-"""What a person has to agree to is asked through the client, where it can ask [SPEC 4.2: over MCP too].
+"""Ask the person for consent through the client, if it can ask [SPEC 4.2: over MCP too].
 
 A yes is recorded as the person's message in the planning conversation, as any other way in would record it, and leaves
 the context with it.
@@ -28,7 +28,7 @@ _BOX = "agree"
 
 
 class ConsentQuestion(Struct, frozen=True):
-    """What the person is asked about an offer in conversation `name`; `key` stands for what a yes would do."""
+    """The question about an offer in conversation `name`; `key` identifies what a yes would do."""
 
     key: str
     name: str
@@ -43,8 +43,8 @@ class ConsentQuestion(Struct, frozen=True):
         return ElicitRequestFormParams(message=self.text, requested_schema=schema)
 
     @property
-    def unasked(self) -> str:
-        """What a model is told where its client cannot ask."""
+    def refusal(self) -> str:
+        """The error for a model whose client cannot ask."""
         return (
             "the person has not agreed to the preview yet, and this client cannot ask them. Show them the preview; "
             f"they carry it out with `foldmark do {shlex.quote(self.name)} '/agree {self.offer}'`.\n{self.text}"
@@ -52,7 +52,7 @@ class ConsentQuestion(Struct, frozen=True):
 
 
 def question(agent: Agent, arguments: Mapping[str, Any]) -> ConsentQuestion:
-    """What to ask where `filter_context` would apply an offer and has no yes for it yet."""
+    """Return the question before `filter_context` applies an offer that the person has not agreed to yet."""
     with agent.reading() as (moment, at):
         preview = offer(moment, at)
         assert preview is not None
@@ -64,36 +64,38 @@ def question(agent: Agent, arguments: Mapping[str, Any]) -> ConsentQuestion:
     return ConsentQuestion(hashed, name, preview.event_id, well_formed(text))
 
 
-def recorded(agent: Agent, apply: Callable[[], str]) -> str:
-    """Record the person's yes and what it leads to, both or nothing, and return what the model is told."""
+def record_consent(agent: Agent, apply: Callable[[], str]) -> str:
+    """Record the person's yes and what it leads to, both or nothing, and return the answer to the model."""
     with agent.batch():
         agent.append("user", "Yes.", actor="human")
-        told = apply()
+        answer = apply()
         agent.end_turn()
-    return told
+    return answer
 
 
-def agreed(params: CallToolRequestParams) -> str | None:
-    """The key of the question that the person has said yes to before the client called again."""
+def agreed_key(params: CallToolRequestParams) -> str | None:
+    """Return the key of the question that the person agreed to before the client called again."""
     for key, answer in (params.input_responses or {}).items():
         if isinstance(answer, ElicitResult) and _is_yes(answer):
             return key
     return None
 
 
-def later(context: Context, asked: ConsentQuestion, params: CallToolRequestParams) -> InputRequiredResult | None:
-    """The way to ask from protocol 2026-07-28 on: the client asks, and calls again. None if there was an answer
-    already, or the client speaks an older one, or cannot ask."""
+def ask_before_retry(
+    context: Context, question: ConsentQuestion, params: CallToolRequestParams
+) -> InputRequiredResult | None:
+    """Ask as from protocol 2026-07-28 on: the client asks, and calls again. None if there is an answer already, or the
+    client speaks an older protocol, or cannot ask."""
     if context.protocol_version not in MODERN_PROTOCOL_VERSIONS or not _can_ask(context) or params.input_responses:
         return None
-    return InputRequiredResult(input_requests={asked.key: ElicitRequest(params=asked.form)})
+    return InputRequiredResult(input_requests={question.key: ElicitRequest(params=question.form)})
 
 
-async def ask(context: Context, asked: ConsentQuestion) -> bool | None:
+async def ask(context: Context, question: ConsentQuestion) -> bool | None:
     """Ask while the call goes on, as before 2026-07-28; None if the client cannot ask."""
     if not _can_ask(context) or not context.session.can_send_request:
         return None
-    form = asked.form
+    form = question.form
     return _is_yes(await context.session.elicit_form(form.message, form.requested_schema, context.request_id))
 
 

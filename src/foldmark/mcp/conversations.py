@@ -13,10 +13,10 @@ from foldmark.log.listening import wait_for
 from foldmark.runtime.lease import HeldLease, LeaseError, take
 
 ARGUMENT = "conversation"
-"""What every tool about a conversation takes beside its own arguments."""
+"""The argument that every tool about a conversation takes besides its own."""
 
 PATIENCE = 1.0
-"""Seconds that a call waits for a conversation in which somebody else is at work."""
+"""Seconds that a call waits for a conversation that another client works in."""
 
 
 class Conversations:
@@ -51,41 +51,38 @@ class Conversations:
         with self.log() as log:
             wanted = named or self.default
             agent = log.find(wanted) if wanted else _unnamed(log, any_will_do)
-            with _held(agent) if writes else nullcontext():
+            with _leased(agent) if writes else nullcontext():
                 yield agent
 
 
-def there_are(log: Log) -> list[AgentRecord]:
+def all_conversations(log: Log) -> list[AgentRecord]:
     """Return all conversations, oldest first: one statement, however many there are."""
     with log.store.read() as moment:
         return [record for record in moment.agents() if record.name is not None and not record.deleted]
 
 
 def _unnamed(log: Log, any_will_do: bool) -> Agent:
-    there = there_are(log)
-    if not there:
+    records = all_conversations(log)
+    if not records:
         raise CommandError("there is no conversation yet; `foldmark chat` starts one")
     if any_will_do:
-        return log.agent(max(there, key=lambda record: record.newest).id)
-    names = listing((record.name for record in there), 40)
-    raise CommandError(f"say which conversation is meant, as `{ARGUMENT}`; there is: {names}")
+        return log.agent(max(records, key=lambda record: record.newest).id)
+    names = listing((record.name for record in records), 40)
+    raise CommandError(f"name a conversation as `{ARGUMENT}`; there is: {names}")
 
 
 @contextmanager
-def _held(agent: Agent) -> Iterator[None]:
-    """A turn that somebody else runs is not disturbed: what it had recorded would not be what its model was told. A
-    call of another client is over in a moment, and is waited for."""
-    held = _taken(agent)
-    try:
-        yield
-    finally:
-        held.give_back()
+def _leased(agent: Agent) -> Iterator[None]:
+    """Hold the lease of an agent: a turn that another program runs is not disturbed. Waits for calls of other clients,
+    which are short."""
 
-
-def _taken(agent: Agent) -> HeldLease:
     def free() -> HeldLease | None:
         with suppress(LeaseError):
             return take(agent, agent.log.new_id())
         return None
 
-    return wait_for(agent.log.store, free, PATIENCE) or take(agent, agent.log.new_id())
+    held = wait_for(agent.log.store, free, PATIENCE) or take(agent, agent.log.new_id())
+    try:
+        yield
+    finally:
+        held.give_back()

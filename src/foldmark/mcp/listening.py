@@ -58,7 +58,7 @@ class Subscriptions:
     async def listen(self, context: Context, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
         """Tell a client what it asked for until it goes away."""
         asked = params.notifications
-        uris = {uri for uri in asked.resource_subscriptions or () if _is_one(uri)}
+        uris = {uri for uri in asked.resource_subscriptions or () if _is_resource(uri)}
         await self.follow(context, uris | {LIST} if asked.resources_list_changed else uris)
         return await self._streams(context, params)
 
@@ -94,13 +94,13 @@ class Subscriptions:
         with scope:
             while True:
                 try:
-                    await self._told(news, begun)
+                    await self._publish(news, begun)
                 except (FoldmarkError, OSError):
                     news.lose()
                     begun.set()  # whoever follows is told when there is something to read
                     await anyio.sleep(AGAIN)
 
-    async def _told(self, news: "News", begun: anyio.Event) -> None:
+    async def _publish(self, news: "News", begun: anyio.Event) -> None:
         opened = ExitStack()
         try:
             log = await to_thread.run_sync(opened.enter_context, self._conversations.log())
@@ -108,7 +108,7 @@ class Subscriptions:
             while True:
                 followed = set[str]().union(*self._followed.values())
                 for uri in sorted(await to_thread.run_sync(news.read, log, followed)):
-                    await self._tell(uri)
+                    await self._notify(uri)
                 if begun.is_set():
                     await anyio.sleep(EVERY)
                 begun.set()
@@ -117,7 +117,7 @@ class Subscriptions:
             with CancelScope(shield=True):
                 await to_thread.run_sync(opened.close)  # which ends the wait
 
-    async def _tell(self, uri: str) -> None:
+    async def _notify(self, uri: str) -> None:
         await self._bus.publish(ResourceUpdated(uri) if uri != LIST else ResourcesListChanged())
         for connection in [each for each, followed in self._followed.items() if uri in followed]:
             if uri != LIST:  # clients of 2026 have it of the bus, and their connections drop this
@@ -195,7 +195,7 @@ def _agent(log: Log, uri: str) -> str | None:
     return None
 
 
-def _is_one(uri: str) -> bool:
+def _is_resource(uri: str) -> bool:
     with suppress(CommandError):
         resources.about(uri)
         return True

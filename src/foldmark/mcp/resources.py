@@ -1,9 +1,8 @@
-"""Conversations and requests as resources: the context of now or of any moment, the request that would go out, and each
-one that went out [SPEC 5.6, 9]. Each as a person reads it, and as JSON.
-"""
+"""Conversations and requests as resources, each as text and as JSON, and the skills as prompts [SPEC 5.6, 8, 9]."""
 
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
@@ -12,11 +11,16 @@ from mcp.types import (
     CompleteRequestParams,
     CompleteResult,
     Completion,
+    GetPromptResult,
     ListResourcesResult,
+    Prompt,
+    PromptArgument,
+    PromptMessage,
     ReadResourceResult,
     Resource,
     ResourceTemplate,
     ResourceTemplateReference,
+    TextContent,
     TextResourceContents,
 )
 
@@ -25,20 +29,22 @@ from foldmark.core.agents import AgentRecord
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.turns import newest_turns
-from foldmark.core.wording import count, one_line
+from foldmark.core.wording import count, listing, one_line
 from foldmark.log import Agent, Log, Result
-from foldmark.mcp.conversations import Conversations, there_are
+from foldmark.mcp.conversations import Conversations, all_conversations
 from foldmark.mcp.search import CONVERSATION
 from foldmark.rendering import json_text
+from foldmark.sessions.install.edits import SKILLS, template
+from foldmark.sessions.install.locations import typed_program
 
 ALL = CONVERSATION.rstrip("/")
 """The list of conversations, page by page."""
 
 PAGE = 50
-"""Conversations of a page, and in the answer to a client that lists resources."""
+"""Number of conversations on a page, and in the answer to a client that lists resources."""
 
 MOST = 100
-"""Completions, as the protocol has it."""
+"""Maximum number of completions, as the protocol has it."""
 
 _URI = re.compile(
     rf"{re.escape(CONVERSATION)}(?P<name>[^/?#]+)/(?P<what>context|request|requests)"
@@ -57,21 +63,17 @@ def _context(agent: Agent, event_id: int | None) -> Result:
 
 def _request(agent: Agent, request_id: int | None) -> Result:
     if request_id is not None:
-        raise CommandError("what went out stands at requests/ID; request is the one that would go out now")
+        raise CommandError("sent requests are at requests/ID; request is the next one")
     return agent.do("/context show")
-
-
-def _requests(agent: Agent, request_id: int | None) -> Result:
-    return agent.do("/context sent" if request_id is None else f"/context sent {request_id}")
 
 
 _KINDS: dict[str, Callable[[Agent, int | None], Result]] = {
     "context": _context,
     "request": _request,
-    "requests": _requests,
+    "requests": lambda agent, sent: agent.do("/context sent" if sent is None else f"/context sent {sent}"),
 }
 
-_TOLD = {
+_DESCRIPTIONS = {
     "{name}/context": "The context of a conversation: what is visible, message by message, each with its beginning",
     "{name}/context/{event}": "The context as it was after an event, by its id",
     "{name}/request": "The exact request that would go to the model now, each part with its origin",
@@ -83,16 +85,17 @@ TEMPLATES = [
     ResourceTemplate(
         name=f"{path.replace('{name}/', '')}{form}",
         uri_template=f"{CONVERSATION}{path}{form}",
-        description=f"{told}{' (all of it, as JSON)' if form else ''}",
+        description=f"{text}{' (all of it, as JSON)' if form else ''}",
         mime_type=_JSON if form else _TEXT,
     )
-    for path, told in _TOLD.items()
+    for path, text in _DESCRIPTIONS.items()
     for form in ("", ".json")
 ]
 
 
 def listed(conversations: Conversations, cursor: str | None) -> ListResourcesResult:
-    """The list, and context and request of each of the newest conversations, the one with the newest event first.
+    """Return the list, and context and request of each of the newest conversations, the one with the newest event
+    first.
 
     One page and no cursor: clients follow cursors to the end before they do anything else, and a person picks from a
     list of this length at most. Older ones are read by their names, which the list gives page by page. Raises
@@ -101,16 +104,16 @@ def listed(conversations: Conversations, cursor: str | None) -> ListResourcesRes
     if cursor is not None:
         raise CommandError(f"'{one_line(cursor)[:40]}' is no cursor of this server's: resources are one page")
     rows, total = _rows(conversations, 1)
-    told = f"The {len(rows)} newest of {count(total, 'conversation')}, as JSON; older ones: {ALL}?page=2 and so on"
+    text = f"The {len(rows)} newest of {count(total, 'conversation')}, as JSON; older ones: {ALL}?page=2 and so on"
     if len(rows) == total:
-        told = "All conversations, as JSON"
-    found = [Resource(name="conversations", uri=ALL, description=told, mime_type=_JSON)]
+        text = "All conversations, as JSON"
+    found = [Resource(name="conversations", uri=ALL, description=text, mime_type=_JSON)]
     for row in rows:
         name, amount = row["name"], count(row["messages"], "message")
         for what in ("context", "request"):
             uri = f"{CONVERSATION}{quote(name, safe='')}/{what}"
-            told = f"{_TOLD[f'{{name}}/{what}']}; {amount}"
-            found.append(Resource(name=f"{name}/{what}", uri=uri, description=told, mime_type=_TEXT))
+            text = f"{_DESCRIPTIONS[f'{{name}}/{what}']}; {amount}"
+            found.append(Resource(name=f"{name}/{what}", uri=uri, description=text, mime_type=_TEXT))
     return ListResourcesResult(resources=found)
 
 
@@ -138,7 +141,7 @@ def _of_one(uri: str) -> re.Match[str]:
 
 
 def read(conversations: Conversations, uri: str) -> ReadResourceResult:
-    """A resource's text. Raises CommandError for an address that is none, StoreError."""
+    """Return a resource's text. Raises CommandError for an unknown address, StoreError."""
     if page := _PAGE.fullmatch(uri):
         return _contents(uri, json_text(_rows(conversations, int(page["page"] or 1))[0]), _JSON)
     match = _of_one(uri)
@@ -148,7 +151,7 @@ def read(conversations: Conversations, uri: str) -> ReadResourceResult:
 
 
 def completed(conversations: Conversations, params: CompleteRequestParams) -> CompleteResult:
-    """Names of conversations and ids of requests that begin with what was typed; nothing for anything else."""
+    """Return names of conversations and ids of requests that begin with the typed text; nothing for anything else."""
     argument = params.argument
     values: list[str] = []
     if isinstance(params.ref, ResourceTemplateReference):
@@ -164,7 +167,7 @@ def completed(conversations: Conversations, params: CompleteRequestParams) -> Co
 
 
 def _newest_first(log: Log) -> list[AgentRecord]:
-    return sorted(there_are(log), key=lambda record: -record.newest)
+    return sorted(all_conversations(log), key=lambda record: -record.newest)
 
 
 def _names(conversations: Conversations) -> list[str]:
@@ -199,3 +202,32 @@ def _rows(conversations: Conversations, page: int) -> tuple[list[dict[str, Any]]
 
 def _contents(uri: str, text: str, mime_type: str) -> ReadResourceResult:
     return ReadResourceResult(contents=[TextResourceContents(uri=uri, mime_type=mime_type, text=well_formed(text))])
+
+
+ARGUMENT = "arguments"
+_SESSION = " ${CLAUDE_SESSION_ID}"
+
+
+def prompts() -> list[Prompt]:
+    """Return every prompt, with one free argument: the text after its name."""
+    argument = PromptArgument(name=ARGUMENT, description="Further wishes, in your words", required=False)
+    return [Prompt(name=name, description=_parts(name)[0], arguments=[argument]) for name in SKILLS]
+
+
+def prompt(name: str, arguments: Mapping[str, str]) -> GetPromptResult:
+    """Return a prompt with its argument. Raises CommandError if there is none of this name, or no such argument."""
+    if name not in SKILLS:
+        raise CommandError(f"there is no prompt '{one_line(name)[:60]}'; there is: {listing(SKILLS)}")
+    if surplus := [each for each in arguments if each != ARGUMENT]:
+        raise CommandError(f"{name} takes no '{one_line(surplus[0])[:60]}'; it takes: {ARGUMENT}")
+    description, text = _parts(name)
+    filled = text.replace(_SESSION, "").replace("{foldmark}", typed_program(os.environ))
+    content = TextContent(text=filled.replace("$ARGUMENTS", well_formed(arguments.get(ARGUMENT, ""))))
+    return GetPromptResult(description=description, messages=[PromptMessage(role="user", content=content)])
+
+
+def _parts(name: str) -> tuple[str, str]:
+    """Return a skill's description and its text."""
+    _, head, text = template(name).split("---\n", 2)
+    about = next(line for line in head.splitlines() if line.startswith("description: "))
+    return about.removeprefix("description: "), text.strip()

@@ -1,25 +1,42 @@
-"""`search`, in the shape that users of episodic memory know: what was said in sessions and conversations [SPEC 7]."""
+"""`search` and `read`, in the shape that users of episodic memory know [SPEC 7, 8]."""
 
+import os
+import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Any, Literal
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+from urllib.parse import quote, unquote
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
+from foldmark.app import nothing_to
+from foldmark.commands.show import message_line
 from foldmark.core.codec import utc
-from foldmark.core.errors import CommandError
+from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.ports import Progress
 from foldmark.core.request import ToolSpec
-from foldmark.core.search import PROGRAMS, SPEAKERS, Filters, SearchResult
+from foldmark.core.search import PROGRAMS, SPEAKERS, Filters, SearchResult, passage_lines
+from foldmark.core.segments import END, Segment
 from foldmark.core.wording import count, one_line, remarks
+from foldmark.log import Log
 from foldmark.log.outlines import NoVectorsError
-from foldmark.mcp import archive
+from foldmark.log.recording import memo_with_id
 from foldmark.mcp.conversations import Conversations
 from foldmark.recall.embeddings import EmbeddingError
+from foldmark.sending.interruption import watched
+from foldmark.sessions.archive.reading import excerpt
+from foldmark.sessions.archive.storing import archive_folder
+from foldmark.text.keywords import memo_entry
+
+if TYPE_CHECKING:
+    from foldmark.core.ports import Progress
+    from foldmark.core.search import Mode
+    from foldmark.sessions.archive.reading import Passage
+
 
 MOST, CONCEPTS, DEEP = 50, 5, 200
 """The most results, and concepts of one search; how many hits of each concept are looked at."""
@@ -84,28 +101,28 @@ class SearchArguments(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def search(wanted: SearchArguments, conversations: Conversations, progress: Progress) -> str:
-    """The results, the best first. Raises CommandError, IndexFileError, StoreError."""
+    """Return the results, the best first. Raises CommandError, IndexFileError, StoreError."""
     filters = _filters(wanted)
-    told = [note] if (note := archive.catch_up(conversations, progress)) else []
+    notes = [note] if (note := _catch_up(conversations, progress)) else []
     several, mode = _several(wanted.query), wanted.mode
     alone = len(several) == 1
-    find = partial(archive.find, conversations, several, wanted.limit if alone else DEEP, filters)
+    find = partial(_find, conversations, several, wanted.limit if alone else DEEP, filters)
     try:
         lists = find(mode)
     except (NoVectorsError, EmbeddingError) as error:
         if mode == "vector":
-            told.append(f"found by words: {error}")
+            notes.append(f"found by words: {error}")
         mode = "text"
         lists = find(mode)
     results = lists[0] if alone else [hit for hits in _in_all(lists)[: wanted.limit] for hit in hits]
     concepts = None if alone else several
     if wanted.response_format == "json":
-        return msgspec.json.encode(_data(results, concepts, told, mode)).decode()
-    return "\n".join([*(_concepts(results, concepts) if concepts else _hits(results)), *remarks(told)])
+        return msgspec.json.encode(_data(results, concepts, notes, mode)).decode()
+    return "\n".join([*(_concepts(results, concepts) if concepts else _hits(results)), *remarks(notes)])
 
 
 def _several(query: str | list[str]) -> list[str]:
-    """The concepts; a list may come as its JSON, from clients that know nothing but texts."""
+    """Return the concepts; a client that only knows texts may send the list as its JSON."""
     if isinstance(query, str) and query.lstrip().startswith("["):
         with suppress(msgspec.MsgspecError, RecursionError):
             return msgspec.json.decode(query, type=_Concepts)
@@ -133,7 +150,7 @@ def _day(name: str, text: str | None) -> datetime | None:
 
 
 def _in_all(lists: Sequence[Sequence[SearchResult]]) -> list[list[SearchResult]]:
-    """For each session in which something of every list was found, the best hit of each, the best session first."""
+    """Return, for each session with a hit in every list, the best hit of each list, the best session first."""
     best: dict[tuple[str, str], list[tuple[int, SearchResult]]] = {}
     for number, hits in enumerate(lists):
         for place, hit in enumerate(hits):
@@ -146,26 +163,26 @@ def _in_all(lists: Sequence[Sequence[SearchResult]]) -> list[list[SearchResult]]
 
 def _hits(results: Sequence[SearchResult]) -> Iterator[str]:
     if not results:
-        yield "Nothing was found."
+        yield "No messages match."
         return
     yield f"{count(len(results), 'result')}, the best first; `read` shows more of a path, by lines."
     for number, hit in enumerate(results, 1):
         yield f"\n{number}. {_title(hit)}"
-        yield _said(hit)
+        yield _snippet(hit)
         yield f"   {_place(hit)}"
 
 
 def _concepts(results: Sequence[SearchResult], concepts: Sequence[str]) -> Iterator[str]:
     found = [results[at : at + len(concepts)] for at in range(0, len(results), len(concepts))]
     if not found:
-        yield "Nothing was found in which all of these came up."
+        yield "No session has all of these."
         return
-    yield f"{count(len(found), 'session')} in which all came up, the best first; `read` shows more of a path, by lines."
+    yield f"{count(len(found), 'session')} with all of these, the best first; `read` shows more of a path, by lines."
     for number, hits in enumerate(found, 1):
         yield f"\n{number}. {_title(hits[0])}"
         for concept, hit in zip(concepts, hits, strict=True):
             yield f"   “{one_line(concept)}” in {_place(hit)}"
-            yield _said(hit)
+            yield _snippet(hit)
 
 
 def _title(hit: SearchResult) -> str:
@@ -178,7 +195,7 @@ def _kind(hit: SearchResult) -> str:
     return f"{program} session" if program else hit.source
 
 
-def _said(hit: SearchResult) -> str:
+def _snippet(hit: SearchResult) -> str:
     who = f"{hit.role} {hit.tool}" if hit.tool else hit.role
     gone = " (not in the context any more)" if hit.visible is False else ""
     return f"   {one_line(who)}{gone}: {one_line(hit.snippet)}"
@@ -200,7 +217,7 @@ def _line(hit: SearchResult) -> int | None:
 
 
 def _data(
-    results: Sequence[SearchResult], concepts: Sequence[str] | None, told: Sequence[str], mode: str
+    results: Sequence[SearchResult], concepts: Sequence[str] | None, notes: Sequence[str], mode: str
 ) -> dict[str, Any]:
     rows = [
         {
@@ -218,4 +235,139 @@ def _data(
         }
         for at, hit in enumerate(results)
     ]
-    return {"results": rows, "count": len(rows), "mode": mode, "concepts": concepts, "notes": list(told)}
+    return {"results": rows, "count": len(rows), "mode": mode, "concepts": concepts, "notes": list(notes)}
+
+
+INDEXING = 5.0
+"""Seconds that a search spends on bringing the index up to date."""
+
+
+def _find(
+    conversations: Conversations, queries: Sequence[str], limit: int, filters: Filters, mode: "Mode"
+) -> list[list[SearchResult]]:
+    """Return the best messages for each query, of archive and log together. Raises CommandError if there is neither,
+    or no word in a query, NoVectorsError, EmbeddingError, IndexFileError, StoreError."""
+    from foldmark.log.search import search_everything
+    from foldmark.sessions.archive.searching import opened
+
+    model = conversations.setup.given.recall_model
+    with _log(conversations) as log, opened(archive_folder(os.environ), filters, model) as archive:
+        if archive is None and log is None:
+            raise CommandError(nothing_to("search"))
+        with watched() as cut:
+            found = []
+            for query in queries:
+                if cut.is_set():
+                    raise FoldmarkError("interrupted")
+                found.append(search_everything(query, limit, filters, log=log, archive=archive, mode=mode))
+            return found
+
+
+def _catch_up(conversations: Conversations, progress: "Progress") -> str | None:
+    """Index what was archived since the last search. Return a note if something is not indexed yet."""
+    from foldmark.sessions.archive.syncing import index_for
+
+    with watched() as cut:
+        try:
+            left = index_for(INDEXING, os.environ, conversations.setup.given.sync_exclude, progress, cut.is_set)
+        except FoldmarkError as error:
+            return f"the newest archived sessions may be missing: {error}"
+    return (
+        f"{left:,} bytes of archived sessions are not indexed yet; the next search goes on with that" if left else None
+    )
+
+
+def _passage(named: str) -> "Passage":
+    """Return the messages of an archived session; no other file is read for a client. Raises NoSessionError,
+    SessionFileError, IndexFileError."""
+    from foldmark.sessions.archive.reading import read
+
+    return read(archive_folder(os.environ), named, archived_only=True)
+
+
+@contextmanager
+def _log(conversations: Conversations) -> Iterator[Log | None]:
+    with conversations.log() if conversations.exist else nullcontext() as log:
+        yield log
+
+
+MOST_CHARACTERS = 40_000
+"""Maximum number of characters of a passage; it ends with the line where the rest begins."""
+
+_Line = Annotated[int, Meta(ge=1, le=END)]
+
+READ = ToolSpec(
+    "read",
+    "Read what was said in a session or a conversation, whole messages. `path` and line are as `search` gives them; "
+    "of a long session read a part, some lines before and behind.",
+    {
+        "type": "object",
+        "properties": {
+            "path": {"type": "string", "description": "An archived session's file or id, or a conversation's path"},
+            "startLine": {
+                "type": "integer",
+                "minimum": 1,
+                "description": "The first line; from the beginning if left out",
+            },
+            "endLine": {"type": "integer", "minimum": 1, "description": "The last line; to the end if left out"},
+        },
+        "required": ["path"],
+    },
+)
+
+
+class Read(Struct, frozen=True, forbid_unknown_fields=True, rename={"start": "startLine", "end": "endLine"}):
+    """The arguments of `read`."""
+
+    path: str
+    start: _Line = 1
+    end: _Line = END
+
+
+def read(wanted: Read, conversations: Conversations) -> str:
+    """Return the messages of these lines. Raises CommandError, NoSessionError, SessionFileError, StoreError."""
+    if wanted.end < wanted.start:
+        raise CommandError(f"endLine {wanted.end} lies before startLine {wanted.start}")
+    if wanted.path.startswith(MEMO):
+        return _memo(wanted.path.removeprefix(MEMO), conversations)
+    found = _conversation(wanted, conversations) if wanted.path.startswith(CONVERSATION) else _session(wanted)
+    if not found:
+        raise CommandError(f"there is no message in these lines of {one_line(wanted.path)[:200]}")
+    return _limited(found)
+
+
+def _session(wanted: Read) -> list[tuple[int, str]]:
+    passage = _passage(wanted.path)
+    shown = (
+        (record.line, excerpt(replace(passage, records=(replace(record, asked=False),))).lines)
+        for record in passage.records
+        if wanted.start <= record.line <= wanted.end
+    )
+    return [(number, "\n".join(text for line in lines for text in passage_lines(line))) for number, lines in shown]
+
+
+def _conversation(wanted: Read, conversations: Conversations) -> list[tuple[int, str]]:
+    named = unquote(wanted.path.removeprefix(CONVERSATION))
+    with conversations.agent(named) as agent, agent.log.store.read() as moment:
+        messages = moment.messages((Segment(agent.id, wanted.start, wanted.end),))
+        return [(message.id, message_line(message, whole=True)) for message in messages]
+
+
+def _memo(named: str, conversations: Conversations) -> str:
+    with conversations.log() as log, log.store.read() as moment:
+        return memo_entry(memo_with_id(moment, int(named) if re.fullmatch("[0-9]{1,18}", named) else 0))
+
+
+def _limited(messages: list[tuple[int, str]]) -> str:
+    """Join as many messages as there is room for, at least the first, cut if need be."""
+    texts: list[str] = []
+    length = 0
+    for line, text in messages:
+        if texts and length + len(text) > MOST_CHARACTERS:
+            texts.append(f"[More from startLine {line} on, up to line {messages[-1][0]}.]")
+            break
+        if len(text) > MOST_CHARACTERS:
+            text = f"{text[:MOST_CHARACTERS]}\n[{len(text) - MOST_CHARACTERS:,} more characters of line {line}.]"
+        texts.append(text)
+        length += len(text)
+    return "\n".join(texts)

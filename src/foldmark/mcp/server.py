@@ -1,9 +1,11 @@
-"""What the server answers: tools, resources, prompts, completions, each request's work in a thread."""
+"""What the server answers: tools, resources, prompts, completions. Each request is answered in a thread."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 import anyio
+from anyio import from_thread, to_thread
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.shared.exceptions import MCPError
@@ -41,12 +43,69 @@ from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.ports import Progress
 from foldmark.core.request import ERROR
 from foldmark.core.wording import listing, one_line
-from foldmark.mcp import agreement, prompts, resources, tools
+from foldmark.mcp import agreement, resources, tools
 from foldmark.mcp.agreement import ConsentQuestion
 from foldmark.mcp.conversations import Conversations
 from foldmark.mcp.listening import LIST, Context, Subscriptions, listening
-from foldmark.mcp.threads import in_thread
 from foldmark.mcp.tools import ToolUse
+from foldmark.sending.interruption import CURRENT, Interruption
+
+Report = Callable[[float, float | None], Coroutine[Any, Any, None]]
+"""Reports done and total to the client, if it asked for progress."""
+
+EVERY = 0.2
+"""Seconds between two reports of progress."""
+
+T = TypeVar("T")
+
+
+async def in_thread(work: Callable[[Progress], T], report: Report) -> T:
+    """Run `work` in a thread and return its result, or raise its error; its argument reports progress.
+
+    If this is cancelled, `work` is interrupted and waited for: nothing goes on behind the back of the next request.
+    """
+    interruption = Interruption()
+    CURRENT.set(interruption)  # of this request alone: each is a task of its own
+    done = anyio.Event()
+    outcome: list[T] = []
+    failure: list[Exception] = []
+
+    def run() -> T:
+        return work(_progress(report))
+
+    async def watch() -> None:
+        with anyio.CancelScope(shield=True):
+            try:
+                outcome.append(await to_thread.run_sync(run))
+            except Exception as error:
+                failure.append(error)
+            done.set()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watch)
+        try:
+            await done.wait()
+        except BaseException:
+            interruption.happen()
+            raise
+    if failure:
+        raise failure[0]
+    return outcome[0]
+
+
+def _progress(report: Report) -> Progress:
+    """Return the progress of work in a thread; it reports to the client, every EVERY seconds at most."""
+    reported = 0.0
+
+    def tell(done: int, total: int) -> None:
+        nonlocal reported
+        now = time.monotonic()
+        if now - reported >= EVERY:
+            reported = now
+            from_thread.run(report, done, total)
+
+    return tell
+
 
 NAME = "foldmark"
 
@@ -54,18 +113,16 @@ ABOUT = """Foldmark keeps conversations with language models for ever, and archi
 `search` and `read` find what was said and decided in earlier sessions: look there before you assume. `context_meter`
 says how full a context is. The other tools work on conversations that Foldmark keeps."""
 
-T = TypeVar("T")
-
 
 class Handlers:
-    """What the server does, request by request. `here`: the client was started in this process's folder."""
+    """The answers to requests. `here`: the client was started in this process's folder."""
 
     def __init__(self, conversations: Conversations, *, here: bool) -> None:
         self._conversations, self._here = conversations, here
         self._writing = anyio.Lock()
 
     async def list_tools(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
-        """Every tool."""
+        """List the tools."""
         specs = await self._work(context, lambda _: tools.specs(self._conversations))
         return ListToolsResult(
             tools=[
@@ -89,36 +146,34 @@ class Handlers:
         )
 
     async def call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
-        """What a tool answers; what it is given wrongly is told to the model, as a result that is an error."""
+        """Call a tool. Wrong arguments are an answer to the model, as a result that is an error."""
         if params.name not in tools.TOOLS:
-            told = f"there is no tool '{one_line(params.name)[:60]}'; there is: {listing(tools.TOOLS, 40)}"
-            raise MCPError(INVALID_PARAMS, told)
+            why = f"there is no tool '{one_line(params.name)[:60]}'; there is: {listing(tools.TOOLS, 40)}"
+            raise MCPError(INVALID_PARAMS, why)
         try:
-            answer = await self._called(context, params, agreement.agreed(params))
+            answer = await self._run(context, params, agreement.agreed_key(params))
             if isinstance(answer, ConsentQuestion):
-                if asking := agreement.later(context, answer, params):
+                if asking := agreement.ask_before_retry(context, answer, params):
                     return asking
-                answer = await self._asked(context, params, answer)
+                answer = await self._with_consent(context, params, answer)
         except FoldmarkError as error:
             return _failed(str(error))
         except OSError as error:
-            return _failed(_said(error))
+            return _failed(_os_error(error))
         text = well_formed(answer)
         structured = tools.TOOLS[params.name].structured(params.arguments or {}, text)
         return CallToolResult(content=[TextContent(text=text)], structured_content=structured)
 
-    async def _asked(self, context: Context, params: CallToolRequestParams, question: ConsentQuestion) -> str:
+    async def _with_consent(self, context: Context, params: CallToolRequestParams, question: ConsentQuestion) -> str:
         yes = None if params.input_responses else await agreement.ask(context, question)
         if yes is None and not params.input_responses:
-            raise CommandError(question.unasked)
-        answer = await self._called(context, params, question.key) if yes else question
+            raise CommandError(question.refusal)
+        answer = await self._run(context, params, question.key) if yes else question
         if isinstance(answer, ConsentQuestion):
             raise CommandError("the person did not agree; nothing was changed")
         return answer
 
-    async def _called(
-        self, context: Context, params: CallToolRequestParams, agreed: str | None
-    ) -> str | ConsentQuestion:
+    async def _run(self, context: Context, params: CallToolRequestParams, agreed: str | None) -> str | ConsentQuestion:
         offered = tools.TOOLS[params.name]
 
         def run(progress: Progress) -> str | ConsentQuestion:
@@ -130,7 +185,7 @@ class Handlers:
             return await self._work(context, run)
 
     async def list_resources(self, context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
-        """The conversations, page by page."""
+        """List the newest conversations."""
         cursor = params.cursor if params else None
         if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             await context.lifespan_context.follow(context, {LIST})
@@ -139,15 +194,15 @@ class Handlers:
     async def list_templates(
         self, context: Context, params: PaginatedRequestParams | None
     ) -> ListResourceTemplatesResult:
-        """What can be read of each conversation."""
+        """List the kinds of resources of a conversation."""
         return ListResourceTemplatesResult(resource_templates=resources.TEMPLATES)
 
     async def read_resource(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
-        """A resource's text."""
+        """Read a resource."""
         return await self._read(context, lambda: resources.read(self._conversations, params.uri))
 
     async def subscribe(self, context: Context, params: SubscribeRequestParams) -> EmptyResult:
-        """Tell an older client when a resource changes, of a conversation that may be still to come."""
+        """Notify an older client when a resource changes; its conversation need not exist yet."""
         try:
             resources.about(params.uri)
         except CommandError as error:
@@ -156,28 +211,28 @@ class Handlers:
         return EmptyResult()
 
     async def unsubscribe(self, context: Context, params: UnsubscribeRequestParams) -> EmptyResult:
-        """Tell it no more."""
+        """Stop that."""
         context.lifespan_context.unfollow(context, params.uri)
         return EmptyResult()
 
     async def listen(self, context: Context, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
-        """Tell a client what changes, as long as it listens."""
+        """Notify a client of changes as long as it listens."""
         return await context.lifespan_context.listen(context, params)
 
     async def complete(self, context: Context, params: CompleteRequestParams) -> CompleteResult:
-        """Names of conversations, and ids of requests, that begin with what was typed."""
+        """Complete names of conversations and ids of requests."""
         return await self._read(context, lambda: resources.completed(self._conversations, params))
 
     async def list_prompts(self, context: Context, params: PaginatedRequestParams | None) -> ListPromptsResult:
-        """Every prompt."""
-        return ListPromptsResult(prompts=prompts.listed())
+        """List the prompts."""
+        return ListPromptsResult(prompts=resources.prompts())
 
     async def get_prompt(self, context: Context, params: GetPromptRequestParams) -> GetPromptResult:
-        """A prompt's text."""
-        return await self._read(context, lambda: prompts.prompt(params.name, params.arguments or {}))
+        """Return a prompt."""
+        return await self._read(context, lambda: resources.prompt(params.name, params.arguments or {}))
 
     async def _read(self, context: Context, read: Callable[[], T]) -> T:
-        """What is asked for wrongly is an error of the protocol."""
+        """Run `read`; its errors become errors of the protocol."""
         try:
             return await self._work(context, lambda _: read())
         except CommandError as error:
@@ -185,22 +240,22 @@ class Handlers:
         except FoldmarkError as error:
             raise MCPError(INTERNAL_ERROR, well_formed(str(error))) from None
         except OSError as error:
-            raise MCPError(INTERNAL_ERROR, well_formed(_said(error))) from None
+            raise MCPError(INTERNAL_ERROR, well_formed(_os_error(error))) from None
 
     async def _work(self, context: Context, work: Callable[[Progress], T]) -> T:
         return await in_thread(work, context.session.report_progress)
 
 
-def _said(error: OSError) -> str:
+def _os_error(error: OSError) -> str:
     return one_line(f"{error.strerror or error}: {error.filename or 'input or output'}")
 
 
-def _failed(told: str) -> CallToolResult:
-    return CallToolResult(content=[TextContent(text=well_formed(f"{ERROR}{told}"))], is_error=True)
+def _failed(why: str) -> CallToolResult:
+    return CallToolResult(content=[TextContent(text=well_formed(f"{ERROR}{why}"))], is_error=True)
 
 
 class _Server(Server[Subscriptions]):
-    """Says to older clients as well that the list of resources may change."""
+    """Declares to older clients, too, that the list of resources may change."""
 
     def create_initialization_options(
         self, notification_options: NotificationOptions | None = None, *others: Any, **more: Any
@@ -210,7 +265,7 @@ class _Server(Server[Subscriptions]):
 
 
 def server(conversations: Conversations, *, here: bool) -> Server[Subscriptions]:
-    """The server, for any way in."""
+    """Return the server, for any transport."""
     handlers = Handlers(conversations, here=here)
     return _Server(
         NAME,

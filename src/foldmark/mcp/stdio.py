@@ -1,17 +1,130 @@
 """The server over standard input and output: nothing but protocol on the one, and no request without an answer."""
 
+import json
 import sys
+from collections.abc import Callable
+from threading import Condition
 from types import TracebackType
-from typing import Any, Self, TextIO, cast
+from typing import Any, BinaryIO, Self, TextIO, cast
 
 import anyio
 from anyio import from_thread
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
-from mcp.types import JSONRPCError, JSONRPCResponse
+from mcp.types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    RequestId,
+    jsonrpc_message_adapter,
+)
+from pydantic import ValidationError
 
-from foldmark.mcp.lines import MessageLines, Pending
+from foldmark.core.codec import well_formed
+
+LONGEST = 32 << 20
+"""Bytes of a line."""
+
+LINGER = 5.0
+"""Seconds that requests have to be answered after the last line was read."""
+
+LISTEN = "subscriptions/listen"
+
+_NO_MESSAGE = "this is no request, notification or response of JSON-RPC 2.0"
+_NO_ID = "the id of a request is a text or a whole number"
+
+
+class Pending:
+    """The requests that have no answer yet."""
+
+    def __init__(self) -> None:
+        self._ids: set[RequestId | None] = set()
+        self._changed = Condition()
+
+    def begun(self, id: RequestId) -> None:
+        """A request was read."""
+        with self._changed:
+            self._ids.add(id)
+
+    def ended(self, id: RequestId | None) -> None:
+        """Its answer was written, or nobody wants it any more."""
+        with self._changed:
+            self._ids -= {id}
+            self._changed.notify_all()
+
+    def wait(self, seconds: float) -> None:
+        """Wait until all are answered, but no longer."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._ids, seconds)
+
+
+class MessageLines:
+    """What the SDK reads, in a thread of its own; `refuse` answers a line that is wrong."""
+
+    refuse: Callable[[JSONRPCError], None]
+
+    def __init__(self, raw: BinaryIO, pending: Pending) -> None:
+        self._raw, self._pending = raw, pending
+
+    def readline(self) -> str:
+        """The next line that is a message; empty at the end, once everything was answered that can be."""
+        while line := self._raw.readline(LONGEST + 1):
+            if len(line) > LONGEST:
+                self._pass_over(line)
+                self.refuse(_error(None, INVALID_REQUEST, f"a message has at most {LONGEST:,} bytes"))
+            elif line.strip():
+                found = self._checked(line.decode("utf-8", "replace"))
+                if isinstance(found, str):
+                    return found
+                self.refuse(found)
+        self._pending.wait(LINGER)
+        return ""
+
+    def _pass_over(self, line: bytes) -> None:
+        while line and not line.endswith(b"\n"):
+            line = self._raw.readline(LONGEST)
+
+    def _checked(self, line: str) -> str | JSONRPCError:
+        """The line, mended if need be, or what to answer to it."""
+        try:
+            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+        except ValidationError:
+            try:
+                value = well_formed(json.loads(line, parse_constant=_refuse))
+                line = json.dumps(value)
+            except (ValueError, RecursionError) as error:
+                return _error(None, PARSE_ERROR, f"this line is not JSON: {error}")
+            try:
+                message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            except ValidationError:
+                return _error(_id(value), INVALID_REQUEST, _NO_MESSAGE)
+        if isinstance(message, JSONRPCNotification):
+            if "id" in json.loads(line):
+                return _error(None, INVALID_REQUEST, _NO_ID)
+            if message.method == "notifications/cancelled":
+                self._pending.ended(_id(message.params, "requestId"))
+        if isinstance(message, JSONRPCRequest) and message.method != LISTEN:  # which is answered when nobody listens
+            self._pending.begun(message.id)
+        return line
+
+
+def _id(value: Any, name: str = "id") -> RequestId | None:
+    """The id of the request that is meant, if it has one."""
+    id = value.get(name) if isinstance(value, dict) else None
+    return id if type(id) in (str, int) else None
+
+
+def _error(id: RequestId | None, code: int, message: str) -> JSONRPCError:
+    return JSONRPCError(jsonrpc="2.0", id=id, error=ErrorData(code=code, message=message))
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no value of JSON")
 
 
 async def serve(server: Server[Any]) -> None:

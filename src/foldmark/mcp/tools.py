@@ -1,13 +1,11 @@
-"""The tools: those that Foldmark's own models have, as far as they are about conversations, and three for guests.
-
-Names, descriptions and schemas are those of `foldmark.tools`; a `conversation` is added to the arguments. What works on
-files or runs programs is not among them: whoever connects has such tools of their own.
-"""
+"""The tools: those of Foldmark's own models that are about conversations, and three for guests."""
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -17,18 +15,149 @@ from msgspec.structs import replace
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.ports import Progress
 from foldmark.core.request import ToolSpec
+from foldmark.core.wording import meter, one_line
+from foldmark.cost.requests import newest_turn
 from foldmark.mcp import agreement
 from foldmark.mcp.agreement import ConsentQuestion
-from foldmark.mcp.answers import FILTERED, ROWS
 from foldmark.mcp.conversations import ARGUMENT, Conversations
-from foldmark.mcp.meter import METER, MeterArguments, context_meter
-from foldmark.mcp.read import READ, Read, read
-from foldmark.mcp.search import SEARCH, SearchArguments, search
+from foldmark.mcp.search import READ, SEARCH, Read, SearchArguments, read, search
 from foldmark.operations.effects import Asking
+from foldmark.sending.status import assumed, fullness
+from foldmark.sessions.formats import SessionPath, format_named
+from foldmark.sessions.hook.tail import share
+from foldmark.sessions.places import NoSessionError, find, recognized
+from foldmark.sessions.session_file import SessionFileError
 from foldmark.tools.context import EVICT, FILTER_CONTEXT, SLASH, NotAgreedError
 from foldmark.tools.knowledge import MANAGE_SCRATCHPAD, RECALL, RETRIEVE_MEMOS, SAVE_MEMO
 from foldmark.tools.query_db import DESCRIBE_DB, QUERY_DB
 from foldmark.tools.tool import Tool
+
+_COUNT = {"type": "integer", "minimum": 0}
+_IDS = {"type": "array", "items": {"type": "integer"}}
+
+ROWS: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "row_count": {**_COUNT, "description": "Rows in this answer"},
+        "note": {"type": "string", "description": "What of the result is missing, and how to read on"},
+        "rows": {"type": "array", "items": {"type": "object"}, "description": "Each row as column: value"},
+    },
+    "required": ["row_count", "rows"],
+}
+"""Of `query_db`."""
+
+FILTERED: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "message_count": {**_COUNT, "description": "Preview: messages that match"},
+        "token_estimate": {**_COUNT, "description": "Preview: their tokens"},
+        "ranges": {"type": "array", "items": {"type": "object"}, "description": "Preview: the matches, grouped"},
+        "added": {**_IDS, "description": "Preview: ids that go with them, as the result of a call"},
+        "planning_conversation_ids": _IDS,
+        "matching_messages": {
+            "type": "array",
+            "description": "Preview: the first matches",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "id": {"type": "integer"},
+                    "role": {"type": "string"},
+                    "preview": {"type": "string"},
+                },
+                "required": ["id", "role", "preview"],
+            },
+        },
+        "filter_event_id": {"type": "integer", "description": "Apply: the operation; `/restore ID` takes it back"},
+        "messages_filtered": {**_COUNT, "description": "Apply: messages that left the context"},
+        "context_before": _COUNT,
+        "context_after": _COUNT,
+    },
+    "anyOf": [
+        {"required": ["matching_messages", "message_count", "token_estimate"]},
+        {"required": ["filter_event_id", "messages_filtered", "context_before", "context_after"]},
+    ],
+}
+"""Of `filter_context`: of a preview, or of what was applied."""
+
+
+METER = ToolSpec(
+    "context_meter",
+    "How full a context is. Without arguments: that of the coding session which calls, by the newest answer in its "
+    "transcript, and that of the conversation this server is for.",
+    {
+        "type": "object",
+        "properties": {
+            "session": {
+                "type": "string",
+                "description": "A session of Claude Code or Codex: its id, the beginning of it, or its file",
+            },
+            ARGUMENT: {"type": "string", "description": "A conversation: its name, or the beginning of its uuid"},
+        },
+    },
+)
+
+
+class MeterArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    session: str | None = None
+    conversation: str | None = None
+
+
+def context_meter(wanted: MeterArguments, conversations: Conversations, *, here: bool) -> str:
+    """One line for each context that is meant; `here` says whether the caller works in this process's folder.
+
+    Raises CommandError if none is known, NoSessionError, StoreError.
+    """
+    lines = []
+    named = wanted.conversation or conversations.default
+    if wanted.session is not None or (wanted.conversation is None and here):
+        try:
+            lines += _session_meters(wanted.session)
+        except NoSessionError as error:
+            if wanted.session is not None:
+                raise
+            if named is None:
+                raise CommandError(
+                    f"the session is not known: {error}; or name a conversation as `{ARGUMENT}`"
+                ) from None
+    if wanted.conversation is not None or (wanted.session is None and named is not None):
+        lines.append(_conversation_meter(wanted.conversation, conversations))
+    if not lines:
+        raise CommandError(f"name a coding agent's `session`, or a `{ARGUMENT}`")
+    return "\n".join(lines)
+
+
+def _conversation_meter(named: str | None, conversations: Conversations) -> str:
+    with conversations.agent(named) as agent:
+        line = f"Conversation '{agent.name or agent.id[:8]}': {fullness(agent, agent.request())}"
+        turn, assumption = newest_turn(agent), assumed(agent)
+        return "\n".join([line, *([turn.text] if turn else []), *([assumption] if assumption else [])])
+
+
+def _session_meters(named: str | None) -> list[str]:
+    """The session that is meant; by default the caller's, and one of the same folder that was written to since: after
+    `/clear` another begins, while a server goes on with the environment of the first."""
+    found = find(named, Path.cwd(), os.environ)
+    with suppress(SessionFileError):  # a session that has hardly begun has no record that tells
+        found = recognized(found)
+    if named is not None:
+        return [_session_meter(found)]
+    anywhere = {
+        name: value for name, value in os.environ.items() if name not in ("CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID")
+    }
+    with suppress(NoSessionError):
+        newest = find(None, Path.cwd(), anywhere)
+        if newest.path.stat().st_mtime > found.path.stat().st_mtime:
+            return [_session_meter(found), f"{_session_meter(newest)} (in the same folder, written to since)"]
+    return [_session_meter(found)]
+
+
+def _session_meter(found: SessionPath) -> str:
+    of = f"{format_named(found.kind).title} session {one_line(found.id)}"
+    full = share(found.path)
+    if full is None:
+        return f"{of}: not known; it has no answer yet, or none since it was trimmed or compacted"
+    return f"{of}: {meter(full.tokens, full.window)}"
+
 
 Arguments = Mapping[str, Any]
 
@@ -83,7 +212,7 @@ def _run(tool: Tool, any_will_do: bool, writes: bool, call: ToolUse) -> str | Co
             return calling()
         except NotAgreedError:
             asked = agreement.question(agent, own)
-            return agreement.recorded(agent, calling) if asked.key == call.agreed else asked
+            return agreement.record_consent(agent, calling) if asked.key == call.agreed else asked
 
 
 def _own_tool(spec: ToolSpec, title: str, arguments: type[Struct], run: Callable[..., str]) -> Offered:
@@ -149,6 +278,6 @@ def specs(conversations: Conversations) -> list[ToolSpec]:
 
 
 def _with_conversation(spec: ToolSpec, default: str | None) -> ToolSpec:
-    told = "Its name, or the beginning of its agent's uuid" + (f"; '{default}' if left out" if default else "")
-    properties = {**spec.parameters["properties"], ARGUMENT: {"type": "string", "description": told}}
+    about = "Its name, or the beginning of its agent's uuid" + (f"; '{default}' if left out" if default else "")
+    properties = {**spec.parameters["properties"], ARGUMENT: {"type": "string", "description": about}}
     return replace(spec, parameters={**spec.parameters, "properties": properties})

@@ -22,8 +22,7 @@ from mcp.client.streamable_http import streamable_http_client
 import foldmark
 import forked
 from foldmark.core.errors import CommandError, FoldmarkError
-from foldmark.mcp.http import is_loopback
-from foldmark.mcp.token import token
+from foldmark.mcp.http import is_loopback, token
 from patience import LIMIT
 
 TOKEN = "a-token-that-nobody-guesses"

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp.types import INVALID_REQUEST, PARSE_ERROR, JSONRPCError, JSONRPCRequest, jsonrpc_message_adapter
 
-from foldmark.mcp import lines
-from foldmark.mcp.lines import MessageLines, Pending
+from foldmark.mcp import stdio
+from foldmark.mcp.stdio import MessageLines, Pending
 from patience import LIMIT
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
@@ -84,7 +84,7 @@ def test_bytes_that_are_no_text_are_replaced() -> None:
 
 
 def test_a_line_without_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "LONGEST", 1000)
+    monkeypatch.setattr(stdio, "LONGEST", 1000)
     passed, refused = read(b'"' + b"a" * 5000 + b"\n" + PING + b"b" * 1001)
     assert passed == [PING.decode()]
     assert [each.error.message for each in refused] == ["a message has at most 1,000 bytes"] * 2
@@ -116,5 +116,5 @@ def test_the_end_waits_for_answers_but_not_for_ever(monkeypatch: pytest.MonkeyPa
     assert ended.wait(LIMIT)
     thread.join()
     pending.begun(2)
-    monkeypatch.setattr(lines, "LINGER", 0.05)
+    monkeypatch.setattr(stdio, "LINGER", 0.05)
     assert reading.readline() == ""

@@ -12,8 +12,8 @@ from mcp import MCPError
 from mcp.types import INVALID_PARAMS
 
 import foldmark
-from foldmark.mcp.lines import MessageLines, Pending
 from foldmark.mcp.listening import LIST, News, Subscriptions
+from foldmark.mcp.stdio import MessageLines, Pending
 
 ROOT = "foldmark://conversations"
 

@@ -47,7 +47,7 @@ def meter(db: str, name: str | None = None, *, here: bool = True, **arguments: s
 
 
 def test_the_callers_session(db: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert meter(db).startswith("Error: whose context is not known: there is no Claude Code session of ")
+    assert meter(db).startswith("Error: the session is not known: there is no Claude Code session of ")
     session(ONE, 50_000, 1_000)
     assert meter(db) == f"Claude Code session {ONE}: Context: 50K/200K tokens (25%) ⚪"
     session(TWO, 170_000, 2_000)
@@ -67,7 +67,7 @@ def test_the_callers_session(db: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_over_http_the_folder_is_not_the_clients(db: str) -> None:
     session(ONE, 50_000, 1_000)
-    assert meter(db, here=False) == "Error: say whose context: a coding agent's `session`, or a `conversation`"
+    assert meter(db, here=False) == "Error: name a coding agent's `session`, or a `conversation`"
     assert "25%" in meter(db, here=False, session=ONE)
 
 

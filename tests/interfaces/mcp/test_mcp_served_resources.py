@@ -72,7 +72,7 @@ def test_conversations_and_requests(db: str, agent: foldmark.Agent, era: str) ->
         (f"{ROOT}/default/context/9999", "there is no event 9999"),
         (f"{ROOT}/default/requests/{10**17}", "there is no request"),
         (f"{ROOT}/default/requests/{10**18}", "there is no resource"),
-        (f"{ROOT}/default/request/1", "what went out stands at requests/ID"),
+        (f"{ROOT}/default/request/1", "sent requests are at requests/ID"),
     ],
 )
 def test_wrong_addresses_are_errors_of_the_protocol(db: str, log: foldmark.Log, uri: str, told: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from guest import Guest, inside, visit
 
 import foldmark
-from foldmark.mcp import archive, read
+from foldmark.mcp import search
 from foldmark.sessions.archive.storing import archive_folder, put
 from foldmark.sessions.archive.syncing import sync
 
@@ -75,7 +75,7 @@ def test_a_search_and_what_stands_there(db: str) -> None:
             whole = await guest.call("read", path=FIRST)
             assert "How do roses grow?" in whole
             assert "Tulips need cold." in whole
-            assert await guest.call("search", query="cactus") == "Nothing was found."
+            assert await guest.call("search", query="cactus") == "No messages match."
 
     visit(visiting)
 
@@ -113,11 +113,9 @@ def test_concepts_have_to_come_up_all(db: str, query: Any) -> None:
             results = await found(guest, query)
             assert [(each["concept"], each["session_id"]) for each in results] == [("roses", FIRST), ("tulips", FIRST)]
             shown = await guest.call("search", query=query)
-            assert "1 session in which all came up" in shown
+            assert "1 session with all of these" in shown
             assert "“tulips” in" in shown
-            assert await guest.call("search", query=["roses", "cactus"]) == (
-                "Nothing was found in which all of these came up."
-            )
+            assert await guest.call("search", query=["roses", "cactus"]) == ("No session has all of these.")
 
     visit(visiting)
 
@@ -163,14 +161,14 @@ def test_conversations_are_found_and_read_too(db: str, log: foldmark.Log) -> Non
             said = await guest.call("read", path=hit["path"], startLine=first, endLine=first)
             assert "user: Roses along the wall." in said
             assert "Noted." not in said
-            assert "nothing is said in these lines" in await guest.call("read", path=hit["path"], startLine=99)
+            assert "there is no message in these lines" in await guest.call("read", path=hit["path"], startLine=99)
             assert "there is no conversation" in await guest.call("read", path="foldmark://conversations/other")
 
     visit(visiting)
 
 
 def test_a_long_passage_comes_in_parts(db: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read, "MOST", 300)
+    monkeypatch.setattr(search, "MOST_CHARACTERS", 300)
     session(FIRST, "2026-01-10", *(f"rose number {number}" for number in range(20)), "long " * 100)
     sync(os.environ)
 
@@ -219,7 +217,7 @@ def test_what_hooks_have_archived_is_indexed_first(db: str, monkeypatch: pytest.
     async def visiting() -> None:
         async with inside(db, None) as guest:
             with monkeypatch.context() as hurried:
-                hurried.setattr(archive, "INDEXING", -1.0)
+                hurried.setattr(search, "INDEXING", -1.0)
                 shown = await guest.call("search", query="tulips")
             assert "1 result" in shown
             assert "are not indexed yet; the next search goes on with that" in shown

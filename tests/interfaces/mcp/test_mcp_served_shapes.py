@@ -10,8 +10,7 @@ from jsonschema import Draft202012Validator, ValidationError
 from mcp.types import CallToolResult, Tool
 
 import foldmark
-from foldmark.mcp.answers import FILTERED, ROWS
-from foldmark.mcp.tools import TOOLS
+from foldmark.mcp.tools import FILTERED, ROWS, TOOLS
 
 READING = {"search", "read", "context_meter", "query_db", "describe_db", "retrieve_memos", "recall"}
 NOT_RESTORABLE = {"slash", "manage_scratchpad"}

@@ -30,7 +30,7 @@ OPENING = [{"id": 0, "method": "initialize", "params": INITIALIZE}, {"method": "
 PATIENT = (
     sys.executable,
     "-c",
-    "from foldmark.mcp import lines; lines.LINGER = 600; from foldmark.cli.program import main; main()",
+    "from foldmark.mcp import stdio; stdio.LINGER = 600; from foldmark.cli.program import main; main()",
 )
 """The program, but that it waits for its last answers longer than any test does."""
 
@@ -207,9 +207,9 @@ def test_what_libraries_print_is_no_protocol(agent: foldmark.Agent, tmp_path: Pa
     (tmp_path / "chatty.py").write_text(
         """
 import os, subprocess, sys
-from foldmark.mcp import prompts
+from foldmark.mcp import resources
 
-own = prompts.prompt
+own = resources.prompt
 
 def prompt(*arguments):
     print("printed")
@@ -218,7 +218,7 @@ def prompt(*arguments):
     subprocess.run(["echo", "by a child"])
     return own(*arguments)
 
-prompts.prompt = prompt
+resources.prompt = prompt
 from foldmark.cli.program import main
 main()
 """

@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from foldmark.core.ports import Progress
-from foldmark.mcp import threads
-from foldmark.mcp.threads import in_thread
+from foldmark.mcp import server
+from foldmark.mcp.server import in_thread
 from foldmark.sending.interruption import watched
 from patience import LIMIT
 
@@ -20,7 +20,7 @@ async def nobody(done: float, total: float | None) -> None:
 
 
 def test_results_errors_and_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "EVERY", 0.0)
+    monkeypatch.setattr(server, "EVERY", 0.0)
     told: list[tuple[float, float | None]] = []
 
     async def report(done: float, total: float | None) -> None:

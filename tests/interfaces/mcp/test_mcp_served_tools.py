@@ -113,7 +113,7 @@ def test_which_conversation_is_meant(db: str, log: foldmark.Log) -> None:
     async def visiting() -> None:
         async with inside(db, None) as guest:
             told = await guest.call("slash", command="mark")
-            assert told == "Error: say which conversation is meant, as `conversation`; there is: one, two"
+            assert told == "Error: name a conversation as `conversation`; there is: one, two"
             told = await guest.call("slash", command="mark", conversation="three")
             assert told == "Error: there is no conversation or agent 'three'; conversations: one, two"
             assert await guest.call("slash", command="mark", args="M", conversation="one") == "Checkpoint 'M' created."
