@@ -31,9 +31,9 @@ _IN_A_ROW = 3
 _MOST_MEMORY, _LAST_MEMORY = 200 * 2**20, 400 * 2**20
 """Bytes by which SQLite's memory may grow; the second for growth between two checks of the first."""
 
-_PATTERN, _LONG_PATTERN = 200, 20
-"""Maximum bytes of a pattern of LIKE; the second where texts may be longer than usual. SQLite cannot be interrupted
-inside a LIKE, whose time is the product of both lengths: 11 s for 90 bytes on a text of 64 MB."""
+_PATTERN, _SHORT_PATTERN, _COMPARED = 200, 20, 1_500_000_000
+"""Maximum bytes of a pattern of LIKE; the second where texts may be of many megabytes, so that the product of both
+lengths stays below the third. SQLite cannot be interrupted inside a LIKE, whose time is that product: 2 ns a byte."""
 
 _STEPS = 1000
 """Instructions between two checks of time and memory, while texts have up to `_STEP_BYTES`."""
@@ -158,7 +158,7 @@ class Sandbox:
         self._seconds = limits.seconds
         self._functions = FUNCTIONS if length <= USUAL else FUNCTIONS - SHORT
         self._db.limit(apsw.SQLITE_LIMIT_LENGTH, length)
-        self._pattern = _PATTERN if length <= USUAL else _LONG_PATTERN
+        self._pattern = min(max(_COMPARED // length, _SHORT_PATTERN), _PATTERN)
         self._db.limit(apsw.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, self._pattern)
         # A step takes longer if the texts are longer.
         self._db.set_progress_handler(self._over, max(_STEPS * _STEP_BYTES // max(length, _STEP_BYTES), 10))
@@ -280,9 +280,7 @@ class Sandbox:
             return f"{self._refused}. {_ONLY}"
         text = re.sub(rf"(temp\.)?{self._secret}\w*", "a view", str(error))[:300]
         if "pattern too complex" in text:
-            return (
-                f"a pattern of LIKE has at most {self._pattern} bytes here; shorten it, or compare substr(content, …)"
-            )
+            return f"a pattern of LIKE has at most {self._pattern} bytes here; shorten it, or search with instr"
         words = set(re.findall(r"\w+", self._sql.lower()))
         named = [f"{name} has {listing(VIEWS[name])}" for name in VIEWS if name in words]
         if "no such column" in text and named:
