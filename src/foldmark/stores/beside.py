@@ -44,7 +44,7 @@ class BesideView(SqlReader):
         return next((End(agent_id, *row) for row in self._run("end_of_agent", **self._for_agent(agent_id))), None)
 
     def fates(self, agent_id: str) -> dict[str, Fate]:
-        self._settle()
+        self.settle()
         return dict(self._run("fates", **self._for_agent(agent_id)))
 
     def archived(self, agent_id: str) -> str | None:

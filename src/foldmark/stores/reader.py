@@ -62,8 +62,11 @@ class SqlReader:
         """Return bindings for events together with their agents."""
         raise NotImplementedError
 
-    def _settle(self) -> None:
-        """Update tables whose rows a transaction writes late."""
+    def _check(self) -> None:
+        """Raise StoreError if the block has ended or failed."""
+
+    def settle(self) -> None:
+        """Write what a transaction writes late."""
 
     # Common to all databases
 

@@ -57,7 +57,6 @@ class LogSnapshot(BesideView):
         self._over = self._over or _ENDED
 
     def _check(self) -> None:
-        """Raise StoreError if the block has ended or failed."""
         if self._over or self._is_broken():
             self._over = self._over or _BROKEN
             raise StoreError(self._over)
@@ -65,10 +64,6 @@ class LogSnapshot(BesideView):
     def _is_broken(self) -> bool:
         """Return True if the database has rolled back already."""
         raise NotImplementedError
-
-    def _head(self, agent_id: str) -> Iterable[tuple[Row, bool]]:
-        """Return the rows of an agent's head."""
-        return self._rows("head", agent=agent_id, kinds=self._kinds)
 
     # Changes
 
@@ -92,10 +87,10 @@ class LogSnapshot(BesideView):
     # Agents
 
     def agents(self) -> list[AgentRecord]:
-        return [self._agent(row) for row in self._run("agents")]
+        return list(self._agents("agents"))
 
     def overview(self) -> list[Overview]:
-        self._settle()
+        self.settle()
         found = []
         for *row, last_used, archived, body, messages, tokens in self._run("overview"):
             record = self._agent(row)
@@ -105,24 +100,27 @@ class LogSnapshot(BesideView):
         return found
 
     def agent(self, agent_id: str) -> AgentRecord | None:
-        return next((self._agent(row) for row in self._run("agent_by_id", id=agent_id)), None)
+        return next(self._agents("agent_by_id", id=agent_id), None)
 
     def root_of(self, agent_id: str) -> str:
         ((root,),) = self._run("root_of", **self._for_agent(agent_id))
         return str(root)
 
     def named(self, name: str) -> AgentRecord | None:
-        return next((self._agent(row) for row in self._run("agent_by_name", name=name)), None)
+        return next(self._agents("agent_by_name", name=name), None)
 
     def children(self, agent_id: str) -> list[AgentRecord]:
-        return [self._agent(row) for row in self._run("children", **self._for_agent(agent_id))]
+        return list(self._agents("children", **self._for_agent(agent_id)))
 
     def unstarted(self) -> list[AgentRecord]:
-        self._settle()
-        return [self._agent(row) for row in self._run("unstarted")]
+        self.settle()
+        return list(self._agents("unstarted"))
+
+    def _agents(self, name: str, /, **bindings: Any) -> Iterator[AgentRecord]:
+        return map(self._agent, self._run(name, **bindings))
 
     def head(self, agent_id: str) -> Head:
-        rows = list(self._head(agent_id))
+        rows = list(self._rows("head", agent=agent_id, kinds=self._kinds))
         if not rows:
             raise unknown_agent(agent_id)
         ((key, root, *own, body, messages, tokens, memos, mail, children), _), *others = rows
@@ -160,7 +158,7 @@ class LogSnapshot(BesideView):
         return sorted(found, key=lambda event: event.id)
 
     def events_after(self, agent_id: str, after: int, limit: int) -> list[Event]:
-        self._settle()
+        self.settle()
         return self._events("events_after", **self._for_agent(agent_id), after=after, limit=limit)
 
     def operations(self, agent_id: str, *, after: int = 0, until: int = END) -> list[Event]:
@@ -243,12 +241,13 @@ class LogSnapshot(BesideView):
         )
 
     def message_before(self, agent_id: str, event_id: int) -> Message | None:
-        found = self._run("message_before", **self._for_agent(agent_id), id=event_id)
-        return next(map(self._message, found), None)
+        return next(self._messages("message_before", **self._for_agent(agent_id), id=event_id), None)
 
     def message_after(self, agent_id: str, event_id: int) -> Message | None:
-        found = self._run("message_after", **self._for_agent(agent_id), id=event_id)
-        return next(map(self._message, found), None)
+        return next(self._messages("message_after", **self._for_agent(agent_id), id=event_id), None)
+
+    def _messages(self, name: str, /, **bindings: Any) -> Iterator[Message]:
+        return map(self._message, self._run(name, **bindings))
 
     def turns(self, turn_ids: Sequence[int]) -> dict[int, list[Message]]:
         found: dict[int, list[Message]] = {turn: [] for turn in turn_ids}
@@ -267,21 +266,21 @@ class LogSnapshot(BesideView):
         return found
 
     def apart_results(self, agent_id: str, event_id: int) -> list[Message]:
-        return [self._message(row) for row in self._run("apart_results", **self._for_agent(agent_id), id=event_id)]
+        return list(self._messages("apart_results", **self._for_agent(agent_id), id=event_id))
 
     def waiting(self, agent_id: str) -> list[Message]:
-        return [self._message(row) for row in self._run("waiting", **self._for_agent(agent_id))]
+        return list(self._messages("waiting", **self._for_agent(agent_id)))
 
     def waiting_call(self, agent_id: str, turn: int, call_id: str) -> Message | None:
-        found = self._run("waiting_call", **self._for_agent(agent_id), turn=turn, call_id=call_id)
-        return next(map(self._message, found), None)
+        agent = self._for_agent(agent_id)
+        return next(self._messages("waiting_call", **agent, turn=turn, call_id=call_id), None)
 
     def calls(self, agent_id: str, call_id: str) -> list[Message]:
-        return [self._message(row) for row in self._run("calls_with_id", **self._for_agent(agent_id), call_id=call_id)]
+        return list(self._messages("calls_with_id", **self._for_agent(agent_id), call_id=call_id))
 
     def lookup(self, event_ids: Iterable[int]) -> list[Message]:
         ids = list(event_ids)
-        found = {row[0]: self._message(row) for row in self._run("lookup", **self._for_events(ids))} if ids else {}
+        found = {each.id: each for each in self._messages("lookup", **self._for_events(ids))} if ids else {}
         return [found[each] for each in ids if each in found]
 
     def erased_by(self, event_id: int) -> Event | None:

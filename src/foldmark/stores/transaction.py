@@ -149,10 +149,6 @@ class LogTransaction(Beside, LogSnapshot):
 
     # Implemented by each database
 
-    def settle(self) -> None:
-        """Write pending changes."""
-        raise NotImplementedError
-
     def _appender(self, agent_id: str) -> Appender:
         """Return the appender of an agent in this transaction."""
         raise NotImplementedError

@@ -8,8 +8,8 @@ neither the secret nor the tables.
 
 import hashlib
 import secrets
-from collections.abc import Sequence
-from typing import Any, LiteralString, NamedTuple
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 import msgspec
 import psycopg
@@ -50,55 +50,110 @@ def login(conninfo: str) -> Login:
     """
     try:
         with psycopg.connect(conninfo, autocommit=True) as db:
-            return _login(db)
+            return _Setup(db).login()
     except psycopg.Error as error:
         raise StoreError(f"query_db's login could not be looked up: {' '.join(str(error).split())}") from error
 
 
-def _login(db: psycopg.Connection[Any]) -> Login:
-    name = _name(db)
-    with db.transaction():
-        state = _state(db, name)
-        if state.version != _VERSION or not state.there or not state.granted:
-            db.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [name])
-            state = _state(db, name)
-        is_new = state.version != _VERSION
-        if is_new:
-            _build(db, name)
-        refusal = _too_much(state, name) if state.there else None
-        if refusal is None and (is_new or not state.there):
-            refusal = _make(db, name, "ALTER" if state.there else "CREATE")
-        if refusal is None and (is_new or not state.granted):
-            _run(db, _GRANT, name)
-        found = db.execute(_quoted('SELECT password, secret FROM "{name}".login', name)).fetchone()
-    if refusal is not None:
-        raise CommandError(refusal)
-    assert found is not None
-    return Login(name, *found)
+class _Setup:
+    """The schema and the role of the login. The name of both is this module's own: letters, digits and `_`."""
 
+    def __init__(self, db: psycopg.Connection[Any]) -> None:
+        self._db = db
+        self._database, schema, self._user = self._one("SELECT current_database(), current_schema(), current_user")
+        digest = hashlib.sha256(msgspec.json.encode([self._database, schema])).hexdigest()
+        self._name = f"foldmark_reader_{digest[:12]}"
 
-class _State(NamedTuple):
-    version: int | None
-    there: bool
-    powers: bool
-    reads: bool
-    granted: bool
+    def _run(self, *statements: str) -> None:
+        for statement in statements:
+            self._db.execute(statement.replace("{name}", self._name))
 
+    def _one(self, query: str, **given: Any) -> Any:
+        """Return the first row of a query."""
+        return self._db.execute(query, given).fetchone()
 
-def _name(db: psycopg.Connection[Any]) -> str:
-    row = db.execute("SELECT current_database(), current_schema()").fetchone()
-    assert row is not None
-    return f"foldmark_reader_{hashlib.sha256(msgspec.json.encode(row)).hexdigest()[:12]}"
+    def _secrets(self, column: str) -> Any:
+        """Return columns of the row that only the store's user may read."""
+        return self._one(f'SELECT {column} FROM "{self._name}".login')
 
+    def login(self) -> Login:
+        with self._db.transaction():
+            version, there, powers, reads, granted = self._state()
+            if version != _VERSION or not there or not granted:
+                self._one("SELECT pg_advisory_xact_lock(hashtextextended(%(name)s, 0))", name=self._name)
+                version, there, powers, reads, granted = self._state()
+            is_new = version != _VERSION
+            if is_new:
+                self._build()
+            refusal = self._excess(powers, reads) if there else None
+            if refusal is None and (is_new or not there):
+                refusal = self._make("ALTER" if there else "CREATE")
+            if refusal is None and (is_new or not granted):
+                self._run(*_GRANT)
+            found = self._secrets("password, secret")
+        if refusal is not None:
+            raise CommandError(refusal)
+        return Login(self._name, *found)
 
-def _state(db: psycopg.Connection[Any], name: str) -> _State:
-    there = db.execute(_STATE, {"name": name}).fetchone()
-    assert there is not None
-    has_schema, *state = there
-    version = None
-    if has_schema:
-        (version,) = db.execute(_quoted('SELECT version FROM "{name}".login', name)).fetchone() or (None,)
-    return _State(version, *state)
+    def _state(self) -> tuple[int | None, bool, bool, bool, bool]:
+        """Return the version of the schema, None if there is none; whether there is the role; whether it may do more
+        than read, may read the tables, may use the schema."""
+        has_schema, *role = self._one(_STATE, name=self._name)
+        (version,) = (self._secrets("version") if has_schema else None) or (None,)
+        return version, *role
+
+    def _excess(self, powers: bool, reads: bool) -> str | None:
+        """Return the steps for an administrator if the role has rights that it must not have."""
+        if powers:
+            return (
+                f'query_db is off: its login "{self._name}" may do more than read. An administrator takes that away: '
+                f'ALTER ROLE "{self._name}" NOSUPERUSER NOCREATEROLE NOCREATEDB NOREPLICATION NOBYPASSRLS; and REVOKE '
+                "of each role that it is a member of"
+            )
+        if reads:
+            return (
+                f'query_db is off: its login "{self._name}" may read the tables of the log. An administrator takes '
+                f'that away: REVOKE ALL ON ALL TABLES IN SCHEMA the log\'s FROM PUBLIC, "{self._name}"'
+            )
+        return None
+
+    def _build(self) -> None:
+        """Create the schema with the views. Raises CommandError."""
+        try:
+            with self._db.transaction():
+                self._run(*_BUILD)
+                keep = f'INSERT INTO "{self._name}".login VALUES (%s, %s, %s)'
+                row = (_VERSION, secrets.token_urlsafe(32), secrets.token_urlsafe(32))
+                self._db.execute(keep, row)
+                for view, body in _VIEWS.items():
+                    columns = ", ".join(VIEWS[view])
+                    self._run(f'CREATE VIEW "{{name}}".{view} ({columns}) WITH (security_barrier) AS {body}')
+        except psycopg.errors.InsufficientPrivilege:
+            raise CommandError(
+                "query_db needs a schema of its own, and this user may not make one. An administrator runs: GRANT "
+                f'CREATE ON DATABASE "{self._database}" TO "{self._user}"'
+            ) from None
+
+    def _make(self, how: str) -> str | None:
+        """Create the role, or set the password of an existing one; return the steps for an administrator if this user
+        may not."""
+        (password,) = self._secrets("password")
+        # The server may log what is sent, so it is not the plain password.
+        verifier = self._db.pgconn.encrypt_password(password.encode(), self._name.encode(), b"scram-sha-256").decode()
+        rights = "LOGIN NOINHERIT NOCREATEDB NOCREATEROLE PASSWORD"
+        try:
+            with self._db.transaction():
+                self._run(f'{how} ROLE "{{name}}" {rights} {quoting.Literal(verifier).as_string(self._db)}')
+        except psycopg.errors.InsufficientPrivilege:
+            return (
+                f'query_db needs the login "{self._name}", and this user may not make it. An administrator runs, in '
+                f"this database: DO $$ BEGIN EXECUTE format('{how} ROLE \"{self._name}\" LOGIN NOINHERIT PASSWORD %L', "
+                f'(SELECT password FROM "{self._name}".login)); END $$'
+            )
+        with suppress(psycopg.errors.InsufficientPrivilege), self._db.transaction():
+            # Only a superuser may; time limits the files as well.
+            self._run(f"ALTER ROLE \"{{name}}\" SET temp_file_limit = '{_MOST_FILES}'")
+        return None
 
 
 _STATE = """SELECT to_regclass(format('%%I.login', %(name)s::text)) IS NOT NULL, r.oid IS NOT NULL,
@@ -109,81 +164,6 @@ _STATE = """SELECT to_regclass(format('%%I.login', %(name)s::text)) IS NOT NULL,
     coalesce(has_schema_privilege(r.oid, n.oid, 'USAGE'), false)
 FROM (SELECT %(name)s::name AS name) w
 LEFT JOIN pg_roles r ON r.rolname = w.name LEFT JOIN pg_namespace n ON n.nspname = w.name"""
-
-
-def _too_much(state: _State, name: str) -> str | None:
-    if state.powers:
-        return (
-            f'query_db is off: its login "{name}" may do more than read. An administrator takes that away: ALTER ROLE '
-            f'"{name}" NOSUPERUSER NOCREATEROLE NOCREATEDB NOREPLICATION NOBYPASSRLS; and REVOKE of each role that '
-            "it is a member of"
-        )
-    if state.reads:
-        return (
-            f'query_db is off: its login "{name}" may read the tables of the log. An administrator takes that away: '
-            f'REVOKE ALL ON ALL TABLES IN SCHEMA the log\'s FROM PUBLIC, "{name}"'
-        )
-    return None
-
-
-def _build(db: psycopg.Connection[Any], name: str) -> None:
-    """Create the schema with the views. Raises CommandError."""
-    try:
-        with db.transaction():
-            given = {"password": secrets.token_urlsafe(32), "secret": secrets.token_urlsafe(32)}
-            _run(db, _BUILD, name)
-            db.execute(_quoted(_KEEP, name), {**given, "version": _VERSION})
-            for view, body in _VIEWS.items():
-                columns = ", ".join(VIEWS[view])
-                _run(db, (f'CREATE VIEW "{{name}}".{view} ({columns}) WITH (security_barrier) AS {body}',), name)
-    except psycopg.errors.InsufficientPrivilege:
-        row = db.execute("SELECT current_database(), current_user").fetchone()
-        assert row is not None
-        raise CommandError(
-            "query_db needs a schema of its own, and this user may not make one. An administrator runs: GRANT CREATE "
-            f'ON DATABASE "{row[0]}" TO "{row[1]}"'
-        ) from None
-
-
-def _make(db: psycopg.Connection[Any], name: str, how: LiteralString) -> str | None:
-    """Create the role, or set the password of an existing one; return the steps for an administrator if this user may
-    not."""
-    row = db.execute(_quoted('SELECT password FROM "{name}".login', name)).fetchone()
-    assert row is not None
-    # The server may log what is sent, so it is not the plain password.
-    verifier = db.pgconn.encrypt_password(row[0].encode(), name.encode(), b"scram-sha-256").decode()
-    try:
-        with db.transaction():
-            db.execute(
-                quoting.SQL(how + " ROLE {} LOGIN NOINHERIT NOCREATEDB NOCREATEROLE PASSWORD {}").format(
-                    quoting.Identifier(name), quoting.Literal(verifier)
-                )
-            )
-    except psycopg.errors.InsufficientPrivilege:
-        return (
-            f'query_db needs the login "{name}", and this user may not make it. An administrator runs, in this '
-            f"database: DO $$ BEGIN EXECUTE format('{how} ROLE \"{name}\" LOGIN NOINHERIT PASSWORD %L', (SELECT "
-            f'password FROM "{name}".login)); END $$'
-        )
-    try:
-        with db.transaction():
-            _run(db, (f"ALTER ROLE \"{{name}}\" SET temp_file_limit = '{_MOST_FILES}'",), name)
-    except psycopg.errors.InsufficientPrivilege:
-        pass  # only a superuser may; time limits them as well
-    return None
-
-
-def _run(db: psycopg.Connection[Any], statements: Sequence[str], name: str) -> None:
-    for statement in statements:
-        db.execute(_quoted(statement, name))
-
-
-def _quoted(statement: str, name: str) -> Any:
-    # The name is this module's own: letters, digits and `_`.
-    return statement.replace("{name}", name)
-
-
-_KEEP = 'INSERT INTO "{name}".login VALUES (%(version)s, %(password)s, %(secret)s)'
 
 _BUILD = (
     'DROP SCHEMA IF EXISTS "{name}" CASCADE',

@@ -31,7 +31,6 @@ from foldmark.stores import reader
 from foldmark.stores.copying import PAGE, SqlCopyingView
 from foldmark.stores.postgres.connection import STATEMENTS, Ints, PostgresSession, Texts, statement
 from foldmark.stores.reader import Bindings, Row
-from foldmark.stores.snapshot import LogSnapshot
 from foldmark.text.keywords import folded, spellings
 
 BLOCK = 4096
@@ -75,9 +74,6 @@ class PostgresReader(reader.SqlReader):
         self._session, self._known = session, known
         self._keys, self._ids, self._fold = known.keys, known.ids, known.fold
         self._roots, self._blocks = known.roots, known.blocks
-
-    def _check(self) -> None:
-        """Raise StoreError if the block has ended or failed."""
 
     def _run(self, name: str, /, **bindings: Any) -> list[Row]:
         self._check()
@@ -168,8 +164,6 @@ class PostgresSnapshot(PostgresReader, SqlCopyingView):
     def now(self) -> str:
         return str(self._run("now", ahead=float(self._ahead()))[0][0])
 
-    _check = LogSnapshot._check
-
     def _is_broken(self) -> bool:
         return self._session.broken
 
@@ -220,7 +214,7 @@ class PostgresSnapshot(PostgresReader, SqlCopyingView):
     def _search(self, sql: str, bindings: Mapping[str, Any]) -> list[Row]:
         """Run a statement made for one search."""
         self._check()
-        self._settle()
+        self.settle()
         return self._session.run(statement(sql), bindings)
 
     # Beside the log

@@ -5,7 +5,7 @@ of one tree take place one after another, those of different trees side by side.
 read; agents' rows and the index of words at the end: once, when `settle` is called, instead of with every event.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Self
@@ -15,6 +15,7 @@ import msgspec
 from foldmark.core.agents import AgentRecord
 from foldmark.core.assembly.sent import RequestRecord
 from foldmark.core.errors import DamagedError, StoreError
+from foldmark.core.ports import Head
 from foldmark.core.records import Beside, CodingSession, CopiedEvent, Numbers
 from foldmark.core.segments import Segments
 from foldmark.stores.copying import SqlCopying
@@ -348,9 +349,9 @@ class PostgresTransaction(SqlCopying, PostgresSnapshot):
 
     # Reads under the lock
 
-    def _head(self, agent_id: str) -> Iterable[tuple[Row, bool]]:
+    def head(self, agent_id: str) -> Head:
         self._for_agent(agent_id)
-        return super()._head(agent_id)
+        return super().head(agent_id)
 
     def agent(self, agent_id: str) -> AgentRecord | None:
         with suppress(DamagedError):
@@ -371,6 +372,3 @@ class PostgresTransaction(SqlCopying, PostgresSnapshot):
             appender.finish(self._session)
         for tree in self._trees.values():
             tree.finish(self._session)
-
-    def _settle(self) -> None:
-        self.settle()

@@ -25,7 +25,6 @@ from foldmark.stores import reader
 from foldmark.stores.copying import PAGE, SqlCopyingView
 from foldmark.stores.queries import listed
 from foldmark.stores.reader import Bindings, Row
-from foldmark.stores.snapshot import LogSnapshot
 from foldmark.stores.sqlite.file import explain
 
 KEPT_HEADS = 64
@@ -63,9 +62,6 @@ class SqliteReader(reader.SqlReader):
         self._connection = connection
         self._db, self._sql, self._path, self._lock = connection.db, connection.sql, connection.path, connection.lock
         self._keys, self._ids, self._fold = connection.keys, connection.ids, connection.fold
-
-    def _check(self) -> None:
-        """Raise StoreError if the block has ended or failed."""
 
     def _all(self, sql: str, bindings: Any = ()) -> list[Row]:
         try:
@@ -205,8 +201,6 @@ class SqliteSnapshot(SqliteReader, SqlCopyingView):
     def now(self) -> str:
         return str(self._run("now")[0][0]) if self._clock is None else self._clock()
 
-    _check = LogSnapshot._check
-
     def _is_broken(self) -> bool:
         return not self._db.in_transaction  # SQLite has rolled back, and would now record each statement by itself
 
@@ -235,7 +229,7 @@ class SqliteSnapshot(SqliteReader, SqlCopyingView):
         return SqliteIndex(self._search, scope, keys)
 
     def _search(self, name: str, bindings: Mapping[str, Any]) -> list[Row]:
-        self._settle()
+        self.settle()
         return self._run(name, **bindings)
 
     def _holding(self, words: Sequence[str], most: int) -> list[Row]:

@@ -130,9 +130,6 @@ class SqliteTransaction(SqliteWriter, SqlCopying, SqliteSnapshot):
         for appender in self._appenders.values():
             appender.finish()
 
-    def _settle(self) -> None:
-        self.settle()
-
     def _appender(self, agent_id: str) -> SqliteAppender:
         self._check()
         appender = self._appenders.get(agent_id)
