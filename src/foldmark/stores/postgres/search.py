@@ -115,10 +115,11 @@ class PostgresIndex(StoredIndex):
         return f"(SELECT ARRAY[count(*), max(id)] FROM (SELECT w.id FROM {found} AS w LIMIT {COUNTED}) AS sample)"
 
     def _best(self, wanted: Sequence[TermQuery], most: int) -> Iterable[Row]:
+        phrases = {phrase for each in wanted for term in each.terms for phrase in term.phrases}
+        if uncounted := phrases - self._held.keys():
+            self.counted([Term((phrase,)) for phrase in uncounted])
         messages, average = self._size
         bound: dict[str, Any] = {**self._bound, "most": most, "messages": float(messages), "average": average}
-        phrases = {phrase for each in wanted for term in each.terms for phrase in term.phrases}
-        counting = "" if phrases <= self._held.keys() else self._counts(phrases, bound)
         parts = []
         for number, each in enumerate(wanted):
             if (found := self._finding(each, bound)) is None:
@@ -132,14 +133,14 @@ class PostgresIndex(StoredIndex):
             parts.append(
                 f"""(SELECT {number} AS number, f.id, f.score, f.root, {_WHOSE}
                 FROM (
-                    SELECT w.root, w.id, {self._score(each, bound, counting)} AS score
+                    SELECT w.root, w.id, {self._score(each, bound)} AS score
                     FROM (
                         SELECT w.root, w.id, w.length, {self._standing(each)} FROM {found} AS w {fitting}
                         WHERE {" AND ".join(conditions) or "true"} OFFSET 0
                     ) AS w ORDER BY score DESC, w.id LIMIT :most
                 ) AS f JOIN events e ON e.root = f.root AND e.id = f.id {_NAMED})"""
             )
-        rows = self._run(counting + " UNION ALL ".join(parts), bound) if parts else []
+        rows = self._run(" UNION ALL ".join(parts), bound) if parts else []
         for number, id, _, root, *whose in sorted(rows, key=_best_first):
             self._see(id, root)
             yield number, id, *whose
@@ -196,37 +197,21 @@ class PostgresIndex(StoredIndex):
             WHERE {word.join(holding)}
         )"""
 
-    def _counts(self, phrases: Iterable[Phrase], bound: dict[str, Any]) -> str:
-        """Return SQL that counts phrases in the statement that ranks by them, where they have not been counted
-        before."""
-        counts = "".join(
-            f", {self._counting(Term((phrase,)), bound)}[1]::float8 AS {stands.name}"
-            for phrase in phrases
-            if (stands := self._stood(phrase)) is not None
-        )
-        return (
-            f"WITH counts AS MATERIALIZED (SELECT rows::float8 AS messages, average{counts} FROM {_SAMPLE} AS sample) "
-        )
-
     def _standing(self, wanted: TermQuery) -> str:
         """Return SQL for the occurrences of each phrase in the words of a row `w`; evaluated before the score, which
         uses it twice."""
         return ", ".join(f"{each.count} AS {each.name}" for each in self._weighed(wanted))
 
-    def _score(self, wanted: TermQuery, bound: dict[str, Any], counting: str) -> str:
+    def _score(self, wanted: TermQuery, bound: dict[str, Any]) -> str:
         """Return SQL for FTS5's BM25 of a row `w` with the occurrences of each phrase; higher is better."""
-
-        def known(name: str) -> str:
-            return f"(SELECT {name.removeprefix('held_')} FROM counts)" if counting else f":{name}::float8"
-
         sums = []
         for each, (times, held) in self._weighed(wanted).items():
             bound[f"held_{each.name}"] = float(held)
-            holding, all = known(f"held_{each.name}"), known("messages")
+            holding, all = f":held_{each.name}::float8", ":messages::float8"
             rarity = (
                 f"greatest(ln((greatest({all}, {holding}) - {holding} + 0.5) / ({holding} + 0.5)), {_LEAST}::float8)"
             )
-            damped = f"{_K1} * ({1 - _B} + {_B} * w.length / {known('average')})"
+            damped = f"{_K1} * ({1 - _B} + {_B} * w.length / :average::float8)"
             sums.append(f"{times} * {rarity} * w.{each.name} * {_K1 + 1} / (w.{each.name} + {damped})")
         return " + ".join(sums)
 

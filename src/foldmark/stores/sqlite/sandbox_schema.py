@@ -35,15 +35,6 @@ class Built(NamedTuple):
     open: frozenset[str]
 
 
-class _Scope(NamedTuple):
-    own: int
-    ids: dict[int, str]
-    lineage: Ranges
-    visible: Ranges
-    handed: str
-    shown: str
-
-
 def views(
     secret: str, own: int, ids: dict[int, str], lineage: Ranges, visible: Ranges, *, mending: str | None = None
 ) -> Built:
@@ -51,15 +42,25 @@ def views(
     unguessable word. `mending` is the SQL function that turns bytes that may be invalid UTF-8 into text; None if texts
     are read directly."""
     log, done, notes, handed, shown = (f"{secret}_{name}" for name in ("log", "done", "notes", "handed", "shown"))
-    scope = _Scope(own, ids, lineage, visible, handed, shown)
+    # The log is read along the ids, so that the newest are found at once; what is of one agent, and operations, along
+    # an index by (agent, id).
+    along_ids = f"e.id BETWEEN {min(each[1] for each in lineage)} AND {max(each[2] for each in lineage)}"
+    along_agents = f"e.agent IN ({', '.join(map(str, sorted(ids)))}) AND {along_ids}"
+    uuid = f"(SELECT s.uuid FROM temp.{handed} s WHERE s.agent = e.agent LIMIT 1)"
+    if len(ids) == 1:
+        along_ids, uuid = along_agents, _literal(ids[own])
 
     def read(select: str) -> str:
         """Return a part of a view, `<column>` standing for a stored text."""
         return re.sub(r"<(\w\.\w+)>", r"\1" if mending is None else rf"{mending}(CAST(\1 AS BLOB))", select)
 
+    def events(select: str, along: str) -> str:
+        inside = f"{along} AND ({_inside(lineage, handed)})"
+        return read(select).format(uuid=uuid, own=f"e.agent = {own}", inside=inside, visible=_inside(visible, shown))
+
     bodies = {
-        log: _events(read(_MESSAGES), scope, by_agent=False),
-        done: _events(read(_OPERATIONS), scope, by_agent=True),
+        log: events(_MESSAGES, along_ids),
+        done: events(_OPERATIONS, along_agents),
         notes: read(_MEMOS),
         "messages": f"SELECT {', '.join(VIEWS['messages'])} FROM temp.{log}",
         "turns": _TURNS,
@@ -70,12 +71,9 @@ def views(
     for name, body in bodies.items():
         columns = f" ({', '.join(VIEWS[name])})" if name in VIEWS else ""
         statements.append(f"CREATE TEMP VIEW {name}{columns} AS {body}")
-    events, memos = frozenset({"events"}), frozenset({"memos", "memo_tags"})
-    return Built(
-        statements,
-        {log: events, done: events, notes: memos},
-        frozenset({*VIEWS, log, done, notes, handed, shown}),
-    )
+    tables = frozenset({"events"})
+    inside = {log: tables, done: tables, notes: frozenset({"memos", "memo_tags"})}
+    return Built(statements, inside, frozenset({*VIEWS, log, done, notes, handed, shown}))
 
 
 _ROLE = f"CASE e.kind {' '.join(f'WHEN {kind!r} THEN {role!r}' for kind, role in ROLES.items())} END"
@@ -113,23 +111,6 @@ def _table(name: str, ranges: Ranges, ids: dict[int, str]) -> Iterator[str]:
             f"({agent}, {first}, {last}, {_literal(ids[agent])})" for agent, first, last in ranges[start : start + 200]
         )
         yield f"INSERT INTO temp.{name} VALUES {rows}"
-
-
-def _events(select: str, scope: _Scope, *, by_agent: bool) -> str:
-    """Return SQL that reads the log along the ids, so that the newest are found at once; for one agent, or with
-    `by_agent`, along an index by (agent, id)."""
-    agents = sorted(scope.ids)
-    first, last = min(each[1] for each in scope.lineage), max(each[2] for each in scope.lineage)
-    between = f"e.id BETWEEN {first} AND {last}"
-    if by_agent or len(agents) == 1:
-        between = f"e.agent IN ({', '.join(map(str, agents))}) AND {between}"
-    uuid = f"(SELECT s.uuid FROM temp.{scope.handed} s WHERE s.agent = e.agent LIMIT 1)"
-    return select.format(
-        uuid=uuid if len(agents) > 1 else _literal(scope.ids[agents[0]]),
-        own=f"e.agent = {scope.own}",
-        inside=f"{between} AND ({_inside(scope.lineage, scope.handed)})",
-        visible=_inside(scope.visible, scope.shown),
-    )
 
 
 def _inside(ranges: Ranges, table: str) -> str:
