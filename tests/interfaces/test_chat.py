@@ -110,8 +110,8 @@ def test_errors_stand_behind_the_line_that_they_are_about(program: Cli, log: fol
     """Also where both streams go to one file, which Python buffers."""
     both = ("sh", "-c", 'exec "$@" 2>&1', "sh")
     talk = program("chat", stdin="/nope\nhello\n/mark A B\n", start=both)
-    assert [line[:13] for line in talk.lines if line.startswith((">", "foldmark:"))] == [
-        *("> /nope", "foldmark: the", "> hello", "> /mark A B", "foldmark: 'B'")
+    assert [line[:15] for line in talk.lines if line.startswith((">", "foldmark:"))] == [
+        *("> /nope", "foldmark: there", "> hello", "> /mark A B", "foldmark: unexp")
     ]
 
 

@@ -230,7 +230,7 @@ def test_errors_of_tools_come_back_as_error_results(log: Log, agent: Agent) -> N
         "Error: no planning conversation is ",
         "Error: the model answered with noth",
         "Error: slash takes an object with c",
-        "Error: unexpected argument 'B'; usage: /mar",
+        "Error: unexpected argument 'B'; usa",
     ]
     assert shape(agent)[-1] == ("assistant", "I see.")
 

@@ -322,7 +322,7 @@ def test_models_fork_so_deep_and_so_often(log: Log, monkeypatch: pytest.MonkeyPa
         fork(agent)
     fork(root)
     last = fork(root)
-    with pytest.raises(foldmark.CommandError, match="has 7 living agents, the most there are; `kill` ends one"):
+    with pytest.raises(foldmark.CommandError, match="has 7 living agents, the maximum; `kill` ends one"):
         fork(root)
     root.call_tool("slash", {"command": "kill", "args": last.id[:8]})
     fork(root)
