@@ -11,7 +11,7 @@ from foldmark.core.codec import count_tokens
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event, Evict
 from foldmark.core.ports import Snapshot
-from foldmark.core.segments import END, Segment, contains, intersect
+from foldmark.core.segments import END, contains, since, until
 from foldmark.core.wording import count, listing, one_line
 from foldmark.operations.effects import Result
 from foldmark.operations.history import ids_named
@@ -25,7 +25,7 @@ def eviction(moment: Snapshot, at: Standing, wanted: Iterable[int | tuple[int, i
     """Return an eviction of tool results in the context, named by id or by ranges of ids (first, last); a range takes
     the results in it that are not evicted yet and longer than their placeholder. Raises CommandError for results that
     cannot be evicted."""
-    found: set[int] = set()
+    found = set[int]()
     for each in wanted:
         found |= _results_between(moment, at, *each) if isinstance(each, tuple) else {_result(moment, at, each)}
     if not found:
@@ -56,8 +56,7 @@ def _result(moment: Snapshot, at: Standing, event_id: int) -> int:
 def _results_between(moment: Snapshot, at: Standing, first: int, last: int) -> set[int]:
     if first > last:
         raise CommandError(f"a range of ids goes from the lower to the higher one, unlike {first}-{last}")
-    agents = {segment.agent for segment in at.visible}
-    spans = intersect(at.visible, [Segment(agent, first, min(last, at.newest)) for agent in sorted(agents)])
+    spans = until(since(at.visible, first), last)
     evicted = at.fold.evicted
     found = {each.id for each in moment.messages(spans) if is_longer(each) and each.id not in evicted}
     if not found:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from foldmark.core.events import Event
 from foldmark.core.ports import Progress, Snapshot, Store
-from foldmark.core.segments import Segment, Segments, intersect
+from foldmark.core.segments import Segments, since, until
 from foldmark.log.outlines import similarities
 from foldmark.recall.matcher import match
 from foldmark.sending.questions import ask
@@ -34,9 +34,7 @@ class Candidates:
     def read(self, moment: Snapshot, ids: Sequence[int]) -> Iterator[Event]:
         """Read the messages with these ids, in the order of the log, as they are consumed."""
         wanted = frozenset(ids)
-        agents = sorted({segment.agent for segment in self._segments})
-        near = [Segment(agent, min(wanted), max(wanted)) for agent in agents] if wanted else []
-        inside = intersect(self._segments, near)
+        inside = until(since(self._segments, min(wanted)), max(wanted)) if wanted else ()
         return (message for message in moment.messages(inside) if message.id in wanted)
 
 

@@ -15,11 +15,12 @@ from foldmark.core.agents import Size
 from foldmark.core.errors import CommandError, FoldmarkError, ProviderError
 from foldmark.core.events import Filter
 from foldmark.core.ports import Snapshot
-from foldmark.core.segments import Segment, contains, intersect, subtract
+from foldmark.core.segments import contains, intersect, since, subtract, until
 from foldmark.core.wording import count, listing, one_line
 from foldmark.editing.matching import Candidates, matched
 from foldmark.operations import decide
 from foldmark.operations.effects import NOBODY, Asking, Effect, Result
+from foldmark.operations.history import sized
 from foldmark.operations.receipts import Receipt
 from foldmark.request.exchanges import closure
 from foldmark.request.planning import Planning, RecordedPreview, offer, offered, passed, planning, previewed, talk
@@ -82,13 +83,13 @@ class Offer(Effect, frozen=True):
                 f"  Along {verb if self.mode == 'forget' else 'stay' + 's' * (len(self.along) == 1)}, so that no tool "
                 f"call is parted from its result: {listing(self.along)} (~{count(self.along_tokens, 'token')})"
             )
-        found.append(f"  Context: {_size(self.before)} before, {_size(self.after)} after")
+        found.append(f"  Context: {sized(self.before)} before, {sized(self.after)} after")
         return found
 
     @property
     def title(self) -> str:
         """`Forget 4 messages (~62 tokens) about “tables”`."""
-        what = f"{_size(self.matched)} {'about' if self.mode == 'forget' else 'containing'}"
+        what = f"{sized(self.matched)} {'about' if self.mode == 'forget' else 'containing'}"
         what = f"{what} “{_short(self.criteria)}”"
         if self.mode == "forget":
             return f"Forget {what}"
@@ -128,17 +129,13 @@ def standing_offer(agent: "Agent") -> Result:
 
 
 def _priced(agent: "Agent", found: Offer) -> Result:
-    """Return an offer with the cost of carrying it out."""
-    from foldmark.cost.requests import preview as outcome  # needs agents
+    """Return an offer with the cost of carrying it out, compared with a no, which removes the planning as well."""
+    from foldmark.cost.requests import preview as priced  # needs agents
 
-    with agent.reading() as (moment, at):
-        span = _span(at, _open(moment, at))
-    price = outcome(
+    price = priced(
         agent,
-        lambda moment, at: decide.filter(moment, at, found.mode, found.ids, span, found.criteria),
-        instead=lambda moment, at: decide.filter(
-            moment, at, "forget", (), span, None
-        ),  # a no removes the planning as well
+        lambda moment, at: _filter(moment, at, found.mode, found.ids, found.criteria),
+        instead=_filter,
     )
     return Result(found.shown(price.price()), None, {"next": price.next.data()}, effect=found)
 
@@ -157,7 +154,7 @@ def described(moment: Snapshot, at: Standing, preview: RecordedPreview, ids: Col
     along = [m.id for m in closed if m.id not in inside and contains(at.visible, m.agent_id, m.id)]
     tokens = [event.tokens for event in map(moment.event, along) if event is not None]
     now = subtract(at.visible, talk(moment, at))
-    gone = decide.filter(moment, at, preview.mode, wanted, _span(at, _open(moment, at)), preview.criteria)
+    gone = _filter(moment, at, preview.mode, wanted, preview.criteria)
     return Offer(
         preview.event_id,
         preview.mode,
@@ -265,13 +262,11 @@ def answered(agent: "Agent", text: str) -> Result | None:
     numbers = chosen(text, len(preview.parts))
     if numbers is None and not is_yes(text) and not is_no(text):
         return None
-    with agent.batch() as moment:
+    with agent.batch():
         agent.end_turn(interrupted=True)
         agent.append("user", text)
         if numbers is None and is_no(text):
-            at = agent.standing_in(moment)
-            span = _span(at, _open(moment, at))
-            done = _cancelled(agent, lambda moment, at: decide.filter(moment, at, "forget", (), span, None), "human")
+            done = _cancelled(agent, _filter, "human")
         else:
             done = _applied(agent, preview, _ids(preview, numbers), "human")
         agent.end_turn()
@@ -296,10 +291,8 @@ def cancel(agent: "Agent", *, actor: str = "human", reason: str | None = None) -
     """End the open planning conversation; nothing is forgotten. Raises CommandError if none is open."""
 
     def decided(moment: Snapshot, at: Standing) -> Filter:
-        open_one, past = _open(moment, at), passed(moment, at)
-        if past is not None:  # messages that talked past it stay
-            return decide.ended_before(moment, at, *past)
-        return decide.filter(moment, at, "forget", (), _span(at, open_one), None)
+        past = passed(moment, at)  # messages that talked past it stay
+        return _filter(moment, at) if past is None else decide.ended_before(moment, at, *past)
 
     return _cancelled(agent, decided, actor, reason)
 
@@ -315,10 +308,9 @@ def applied(agent: "Agent", ids: Collection[int], *, actor: str) -> Receipt:
     """Record the filter of the open planning conversation, for ids of its preview. The planning leaves with it."""
 
     def decided(moment: Snapshot, at: Standing) -> Filter:
-        open_one = _open(moment, at)
-        preview = open_one.preview
+        preview = _open(moment, at).preview
         assert preview is not None
-        return decide.filter(moment, at, preview.mode, ids, _span(at, open_one), preview.criteria)
+        return _filter(moment, at, preview.mode, ids, preview.criteria)
 
     return agent.operate(decided, actor=actor)
 
@@ -370,16 +362,17 @@ def _open(moment: Snapshot, at: Standing) -> Planning:
     return open_one
 
 
-def _span(at: Standing, open_one: Planning) -> tuple[int, int | None]:
-    """Return the span of the planning conversation: up to now, or to the end of the open turn."""
-    return open_one.first, None if at.record.open_turn is not None else at.newest
+def _filter(
+    moment: Snapshot, at: Standing, mode: str = "forget", ids: Collection[int] = (), criteria: str | None = None
+) -> Filter:
+    """Return the filter of the open planning conversation, which goes with it; without ids nothing else is forgotten."""
+    last = None if at.record.open_turn is not None else at.newest  # up to now, or to the end of the open turn
+    return decide.filter(moment, at, mode, ids, (_open(moment, at).first, last), criteria)
 
 
 def _near(moment: Snapshot, at: Standing, part: Sequence[int]) -> Candidates:
     """Return the messages between the first and the last of a range that are still in the context."""
-    agents = {segment.agent for segment in at.visible}
-    spans = [Segment(agent, min(part), max(part)) for agent in sorted(agents)]
-    return Candidates(moment, intersect(at.visible, spans))
+    return Candidates(moment, until(since(at.visible, min(part)), max(part)))
 
 
 def _range(each: MatchRange) -> str:
@@ -389,7 +382,3 @@ def _range(each: MatchRange) -> str:
 
 def _short(criteria: str) -> str:
     return one_line(" ".join(criteria.split()))[:CRITERIA]
-
-
-def _size(size: Size) -> str:
-    return f"{count(size.messages, 'message')} (~{count(size.tokens, 'token')})"

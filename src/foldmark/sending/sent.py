@@ -7,25 +7,22 @@ A request is recorded as the ids of its contents, never as the text of messages.
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from foldmark.core.assembly.sent import MessageSet, RequestRecord, SentRequest
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
-from foldmark.core.ports import Snapshot, Transaction
+from foldmark.core.ports import Snapshot
 from foldmark.core.request import ANSWER, COMPACTION, Part, Request
-from foldmark.core.segments import Segment
+from foldmark.core.segments import since, until
+from foldmark.log.log import Agent
 from foldmark.request.layers import memo_texts
 from foldmark.request.standing import Standing
 
-if TYPE_CHECKING:
-    from foldmark.log.log import Agent
-
 
 def record_sent(
-    agent: "Agent",
+    agent: Agent,
     request: Request,
     instruction: str | None = None,
     quoted: Sequence[Event] | None = None,
@@ -37,72 +34,65 @@ def record_sent(
     (`quoting`), it is in a person's words: it is erased with the turn. `upto` is as for `prepare`. Raises StoreError,
     and CommandError if the agent was deleted meanwhile.
     """
-    with agent.log.store.write() as transaction:  # so that no memo in it is removed meanwhile
-        return _record(transaction, agent, request, instruction, quoted, upto)
-
-
-def _record(
-    transaction: Transaction,
-    agent: "Agent",
-    request: Request,
-    instruction: str | None,
-    quoted: Sequence[Event] | None,
-    upto: int,
-) -> int:
     from foldmark.providers.registry import dialect_of, speaks
     from foldmark.request.exchanges import read_as, read_by
 
-    reads = read_as(dialect_of(request.provider, agent.log.given.dialects).reads)
-    at = read_by(transaction, agent.standing_in(transaction), reads)
-    if (end := transaction.end(agent.id)) is not None and end.killer is None:
-        raise CommandError(f"{end.told}; its model is not asked any more")
-    manifest, texts = request.manifest, {"config": msgspec.json.encode(at.config, order="sorted").decode()}
-    if request.purpose in (ANSWER, COMPACTION):
-        texts["tools"] = msgspec.json.encode(agent.tools()).decode()
-    for part in manifest.parts:
-        if part.layer == "guidelines":
-            texts["guidelines"] = part.text
-    texts |= memo_texts(transaction, manifest.parts)
-    if instruction is not None and quoted is None:
-        texts["instruction"] = instruction
-    hashes = {name: _sha256(text) for name, text in texts.items()}
-    window, pinned, layers, left_out = _ids(request)
-    record = RequestRecord(
-        speaks=speaks(request.provider, at.given.dialects),
-        output=agent.log.model_named(f"{request.provider}/{request.model}").answer,
-        edge=manifest.edge,
-        hashes=hashes,
-        digests=digests(manifest.parts),
-        purpose=request.purpose,
-        window=_named(transaction, at, window, system=False),
-        pinned=tuple(pinned),
-        layers=layers,
-        truncated=truncated(manifest.parts),
-        evicted={part.event: at.fold.evicted[part.event] for part in manifest.parts if part.event in at.fold.evicted},
-        left_out=left_out,
-        question=instruction if quoted is not None and at.record.open_turn is not None else None,
-        quoted=None if quoted is None else _named(transaction, at, [event.id for event in quoted], system=True),
-        told=manifest.told,
-        later=_later(manifest.parts),
-        thoughtless=request.thoughtless,
-        cache_ttl=request.cache_ttl,
-        upto=upto,
-    )
-    return transaction.add_sent(
-        SentRequest(
-            agent=agent.id,
-            event=at.newest,
-            turn=at.record.open_turn,
-            created_at=agent.log.clock(),
-            provider=request.provider,
-            model=request.model,
-            sha256=sha256(request.bytes).hexdigest(),
-            bytes=len(request.bytes),
-            tokens=request.tokens,
-            record=record,
-        ),
-        {hashes[name]: text for name, text in texts.items()},
-    )
+    with agent.log.store.write() as transaction:  # so that no memo in it is removed meanwhile
+        reads = read_as(dialect_of(request.provider, agent.log.given.dialects).reads)
+        at = read_by(transaction, agent.standing_in(transaction), reads)
+        if (end := transaction.end(agent.id)) is not None and end.killer is None:
+            raise CommandError(f"{end.told}; its model is not asked any more")
+        manifest, texts = request.manifest, {"config": msgspec.json.encode(at.config, order="sorted").decode()}
+        if request.purpose in (ANSWER, COMPACTION):
+            texts["tools"] = msgspec.json.encode(agent.tools()).decode()
+        for part in manifest.parts:
+            if part.layer == "guidelines":
+                texts["guidelines"] = part.text
+        texts |= memo_texts(transaction, manifest.parts)
+        if instruction is not None and quoted is None:
+            texts["instruction"] = instruction
+        hashes = {name: _sha256(text) for name, text in texts.items()}
+        window, pinned, layers, left_out = _recorded_ids(request)
+        record = RequestRecord(
+            speaks=speaks(request.provider, at.given.dialects),
+            output=agent.log.model_named(f"{request.provider}/{request.model}").answer,
+            edge=manifest.edge,
+            hashes=hashes,
+            digests=digests(manifest.parts),
+            purpose=request.purpose,
+            window=_message_set(transaction, at, window, system=False),
+            pinned=tuple(pinned),
+            layers=layers,
+            truncated=truncated(manifest.parts),
+            evicted={
+                part.event: at.fold.evicted[part.event] for part in manifest.parts if part.event in at.fold.evicted
+            },
+            left_out=left_out,
+            question=instruction if quoted is not None and at.record.open_turn is not None else None,
+            quoted=None
+            if quoted is None
+            else _message_set(transaction, at, [event.id for event in quoted], system=True),
+            told=manifest.told,
+            later=_later_layers(manifest.parts),
+            thoughtless=request.thoughtless,
+            cache_ttl=request.cache_ttl,
+            upto=upto,
+        )
+        return transaction.add_sent(
+            SentRequest(
+                agent=agent.id,
+                event=at.newest,
+                turn=at.record.open_turn,
+                created_at=agent.log.clock(),
+                provider=request.provider,
+                model=request.model,
+                sha256=sha256(request.bytes).hexdigest(),
+                bytes=len(request.bytes),
+                tokens=request.tokens,
+                record=record,
+            ),
+            {hashes[name]: text for name, text in texts.items()},
+        )
 
 
 def quoting(messages: Iterable[Event], question: str) -> str:
@@ -112,7 +102,9 @@ def quoting(messages: Iterable[Event], question: str) -> str:
     return f"{numbered(messages)}\n\n{question}"
 
 
-def _ids(request: Request) -> tuple[list[int], list[int], dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]:
+def _recorded_ids(
+    request: Request,
+) -> tuple[list[int], list[int], dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]:
     """Return the ids of the window's messages and the pinned ones, sent or left out; of the layers by name; of the
     messages left out by reason."""
     manifest = request.manifest
@@ -142,7 +134,7 @@ def _ids(request: Request) -> tuple[list[int], list[int], dict[str, tuple[int, .
     )
 
 
-def _later(parts: Iterable[Part]) -> dict[int, dict[str, tuple[int, ...]]]:
+def _later_layers(parts: Iterable[Part]) -> dict[int, dict[str, tuple[int, ...]]]:
     """Return the layers in front of a later message, by its event: the ids of their events or memos by name."""
     found: dict[int, dict[str, tuple[int, ...]]] = defaultdict(dict)
     for part in parts:
@@ -152,17 +144,13 @@ def _later(parts: Iterable[Part]) -> dict[int, dict[str, tuple[int, ...]]]:
     return dict(found)
 
 
-def _named(moment: Snapshot, at: Standing, ids: Iterable[int], *, system: bool) -> MessageSet:
+def _message_set(moment: Snapshot, at: Standing, ids: Iterable[int], *, system: bool) -> MessageSet:
     """Return visible messages as the ranges in which they stand; as ids if the ranges would include others, `system`
     messages not counted unless `system`."""
     found = sorted(set(ids))
     if not found:
         return MessageSet()
-    ranges = tuple(
-        Segment(segment.agent, max(segment.first, found[0]), min(segment.last, found[-1]))
-        for segment in at.visible
-        if segment.first <= found[-1] and segment.last >= found[0]
-    )
+    ranges = until(since(at.visible, found[0]), found[-1])
     there = moment.size(ranges).messages - (0 if system else len(moment.of_kind("system", ranges)))
     return MessageSet(ranges=ranges) if there == len(found) else MessageSet(ids=tuple(found))
 
