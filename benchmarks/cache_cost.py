@@ -26,7 +26,8 @@ from typing import Any, NamedTuple
 import foldmark
 from foldmark.cli.cost import KINDS, draw, policies, share
 from foldmark.core.errors import FoldmarkError
-from foldmark.cost.cost import Policy, Replayed, Tariff, replay, rules_of, tariff_of
+from foldmark.cost.cost import Policy, Replayed, replay
+from foldmark.cost.requests import Tariff, rules_of, tariff_of
 from foldmark.sessions.conversion.importing import import_session
 from foldmark.tokens.models import model_of
 

@@ -11,18 +11,9 @@ import pytest
 import foldmark
 from foldmark.core.assembly.caching import Bill, Rules, explicit, managed, stepped
 from foldmark.core.events import Event
-from foldmark.cost.cost import (
-    Policy,
-    Replayed,
-    Tariff,
-    answered,
-    replay,
-    rules_of,
-    tariff_of,
-    thought_about,
-)
+from foldmark.cost.cost import TRIGGER, Policy, Replayed, answered, replay, thought_about
 from foldmark.cost.history import past_requests
-from foldmark.cost.others import TRIGGER
+from foldmark.cost.requests import Tariff, rules_of, tariff_of
 from foldmark.request.prepare import prepare
 from foldmark.stores.sqlite.snapshot import SqliteSnapshot
 from foldmark.tokens.models import model_of

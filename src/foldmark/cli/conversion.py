@@ -37,7 +37,7 @@ def import_(setup: Setup, named: str, name: str | None, as_json: bool) -> None:
     FILE is a Claude Code session or a Codex rollout (JSONL), ID the beginning of one's id; the file is not changed. The
     new messages of a session that was imported before go to its conversation; with --as, to another one.
     """
-    from foldmark.log.names import check_name
+    from foldmark.core.agents import check_name
     from foldmark.sessions.conversion.importing import format_in
     from foldmark.sessions.places import find, names_file
 

@@ -14,17 +14,8 @@ from foldmark.cli.parameters import AS_JSON, conversations_and_files
 from foldmark.core.config import Config, checked
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.wording import count
-from foldmark.cost.cost import (
-    SENDERS,
-    Policy,
-    Replayed,
-    Tariff,
-    answered,
-    replay,
-    rules_of,
-    tariff_of,
-    thought_about,
-)
+from foldmark.cost.cost import SENDERS, Policy, Replayed, answered, replay, thought_about
+from foldmark.cost.requests import Tariff, rules_of, tariff_of
 from foldmark.log import Agent, Log
 from foldmark.providers.registry import canonical, dialect_of
 from foldmark.rendering import counter, harmless, json_text

@@ -11,10 +11,10 @@ import click
 import foldmark
 from foldmark.app import Setup, embedding, known_keys, provider
 from foldmark.cli.parameters import AS_JSON, chat_commands, conversations
+from foldmark.core.agents import check_name
 from foldmark.core.errors import ConflictError, FoldmarkError
 from foldmark.core.wording import one_line
 from foldmark.log import Result
-from foldmark.log.names import check_name
 from foldmark.operations.effects import Asking
 from foldmark.rendering import counter, result_json, result_text
 

@@ -1,21 +1,27 @@
 """Replay a recorded conversation under another policy: its requests are made again and billed by a modelled cache
 (`foldmark.core.assembly.caching`), with the thinking that could still be sent [SPEC 5.3, 5.7]. Nothing is sent or
-written."""
+written.
+
+Beside Foldmark's own policies: the whole history, the newest messages, and the whole history with tool results cleared
+by the provider.
+"""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
 from itertools import accumulate, islice, pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct, structs
 
-from foldmark.core.assembly.caching import Beginnings, Bill, Bound, Cache, Rules, Thoughts, explicit, managed, stepped
+from foldmark.core.assembly.caching import Beginnings, Bill, Bound, Cache, Rules, Thoughts
 from foldmark.core.assembly.media import is_thought
 from foldmark.core.config import Config
 from foldmark.core.events import ANSWER_KINDS, Event
-from foldmark.core.ports import Progress
+from foldmark.core.ports import Progress, Snapshot
 from foldmark.core.request import ANSWER, PLAIN, ToolSpec
+from foldmark.core.segments import END
 from foldmark.cost.history import (
+    Group,
     Item,
     PastRequest,
     Pieces,
@@ -26,16 +32,85 @@ from foldmark.cost.history import (
     past_requests,
     visible,
 )
-from foldmark.cost.others import ClearedResultsSender, NewestMessagesSender, WholeHistorySender
 from foldmark.cost.policies import EagerSender, Sender, SteadySender
 from foldmark.log.log import Agent
 from foldmark.providers.registry import canonical, dialect_of
 from foldmark.request.prepare import kept_for, on_the_wire, options
 from foldmark.request.windowing import Target
 from foldmark.tokens.counting import BYTES_PER_TOKEN, count
-from foldmark.tokens.models import Model
 
 WHOLE: dict[str, Any] = {"sliding_context_tokens": 0, "context_size": 0, "truncation": False}
+
+TRIGGER, KEEP = 100_000, 3
+"""Defaults of Anthropic's `clear_tool_uses_20250919`: the tokens from which it clears tool results, and how many of the
+newest it keeps; the least that it clears is not set. Source: platform.claude.com/docs/en/build-with-claude/
+context-editing, autumn 2026."""
+
+
+class WholeHistorySender(SteadySender):
+    """Sends the whole history as it is; nothing is shortened, and state, scratchpad and memos are Foldmark's own."""
+
+    notes = False
+
+
+class NewestMessagesSender(WholeHistorySender):
+    """Keeps the newest `most` messages, in whole exchanges, as many frameworks do; nothing is shortened."""
+
+    most = END
+
+    def items(self, now: ReplayedContext) -> list[Item]:
+        found, count, at = super().items(now), 0, len(now.groups)
+        while at and (not count or count + len(now.groups[at - 1].events) <= self.most):
+            at -= 1
+            count += len(now.groups[at].events)
+        left = min(len(now.groups) - at, len(found) - 1)
+        return [found[0], *found[len(found) - left :]]
+
+    def fit(self, budget: int, groups: Sequence[Group]) -> None:
+        """Set the number of messages with which every request of these groups stays within the budget, at least one."""
+        room = budget * self.pieces.ruler.ratio - self.pieces.head([], anchors=False).size
+        first = count = size = 0
+        for group in groups:
+            count, size = count + len(group.events), size + self.pieces.active(group, {}).size
+            while size > room and first < len(groups):
+                gone = groups[first]
+                count, size = count - len(gone.events), size - self.pieces.active(gone, {}).size
+                first += 1
+            if first:
+                self.most = max(1, min(self.most, count))
+
+
+class ClearedResultsSender(WholeHistorySender):
+    """Sends the whole history; the provider itself clears tool results but the newest [SPEC 5.7]."""
+
+    def __init__(self, moment: Snapshot, pieces: Pieces, limit: int | None = None) -> None:
+        super().__init__(moment, pieces, limit)
+        self._whole: list[Item] = []
+        self._read = self._bytes = 0
+        self._cleared: list[Item] = []
+
+    def items(self, now: ReplayedContext) -> list[Item]:
+        found = super().items(now)
+        if found is not self._whole:
+            self._whole, self._cleared, self._read, self._bytes = found, [], 0, 0
+        self._bytes += self.added(found[self._read :])
+        self._read = len(found)
+        if self.pieces.ruler.tokens(self._bytes) <= TRIGGER:
+            return found
+        newest = (each for group in reversed(now.groups) for each in reversed(group.results))
+        keep, cleared = set(islice(newest, KEEP)), self._cleared
+        while len(cleared) < len(found) and keep.isdisjoint(_results(found[len(cleared)])):
+            cleared.append(self._without(found[len(cleared)], now, keep))
+        return [*cleared, *(self._without(item, now, keep) for item in found[len(cleared) :])]
+
+    def _without(self, item: Item, now: ReplayedContext, keep: set[int]) -> Item:
+        gone = sum(each not in keep for each in _results(item))
+        return self.pieces.cleared(item.group, now.at.fold.evicted, gone) if item.group and gone else item
+
+
+def _results(item: Item) -> tuple[int, ...]:
+    return () if item.group is None else item.group.results
+
 
 SENDERS: dict[str, type[Sender]] = {
     "steady": SteadySender,
@@ -84,23 +159,6 @@ class Policy(Struct, frozen=True):
         return structs.replace(config, isolation=False, window_summary=False, **changes, **self.changes)
 
 
-class Tariff(NamedTuple):
-    """Prices of cached tokens: `read` and `write` as shares of the price of a fresh one, which is `input` dollars per
-    million, None if that is not known."""
-
-    read: float
-    write: float
-    input: float | None = None
-
-    def cost(self, bill: Bill) -> float:
-        """Return the value of a bill in fresh tokens."""
-        return bill.fresh + bill.written * self.write + bill.read * self.read
-
-    def shown(self, cost: float) -> str:
-        """Return an amount of fresh tokens for a person: in dollars where the price is known."""
-        return f"{cost:,.0f}" if self.input is None else f"${cost * self.input / 1e6:,.2f}"
-
-
 class Replayed(Struct, frozen=True):
     """A conversation under one policy: the cost of each request, the tokens that had been sent before and were not read
     from the cache, how often the beginning of the window moved, and the counts of thinking."""
@@ -144,26 +202,6 @@ def thought_about(agent: Agent) -> frozenset[int]:
             if event.kind in ANSWER_KINDS and any(map(is_thought, (event.data or {}).get("blocks") or ())):
                 found.add(answer)
     return frozenset(found)
-
-
-def tariff_of(known: Model) -> Tariff:
-    """Return the prices of cached tokens of a model; the usual ones if nothing is known."""
-    read, write = known.cache_read, known.cache_write
-    return Tariff(1.0 if read is None else read, 1.0 if write is None else write, known.input_price)
-
-
-def rules_of(known: Model) -> Rules | None:
-    """Return the rules of a model's cache; None if it has none.
-
-    Where writing costs, a cache without explicit breakpoints keeps few beginnings: OpenAI since GPT-5.6.
-    """
-    if known.caching == "none":
-        return None
-    if known.caching == "explicit":
-        return explicit(known.cache_least)
-    if known.cache_write is not None and known.cache_write > 1:
-        return managed(known.cache_least)
-    return stepped(known.cache_least, known.cache_step)
 
 
 def replay(

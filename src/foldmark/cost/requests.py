@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foldmark.core.assembly.caching import LIFETIMES, Bill, Rules
+from foldmark.core.assembly.caching import LIFETIMES, Bill, Rules, explicit, managed, stepped
 from foldmark.core.assembly.sent import Answered, Between, Missed, SentRequest, missed
 from foldmark.core.codec import operation_kind, stored_time
 from foldmark.core.events import ANSWER_KINDS, BESIDE_KINDS, Operation
@@ -21,7 +21,6 @@ from foldmark.core.replay import recorded
 from foldmark.core.request import Request, Usage
 from foldmark.core.segments import END, Segment
 from foldmark.core.wording import count
-from foldmark.cost.cost import rules_of, tariff_of
 from foldmark.dialects.dialect import dialect_named
 from foldmark.log.log import Agent
 from foldmark.operations.history import sized, words
@@ -41,6 +40,43 @@ BEFORE = 10
 
 SAME = 0.95
 """Minimum share of a request that the next one must begin with. The rest may be Foldmark's own text at its end."""
+
+
+class Tariff(NamedTuple):
+    """Prices of cached tokens: `read` and `write` as shares of the price of a fresh one, which is `input` dollars per
+    million, None if that is not known."""
+
+    read: float
+    write: float
+    input: float | None = None
+
+    def cost(self, bill: Bill) -> float:
+        """Return the value of a bill in fresh tokens."""
+        return bill.fresh + bill.written * self.write + bill.read * self.read
+
+    def shown(self, cost: float) -> str:
+        """Return an amount of fresh tokens for a person: in dollars where the price is known."""
+        return f"{cost:,.0f}" if self.input is None else f"${cost * self.input / 1e6:,.2f}"
+
+
+def tariff_of(known: Model) -> Tariff:
+    """Return the prices of cached tokens of a model; the usual ones if nothing is known."""
+    read, write = known.cache_read, known.cache_write
+    return Tariff(1.0 if read is None else read, 1.0 if write is None else write, known.input_price)
+
+
+def rules_of(known: Model) -> Rules | None:
+    """Return the rules of a model's cache; None if it has none.
+
+    Where writing costs, a cache without explicit breakpoints keeps few beginnings: OpenAI since GPT-5.6.
+    """
+    if known.caching == "none":
+        return None
+    if known.caching == "explicit":
+        return explicit(known.cache_least)
+    if known.cache_write is not None and known.cache_write > 1:
+        return managed(known.cache_least)
+    return stepped(known.cache_least, known.cache_step)
 
 
 class Cached(Struct, frozen=True):
@@ -174,8 +210,6 @@ def _usages(moment: Snapshot, agent_id: str, answers: Sequence[SentRequest], unt
 
 
 def _rules(agent: "Agent", sent: SentRequest) -> Rules | None:
-    from foldmark.cost.cost import rules_of
-
     return rules_of(agent.log.model_named(f"{sent.provider}/{sent.model}"))
 
 

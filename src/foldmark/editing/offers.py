@@ -365,7 +365,7 @@ def _open(moment: Snapshot, at: Standing) -> Planning:
 def _filter(
     moment: Snapshot, at: Standing, mode: str = "forget", ids: Collection[int] = (), criteria: str | None = None
 ) -> Filter:
-    """Return the filter of the open planning conversation, which goes with it; without ids nothing else is forgotten."""
+    """Return the filter of the open planning conversation, which goes with it; without ids nothing else goes."""
     last = None if at.record.open_turn is not None else at.newest  # up to now, or to the end of the open turn
     return decide.filter(moment, at, mode, ids, (_open(moment, at).first, last), criteria)
 

@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
-from foldmark.core.agents import AgentRecord, Changes, Size
+from foldmark.core.agents import AgentRecord, Changes, Size, check_name, is_uuid
 from foldmark.core.codec import Secrets
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Clock, NewId, Snapshot, Store
@@ -17,7 +17,6 @@ from foldmark.core.request import Piece, Request, ToolSpec
 from foldmark.core.search import ANY, ArchivedMessages, Filters, Hit, LogIndex, Mode, RankedMessage, SearchScope
 from foldmark.core.wording import listing
 from foldmark.log.listening import changes
-from foldmark.log.names import check_name, is_uuid
 from foldmark.log.operable import Operable
 from foldmark.log.timeline import Happening
 from foldmark.operations.effects import NOBODY, Asking, Result

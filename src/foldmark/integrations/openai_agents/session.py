@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import foldmark
 from foldmark.app import read_settings
+from foldmark.core.agents import check_name, is_uuid
 from foldmark.core.errors import CommandError, ConflictError, FoldmarkError, StoreError
 from foldmark.core.events import Clear, Filter
 from foldmark.core.ports import Snapshot
@@ -20,7 +21,6 @@ from foldmark.integrations.openai_agents.giving import Given, newest_first, newe
 from foldmark.integrations.openai_agents.items import link
 from foldmark.integrations.openai_agents.recording import append, end_turn, entries, thought
 from foldmark.log import Agent, Log, Result
-from foldmark.log.names import check_name, is_uuid
 from foldmark.request.exchanges import ranges_of
 from foldmark.request.standing import Standing
 from foldmark.settings.user_folders import default_database, named_database

@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from foldmark.core.agents import is_uuid
 from foldmark.core.errors import FoldmarkError
-from foldmark.log.names import is_uuid
 from foldmark.sessions.claude import ClaudeFormat, project_folder
 from foldmark.sessions.formats import ResumeCommand, SessionPath, SessionSurroundings, existing, folder_in
 from foldmark.sessions.lenient_json import NotJsonError, decode, encode_line

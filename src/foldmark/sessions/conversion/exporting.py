@@ -12,12 +12,12 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from foldmark.core.agents import is_uuid
 from foldmark.core.assembly.eviction import all_as_sent, in_place
 from foldmark.core.errors import CommandError
 from foldmark.core.segments import Segments
 from foldmark.core.wording import one_line
 from foldmark.log import Agent
-from foldmark.log.names import is_uuid
 from foldmark.sessions.conversion.records import SYNTHETIC, Exporting, choose, records
 from foldmark.sessions.formats import DEFAULT, ResumeCommand, format_named, resume_command
 from foldmark.sessions.new_file import WriteError, new_file

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct, ValidationError, convert, to_builtins
 
+from foldmark.core.agents import is_uuid
 from foldmark.core.segments import END, Segment, Segments, normal
 from foldmark.log import Agent, Log
-from foldmark.log.names import is_uuid
 from foldmark.sessions.formats import SessionFormat
 from foldmark.sessions.messages import RecordEntry, record_key
 from foldmark.sessions.places import session_path

@@ -30,12 +30,12 @@ from typing import Any
 
 from msgspec import Struct
 
+from foldmark.core.agents import is_uuid
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Progress
 from foldmark.core.wording import count, one_line
 from foldmark.log import Agent, Log
 from foldmark.log.family import running
-from foldmark.log.names import is_uuid
 from foldmark.request.planning import not_while_planning, planning
 from foldmark.sessions.chain import plan
 from foldmark.sessions.conversion import held as holding
