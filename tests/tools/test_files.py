@@ -394,7 +394,7 @@ def test_what_is_opened_is_what_was_resolved(place: Place, stepwise: bool, monke
     monkeypatch.setattr(paths, "STEPWISE", stepwise)
     place.write("sub/file.txt", "MINE")
     place.write("file.txt", "SECRET", place.outside)
-    real = paths.resolved("sub/file.txt", str(place.folder))
+    real = paths.resolved_path("sub/file.txt", str(place.folder))
     with paths.opened_file(real) as file:
         assert file.read() == b"MINE"
     assert place.call("list_files", path="sub") == "sub/file.txt"

@@ -74,7 +74,7 @@ def same(store: Store, other: Store) -> None:
 def sound(store: Store) -> None:
     """Assert that nothing is wrong with a store."""
     with closing(open_over(store)) as log:
-        log.store = _Kept(store)
+        log.store = _StaysOpen(store)
         assert list(examine(log)) == []
 
 
@@ -86,7 +86,7 @@ def _agent(end: CopiedEnd) -> str:
     return end.agent
 
 
-class _Kept:
+class _StaysOpen:
     """A store that stays open when its log is closed."""
 
     def __init__(self, store: Store) -> None:
@@ -166,7 +166,7 @@ class SimulatedStop(Exception):  # noqa: N818 - nothing went wrong
     """The program is ended here."""
 
 
-class Stopping:
+class StoppingStore:
     """A store whose program ends at the end of a transaction, before it is committed or afterwards."""
 
     def __init__(self, store: Store, transactions: int, *, committed: bool) -> None:

@@ -213,7 +213,7 @@ Work = Callable[..., None]
 """Called in the process with the store, the connection to who started it, and what else was given."""
 
 
-class Elsewhere:
+class SecondProcess:
     """A process with a connection of its own to a database. It waits for `begin`."""
 
     def __init__(self, open: Callable[[str], Store], address: str, work: Work, *given: Any) -> None:
@@ -223,22 +223,22 @@ class Elsewhere:
         there.close()
 
     def begin(self) -> None:
-        """Wait until the database is open, and let the work begin."""
-        assert self.heard() == "ready"
+        """Wait until the process has opened the database, then start its work."""
+        assert self.receive() == "ready"
         self._here.send("begin")
 
-    def heard(self) -> Any:
-        """The next thing that the process says. Raises EOFError when it has ended."""
+    def receive(self) -> Any:
+        """Return the next thing that the process sends. Raises EOFError when it has ended."""
         if not self._here.poll(LIMIT):
             raise TimeoutError("the other process says nothing")
         return self._here.recv()
 
-    def rest(self) -> list[Any]:
-        """All that the process says until it ends."""
+    def receive_all(self) -> list[Any]:
+        """Return all that the process sends until it ends."""
         found = []
         try:
             while True:
-                found.append(self.heard())
+                found.append(self.receive())
         except (EOFError, ConnectionResetError):
             return found
 
@@ -310,11 +310,11 @@ def copy_into(store: Store, there: Connection, open: Callable[[str], Store], add
     write = target.write
 
     @contextmanager
-    def told() -> Iterator[Transaction]:
+    def announced() -> Iterator[Transaction]:
         with write() as writing:
             yield writing
         there.send("done")
 
-    target.write = told  # type: ignore[method-assign]
+    target.write = announced  # type: ignore[method-assign]
     copy(store, target)
     target.close()

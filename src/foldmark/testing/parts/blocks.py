@@ -11,7 +11,7 @@ from foldmark.core.errors import ConflictError, StoreError
 from foldmark.core.ports import Store, Transaction
 from foldmark.core.replay import birth
 from foldmark.core.segments import END, Segment
-from foldmark.testing.parts.transactions import contents, told
+from foldmark.testing.parts.transactions import contents, head_and_texts, texts_of
 from foldmark.testing.suite import NOW, Harness, Suite, add_root, append, draft, roll_back, root
 
 Part = Callable[[Transaction, str], object]
@@ -53,7 +53,7 @@ class Blocks(Suite):
                 (id,) = inside.append(agent, 0, [draft()])
                 assert writing.head(agent).record.head == reading.head(agent).record.head == id
             (later,) = writing.append(agent, id, [draft()])
-        assert told(store, agent)[0].record.head == later
+        assert head_and_texts(store, agent)[0].record.head == later
 
     def test_blocks_of_one_thread_are_one_transaction(self, store: Store, agent: str, other: Store) -> None:
 
@@ -65,12 +65,12 @@ class Blocks(Suite):
                 with store.read() as moment:
                     assert contents(moment, agent) == ["one", "two"]
                     assert not moment.committed
-                assert told(other, agent)[1] == []
+                assert texts_of(other, agent) == []
                 raise RuntimeError
 
         with pytest.raises(RuntimeError):
             fail()
-        assert told(store, agent)[1] == told(other, agent)[1] == []
+        assert texts_of(store, agent) == texts_of(other, agent) == []
         with store.read() as moment:
             assert moment.committed
 
@@ -98,7 +98,7 @@ class Blocks(Suite):
             ):
                 with pytest.raises(StoreError):
                     late()
-        assert len(told(other, agent)[1]) == 600
+        assert len(texts_of(other, agent)) == 600
         # Who stopped reading half-way holds up nobody.
         append(other, agent, draft())
         assert other.forget_erased()
@@ -171,7 +171,7 @@ class Blocks(Suite):
             with pytest.raises(StoreError), store.write() as inner:
                 inner.rename(neighbour, agent)
             writing.append(agent, one, [draft(content="two")])
-        assert told(store, agent)[1] == ["one", "two"]
+        assert texts_of(store, agent) == ["one", "two"]
 
     @pytest.mark.parametrize("part", WRITTEN)
     def test_a_part_that_fails_after_it_has_written_something_fails_the_whole(self, store: Store, part: str) -> None:
@@ -194,7 +194,7 @@ class Blocks(Suite):
 
         with pytest.raises(StoreError):
             go_on()
-        assert told(store, agent)[1] == []
+        assert texts_of(store, agent) == []
         with store.read() as moment:
             assert [each.id for each in moment.agents()] == [agent]
             assert moment.named(agent) is not None
@@ -209,7 +209,7 @@ class Blocks(Suite):
             with suppress(Exception):
                 HALF[part](writing, agent)
             writing.append(agent, None, [draft(content="two")])
-        assert told(store, agent)[1] in ([], ["one", "two"])
+        assert texts_of(store, agent) in ([], ["one", "two"])
         with store.read() as moment:
             assert [each.id for each in moment.agents()] == [agent]
             assert moment.memos(5) == []

@@ -131,7 +131,7 @@ def count(harness: Harness, store: Store, act: Callable[[], object]) -> int:
     return sum(not text.lstrip().upper().startswith(BETWEEN) for text in statements)
 
 
-def spoken(store: Store, turns: int) -> tuple[str, list[int]]:
+def agent_with_turns(store: Store, turns: int) -> tuple[str, list[int]]:
     """An agent with so many turns, each with a call and its result, and the ids of all its messages."""
     agent, ids = root(store), []
     with store.write() as writing:
@@ -152,7 +152,7 @@ class Budgets(Suite):
         save_memo(store, "deploy")
         too_many = {}
         for turns in (3, 60):
-            agent, ids = spoken(store, turns)
+            agent, ids = agent_with_turns(store, turns)
             with store.read() as moment:
                 for name, reading in AT_ONCE.items():
                     reading(moment, agent, ids)  # what a store keeps of an agent, it may read once
@@ -164,14 +164,14 @@ class Budgets(Suite):
     def test_a_head_takes_one_statement_of_who_knows_nothing_of_the_agent(
         self, store: Store, other: Store, harness: Harness
     ) -> None:
-        agent, _ = spoken(store, 3)
+        agent, _ = agent_with_turns(store, 3)
         with other.read() as moment:
             assert count(harness, other, lambda: moment.head(agent)) == 1
 
     def test_appending_takes_no_more_behind_a_long_history(self, store: Store, harness: Harness) -> None:
         found = set()
         for turns in (3, 60):
-            agent, _ = spoken(store, turns)
+            agent, _ = agent_with_turns(store, turns)
             found.add(count(harness, store, lambda: append(store, agent, draft())))  # noqa: B023
             many = count(harness, store, lambda: append(store, agent, *[draft()] * 20))  # noqa: B023
             assert many <= 20 * max(found)
@@ -179,7 +179,7 @@ class Budgets(Suite):
         assert found.pop() <= 12
 
     def test_messages_are_read_in_pages(self, store: Store, harness: Harness) -> None:
-        agent, ids = spoken(store, 150)
+        agent, ids = agent_with_turns(store, 150)
         with store.read() as moment:
             for newest_first in (False, True):
                 every = count(harness, store, lambda: list(moment.messages(_all(agent), newest_first=newest_first)))  # noqa: B023
@@ -191,19 +191,19 @@ class Budgets(Suite):
 
     def test_where_an_agent_stands_takes_one_statement(self, store: Store, harness: Harness) -> None:
         log = open_over(store)
-        agent, _ = grown(log, 5)
+        agent, _ = named_agent_with_turns(log, 5)
         agent.configure("system", "Be brief.")
         assert count(harness, store, lambda: agent.standing().config) == 1
         assert agent.standing().config.system == "Be brief."
 
     @pytest.mark.parametrize("line", ["/mark here", "/config set memos_injected=2"])
     def test_a_command_that_changes_no_message(self, store: Store, harness: Harness, line: str) -> None:
-        agent, _ = grown(open_over(store), 5)
+        agent, _ = named_agent_with_turns(open_over(store), 5)
         assert count(harness, store, lambda: agent.do(line)) <= 6
 
     @pytest.mark.parametrize("calls", [1, 12])
     def test_a_drop(self, store: Store, harness: Harness, calls: int) -> None:
-        agent, turns = grown(open_over(store), 20, calls)
+        agent, turns = named_agent_with_turns(open_over(store), 20, calls)
         for some in (turns[1:3], turns[5:17]):
             line = f"/context drop {' '.join(map(str, some))}"
             assert count(harness, store, lambda: agent.do(line)) <= 8  # noqa: B023
@@ -212,7 +212,7 @@ class Budgets(Suite):
     def test_a_filter_of_any_size(self, store: Store, harness: Harness, mode: str) -> None:
         log, found = open_over(store), set()
         for size in (20, 200, 2000):
-            agent, _ = grown(log, size // 2, name=f"{mode} {size}")
+            agent, _ = named_agent_with_turns(log, size // 2, name=f"{mode} {size}")
             ids = [message.id for message in agent.context().messages][:size]
             found.add(count(harness, store, lambda: agent.apply_filter(mode, ids)))  # noqa: B023
         assert len(found) == 1
@@ -220,7 +220,7 @@ class Budgets(Suite):
 
     def test_a_filter_of_one_call_among_thousands(self, store: Store, harness: Harness) -> None:
         """More messages around it are read with each statement, so that there are few."""
-        agent, _ = grown(open_over(store), 1, calls=3000)
+        agent, _ = named_agent_with_turns(open_over(store), 1, calls=3000)
         middle = [message.id for message in agent.context().messages if message.kind == "tool_call"][1500]
         assert count(harness, store, lambda: agent.apply_filter("forget", [middle])) <= 15
         assert [message.kind for message in agent.context().messages] == ["user", "assistant"]
@@ -237,7 +237,7 @@ class Budgets(Suite):
             for number in range(12):
                 save_memo(store, f"Question {number} is about results.")
         for turns in (4, 30, 60):
-            agent, _ = grown(log, turns, name=f"{turns}")
+            agent, _ = named_agent_with_turns(log, turns, name=f"{turns}")
             agent.configure("context_policy", policy)
             if "children" in beside:
                 for number in range(turns // 7 + 1):
@@ -298,7 +298,7 @@ class Budgets(Suite):
         monkeypatch.setattr("foldmark.recall.searching.BUDGET", budget)
         log = open_over(store)
         for name in range(3):
-            grown(log, 40, name=f"{name}")
+            named_agent_with_turns(log, 40, name=f"{name}")
         for query in ("question 7", "question answer 7"):
             assert count(harness, store, lambda: log.search(query)) <= 6  # noqa: B023
 
@@ -306,12 +306,12 @@ class Budgets(Suite):
 def conversations(log: Log, number: int, turns: int) -> None:
     """So many conversations of so many turns, of which the last was dropped; the first has a fork."""
     for name in range(number):
-        agent, (*_, last) = grown(log, turns, name=f"c{name}")
+        agent, (*_, last) = named_agent_with_turns(log, turns, name=f"c{name}")
         agent.do(f"/context drop {last}")
     log.agent("c0").do("/fork")
 
 
-def grown(log: Log, turns: int, calls: int = 1, name: str = "default") -> tuple[Agent, list[int]]:
+def named_agent_with_turns(log: Log, turns: int, calls: int = 1, name: str = "default") -> tuple[Agent, list[int]]:
     """An agent with so many turns, which are returned, each with so many parallel calls."""
     agent, found = log.agent(name), []
     with agent.batch():

@@ -15,12 +15,12 @@ from foldmark.core.ports import Store, Transaction
 from foldmark.core.records import CodingSession
 from foldmark.core.replay import Fold
 from foldmark.core.segments import END, Segment
-from foldmark.testing.parts.transactions import contents, told
+from foldmark.testing.parts.transactions import contents, head_and_texts, texts_of
 from foldmark.testing.suite import (
     LIMIT,
     NOW,
-    Elsewhere,
     Harness,
+    SecondProcess,
     Suite,
     append,
     append_batches,
@@ -88,7 +88,7 @@ class Connections(Suite):
         with ThreadPoolExecutor(8) as pool:
             found = list(pool.map(work, range(40)))
         assert all(seen for _, seen in found)
-        assert len({id for id, _ in found}) == len(told(store, agent)[1]) == 40
+        assert len({id for id, _ in found}) == len(texts_of(store, agent)) == 40
         with store.read() as moment:
             assert moment.memo_tags(5) == [("tag0", 14), ("tag1", 13), ("tag2", 13)]
             assert len(moment.coding_sessions()) == 10
@@ -96,13 +96,13 @@ class Connections(Suite):
     def test_what_is_killed_inside_a_transaction_leaves_nothing_of_it(
         self, store: Store, agent: str, other: Store, harness: Harness
     ) -> None:
-        with closing(Elsewhere(harness.open, store.address, stop_inside, agent)) as process:
+        with closing(SecondProcess(harness.open, store.address, stop_inside, agent)) as process:
             process.begin()
-            stored, lost = process.heard(), process.heard()
-            before = told(store, agent)
+            stored, lost = process.receive(), process.receive()
+            before = head_and_texts(store, agent)
             assert before[1] == ["stored"]
             process.kill()
-        assert told(store, agent) == told(other, agent) == before
+        assert head_and_texts(store, agent) == head_and_texts(other, agent) == before
         assert [event.content for event in read(store, stored)] == ["stored"]
         with store.read() as moment:
             assert [each.id for each in moment.agents()] == [agent]
@@ -117,13 +117,13 @@ class Connections(Suite):
     ) -> None:
         agent, size, stored = root(store), 5, 0
         for heard in range(3):
-            with closing(Elsewhere(harness.open, store.address, append_batches, agent, size)) as process:
+            with closing(SecondProcess(harness.open, store.address, append_batches, agent, size)) as process:
                 process.begin()
-                known = [process.heard() for _ in range(heard)]
+                known = [process.receive() for _ in range(heard)]
                 process.kill()
-                known += process.rest()
-            texts = told(store, agent)[1]
-            assert texts == told(other, agent)[1]
+                known += process.receive_all()
+            texts = texts_of(store, agent)
+            assert texts == texts_of(other, agent)
             # At most the batch under way is there without anybody having been told; it is there as a whole.
             assert 0 <= len(texts) - stored - size * len(known) <= size
             assert len(texts) % size == 0
@@ -137,10 +137,10 @@ class Connections(Suite):
         """Each event of the agent that both write to stands directly behind the head that its writer had read; what
         each writes to an agent of its own is all there, in order."""
         agent, own, times = root(store), [root(store), root(store)], 20
-        processes = [Elsewhere(harness.open, store.address, append_in_turn, agent, each, times) for each in own]
+        processes = [SecondProcess(harness.open, store.address, append_in_turn, agent, each, times) for each in own]
         for process in processes:
             process.begin()
-        found = sorted(pair for process in processes for pair in process.rest())
+        found = sorted(pair for process in processes for pair in process.receive_all())
         for process in processes:
             process.close()
         assert len(found) == 2 * times
@@ -150,7 +150,7 @@ class Connections(Suite):
                 messages = list(moment.messages((Segment(agent, 1, END),)))
             assert [event.id for event in messages] == [id for _, id in found]
             batches = [f"{number}/{part}" for number in range(times) for part in range(3)]
-            assert [told(each, mine)[1] for mine in own] == [batches, batches]
+            assert [texts_of(each, mine) for mine in own] == [batches, batches]
 
     def test_who_has_seen_an_id_never_finds_a_lower_one_later(self, store: Store, agent: str, other: Store) -> None:
         """Ids increase in commit order: a reader that has read a tree up to an id has missed nothing before it."""
@@ -300,7 +300,7 @@ class ListeningTests(Suite):
         times, parent = 20, root(store)
         own = [fork(store, parent), fork(store, parent)]
         seen, cursor = list[Change](), changes(other).cursor
-        processes = [Elsewhere(harness.open, store.address, append_in_turn, parent, each, times) for each in own]
+        processes = [SecondProcess(harness.open, store.address, append_in_turn, parent, each, times) for each in own]
         with closing(other.watch()) as watch:
             for process in processes:
                 process.begin()
@@ -309,7 +309,7 @@ class ListeningTests(Suite):
                 seen, cursor = seen + page.changes, page.cursor
                 assert page.changes or watch.wait(LIMIT)
         for process in processes:
-            process.rest()
+            process.receive_all()
             process.close()
         assert changes(other, cursor).changes == []
         ids = [each.event_id for each in seen if each.event_id is not None]
@@ -333,13 +333,13 @@ class ListeningTests(Suite):
             waiting = pool.submit(watch.wait, LIMIT)
             append(other, agent, draft())
             assert waiting.result()
-            process = Elsewhere(harness.open, store.address, append_in_turn, agent, root(other), 1)
+            process = SecondProcess(harness.open, store.address, append_in_turn, agent, root(other), 1)
             while watch.wait(0):
                 pass
             waiting = pool.submit(watch.wait, LIMIT)
             process.begin()
             assert waiting.result()
-            process.rest()
+            process.receive_all()
             process.close()
 
     def test_a_watch_wakes_once_and_for_nothing_that_was_before(self, store: Store, agent: str) -> None:

@@ -16,7 +16,7 @@ from foldmark.core.search import SearchScope
 from foldmark.core.segments import END, Segment
 from foldmark.testing.copies import (
     SimulatedStop,
-    Stopping,
+    StoppingStore,
     answers,
     change,
     fill,
@@ -32,8 +32,8 @@ from foldmark.testing.suite import (
     HARD,
     NOW,
     Damage,
-    Elsewhere,
     Harness,
+    SecondProcess,
     Suite,
     append,
     call,
@@ -158,7 +158,7 @@ class CopyingTests(Suite):
         """Copy in runs each of which ends one transaction later than the one before; how many ended early."""
         for number in range(100):
             try:
-                copy(store, Stopping(target, number % 3, committed=committed))
+                copy(store, StoppingStore(target, number % 3, committed=committed))
             except SimulatedStop:
                 sound(target)
             else:
@@ -170,10 +170,12 @@ class CopyingTests(Suite):
         for number in range(40):
             append(store, agents["work"], draft(content=f"quartz {number}"))
         for heard in (3, 9, 5):
-            with closing(Elsewhere(harness.open, store.address, copy_into, harness.open, target.address)) as process:
+            with closing(
+                SecondProcess(harness.open, store.address, copy_into, harness.open, target.address)
+            ) as process:
                 process.begin()
                 for _ in range(heard):
-                    process.heard()
+                    process.receive()
                 process.kill()
             sound(target)
         copy(other, target)

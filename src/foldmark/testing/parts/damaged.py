@@ -16,7 +16,7 @@ COUNTED = (Damage.SIZE, Damage.SUM, Damage.COUNT, Damage.WEIGHT, Damage.CONTENT)
 """Damage after which something does not add up."""
 
 
-def written(store: Store) -> tuple[str, str, list[int]]:
+def two_agents(store: Store) -> tuple[str, str, list[int]]:
     """Two agents that take turns, with enough messages that every stored sum has a neighbour; the ids of the first."""
     agent, neighbour = root(store), root(store)
     ids: list[int] = []
@@ -33,7 +33,7 @@ class Damaged(Suite):
     @pytest.mark.parametrize("damage", list(Damage), ids=lambda damage: damage.name.lower())
     def test_planted_damage_is_found(self, harness: Harness, damage: Damage) -> None:
         store = harness.fresh()
-        agent, neighbour, ids = written(store)
+        agent, neighbour, ids = two_agents(store)
         # The event of the middle is not the newest, and neither the first nor the last of any sum.
         assert list(store.damage()) == []
         harness.plant(store, damage, ids[3])
@@ -81,7 +81,7 @@ class Damaged(Suite):
     @pytest.mark.parametrize("damage", [Damage.CONTENT, Damage.DATA])
     def test_a_damaged_event_can_be_erased(self, harness: Harness, damage: Damage) -> None:
         store = harness.fresh()
-        agent, _, ids = written(store)
+        agent, _, ids = two_agents(store)
         harness.plant(store, damage, ids[3])
         with store.write() as writing:
             erase(writing, agent, ids[3])
@@ -92,7 +92,7 @@ class Damaged(Suite):
 
     def test_a_sound_database_has_no_damage(self, store: Store) -> None:
         """Whatever is in it: this is what makes the check worth having."""
-        agent, neighbour, ids = written(store)
+        agent, neighbour, ids = two_agents(store)
         with store.write() as writing:
             memo = writing.save_memo("quartz", ("x",), agent, "human", NOW)
             mail = writing.send(neighbour, agent, "mail", "human", NOW)

@@ -14,7 +14,7 @@ from foldmark.core.codec import timestamp, utc
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Store, Transaction
 from foldmark.core.segments import END, Segment
-from foldmark.testing.parts.transactions import contents, told
+from foldmark.testing.parts.transactions import contents, head_and_texts, texts_of
 from foldmark.testing.suite import HARD, NOW, Harness, Suite, append, call, draft, erase, fork, roll_back, root, send
 
 Answer = TypeVar("Answer")
@@ -72,7 +72,7 @@ class InboxTests(Suite):
 
     def test_mail_waits_in_order_and_touches_no_log(self, store: Store, other: Store) -> None:
         sender, recipient = root(store), root(store)
-        before = told(store, recipient)
+        before = head_and_texts(store, recipient)
         first, second = send(store, sender, recipient, HARD, "two")
         (third,) = send(other, recipient, recipient, "three")
         with store.read() as moment:
@@ -83,7 +83,7 @@ class InboxTests(Suite):
             ]
             assert (moment.unread_count(recipient), moment.unread_count(sender)) == (3, 0)
         assert first < second < third
-        head, said = told(store, recipient)
+        head, said = head_and_texts(store, recipient)
         assert head.beside == {"mail"}
         assert (head._replace(beside=frozenset()), said) == before
 
@@ -100,7 +100,7 @@ class InboxTests(Suite):
                 lambda: [str(id) for id in send(store, sender, recipient, *more)],  # noqa: B023
             )
         deliver(other, recipient)
-        lines = [line for content in told(store, recipient)[1] for line in content.split("\n")]
+        lines = [line for content in texts_of(store, recipient) for line in content.split("\n")]
         assert lines == texts
         with store.read() as moment:
             assert moment.unread(recipient) == []

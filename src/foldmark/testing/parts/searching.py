@@ -66,7 +66,7 @@ def best(store: Store, how: How, query: str, scope: SearchScope = SearchScope())
     return set(found)
 
 
-class Judged:
+class FixedJudge:
     """A `Judge` that knows which messages are visible or planned; it has to meet their agents first."""
 
     def __init__(self, *, visible: Collection[int] = (), planned: Collection[int] = ()) -> None:
@@ -137,7 +137,7 @@ class Searching(Suite):
         wanted = [TermQuery("any", terms_of("quartz"))]
         with store.read() as moment:
             for visible, expected in ((None, {said, shown}), (True, {shown}), (False, {said})):
-                judge = Judged(visible={shown, *planned}, planned=planned)
+                judge = FixedJudge(visible={shown, *planned}, planned=planned)
                 scope = SearchScope(Filters(visible=visible), judge=judge)
                 assert set(moment.index(scope).best(wanted, 2)) == expected
 
@@ -179,17 +179,17 @@ class Searching(Suite):
         assert passing(SearchScope(Filters(tool="grep"))) == {asked, answer}
         assert passing(SearchScope(Filters(since=noon))) == passing(SearchScope(Filters(before=after))) == everything
         assert passing(SearchScope(Filters(since=after))) == passing(SearchScope(Filters(before=noon))) == set()
-        visible = Judged(visible={asked, other_call})
+        visible = FixedJudge(visible={asked, other_call})
         assert passing(SearchScope(Filters(visible=True), judge=visible)) == {asked, other_call}
         assert passing(SearchScope(Filters(visible=False), judge=visible)) == everything - {asked, other_call}
-        assert passing(SearchScope(judge=Judged(planned={said}))) == everything - {said}
+        assert passing(SearchScope(judge=FixedJudge(planned={said}))) == everything - {said}
         assert best(store, "any", "quartz") == {said, theirs}
         assert best(store, "any", "quartz", SearchScope(agents=[first])) == {said}
         assert best(store, "any", "grep read text", SearchScope(Filters(tool="Grep"))) == {asked, answer}
-        both = SearchScope(Filters(role="user", visible=True), judge=Judged(visible={said, theirs}))
+        both = SearchScope(Filters(role="user", visible=True), judge=FixedJudge(visible={said, theirs}))
         assert best(store, "all", "quartz", both) == {said}
         with store.read() as moment:
-            index = moment.index(SearchScope(judge=Judged(visible={said})))
+            index = moment.index(SearchScope(judge=FixedJudge(visible={said})))
             index.around([answer, theirs, said], 0)
             found = [index.hits([answer, theirs, said])]
             found.append([each.hit for each in moment.surroundings([answer, theirs, 10**9, said], 1)])
@@ -231,13 +231,13 @@ class Searching(Suite):
         assert runs([first[1], second[5]]) == sorted([first[0:3], second[4:7]])
         assert runs([first[1], first[2]]) == [first[0:4]]
         assert runs([first[0], first[7]]) == [first[0:2], first[6:8]]
-        aside = SearchScope(judge=Judged(planned={first[2]}))
+        aside = SearchScope(judge=FixedJudge(planned={first[2]}))
         assert runs([first[1]], aside) == [first[0:2]]
         with store.read() as moment:
             ((before, said, behind),) = moment.index(SearchScope(Filters(role="user"))).around([first[1]], 1)
             assert (said.text, said.at, said.fits) == ("text 1", events[1].created_at, True)
             assert (before.text, behind.text) == ("text 0", "text 2")
-            scope = SearchScope(Filters(visible=True), judge=Judged(visible=set(first[1:3])))
+            scope = SearchScope(Filters(visible=True), judge=FixedJudge(visible=set(first[1:3])))
             (run,) = moment.index(scope).around([first[1]], 1)
             assert [(said.id, said.fits) for said in run] == [(first[0], False), (first[1], True), (first[2], True)]
 

@@ -14,12 +14,18 @@ from foldmark.testing.suite import NOW, Suite, add_fork, add_root, append, draft
 
 
 def contents(moment: Snapshot, agent: str) -> list[str]:
-    """What the messages of an agent say."""
+    """Return the texts of an agent's messages."""
     return [event.content for event in moment.messages((Segment(agent, 1, END),))]
 
 
-def told(store: Store, agent: str) -> tuple[Head, list[str]]:
-    """Where an agent stands, and what its messages say."""
+def texts_of(store: Store, agent: str) -> list[str]:
+    """Return the texts of an agent's messages, read in a moment of its own."""
+    with store.read() as moment:
+        return contents(moment, agent)
+
+
+def head_and_texts(store: Store, agent: str) -> tuple[Head, list[str]]:
+    """Return the head of an agent, and the texts of its messages."""
     with store.read() as moment:
         return moment.head(agent), contents(moment, agent)
 
@@ -33,12 +39,12 @@ class Transactions(Suite):
         agent, neighbour = root(store), root(store)
         (first,) = append(store, agent, draft(), expected=0)
         append(store, neighbour, draft())  # another agent's events do not matter
-        before = told(store, agent)
+        before = head_and_texts(store, agent)
         for wrong in (0, first - 1, first + 1):
             with pytest.raises(ConflictError) as caught:
                 append(store, agent, draft(content="lost"), expected=wrong)
             assert (caught.value.agent, caught.value.expected, caught.value.found) == (agent, wrong, first)
-        assert told(store, agent) == before
+        assert head_and_texts(store, agent) == before
         (second,) = append(store, agent, draft(), expected=first)
         (third,) = append(store, agent, draft())
         assert first < second < third
@@ -56,12 +62,12 @@ class Transactions(Suite):
 
     def test_of_two_who_read_the_same_head_one_appends(self, store: Store, agent: str, other: Store) -> None:
         (first,) = append(store, agent, draft())
-        heads = [told(each, agent)[0].record.head for each in (store, other)]
+        heads = [head_and_texts(each, agent)[0].record.head for each in (store, other)]
         assert heads == [first, first]
         append(other, agent, draft(content="won"), expected=heads[1])
         with pytest.raises(ConflictError):
             append(store, agent, draft(content="lost"), expected=heads[0])
-        assert told(store, agent)[1] == told(other, agent)[1] == ["hello", "won"]
+        assert texts_of(store, agent) == texts_of(other, agent) == ["hello", "won"]
 
     # Appends that may be repeated
 
@@ -79,8 +85,8 @@ class Transactions(Suite):
         roll_back(store, lambda writing: writing.append(agent, None, [draft(content="lost")], key="lost"))
         with store.write() as writing:
             (fourth,) = writing.append(agent, third, [draft(content="fourth")], key="lost")
-        assert told(other, agent)[1] == ["one", "two", "later", "third", "fourth"]
-        assert told(other, neighbour)[1] == ["theirs"]
+        assert texts_of(other, agent) == ["one", "two", "later", "third", "fourth"]
+        assert texts_of(other, neighbour) == ["theirs"]
         assert len({*ids, later, theirs, third, fourth}) == 6
 
     # All or nothing
@@ -90,7 +96,7 @@ class Transactions(Suite):
         agent = root(store)
         append(store, agent, draft())
         with store.read() as moment:
-            before = told(store, agent), moment.agents(), moment.memos(5), moment.leases()
+            before = head_and_texts(store, agent), moment.agents(), moment.memos(5), moment.leases()
         lost: list[int] = []
         children: list[str] = []
 
@@ -109,7 +115,7 @@ class Transactions(Suite):
         later = root(other)
         append(other, later, draft(content="mine"))
         with store.read() as moment:
-            assert (told(store, agent), moment.agents()[:-1], moment.memos(5), moment.leases()) == before
+            assert (head_and_texts(store, agent), moment.agents()[:-1], moment.memos(5), moment.leases()) == before
             assert [event for event in moment.events(lost) if event.content == "lost"] == []
             assert contents(moment, later) == ["mine"]
             with pytest.raises(DamagedError):
@@ -205,7 +211,7 @@ class Transactions(Suite):
             with pytest.raises(CommandError, match="deleted"):
                 writing.append(deleted, None, [draft()])
             ids += writing.append(killed, ids[0], [draft("turn_ended", "")])
-        assert told(store, killed)[0].record.head == ids[-1]
+        assert head_and_texts(store, killed)[0].record.head == ids[-1]
 
     @pytest.mark.parametrize("newest_first", [False, True])
     def test_appending_does_not_disturb_who_reads_in_the_same_transaction(

@@ -29,7 +29,7 @@ from foldmark.operations.effects import Asking
 from foldmark.sending.interruption import watched
 from foldmark.settings.access import keys
 from foldmark.tools.tool import Tool, schema, typed
-from foldmark.tools.working.paths import working
+from foldmark.tools.working.paths import working_folder
 
 HEAD, TAIL = 64 * 1024, 64 * 1024
 """Bytes of the output that are kept of its beginning and of its end."""
@@ -198,13 +198,13 @@ def _question(agent: Agent, arguments: BashArguments) -> str:
     if not command.strip() or "\0" in command or len(command.encode()) > LONGEST:
         raise CommandError(f"a command is a text of up to {LONGEST:,} bytes without NUL; longer ones go into a file")
     lines = "\n".join(f"  {one_line(line)}" for line in command.split("\n"))
-    return f"run in {one_line(working(agent.log))}:\n{lines}"
+    return f"run in {one_line(working_folder(agent.log))}:\n{lines}"
 
 
 def _run(agent: Agent, arguments: BashArguments, asking: Asking) -> str:
     shell = shutil.which("bash") or "/bin/sh"
     command = (shell, "-c", "--", arguments.command.encode())
-    result = run(command, working(agent.log), environment(agent), arguments.timeout)
+    result = run(command, working_folder(agent.log), environment(agent), arguments.timeout)
     output = result.output if not result.output or result.output.endswith("\n") else f"{result.output}\n"
     return f"{output}[{_ended(result, arguments.timeout)}]"
 

@@ -28,13 +28,13 @@ from foldmark.tools.tool import Tool, schema, typed
 from foldmark.tools.working.paths import (
     SYSTEM,
     Folder,
-    agreed,
-    binary,
-    explained,
+    agreed_path,
+    binary_kind,
+    errors_explained,
     opened_file,
     opened_folder,
-    shown,
-    working,
+    readable,
+    working_folder,
 )
 
 SKIPPED = (".git", ".hg", ".svn", "node_modules", ".venv", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache")
@@ -172,13 +172,13 @@ class ReadFileArguments(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def _read(agent: Agent, arguments: ReadFileArguments, asking: Asking) -> str:
-    real = agreed(agent, "read_file", "read", arguments.path, asking)
-    with explained(real, working(agent.log)), watched() as cut, opened_file(real) as file:
+    real = agreed_path(agent, "read_file", "read", arguments.path, asking)
+    with errors_explained(real, working_folder(agent.log)), watched() as cut, opened_file(real) as file:
         beginning = file.read(8192) or b""
         size = max(os.fstat(file.fileno()).st_size, len(beginning))
-        if kind := binary(beginning):
+        if kind := binary_kind(beginning):
             raise CommandError(
-                f"{shown(real)} is no text ({kind}, {count(size, 'byte')}); a program can look into it, with bash"
+                f"{readable(real)} is no text ({kind}, {count(size, 'byte')}); a program can look into it, with bash"
             )
         if not beginning:
             return "[The file is empty.]"
@@ -252,15 +252,15 @@ class ListFilesArguments(Struct, frozen=True, forbid_unknown_fields=True):
 
 def _list(agent: Agent, arguments: ListFilesArguments, asking: Asking) -> str:
     pattern = Pattern(arguments.pattern)
-    real, folder = agreed(agent, "list_files", "list", arguments.path, asking), working(agent.log)
+    real, folder = agreed_path(agent, "list_files", "list", arguments.path, asking), working_folder(agent.log)
     until, found = monotonic() + SECONDS, list[str]()
-    with explained(real, folder), watched() as cut:
+    with errors_explained(real, folder), watched() as cut:
         walk = Walk(real, lambda: cut.is_set() or monotonic() > until, pattern.deepest)
         try:
             for level in walk:
                 found += _fitting(level, pattern, folder)
         except NotADirectoryError:
-            raise CommandError(f"{shown(real, folder)} is no folder; read_file reads files") from None
+            raise CommandError(f"{readable(real, folder)} is no folder; read_file reads files") from None
     _check_going_on(cut)
     return "\n".join([*found[: arguments.limit], *_notes(len(found), arguments, walk)])
 
@@ -271,7 +271,7 @@ def _fitting(level: Level, pattern: Pattern, folder: str) -> list[str]:
     for entry in level.entries:
         if not pattern.fits((*level.below, entry.name)):
             continue
-        path = shown(str(PurePath(level.folder.path, entry.name)), folder)
+        path = readable(str(PurePath(level.folder.path, entry.name)), folder)
         if entry.is_symlink():
             path += f" -> {_target(level, entry.name)}"
         elif entry.is_dir(follow_symlinks=False):
@@ -282,7 +282,7 @@ def _fitting(level: Level, pattern: Pattern, folder: str) -> list[str]:
 
 def _target(level: Level, name: str) -> str:
     try:
-        return shown(level.folder.target(name))
+        return readable(level.folder.target(name))
     except OSError:
         return "?"
 

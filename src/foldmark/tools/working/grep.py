@@ -26,7 +26,15 @@ from foldmark.sending.interruption import CURRENT
 from foldmark.tools.tool import Tool, schema, typed
 from foldmark.tools.working import matcher
 from foldmark.tools.working.files import Pattern, Walk
-from foldmark.tools.working.paths import agreed, binary, explained, opened_file, secret, shown, working
+from foldmark.tools.working.paths import (
+    agreed_path,
+    binary_kind,
+    errors_explained,
+    may_hold_secrets,
+    opened_file,
+    readable,
+    working_folder,
+)
 
 SECONDS = 10.0
 """Maximum seconds of a search."""
@@ -47,9 +55,9 @@ class GrepArguments(Struct, frozen=True, forbid_unknown_fields=True):
 
 def _run(agent: Agent, arguments: GrepArguments, asking: Asking) -> str:
     glob = Pattern(arguments.glob, anywhere=True) if arguments.glob else None
-    real, folder = agreed(agent, "grep", "search", arguments.path, asking), working(agent.log)
+    real, folder = agreed_path(agent, "grep", "search", arguments.path, asking), working_folder(agent.log)
     search = _Search(arguments, real, folder, glob)
-    with explained(real, folder):
+    with errors_explained(real, folder):
         failed = search.run()
     if search.cut.is_set():
         raise CommandError("the turn was interrupted")
@@ -155,14 +163,14 @@ class _Search:
                     path = str(PurePath(level.folder.path, entry.name))
                     fits = self._glob is None or self._glob.fits((*level.below, entry.name))
                     if fits and entry.is_file(follow_symlinks=False):
-                        if secret(path):
+                        if may_hold_secrets(path):
                             self._secret += 1
                             continue
                         with suppress(OSError, CommandError), level.folder.open(entry.name) as file:
                             if (text := self._text(file)) is not None:
-                                yield shown(path, self._folder), text
+                                yield readable(path, self._folder), text
         except NotADirectoryError:
-            name = shown(self._real, self._folder)
+            name = readable(self._real, self._folder)
             with opened_file(self._real) as file:
                 text = self._text(file)
             if text is None:
@@ -173,7 +181,7 @@ class _Search:
     def _text(self, file: BinaryIO) -> bytes | None:
         """Return the bytes of a file, None for one that is passed over."""
         text = file.read(8192)
-        if binary(text):
+        if binary_kind(text):
             return None
         text += file.read(MOST_FILE + 1 - len(text))
         if len(text) > MOST_FILE:

@@ -49,7 +49,7 @@ def work_in(log: Log, folder: str | os.PathLike[str]) -> None:
     _folders[log] = real
 
 
-def working(log: Log) -> str:
+def working_folder(log: Log) -> str:
     """Return the working folder: the one that was set, else the process's at this moment. Raises CommandError."""
     try:
         return _folders.get(log) or os.path.realpath(Path.cwd())
@@ -57,17 +57,17 @@ def working(log: Log) -> str:
         raise CommandError("the working folder is not there any more; a person has to start anew in another") from None
 
 
-def agreed(agent: Agent, tool: str, doing: str, path: str, asking: Asking) -> str:
+def agreed_path(agent: Agent, tool: str, doing: str, path: str, asking: Asking) -> str:
     """Return the real path of `path`, after a person has agreed where that is needed; `doing` is the verb of the
     question, `read`. Raises CommandError, also for an invalid path."""
-    folder = working(agent.log)
-    real = resolved(path, folder)
-    if worry := worries(real, folder):
+    folder = working_folder(agent.log)
+    real = resolved_path(path, folder)
+    if worry := reason_to_ask(real, folder):
         approve(agent, tool, f"{doing} {one_line(real)}, {worry}", asking)
     return real
 
 
-def resolved(path: str, folder: str) -> str:
+def resolved_path(path: str, folder: str) -> str:
     """Return the absolute path without `.`, `..` and symbolic links; `~` is the home folder, and relative paths begin
     at `folder`. The file need not exist. Raises CommandError."""
     if not path or len(path) > LONGEST or "\0" in path or path.count("/") > MOST_PARTS:
@@ -75,28 +75,28 @@ def resolved(path: str, folder: str) -> str:
     try:
         real = os.path.realpath(PurePath(folder, os.path.expanduser(path)))  # noqa: PTH111 - Path.expanduser raises
     except (OSError, ValueError, RecursionError):
-        raise CommandError(f"{shown(path)} cannot be a path here; list_files shows what there is") from None
+        raise CommandError(f"{readable(path)} cannot be a path here; list_files shows what there is") from None
     return f"/{real.lstrip('/')}" if real.startswith("//") else real
 
 
-def worries(real: str, folder: str) -> str:
+def reason_to_ask(real: str, folder: str) -> str:
     """Return why a person has to agree that a real path is read; empty if nobody has to."""
     found = []
     if any(PurePath(real).is_relative_to(each) for each in SYSTEM):
         found.append("which is the system's")
-    elif not inside(real, folder):
+    elif not is_inside(real, folder):
         found.append(f"outside of the working folder {one_line(folder)}")
-    if secret(real):
+    if may_hold_secrets(real):
         found.append("which may hold secrets")
     return ", ".join(found)
 
 
-def inside(real: str, folder: str) -> bool:
+def is_inside(real: str, folder: str) -> bool:
     """Return True if a real path is a real folder, or in it."""
     return PurePath(real).is_relative_to(folder)
 
 
-def secret(real: str) -> bool:
+def may_hold_secrets(real: str) -> bool:
     """Return True if a file may hold keys or passwords, judged by its name and those of its folders."""
     parts = PurePath(real.lower()).parts
     name, last = parts[-1], "/".join(parts[-2:])
@@ -107,9 +107,9 @@ def secret(real: str) -> bool:
     )
 
 
-def shown(path: str, folder: str | None = None) -> str:
+def readable(path: str, folder: str | None = None) -> str:
     """Return a path in a form that a model can give back: relative if it lies in `folder`, on one line."""
-    if folder is not None and inside(path, folder):
+    if folder is not None and is_inside(path, folder):
         path = str(PurePath(path).relative_to(folder))
     text = path if len(path) <= 200 else f"{path[:80]}…{path[-119:]}"
     return one_line(os.fsencode(text).decode("utf-8", "replace"))
@@ -199,20 +199,20 @@ def _why(error: OSError, real: str) -> str:
     """Describe an error with a real path, for a model."""
     match error.errno:
         case errno.ENOENT:
-            return f"there is no {shown(real)}"
+            return f"there is no {readable(real)}"
         case errno.EACCES | errno.EPERM:
-            return f"{shown(real)} may not be read by this user"
+            return f"{readable(real)} may not be read by this user"
         case errno.ELOOP | errno.ENOTDIR:
-            return f"{shown(real)} cannot be reached: a part of it is no folder, or was exchanged meanwhile"
+            return f"{readable(real)} cannot be reached: a part of it is no folder, or was exchanged meanwhile"
         case _:
-            return f"{shown(real)} cannot be read: {error.strerror or type(error).__name__}"
+            return f"{readable(real)} cannot be read: {error.strerror or type(error).__name__}"
 
 
 def _check_file(found: os.stat_result, path: PurePath) -> None:
     kind = stat.S_IFMT(found.st_mode)
     if kind != stat.S_IFREG:
         more = "; list_files shows what is in it" if kind == stat.S_IFDIR else "; only regular files are read"
-        raise CommandError(f"{shown(str(path))} is {_KINDS.get(kind, 'no regular file')}{more}")
+        raise CommandError(f"{readable(str(path))} is {_KINDS.get(kind, 'no regular file')}{more}")
 
 
 MOST_NAMES = 1000
@@ -220,7 +220,7 @@ MOST_NAMES = 1000
 
 
 @contextmanager
-def explained(real: str, folder: str) -> Iterator[None]:
+def errors_explained(real: str, folder: str) -> Iterator[None]:
     """Turn OSErrors about a real path inside the block into CommandErrors, worded for a model."""
     try:
         yield
@@ -233,17 +233,17 @@ def explained(real: str, folder: str) -> Iterator[None]:
 def _missing(real: str, folder: str) -> str:
     """Return the message for a missing file, with similar names beside it, or beside its first missing folder. Outside
     of the working folder it names nothing: a person agreed to that one path only."""
-    place, text = PurePath(real), f"there is no {shown(real, folder)}"
+    place, text = PurePath(real), f"there is no {readable(real, folder)}"
     for parent in place.parents:
-        if not inside(str(parent), folder):
+        if not is_inside(str(parent), folder):
             break
         try:
             with opened_folder(str(parent)) as opened:
-                names = sorted(shown(entry.name) for entry in islice(opened.entries(), MOST_NAMES))
+                names = sorted(readable(entry.name) for entry in islice(opened.entries(), MOST_NAMES))
         except OSError:
             continue
         below = place.relative_to(parent)
-        either = f", nor a folder {shown(str(parent / below.parts[0]), folder)}" if len(below.parts) > 1 else ""
+        either = f", nor a folder {readable(str(parent / below.parts[0]), folder)}" if len(below.parts) > 1 else ""
         return f"{text}{either}; {_near(below.parts[0], names)}"
     return text
 
@@ -278,7 +278,7 @@ _BINARY_KINDS = (
 )
 
 
-def binary(beginning: bytes) -> str | None:
+def binary_kind(beginning: bytes) -> str | None:
     """Return the kind of a file that begins with these bytes; None for text. A NUL, or a PDF's signature, makes it
     binary."""
     if b"\0" not in beginning and not beginning.startswith(b"%PDF-"):
