@@ -408,5 +408,5 @@ def test_a_subagents_session_by_its_content(cli: Cli, session: Path, way: list[s
     before = path.read_bytes()
     shown = cli("trim", str(path), *way)
     assert (shown.code, shown.out) == (1, "")
-    assert "agent-1234.jsonl is the session of a subagent, which nobody resumes; name the session" in shown.err
+    assert "agent-1234.jsonl is a subagent's session, which cannot be resumed; name the session" in shown.err
     assert (path.read_bytes(), others(session)) == (before, [path])

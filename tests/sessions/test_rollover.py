@@ -338,7 +338,7 @@ def test_a_folder_that_is_gone(place: Place) -> None:
         (["cccc", "--summary-file", "{summary}"], 2, "no session 'cccc'"),
         (["{empty}.jsonl", "--summary-file", "{summary}"], 1, "there is no file"),
         (["{summary}", "--summary-file", "{summary}"], 1, "is not a session of Claude Code or Codex"),
-        (["{folder}/subagents/agent-1.jsonl", "--summary-file", "{summary}"], 2, "is the session of a subagent"),
+        (["{folder}/subagents/agent-1.jsonl", "--summary-file", "{summary}"], 2, "is a subagent's session"),
         (["--auto-summary"], 2, "--auto-summary needs a language model"),
         (["--auto-summary", "--model", "nobody/x"], 2, "a model is 'offline' or PROVIDER/MODEL"),
     ],
@@ -389,7 +389,7 @@ def test_a_subagents_session_by_its_content(place: Place) -> None:
     for words in (["--summary-file", str(place.summary)], ["--auto-summary"]):
         done = place.ran(str(path), *words)
         assert done.returncode == 2
-        assert b"agent-1234.jsonl is the session of a subagent, which nobody resumes; name the session" in done.stderr
+        assert b"agent-1234.jsonl is a subagent's session, which cannot be resumed; name the session" in done.stderr
     assert files(place.folder) == before
 
 

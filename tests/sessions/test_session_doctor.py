@@ -120,14 +120,14 @@ STOPS: dict[str, tuple[Damage, int | None, str]] = {
     "a null line": (lambda records: records.insert(3, None), 4, "`null`"),
     "message null": (change(7, message=None), 7, "no message"),
     "no message": (without(8, "message"), 8, "no message"),
-    "a message of the wrong type": (change(7, message="five"), 7, "no object"),
+    "a message of the wrong type": (change(7, message="five"), 7, "not an object"),
     "a subagent's message null": (
         lambda records: records.append({**user("x", "s1", "u9", isSidechain=True), "message": None}),
         10,
         "no message",
     ),
-    "a user's content null": (message(8, content=None), 8, "no text and no list"),
-    "a user's content a number": (message(1, content=5), 1, "no text and no list"),
+    "a user's content null": (message(8, content=None), 8, "neither text nor a list"),
+    "a user's content a number": (message(1, content=5), 1, "neither text nor a list"),
     "a model's content a text": (message(7, content="five"), 7, "list of blocks"),
     "a block null": (message(8, content=[None, *text("six")]), 8, "block of its content is null"),
     "no time at the end": (without(9, "timestamp"), 9, "timestamp"),
@@ -473,7 +473,7 @@ CODEX: dict[str, tuple[Damage, str, int | None, str]] = {
     ),
     "a torn line": (instead(3, b'{"timestamp":\n'), "loses", 3, "not JSON"),
     "an output without its call": (lambda records: records.pop(2), "loses", 3, "without a call"),
-    "an output before its call": (lambda records: records.insert(3, records.pop(2)), "loses", 4, "behind its output"),
+    "an output before its call": (lambda records: records.insert(3, records.pop(2)), "loses", 4, "after its output"),
     "an output twice": (lambda records: records.insert(4, records[3]), "loses", 5, "second output"),
     "an output of the wrong type": (lambda records: records[3]["payload"].update(output=None), "loses", 4, "neither"),
     "histories of different length": (
@@ -532,7 +532,7 @@ def test_the_command(
     out = path.with_name("mended.jsonl")
     assert run(["doctor", "--session", str(path), "--repair", "--out", str(out)]) == 0
     told = capsys.readouterr().out.splitlines()
-    assert told[2:4] == [f"Repaired: {out}", "  line 4: left out: JSON, but no object"]
+    assert told[2:4] == [f"Repaired: {out}", "  line 4: left out: JSON, but not an object"]
     assert told[-1].endswith(f"claude --resume {out}")
     assert run(["doctor", "--session", str(out)]) == 0
     assert run(["doctor", "--session", str(out), "--repair", "--json"]) == 0

@@ -285,7 +285,7 @@ def refusal(session: SessionPath) -> str | None:
     if not format_named(session.kind).is_subagents(session):
         return None
     return (
-        f"{one_line(session.path.name)} is the session of a subagent, which nobody resumes; "
+        f"{one_line(session.path.name)} is a subagent's session, which cannot be resumed; "
         "name the session that it belongs to"
     )
 

@@ -25,8 +25,8 @@ class CodexFormat(SessionFormat):
 
     name, title, dialect, running = "codex", "Codex", "openai", "CODEX_THREAD_ID"
     why_not_repaired = (
-        "rollouts of Codex's are not repaired: Codex itself passes over lines that it cannot read, and adds what a "
-        "call is missing; `foldmark import` reads what is there"
+        "Codex rollouts are not repaired: Codex itself skips lines that it cannot read, and adds what a call "
+        "is missing; `foldmark import` reads what is there"
     )
 
     is_record = lazy("foldmark.sessions.codex.records:is_record")

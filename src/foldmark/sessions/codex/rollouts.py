@@ -117,7 +117,7 @@ def _ends_at(path: Path, end: int, ordinal: Any = None) -> bool:
         record = decode(last[last.rfind(b"\n", 0, -1) + 1 :])
     except OSError:
         return False
-    except NotJsonError:  # Codex passes over it
+    except NotJsonError:  # Codex skips it
         return True
     own = record.get("ordinal") if isinstance(record, dict) else None
     return not (type(own) is int and type(ordinal) is int and own >= ordinal)

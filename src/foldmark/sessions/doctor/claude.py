@@ -27,9 +27,9 @@ _LOST = "what stands before it is lost on resuming"
 
 _SENT: dict[Fault, tuple[Weight, str, str]] = {
     "no message": ("stops", "it has no message", _CANNOT),
-    "message": ("stops", "its message is no object", _CANNOT),
-    "content": ("stops", "its content is no text and no list", _CANNOT),
-    "plain": ("stops", "the model's content is a text and no list of blocks", _CANNOT),
+    "message": ("stops", "its message is not an object", _CANNOT),
+    "content": ("stops", "its content is neither text nor a list", _CANNOT),
+    "plain": ("stops", "the model's content is text, not a list of blocks", _CANNOT),
     "null block": ("stops", "a block of its content is null", _CANNOT),
     "attachment": ("stops", "an attachment without its object", _CANNOT),
     "bad block": (
@@ -37,14 +37,14 @@ _SENT: dict[Fault, tuple[Weight, str, str]] = {
         "a block of its content cannot be used",
         "it is lost, or the request is refused, or never made",
     ),
-    "unsigned": ("loses", "thinking without a signature", "it is sent so, and the provider refuses the request"),
+    "unsigned": ("loses", "thinking without a signature", "it is sent as it is, and the provider refuses the request"),
 }
 """Faults of messages that are sent: how bad it is, what is wrong, and what comes of it."""
 
 _ANYWHERE: dict[Fault, tuple[Weight, str]] = {
     "uuid": ("loses", "it has no uuid: it is not sent, nor what stands before it"),
-    "constant": ("loses", "NaN or Infinity, which is not JSON: Claude Code passes over the line"),
-    "mark": ("loses", "a byte order mark in front of it: Claude Code passes over the line"),
+    "constant": ("loses", "NaN or Infinity, which is not JSON: Claude Code skips the line"),
+    "mark": ("loses", "a byte order mark in front of it: Claude Code skips the line"),
     "bytes": ("note", "invalid UTF-8, which is read as U+FFFD"),
 }
 
@@ -59,7 +59,7 @@ def diagnose(session: SessionPath) -> Diagnosis:
         if file.wide:
             findings.append(Finding("stops", None, "UTF-16 or UTF-32: Claude Code reads UTF-8 only"))
         if not file.ended:
-            findings.append(Finding("note", None, "no line end at the end; Claude Code puts one there"))
+            findings.append(Finding("note", None, "no line end at the end; Claude Code adds one"))
     said = sum(row.said for row in resumed.order)
     return Diagnosis(session, file.line_count, said, sorted_findings(findings))
 
@@ -69,11 +69,11 @@ def _lines(found: Sequence[Row]) -> Iterator[Finding]:
     for row in found:
         match row.state:
             case "broken":
-                yield Finding("loses", row.line, f"{row.reason}: Claude Code passes over the line")
+                yield Finding("loses", row.line, f"{row.reason}: Claude Code skips the line")
             case "null":
                 yield Finding("stops", row.line, "the line is `null`: Claude Code cannot resume the session")
             case "value":
-                yield Finding("note", row.line, "JSON, but no object; Claude Code passes over the line")
+                yield Finding("note", row.line, "JSON, but not an object; Claude Code skips the line")
         for fault in row.faults:
             if fault in _ANYWHERE and not (row.side and fault == "uuid"):
                 yield Finding(_ANYWHERE[fault][0], row.line, _ANYWHERE[fault][1])
@@ -114,7 +114,7 @@ def _chain(found: Sequence[Row], resumed: ResumedChain) -> Iterator[Finding]:
     main = [row for row in found if row.chained and not row.side]
     for row in main:
         loses = row in inside and row is not main[0]
-        ending = _LOST if loses else "nothing is lost by it"
+        ending = _LOST if loses else "nothing is lost"
         if "parent" in row.faults:
             yield Finding("loses" if loses else "note", row.line, f"it has no parentUuid: {ending}")
         elif row.parent and links.is_missing(row):
@@ -130,7 +130,7 @@ def _chain(found: Sequence[Row], resumed: ResumedChain) -> Iterator[Finding]:
             yield Finding("loses", row.line, f"{why}: one of the two is lost on resuming")
     for chain in (resumed.chain, resumed.newest):
         if chain and not chain[0].boundary and (parent := links.parent(chain[0])) is not None:
-            yield Finding("loses", chain[0].line, f"its parents are a loop (line {parent.line}): {_LOST}")
+            yield Finding("loses", chain[0].line, f"its ancestors form a loop (line {parent.line}): {_LOST}")
             break
     aside = [row.line for row in resumed.chain if row.side]
     if aside:
@@ -156,7 +156,7 @@ def _messages(found: Sequence[Row], resumed: ResumedChain) -> Iterator[Finding]:
         why = "the last record has no timestamp: Claude Code does not find the session"
         yield Finding("stops", last[0].line, why)
     if answer and "model" in answer[0].faults:
-        yield Finding("stops", answer[0].line, "the last answer names no model: Claude Code waits for ever")
+        yield Finding("stops", answer[0].line, "the last answer names no model: Claude Code waits forever")
     for fault, named in (("time", "timestamp"), ("model", "model")):
         lines = [row.line for row in found if fault in row.faults and row not in (*last, *answer)]
         if lines:
@@ -178,7 +178,7 @@ def _tools(resumed: ResumedChain) -> Iterator[Finding]:
         why = f"the call {one_line(call)[:60]} has no result"
         yield Finding("note", row.line, f"{why}: it is left out on resuming, with its whole line")
     for row, _, call in pairs.early:
-        yield Finding("loses", row.line, f"a result stands before its call {one_line(call)[:60]}: both are lost")
+        yield Finding("loses", row.line, f"a result comes before its call {one_line(call)[:60]}: both are lost")
     for row, _, call in pairs.orphans:
         why = f"a result without a call ({one_line(call)[:60] or 'no id'})"
         yield Finding("loses", row.line, f"{why}: it is left out on resuming")

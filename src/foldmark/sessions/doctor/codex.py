@@ -32,7 +32,7 @@ def diagnose(session: SessionPath) -> Diagnosis:
         is_marked = file.wide or file.raw(0).startswith(codecs.BOM_UTF8)
         findings = [*_beginning(session, reader, is_marked=is_marked), *reader.findings(), *compare_databases(session)]
         if not file.ended:
-            findings.append(Finding("note", None, "no line end at the end; Codex puts one there"))
+            findings.append(Finding("note", None, "no line end at the end; Codex adds one"))
     return Diagnosis(session, file.line_count, reader.items, sorted_findings(findings))
 
 
@@ -77,11 +77,11 @@ class _RolloutReader:
         is_first = self.first is None
         self.first = self.first or line.line
         if isinstance(line, Broken):
-            self._report("loses", line.line, f"{line.reason}: Codex passes over the line")
+            self._report("loses", line.line, f"{line.reason}: Codex skips the line")
             return
         value, kind = line.value, line.type
         if not isinstance(value, dict):
-            self._report("note", line.line, "JSON, but no object; Codex passes over the line")
+            self._report("note", line.line, "JSON, but not an object; Codex skips the line")
             return
         payload = value.get("payload")
         if is_first and kind == "session_meta" and isinstance(payload, dict):
@@ -91,7 +91,7 @@ class _RolloutReader:
         if kind not in _KNOWN:
             self._unknown[kind] += 1
         elif not isinstance(payload, dict):
-            self._report("loses", line.line, "no payload: Codex passes over the line")
+            self._report("loses", line.line, "no payload: Codex skips the line")
         elif kind == "response_item":
             self._item(line.line, payload)
         elif kind == "compacted":
@@ -124,20 +124,20 @@ class _RolloutReader:
         if kind not in (*CALLS, *OUTPUTS):
             return
         if call is None:
-            self._report("loses", line, "a call or an output without call_id: Codex passes over the line")
+            self._report("loses", line, "a call or an output without call_id: Codex skips the line")
             return
         shown = one_line(call)[:60]
         if kind in CALLS:
             if call in self._calls:
                 self._report("loses", line, f"a second call with the id {shown}: the provider refuses the request")
             elif call in self._outputs:
-                why = f"the call {shown} stands behind its output in line {self._outputs[call]}"
+                why = f"the call {shown} comes after its output in line {self._outputs[call]}"
                 self._report("loses", line, f"{why}: the provider refuses the request")
             self._calls.setdefault(call, line)
             return
         if not isinstance(item.get("output"), str | list | dict):
-            why = f"the output of {shown} is neither a text nor a list"
-            self._report("loses", line, f'{why}: Codex passes over the line and sends "aborted"')
+            why = f"the output of {shown} is neither text nor a list"
+            self._report("loses", line, f'{why}: Codex skips the line and sends "aborted"')
         if call in self._outputs:
             self._report("loses", line, f"a second output of the call {shown}: the provider refuses the request")
         elif call not in self._calls:
@@ -149,7 +149,7 @@ class _RolloutReader:
         history, beside = payload.get("replacement_history"), payload.get("replacement_history_metadata")
         if isinstance(history, list) and isinstance(beside, list) and len(history) != len(beside):
             why = f"the compaction's history has {len(history)} items, and its metadata {len(beside)}"
-            self._report("loses", line, f"{why}: Codex passes over it and sends all that was before")
+            self._report("loses", line, f"{why}: Codex skips it and sends all that was before")
         self._calls.clear()
         self._outputs.clear()
         for item in history if isinstance(history, list) else ():

@@ -23,9 +23,9 @@ _MOVES = 100
 _UNUSABLE = {
     "no message": "no message in it",
     "message": "no message in it",
-    "content": "its content is neither a text nor a list",
+    "content": "its content is neither text nor a list",
     "attachment": "an attachment without its object",
-    "full": "the error that the context is full, which nobody sends",
+    "full": "the error that the context is full, which is never sent",
 }
 
 
@@ -157,7 +157,7 @@ def _leave_out_lines(plan: RepairPlan) -> None:
         if row.state == "broken":
             plan.leave_out(row, row.reason)
         elif row.state != "record":
-            plan.leave_out(row, "JSON, but no object")
+            plan.leave_out(row, "JSON, but not an object")
         elif why := next((_UNUSABLE[fault] for fault in row.faults if fault in _UNUSABLE), None):
             plan.leave_out(row, why)
         elif row.uuid and row.chained:
@@ -236,7 +236,7 @@ def _cut_loops(plan: RepairPlan) -> None:
             elif parent and place[parent] >= place[row] and (row in looping or turn == _LOOP_ROUNDS):
                 before = main[row]
                 plan.set_parent(row, before.uuid if before else None)
-                plan.note(row, f"linked to line {before.line if before else 0}: its parents were a loop")
+                plan.note(row, f"linked to line {before.line if before else 0}: its ancestors formed a loop")
 
 
 def _in_loops(plan: RepairPlan, links: Links) -> set[Row]:
