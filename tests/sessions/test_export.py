@@ -19,7 +19,7 @@ from session_records import REAL_FILES, assistant, call, result, user
 import foldmark
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
-from foldmark.sessions.conversion.records import Exporting, choose, records
+from foldmark.sessions.conversion.exporting import Exporting, choose, records
 
 real_files = pytest.mark.skipif(not REAL_FILES, reason="the real sessions are not here")
 
@@ -337,7 +337,7 @@ def test_an_empty_context_is_an_error(agent: foldmark.Agent) -> None:
 def exported(events: list[Event]) -> list[dict[str, Any]]:
     events = [msgspec.structs.replace(event, created_at="2025-10-01T10:00:00.000000Z") for event in events]
     to = Exporting(agent_id="a", session_id="s", cwd="/")
-    return [json.loads(msgspec.json.encode(each)) for each in records(choose(events, "a").pieces, to)]
+    return [json.loads(msgspec.json.encode(each)) for each in records(choose(events, "a")[0], to)]
 
 
 responses = st.lists(st.sampled_from([None, None, "m1", "m1", "m2", 7]), min_size=25, max_size=25)

@@ -1,1 +1,1 @@
-"""A session as a conversation, and a context as a session [SPEC 8]."""
+"""Import a session as a conversation, and export a context as a session [SPEC 8]."""

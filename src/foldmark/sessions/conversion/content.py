@@ -1,7 +1,7 @@
-"""What a message says, as content blocks of the Messages API, for a session that Claude Code continues [SPEC 8].
+"""Messages as content blocks of the Messages API, for a session that Claude Code continues [SPEC 8].
 
-A block is put back in the plainest form that the API takes: what else stood in it is not. What the API would refuse is
-left out, since one refused block makes the whole session useless. Pure.
+A block has the plainest form that the API takes, without its other members. A block that the API would refuse is left
+out, since it would make the whole session useless. Pure.
 """
 
 from typing import Any
@@ -18,16 +18,16 @@ from foldmark.sessions.claude.blocks import FILE_HEADING, file_name
 Block = dict[str, Any]
 
 SYSTEM_MESSAGE = "[System message:]\n"
-"""Stands in front of a `system` message: a session has no place for them, so that they go as a user's."""
+"""The prefix of a `system` message: a session has no place for them, so they become a user's."""
 
 THOUGHTS = {"thinking": ("thinking", "signature"), "redacted_thinking": ("data",)}
-"""Blocks of an answer that go back to the API, and what has to stand in each; the last of it must not be blank."""
+"""Blocks of an answer that go back to the API -> their members, of which the last must not be blank."""
 
 _BEFORE = {"system": SYSTEM_MESSAGE, "tool": TOOL_MESSAGE}
 
 
 def said(event: Event) -> list[Block]:
-    """The blocks of a message that is no call and no result; none if nothing of it can be sent."""
+    """Return the blocks of a message that is no call and no result; none if nothing in it can be sent."""
     if event.kind == "assistant":
         return _answered(event)
     text = _BEFORE.get(event.kind, "") + event.content if event.content.strip() else ""
@@ -36,20 +36,20 @@ def said(event: Event) -> list[Block]:
 
 
 def use(event: Event, call_id: str) -> Block:
-    """A tool call, under the id that it has in the session."""
+    """Return the block of a tool call with its id in the session."""
     name = wire.tool_name(str((event.data or {}).get("name", "")))
     arguments = msgspec.json.decode(wire.arguments(event.content))
     return {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
 
 
 def result(event: Event | None, call_id: str) -> Block:
-    """What a tool answered; a call that was never answered gets a result that says so."""
+    """Return the block of a result; a call without result gets one that says so."""
     block: Block = {"tool_use_id": call_id, "type": "tool_result", "content": NO_RESULT}
     if event is None:
         return {**block, "is_error": True}
     others = [found for each in _blocks(event) if (found := _shown(each) or _reference(each))]
     failed = (event.data or {}).get("is_error") is True
-    if others:  # the API takes nothing but text in a result that is marked as an error
+    if others:  # the API takes only text in a result that is marked as an error
         return {**block, "content": [*_texts(event.content), *others]}
     if failed:
         return {**block, "content": event.content if event.content.strip() else NO_OUTPUT, "is_error": True}
@@ -57,7 +57,7 @@ def result(event: Event | None, call_id: str) -> Block:
 
 
 def attachment(event: Event) -> Block | None:
-    """What an imported attachment was, with its text put back; None for any other message."""
+    """Return an imported attachment with its text put back; None for any other message."""
     about = (event.data or {}).get("attachment") if event.kind == "user" else None
     if not isinstance(about, dict):
         return None
@@ -73,7 +73,7 @@ def attachment(event: Event) -> Block | None:
 
 
 def left_behind(event: Event) -> int:
-    """How many blocks of a message cannot be put back."""
+    """Return how many blocks of a message cannot be exported."""
     if event.kind == "assistant":
         usable = sum(_thought(event, block) is not None for block in _blocks(event))
     elif event.kind == "tool_result":
@@ -84,7 +84,7 @@ def left_behind(event: Event) -> int:
 
 
 def _answered(event: Event) -> list[Block]:
-    """Text and thoughts of an answer in the order in which the model made them."""
+    """Return text and thinking of an answer in the order in which the model made them."""
     text = event.content
     if event.interrupted and text.strip():
         text += INTERRUPTED
@@ -113,7 +113,7 @@ def _thought(event: Event, block: Any) -> Block | None:
 
 
 def _shown(block: Any) -> Block | None:
-    """An image or a document of a user's or a result."""
+    """Return the block of an image or a document."""
     if _kind(block) == "document":
         return _document(block)
     shown, _ = media_of({"blocks": [block]})
@@ -140,7 +140,7 @@ def _document(block: Block) -> Block | None:
 
 
 def _reference(block: Any) -> Block | None:
-    """A tool that a result made known to the model."""
+    """Return the block of a tool that a result made known to the model."""
     if _kind(block) != "tool_reference" or not _filled(block.get("tool_name")):
         return None
     return {"type": "tool_reference", "tool_name": block["tool_name"]}

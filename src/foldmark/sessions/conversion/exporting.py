@@ -1,34 +1,261 @@
-"""`foldmark export`: an agent's context becomes a Claude Code session that `claude --resume` continues [SPEC 8, 9].
+"""`foldmark export`: write an agent's context as a Claude Code session that `claude --resume` continues [SPEC 8, 9].
 
-What is written is the context as of now: everything that is visible, whatever the window shows of it. State,
-scratchpad, memos and settings are no messages and stay behind.
+The session has the context as of now: everything that is visible, not only what the window shows. State, scratchpad,
+memos and settings are no messages and are not exported.
+
+- An assistant's record has one block, as Claude Code writes them. The records of one answer share `message.id`, by
+  which Claude Code joins them: the response's own id, as long as joining changes no order.
+- Calls that stand together are followed by their results, one record each (SPEC 5.2). Claude Code silently leaves out a
+  call without result, a result without call, and a repeated call id.
+- The first record is a user's. A summary there is written as Claude Code's own compaction (`isCompactSummary`).
+  Anywhere else the session would begin with it, so there it is an answer like any other.
+- A message after a result in the same turn that is no prompt has `isMeta`: so Claude Code writes a document that a tool
+  has read, and an import sees that no turn begins there.
+- Uuids are computed from agent and event. Times are the events', but never go back.
+- A record without a message (a result for an unanswered call, the first record) has the mark `MADE_UP`, which an import
+  recognizes.
 """
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import groupby
 from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid5
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from foldmark.core.agents import is_uuid
+from foldmark.core.assembly import wire
 from foldmark.core.assembly.eviction import all_as_sent, in_place
+from foldmark.core.assembly.prompt import OMITTED
+from foldmark.core.assembly.view import CallGroup, pair
 from foldmark.core.errors import CommandError
+from foldmark.core.events import Event
 from foldmark.core.segments import Segments
 from foldmark.core.wording import one_line
 from foldmark.log import Agent
-from foldmark.sessions.conversion.records import SYNTHETIC, Exporting, choose, records
+from foldmark.providers.registry import dialect_of
+from foldmark.sessions.claude.blocks import MADE_UP, RESPONSE
+from foldmark.sessions.conversion import content
+from foldmark.sessions.conversion.content import Block
 from foldmark.sessions.formats import DEFAULT, ResumeCommand, format_named, resume_command
 from foldmark.sessions.new_file import WriteError, new_file
 from foldmark.sessions.places import session_path
+
+SYNTHETIC = "<synthetic>"
+"""The model that Claude Code writes for an answer without one; an answer that names no model stops it for good."""
+
+_NAMES = UUID("6a3c0d9e-1f0b-5b8e-9d53-5f1e0a7c2b44")
+
+
+class Exporting(Struct, frozen=True, kw_only=True):
+    """The parts of the records that do not come from messages.
+
+    `models` maps response ids to models, `model` is for all other answers; `about` goes into the first record.
+    """
+
+    agent_id: str
+    session_id: str
+    cwd: str
+    model: str = SYNTHETIC
+    models: Mapping[str, str] = {}
+    about: Mapping[str, Any] = {}
+
+
+class ExportedPiece(Struct, frozen=True, kw_only=True):
+    """The blocks of one record: an event or a part of it. If it is `made_up`, `event` is only a neighbour.
+
+    `answer` is the id of the answer that an assistant's piece belongs to.
+    """
+
+    event: Event
+    part: str
+    role: str
+    blocks: list[Block]
+    answer: str | None = None
+    made_up: bool = False
+
+
+def choose(events: Iterable[Event], agent_id: str) -> tuple[list[ExportedPiece], list[tuple[int, str]]]:
+    """Return the records of a context's messages, in the order of the log, and the events left out, with the reason."""
+    sent: list[Event] = []
+    left_out: list[tuple[int, str]] = []
+    for event in events:
+        if behind := content.left_behind(event):
+            left_out.append((event.id, f"{behind} of its blocks cannot be sent"))
+        if event.kind in ("tool_call", "tool_result") or content.said(event):
+            sent.append(event)
+        elif not behind:
+            left_out.append((event.id, "it is empty"))
+    groups, orphans = pair(sent)
+    left_out += [(each.event, each.detail) for each in orphans]
+    pieces, thoughts = _without_last_thoughts(_pieces(groups))
+    left_out += [(event, "thinking that nothing follows") for event in thoughts]
+    if pieces and pieces[0].role != "user":
+        first = [{"type": "text", "text": OMITTED}]
+        pieces.insert(0, ExportedPiece(event=pieces[0].event, part="omitted", role="user", blocks=first, made_up=True))
+    return _answers(pieces, agent_id), sorted(left_out)
+
+
+def records(pieces: Sequence[ExportedPiece], to: Exporting) -> Iterator[Block]:
+    """Yield the records of a session."""
+    parent: str | None = None
+    moment = ""
+    behind: int | None = None  # the turn, directly after results in it
+    for index, piece in enumerate(pieces):
+        joins = behind is not None and piece.role == "user" and behind == piece.event.turn_id
+        behind = piece.event.turn_id if joins or piece.blocks[0]["type"] == "tool_result" else None
+        moment = max(moment, _milliseconds(piece.event.created_at))
+        uuid = str(_uuid(to.agent_id, piece))
+        record: Block = {
+            "parentUuid": parent,
+            "isSidechain": False,
+            "userType": "external",
+            "cwd": to.cwd,
+            "sessionId": to.session_id,
+            "uuid": uuid,
+            "timestamp": moment,
+        }
+        if index and (attached := content.attachment(piece.event)):
+            record |= {"type": "attachment", "attachment": attached}
+        else:
+            record |= {"type": piece.role, "message": _message(piece, to)}
+            if piece.role == "assistant" and piece.answer != _response(piece.event):
+                record[RESPONSE] = _response(piece.event)
+        if piece.made_up:
+            record |= {"isMeta": True} if piece.part == "omitted" else {}
+            record[MADE_UP] = True
+        elif piece.event.kind == "system" or (joins and piece.part == "text" and record["type"] == "user"):
+            record["isMeta"] = True
+        elif piece.event.kind == "summary" and piece.role == "user":
+            record |= {"isVisibleInTranscriptOnly": True, "isCompactSummary": True}
+        if index == 0:
+            record["export_metadata"] = dict(to.about)
+        yield record
+        parent = uuid
+
+
+def _pieces(groups: Sequence[Event | CallGroup]) -> list[ExportedPiece]:
+    calls = [call for group in groups if isinstance(group, CallGroup) for call, _ in group.calls]
+    ids = dict(zip((c.id for c in calls), wire.call_ids(c.call_id or "" for c in calls), strict=True))
+    pieces: list[ExportedPiece] = []
+    for group in groups:
+        if isinstance(group, Event):
+            pieces += _said(group, first=not pieces)
+            continue
+        if group.text is not None:
+            pieces += _said(group.text, first=not pieces)
+        for _, run in groupby(group.calls, key=lambda each: _response(each[0])):
+            pieces += _exchange(list(run), ids)
+    return pieces
+
+
+def _exchange(calls: Sequence[tuple[Event, Event | None]], ids: Mapping[int, str]) -> Iterator[ExportedPiece]:
+    """Yield calls of one answer, then their results: Claude Code looks for them before the next answer."""
+    for call, _ in calls:
+        yield ExportedPiece(event=call, part="call", role="assistant", blocks=[content.use(call, ids[call.id])])
+    for call, result in calls:
+        block = content.result(result, ids[call.id])
+        made_up = result is None
+        part = "no result" if made_up else "result"
+        yield ExportedPiece(event=result or call, part=part, role="user", blocks=[block], made_up=made_up)
+
+
+def _said(event: Event, *, first: bool) -> list[ExportedPiece]:
+    blocks = content.said(event)
+    if event.kind == "assistant" or (event.kind == "summary" and not first):
+        return [ExportedPiece(event=event, part=f"{at}", role="assistant", blocks=[b]) for at, b in enumerate(blocks)]
+    return [ExportedPiece(event=event, part="text", role="user", blocks=blocks)]
+
+
+def _without_last_thoughts(pieces: Sequence[ExportedPiece]) -> tuple[list[ExportedPiece], list[int]]:
+    """Return the pieces without thinking at the end of an answer, which the API refuses, and its events."""
+    kept: list[ExportedPiece] = []
+    gone = []
+    ends = True
+    for piece in reversed(pieces):
+        if piece.role == "user":
+            ends = True
+        elif ends and piece.blocks[0]["type"] in content.THOUGHTS:
+            gone.append(piece.event.id)
+            continue
+        else:
+            ends = False
+        kept.append(piece)
+    kept.reverse()
+    return kept, gone
+
+
+def _answers(pieces: Sequence[ExportedPiece], agent_id: str) -> list[ExportedPiece]:
+    """Return the pieces, each of an assistant's with its answer.
+
+    After results, a response continues only with its further calls. Otherwise joining would move a record, so another
+    answer begins.
+    """
+    found: list[ExportedPiece] = []
+    used: set[str] = set()
+    current: str | None = None  # the id of the open answer
+    own: str | None = None  # its response
+    after_results = False
+    for piece in pieces:
+        if piece.role == "user":
+            if piece.blocks[0]["type"] == "tool_result":
+                after_results = True
+            else:
+                current = own = None
+            found.append(piece)
+            continue
+        response = _response(piece.event)
+        goes_on = response == own and (
+            not after_results or (response is not None and piece.blocks[0]["type"] == "tool_use")
+        )
+        if current is None or not goes_on:
+            fresh = response if response is not None and response not in used else None
+            current, own, after_results = fresh or f"msg_{_uuid(agent_id, piece).hex}", response, False
+            used.add(current)
+        found.append(replace(piece, answer=current))
+    return found
+
+
+def _response(event: Event) -> str | None:
+    response = (event.data or {}).get("response")
+    return response if isinstance(response, str) and response else None
+
+
+def _uuid(agent_id: str, piece: ExportedPiece) -> UUID:
+    return uuid5(_NAMES, f"{agent_id}/{piece.event.id}/{piece.part}")
+
+
+def _message(piece: ExportedPiece, to: Exporting) -> Block:
+    if piece.role == "assistant":
+        response = _response(piece.event)
+        return {
+            "id": piece.answer,
+            "type": "message",
+            "role": "assistant",
+            "model": to.models.get(response or "", to.model),
+            "content": piece.blocks,
+            "stop_reason": None,
+            "stop_sequence": None,
+        }
+    alone = piece.blocks[0] if len(piece.blocks) == 1 else {}
+    return {"role": "user", "content": alone["text"] if alone.get("type") == "text" else piece.blocks}
+
+
+def _milliseconds(moment: str) -> str:
+    return f"{moment[:23]}Z"  # as Claude Code writes a time
 
 
 class Export(Struct, frozen=True):
     """A session that is ready to be written.
 
-    `lines` are its records as JSON, without line ends; `messages` counts the events that are in them by kind;
-    `left_out` is (event, why) of those that are not, or not whole; `until` is the newest event there was.
+    `lines` are its records as JSON, without line ends; `messages` counts their events by kind; `left_out` is (event,
+    reason) of events that are missing or not whole; `until` is the newest event at the time.
     """
 
     session_id: str
@@ -39,25 +266,25 @@ class Export(Struct, frozen=True):
     until: int
 
     def content(self) -> Iterator[bytes]:
-        """The file, line by line."""
+        """Yield the lines of the file."""
         return (line + b"\n" for line in self.lines)
 
 
 class Written(Struct, frozen=True):
-    """Where an export is; `command` continues it."""
+    """The file of an export, and the command that continues it."""
 
     file: Path
     command: ResumeCommand
 
 
 def export(agent: Agent, cwd: str | os.PathLike[str], version: str, session_id: str | None = None) -> Export:
-    """An agent's context as a session of the working folder `cwd`, made by Foldmark `version`. Nothing is written.
+    """Return an agent's context as a session of the working folder `cwd`, made by Foldmark `version`; write nothing.
 
-    Raises CommandError where nothing of it could be sent.
+    Raises CommandError if nothing in it can be sent.
     """
     context = agent.context()
-    chosen = choose(in_place(all_as_sent(context.messages, context.evicted)), agent.id)
-    if not chosen.pieces:
+    pieces, left_out = choose(in_place(all_as_sent(context.messages, context.evicted)), agent.id)
+    if not pieces:
         shown = f"none of its {len(context.messages)} messages can be sent" if context.messages else "it is empty"
         raise CommandError(
             f"the context of {one_line(agent.name or agent.id[:8])} cannot be exported: {shown}. `/restore ID` brings "
@@ -78,41 +305,44 @@ def export(agent: Agent, cwd: str | os.PathLike[str], version: str, session_id: 
             "foldmark": version,
         },
     )
-    lines = [msgspec.json.encode(record) for record in records(chosen.pieces, to)]
-    events = {piece.event.id: piece.event.kind for piece in chosen.pieces if not piece.made_up}
-    return Export(session_id, to.cwd, lines, dict(Counter(events.values())), chosen.left_out, context.at)
+    lines = [msgspec.json.encode(record) for record in records(pieces, to)]
+    events = {piece.event.id: piece.event.kind for piece in pieces if not piece.made_up}
+    return Export(session_id, to.cwd, lines, dict(Counter(events.values())), left_out, context.at)
 
 
 def write(found: Export, environment: Mapping[str, str], file: Path | None = None) -> Written:
-    """Write a session to a new `file`, by default to where Claude Code looks for the sessions of its working folder.
+    """Write a session to a new `file`, by default where Claude Code looks for the sessions of the working folder.
 
-    Raises WriteError if the file exists, and for what the system says.
+    Raises WriteError if the file exists or cannot be written.
     """
-    own = format_named(DEFAULT).folder_of_project(found.cwd, environment) / f"{found.session_id}.jsonl"
-    path = file or own
-    try:
-        if file is None:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise WriteError(f"cannot make {one_line(str(path.parent))}: {error.strerror or error}") from None
-    with new_file(path) as out:
+    if file is None:
+        folder = format_named(DEFAULT).folder_of_project(found.cwd, environment)
+        file = folder / f"{found.session_id}.jsonl"
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise WriteError(f"cannot make {one_line(str(folder))}: {error.strerror or error}") from None
+    with new_file(file) as out:
         out.writelines(found.content())
-    return Written(path, resume_command(session_path(path, DEFAULT), environment))
+    return Written(file, resume_command(session_path(file, DEFAULT), environment))
 
 
 def session_of(file: Path) -> str | None:
-    """The session id that Claude Code takes a file of this name for, if it is one."""
+    """Return the session id that Claude Code reads in the name of a file, or None."""
     return file.stem if is_uuid(file.stem) else None
 
 
 def _model(agent: Agent) -> str:
-    """The agent's own model if it is one of Anthropic's."""
+    """Return the agent's own model if it speaks the dialect of the session."""
     provider, _, model = agent.standing().config.model.partition("/")
-    return model if provider == "anthropic" and model else SYNTHETIC
+    with suppress(CommandError):  # an unknown provider
+        if model and dialect_of(provider, agent.log.given.dialects).recorded == format_named(DEFAULT).dialect:
+            return model
+    return SYNTHETIC
 
 
 def _models(agent: Agent, visible: Segments) -> dict[str, str]:
-    """The model of each response, as far as its provider reported one."""
+    """Return response id -> model, as far as the provider reported it."""
     with agent.log.store.read() as moment:
         usages = moment.events(moment.of_kind("usage", visible))
     found = {}

@@ -1,8 +1,8 @@
-"""What a conversation holds of a session, so that importing it again brings only what is new [SPEC 8].
+"""The part of a session that a conversation has already, so that another import brings only what is new [SPEC 8].
 
-Each import records a `command` event behind what it appended. Its data say which session it was and how far its file
-was read; its content lists every line with the events that it became (`_LINE`, in base64). Events that no import
-appended are the person's own.
+Each import records a `command` event after the events that it appended. Its data have the session and how far its file
+was read; its content lists every line with its events (`_LINE`, in base64). Events that no import appended are the
+person's own.
 """
 
 from binascii import a2b_base64, b2a_base64
@@ -23,12 +23,12 @@ from foldmark.sessions.places import session_path
 from foldmark.sessions.session_file import SessionFile, SessionRecord
 
 _LINE = Layout("<8sQII")
-"""A line: its key, its first event, how many events, and how far in front of that its group begins."""
+"""A line: its key, its first event, the number of events, and how far before the first its group begins."""
 
 
 class ImportedLine(NamedTuple):
-    """The messages that a line became: the first, and how many. `group` is the first event of those that leave the
-    context together with them. All zero for a line without a message."""
+    """The messages of a line: the first, and how many. `group` is the first event of those that leave the context
+    together with them. All are zero for a line without a message."""
 
     first: int
     length: int
@@ -41,13 +41,13 @@ class ImportedLine(NamedTuple):
 
 
 class Note(Struct, frozen=True, kw_only=True):
-    """What an import recorded of itself.
+    """The record of an import.
 
-    `session` is the session's identity (`identity`). `size`, `lines` and `digest` say what of the file was read: bytes,
-    lines, and a digest of these bytes. `begin` is the first event that the import may have appended. `tips` are the
-    records that a new one continues if the active chain goes on; `carried` is what the index of new lines has to know.
-    `hidden` are groups that left the context since they are not active, with the operation that took
-    them out (0: nothing of them was in it); `back` are groups that came back.
+    `session` is the session's identity (`identity`). `size`, `lines` and `digest` describe what was read of the file:
+    bytes, lines, and a digest of the bytes. `begin` is the first event that the import may have appended. `tips`
+    are the records that a new one continues if the active chain goes on; `carried` is the state of the index.
+    `hidden` are groups that left the context because they are not active, with the operation that removed them (0: none
+    was in it); `back` are groups that came back.
     """
 
     source: str
@@ -63,7 +63,7 @@ class Note(Struct, frozen=True, kw_only=True):
 
 
 class ImportedBefore:
-    """What all imports into one conversation recorded; nothing of a conversation without any."""
+    """The records of all imports into one conversation."""
 
     def __init__(self, agent: Agent) -> None:
         self.notes: list[tuple[int, Note]] = []
@@ -77,12 +77,12 @@ class ImportedBefore:
 
     @property
     def newest(self) -> Note | None:
-        """What the newest import recorded."""
+        """The record of the newest import."""
         return self.notes[-1][1] if self.notes else None
 
     @cached_property
     def lines(self) -> dict[bytes, list[ImportedLine]]:
-        """What became of the lines, by their keys; of those that are alike in order."""
+        """The imported lines by key; equal lines in order."""
         found: dict[bytes, list[ImportedLine]] = {}
         for each in self._lists:
             for key, first, length, before in _LINE.iter_unpack(a2b_base64(each)):
@@ -91,17 +91,17 @@ class ImportedBefore:
                 if at is None:
                     own.append(line)
                 else:
-                    own[at] = line  # a later import says anew what it changed
+                    own[at] = line  # changed by a later import
         return found
 
     @property
     def said(self) -> frozenset[bytes]:
-        """The keys of the lines that became messages."""
+        """The keys of the lines with messages."""
         return frozenset(key for key, lines in self.lines.items() if any(line.length for line in lines))
 
     @cached_property
     def hidden(self) -> dict[int, int]:
-        """The groups that are out of the context since they are not active, and the operations that took them out."""
+        """The groups that left the context because they are not active -> the operations that removed them."""
         found: dict[int, int] = {}
         for _, note in self.notes:
             found.update(note.hidden)
@@ -110,12 +110,12 @@ class ImportedBefore:
         return found
 
     def segments(self, begin: int) -> Segments:
-        """What imports appended, with the one that appends from event `begin` on."""
+        """Return the ranges that imports appended, including the one that appends from event `begin` on."""
         own = [Segment(self._agent.id, note.begin, event_id) for event_id, note in self.notes]
         return normal([*own, Segment(self._agent.id, begin, END)])
 
     def missing(self, entries: Iterable[RecordEntry]) -> int:
-        """How many lines with active messages are not among these entries."""
+        """Return how many lines with active messages are not among these entries."""
         there = {entry.key for entry in entries}
         return sum(
             line.length > 0 and line.group not in self.hidden
@@ -126,7 +126,7 @@ class ImportedBefore:
 
 
 def note_of(data: dict[str, Any] | None) -> Note | None:
-    """What an import recorded of itself in the data of an event, if that is one of an import's."""
+    """Return the record of an import in the data of an event, or None."""
     try:
         return convert((data or {}).get("import"), Note)
     except ValidationError:
@@ -134,18 +134,18 @@ def note_of(data: dict[str, Any] | None) -> Note | None:
 
 
 def packed(key: bytes, line: ImportedLine) -> bytes:
-    """A line and what became of it, as an import records it."""
+    """Return a line as an import records it."""
     return _LINE.pack(key, line.first, line.length, line.first - line.group)
 
 
 def record(agent: Agent, note: Note, lines: bytes | bytearray, time: datetime | None) -> None:
-    """Record what an import did; `lines` are all of its lines, `packed`."""
+    """Record an import; `lines` are all of its lines, `packed`."""
     listed = b2a_base64(lines, newline=False).decode()
     agent.record("command", listed, data={"import": to_builtins(note)}, created_at=time)
 
 
 def importing(log: Log, session: str) -> Agent | None:
-    """The conversation that a session was imported into last."""
+    """Return the conversation that a session was imported into last, or None."""
     roots = tuple(Segment(agent.id, 1, END) for agent in log.agents() if agent.name is not None)
     with log.store.read() as moment:
         for event_id in reversed(moment.of_kind("command", roots)):
@@ -157,7 +157,7 @@ def importing(log: Log, session: str) -> Agent | None:
 
 
 def identity(session: SessionFile, kept: SessionFormat) -> str:
-    """Return what a session and every copy of it have in common: the uuid that its format finds in a record, else the
+    """Return the identity that a session shares with its copies: the uuid that its format finds in a record, else the
     session's id in the file's name, else the file's path."""
     for found in session.lines():
         own = kept.identity(found.value) if isinstance(found, SessionRecord) and isinstance(found.value, dict) else None
@@ -170,13 +170,13 @@ def identity(session: SessionFile, kept: SessionFormat) -> str:
 
 
 _HEAD = 1000
-"""Lines that are read in search of an identity."""
+"""Lines that are searched for an identity."""
 
 
 def tips(entries: Iterable[RecordEntry], before: Iterable[str]) -> tuple[str, ...]:
-    """The records at the end of the active chain: the last message, and what follows it without being one.
+    """Return the records at the end of the active chain: the last message, and what follows it without being one.
 
-    `before` are those of the lines in front of these.
+    `before` are those of the lines before these.
     """
     found = dict.fromkeys(before)
     for entry in entries:
@@ -193,9 +193,9 @@ def tips(entries: Iterable[RecordEntry], before: Iterable[str]) -> tuple[str, ..
 def goes_on(
     entries: Iterable[RecordEntry], note: Note, held: ImportedBefore, carried: Mapping[str, Any], *, linked: bool
 ) -> bool:
-    """Return True if new lines only continue the active chain, so that what is before them stays as it is.
+    """Return True if new lines only continue the active chain, so that everything before them stays.
 
-    `carried` is what the index left to know behind them.
+    `carried` is the state of the index after them.
     """
     if note.carried.get("all_side") != carried.get("all_side"):
         return False

@@ -1,24 +1,24 @@
-"""`foldmark import`: a coding agent's session becomes a conversation [SPEC 8, 9].
+"""`foldmark import`: make a conversation from a coding agent's session [SPEC 8, 9].
 
 Two passes: the first reads ids and flags of every record (`SessionFormat.index`) and from them plans turns
 and branches (`sessions.chain`); the second reads each record again where it lies in the file and appends it (`writer`).
-Everything is one transaction: an import that is interrupted leaves nothing of the session behind.
+Everything is one transaction: an interrupted import leaves nothing of the session behind.
 
-All lines end up in the conversation, but broken ones, which the report names. A record that is not a message, or has
-something in it that cannot be used as one, is kept whole as a `record` event. Branches that are not active are turns
-that `/context drop` took out of the context, so `/restore` brings them back. So it does with what a compaction took
-out: its summary is recorded as a `summary` operation, as by `/summarize`.
+All lines get into the conversation but broken ones, which the report lists. A record that is not a message, or not
+entirely usable as one, is kept whole as a `record` event. Branches that are not active become turns that are dropped
+from the context as by `/context drop`, so `/restore` brings them back. A compaction is recorded as a `summary`
+operation, as by `/summarize`, and can be restored, too.
 
-A session that was imported before goes on in its conversation (`held`):
+A session that was imported before continues in its conversation (`held`):
 
-- If the bytes read before still begin the file, only those behind them are read, as long as they continue the active
+- If the file still begins with the bytes read before, only later bytes are read, as long as they continue the active
   chain.
 - Otherwise (someone went back in the client, a compaction, another file with the same session) all records are indexed
-  and compared by uuid or, without one, by all they say. What is new is appended; what is not active any more leaves the
-  context, as an operation that can be restored.
-- If the file lacks an active message that was imported, the two have parted, and nothing is written.
+  and compared by uuid or, without one, by their whole content. New ones are appended; what is not active any more
+  leaves the context, as an operation that can be restored.
+- If the file lacks an active message that was imported, the two have diverged, and nothing is written.
 
-What the person did meanwhile stays: nothing that was imported is changed, and new turns stand behind the person's own.
+The person's own changes stay: nothing that was imported is changed, and new turns follow the person's own.
 """
 
 import os
@@ -48,26 +48,27 @@ from foldmark.sessions.session_file import Broken, SessionFile, SessionFileError
 
 
 class ImportReport(Struct, frozen=True):
-    """What an import did.
+    """The result of an import.
 
-    `lines` is how many the file has, blank ones counted; `records` is type -> how many of the lines that were read, the
-    most frequent type first, with "(no type)" and "(not an object)" among them; `broken` names every line that is not
-    JSON, and why. `messages` is kind -> count, in and out of the context; `turns` counts all of them, `dropped` those
-    that are out of it; `kept` is how many lines are kept as data (`record` events), usable messages beside it or not.
+    `lines` counts the lines of the file, with blank ones; `records` maps each type to the number of its lines that were
+    read, the most frequent type first, with "(no type)" and "(not an object)" among them; `broken` lists the lines that
+    are not JSON, with the reason. `messages` maps kinds to counts, in and out of the context; `turns` counts all turns,
+    `dropped` those out of the context; `kept` counts the lines that are kept as `record` events, with or without usable
+    messages.
 
-    `again` is whether the session was imported before. Then all these count what is new; `left` is how many turns left
-    the context since the session went back behind them, `returned` how many came back with it.
+    `again` is True if the session was imported before. Then all counts are of what is new; `left` counts the turns that
+    left the context because the session went back behind them, `returned` those that came back with it.
     """
 
     name: str
     agent_id: str
     lines: int
-    records: dict[str, int]
-    broken: list[tuple[int, str]]
-    messages: dict[str, int]
-    turns: int
-    dropped: int
-    kept: int
+    records: dict[str, int] = {}
+    broken: list[tuple[int, str]] = []
+    messages: dict[str, int] = {}
+    turns: int = 0
+    dropped: int = 0
+    kept: int = 0
     again: bool = False
     left: int = 0
     returned: int = 0
@@ -79,13 +80,13 @@ def import_session(
     """Import a session as conversation `name`, or bring what is new into it.
 
     Without a name, the session goes on in the conversation that it was imported into last, or becomes a new one named
-    `default_name`. `progress` is told of bytes done, out of the size of the file; the first pass is worth a quarter of
-    them. Raises SessionFileError for a file that cannot be read as a session or holds no message, CommandError if a
-    conversation of that name holds something else, or if the file lacks what was imported of it.
+    `default_name`. `progress` gets the bytes done, out of the size of the file; the first pass counts for a quarter of
+    them. Raises SessionFileError for a file that cannot be read as a session or has no message, CommandError if a
+    conversation of that name has other content, or if the file lacks what was imported of it.
     """
     with SessionFile(path) as session:
         kept = recognize(session)
-        # One transaction from here on, so that of two imports at once the second finds what the first one did.
+        # One transaction from here on, so that the second of two imports at once finds the first.
         with log.store.write():
             identity = holding.identity(session, kept)
             wanted = default_name(path, kept.name) if name is None else name
@@ -93,13 +94,13 @@ def import_session(
             if (agent := _wanted(log, wanted, None if name else identity)) is not None:
                 return one.go_on(agent)
             if name is None and (agent := holding.importing(log, identity)) is not None:
-                with suppress(_PartedError):  # a copy that went its own way is a conversation of its own
+                with suppress(_DivergedError):  # a diverged copy is a conversation of its own
                     return one.go_on(agent)
             with log.creating(wanted) as agent:
                 return one.begin(agent)
 
 
-class _PartedError(CommandError):
+class _DivergedError(CommandError):
     """The file lacks what was imported of its session."""
 
 
@@ -130,7 +131,7 @@ class _Import:
         return self._report(agent, writer)
 
     def go_on(self, agent: Agent) -> ImportReport:
-        """Bring what is new into the conversation that holds the session."""
+        """Import what is new into the conversation that has the session."""
         agent.context()  # what others appended meanwhile
         held = ImportedBefore(agent)
         newest = held.newest
@@ -139,7 +140,7 @@ class _Import:
         digests = dict(zip(sizes, self._session.digests(*sizes), strict=True))
         if any(note.size == self._session.size and note.digest == digests[note.size] for _, note in held.notes):
             self._meter.finish()
-            return self._report(agent, None, lines=newest.lines)
+            return ImportReport(agent.name or agent.id, agent.id, newest.lines, again=True)
         carried, known = dict(newest.carried), dict[int, ImportedLine]()
         grown: Note | None = newest
         if newest.source != self._format.name or digests.get(newest.size) != newest.digest:
@@ -150,7 +151,7 @@ class _Import:
             carried.clear()
             entries = self._index(carried)
             if missing := held.missing(entries):
-                raise _PartedError(
+                raise _DivergedError(
                     f"{self._session.label} does not continue what was imported into '{one_line(agent.name or '')}': "
                     f"{count(missing, 'record')} of its active chain {'is' if missing == 1 else 'are'} not in this "
                     "file. Nothing was written; `--as NAME` imports it as a conversation of its own"
@@ -165,7 +166,7 @@ class _Import:
     def _index(
         self, carried: dict[str, Any], begin: tuple[int, int] = (0, 0), known: Container[bytes] = ()
     ) -> list[RecordEntry]:
-        """Index the lines from `begin` on: how many lies before, and the offset."""
+        """Index the lines from `begin` on: the number of lines before, and the offset."""
         self._records.clear()
         self._broken.clear()
         return self._format.index(self._first_pass(*begin), carried, known)
@@ -174,7 +175,7 @@ class _Import:
         """Where the unread part of the file begins: the number of lines before it, and its offset in bytes."""
         if note.size and self._session.raw(note.size - 1) != b"\n":
             rest = self._session.raw(note.size)
-            if not rest.strip():  # the end of a line that was complete but for it
+            if not rest.strip():  # the end of a line that was complete without it
                 return note.lines, note.size + len(rest)
         return note.lines, note.size
 
@@ -212,7 +213,7 @@ class _Import:
         session = self._session
         number, size = session.whole
         if size < session.size and not (self._broken and self._broken[-1][0] == session.line_count):
-            number, size = session.line_count, session.size  # complete but for its line end
+            number, size = session.line_count, session.size  # complete without its line end
         note = Note(
             source=self._format.name,
             session=self._identity,
@@ -227,25 +228,25 @@ class _Import:
         )
         holding.record(agent, note, writer.lines, entries[-1].moment if entries else None)
 
-    def _report(self, agent: Agent, writer: ImportWriter | None, lines: int = 0) -> ImportReport:
+    def _report(self, agent: Agent, writer: ImportWriter) -> ImportReport:
         return ImportReport(
             name=agent.name or agent.id,
             agent_id=agent.id,
-            lines=self._session.line_count if writer else lines,
+            lines=self._session.line_count,
             records=dict(sorted(self._records.items(), key=lambda item: (-item[1], item[0]))),
             broken=self._broken,
-            messages=dict(writer.messages) if writer else {},
-            turns=writer.turns if writer else 0,
-            dropped=writer.dropped if writer else 0,
-            kept=writer.kept if writer else 0,
-            again=writer is None or writer.again,
-            left=writer.left if writer else 0,
-            returned=writer.returned if writer else 0,
+            messages=dict(writer.messages),
+            turns=writer.turns,
+            dropped=writer.dropped,
+            kept=writer.kept,
+            again=writer.again,
+            left=writer.left,
+            returned=writer.returned,
         )
 
 
 def _ready(agent: Agent) -> None:
-    """Raise CommandError if the conversation is at work; end the turn that a dead process left open."""
+    """Raise CommandError if the conversation is busy; end the turn that a dead process left open."""
     if running(agent) is not None:
         raise CommandError(f"'{one_line(agent.name or '')}' is in the middle of a turn; import again when it has ended")
     with agent.reading() as (moment, at):
@@ -256,7 +257,7 @@ def _ready(agent: Agent) -> None:
 
 
 def _known(entries: list[RecordEntry], held: ImportedBefore) -> dict[int, ImportedLine]:
-    """Return what became of the lines that were imported before, by their numbers in this file."""
+    """Return the lines that were imported before, by their numbers in this file."""
     left = {key: iter(lines) for key, lines in held.lines.items()}
     found = {}
     for entry in entries:
@@ -272,8 +273,10 @@ def format_in(path: str | os.PathLike[str]) -> SessionFormat:
 
 
 def default_name(path: str | os.PathLike[str], kind: str | None = None) -> str:
-    """The file's name without its ending, as far as it is printable; for one that is or ends in a session's id, whose
-    session it is and eight characters of that."""
+    """Return the file's name without its ending and unprintable characters.
+
+    If it is or ends in a session's id, return the format's name and eight characters of the id.
+    """
     found = session_path(Path(path), kind)
     if is_uuid(found.id):
         return f"{found.kind}-{found.id[:8]}"

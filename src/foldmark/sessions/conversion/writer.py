@@ -1,4 +1,4 @@
-"""Writing a planned import into a conversation: turns, what left the context, compactions [SPEC 8]."""
+"""Write a planned import into a conversation: turns, what leaves the context, compactions [SPEC 8]."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,6 @@ from foldmark.sessions.conversion.held import ImportedBefore, ImportedLine, pack
 from foldmark.sessions.formats import SessionFormat
 from foldmark.sessions.messages import (
     NOTHING,
-    AnswerUsage,
     CallMessage,
     Part,
     RecordEntry,
@@ -38,14 +37,14 @@ _LEFT, _CAME_BACK = "the session went back behind it", "the session came back to
 
 
 class Meter:
-    """Tells how far the import is, in steps that are worth showing."""
+    """Reports the progress of an import in steps that are worth showing."""
 
     def __init__(self, total: int, progress: Progress | None) -> None:
-        self._total, self._progress, self._told = total, progress, 0
+        self._total, self._progress, self._reported = total, progress, 0
 
     def reach(self, done: int) -> None:
-        if self._progress and done - self._told >= _STEP:
-            self._told = done
+        if self._progress and done - self._reported >= _STEP:
+            self._reported = done
             self._progress(done, self._total)
 
     def finish(self) -> None:
@@ -54,7 +53,7 @@ class Meter:
 
 
 class ImportWriter:
-    """Appends planned turns to a conversation but for what it `held` before, and counts."""
+    """Appends planned turns to a conversation but for what it already has (`held`), and counts."""
 
     def __init__(
         self, agent: Agent, session: SessionFile, kept: SessionFormat, meter: Meter, held: ImportedBefore
@@ -73,7 +72,7 @@ class ImportWriter:
         self._calls: set[str] = set()
 
     def write(self, turn: PlannedTurn, known: Mapping[int, ImportedLine] = {}) -> None:
-        """Append a turn, but for the lines that are `known` already; these leave the context or come back with it."""
+        """Append a turn without the lines that are `known` already; these leave the context or come back with it."""
         steps = turn.steps
         if known:
             self._know(turn, known)
@@ -98,7 +97,7 @@ class ImportWriter:
             if astray or not reading.complete:
                 self._keep(record, entry.moment)
             if step.usage:
-                self._record_usage(step.usage, entry.moment)
+                self._agent.record("usage", data=step.usage._asdict(), created_at=entry.moment)
         self._note(steps, first or 0)
         if first is None:
             return
@@ -108,15 +107,15 @@ class ImportWriter:
             self._hidden.append(first)
 
     def drop(self) -> None:
-        """Take the turns that are not shown out of the context, many at once: so those side by side leave one gap."""
+        """Drop the turns that are not shown, many at once, so that neighbours leave one gap in the context."""
         for turn in self._hidden:
             self.hidden[turn] = self._agent.operate(partial(decide.drop, wanted=[turn])).event_id
         self.dropped += len(self._hidden)
         self._hidden.clear()
 
     def _summarize(self, entry: RecordEntry, keeps: frozenset[int]) -> bool:
-        """Record a compaction; False if there is nothing in front of it that it could stand for."""
-        self.drop()  # a summary stands for what is shown
+        """Record a compaction. Return False if there is nothing before it that it could replace."""
+        self.drop()  # a summary replaces only what is shown
         record = self._session.reread(entry.line, entry.offset)
         reading = self._format.messages(record.value)
         texts = [part for part in reading.parts if isinstance(part, TextMessage)]
@@ -139,13 +138,17 @@ class ImportWriter:
         return True
 
     def _know(self, turn: PlannedTurn, known: Mapping[int, ImportedLine]) -> None:
-        """Take out of the context what this turn had in it and is not active any more, or bring it back."""
+        """Remove the lines of a turn that are not active any more from the context, or bring them back."""
         own = [(step.entry, known[step.entry.line]) for step in turn.steps if step.entry.line in known]
         self._events.update((entry.line, line.events) for entry, line in own)
         said = [(entry, line) for entry, line in own if line.length]
         if turn.shown:
-            for group in dict.fromkeys(line.group for _, line in said if line.group in self._held.hidden):
-                self._return(group)
+            groups = dict.fromkeys(line.group for _, line in said if line.group in self._held.hidden)
+            for group in groups:
+                if group not in self.back:
+                    self._restore(self._held.hidden[group], _CAME_BACK)
+                    self.back.append(group)
+                    self.returned += 1
             return
         leaving = [(entry, line) for entry, line in said if line.group not in self._held.hidden]
         if not leaving:
@@ -158,7 +161,7 @@ class ImportWriter:
         self.left += 1
 
     def _leave(self, events: list[int]) -> int:
-        """Take events out of the context; the operation that does, 0 if none of them is in it."""
+        """Remove events from the context. Return the operation, 0 if none of them is in it."""
         done = 0
         with self._agent.log.store.read() as moment:
             summaries = [each.id for each in moment.lookup(events) if each.kind == "summary"]
@@ -171,14 +174,8 @@ class ImportWriter:
             done = self._agent.operate(decision, actor="system", reason=_LEFT).event_id
         return done
 
-    def _return(self, group: int) -> None:
-        if group not in self.back:
-            self._restore(self._held.hidden[group], _CAME_BACK)
-            self.back.append(group)
-            self.returned += 1
-
     def _restore(self, operation: int, reason: str) -> None:
-        """Take an operation back, unless there was none or a person did it."""
+        """Undo an operation, unless there was none or a person has undone it."""
         with suppress(CommandError):
             self._agent.operate(
                 lambda moment, at: decide.restore(moment, at, operation, self._agent.past.is_back),
@@ -187,7 +184,7 @@ class ImportWriter:
             )
 
     def _unasked(self, reading: RecordMessages) -> list[str]:
-        """The results whose call was imported before and is not in the context any more: they stay out of it, too."""
+        """Return the results whose call was imported before and has left the context: they stay out of it, too."""
         ids = [
             part.call_id
             for part in reading.parts
@@ -216,7 +213,7 @@ class ImportWriter:
             return agent.append_tool_result(
                 part.call_id, part.text, dialect=dialect, is_error=part.is_error, created_at=time, data=part.data
             )
-        # What stands in a session stays as it is: a block at its end is not of this conversation's models.
+        # Verbatim: a state block at the end of a message is not from a model of this conversation.
         return agent.append(part.kind, part.text, created_at=time, data=part.data, dialect=dialect, verbatim=True)
 
     def _keep(self, record: SessionRecord, time: datetime | None) -> None:
@@ -224,12 +221,9 @@ class ImportWriter:
         self._agent.record("record", data=data, created_at=time)
         self.kept += 1
 
-    def _record_usage(self, usage: AnswerUsage, time: datetime | None) -> None:
-        self._agent.record("usage", data=usage._asdict(), created_at=time)
-
 
 def _standing_for(moment: Snapshot, at: Standing, stays: list[int], imported: Segments) -> Summary:
-    """A summary of everything shown that was imported but the events that stay, each with its whole exchange."""
+    """Return a summary of all shown imported events but those that stay, each with its whole exchange."""
     decided = summaries.summary(moment, at, None)
     kept = list(moment.lookup(stays))
     ranges = subtract(intersect(decided.ranges, imported), ranges_of(moment, at, [*kept, *closure(moment, at, kept)]))
