@@ -22,14 +22,14 @@ Body = Mapping[str, Any]
 class ThinkingRule(Struct, frozen=True, kw_only=True):
     """The rules for thinking blocks that are bound to the content before them. By default none is bound.
 
-    `binds` says whether a model does so that the table of models does not know. `bind` adds to an answer's pieces what
-    they are bound to in the body that was asked; it is called for the body only if there is something to bind. `sent`
-    gives the blocks that a body holds, each by its mark with the model that made it. `without` is a body without them.
-    `staying` are the marks of those that stay valid behind a compaction.
+    `binds` returns True for a model that binds them; it decides where the table of models does not. `bind` adds to an
+    answer's pieces what they are bound to in the body of the request, which it asks for only if something is bound.
+    `sent` gives the blocks that a body holds, each by its mark with the model that made it. `without` is a body without
+    them. `staying` are the marks of those that stay valid behind a compaction.
     """
 
     binds: Callable[[str], bool] = lambda model: False
-    bind: Callable[[Callable[[], Body], Sequence[Piece]], tuple[Piece, ...]] = lambda asked, pieces: tuple(pieces)
+    bind: Callable[[Callable[[], Body], Sequence[Piece]], tuple[Piece, ...]] = lambda body_of, pieces: tuple(pieces)
     sent: Callable[[Prompt, Body], dict[str, str]] = lambda prompt, body: {}
     without: Callable[[Body], dict[str, Any]] = dict
     staying: Callable[[Body, Body], set[str]] = lambda body, compaction: set()

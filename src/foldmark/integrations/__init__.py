@@ -1,1 +1,1 @@
-"""Foldmark inside of other people's agents: one module for each library, imported when it is used."""
+"""Foldmark inside of other agent libraries: one folder for each, imported when it is used."""

@@ -117,29 +117,29 @@ def _ordinary(scene: Scene) -> Reply:
 
 
 def _digest(scene: Scene) -> Reply:
-    asked = _asked(scene.lines)
-    quoted = "\n".join(f"- “{cut(text)}”" for text in asked[-NEWEST:])
-    which = f"the newest {NEWEST} began" if len(asked) > NEWEST else "they began"
+    written = _written(scene.lines)
+    quoted = "\n".join(f"- “{cut(text)}”" for text in written[-NEWEST:])
+    which = f"the newest {NEWEST} began" if len(written) > NEWEST else "they began"
     return Reply(
         f"({WHO}; this is a digest, not a summary.) In {count(len(scene.lines), 'message')} the user wrote "
-        f"{count(len(asked), 'message')}" + (f"; {which}:\n{quoted}" if asked else ".")
+        f"{count(len(written), 'message')}" + (f"; {which}:\n{quoted}" if written else ".")
     )
 
 
 def _state(scene: Scene) -> Reply:
-    asked = _asked(scene.lines)
+    written = _written(scene.lines)
     text = "\n".join(line.text[:2000] for line in scene.lines[-20:])
     return Reply(
         "### STATE\n"
-        f"Goal: {cut(asked[-1]) if asked else 'not said yet'}\n"
+        f"Goal: {cut(written[-1]) if written else 'not said yet'}\n"
         f"Context: {_named(_FILE, text)}\n"
-        f"Resolved: {count(len(asked[:-1]), 'earlier message')} of the user (counted by the offline model, which is "
+        f"Resolved: {count(len(written[:-1]), 'earlier message')} of the user (counted by the offline model, which is "
         "not a language model)\n"
         f"Technical Anchors: {_named(_ANCHOR, text)}"
     )
 
 
-def _asked(lines: Sequence[Line]) -> list[str]:
+def _written(lines: Sequence[Line]) -> list[str]:
     """The first lines of what people wrote, commands of a planning conversation included."""
     return [line.text.strip().splitlines()[0] for line in lines if line.by_person and line.text.strip()]
 

@@ -146,7 +146,7 @@ def delegated(scene: Scene) -> Reply | None:
         step = _step(turn, child, tasks[:MOST] if own else (), task, asks_for_mail(text))
         if step is not None:
             return step
-    if said := _said(turn, child, len(tasks), task):
+    if said := _outcome(turn, child, len(tasks), task):
         return Reply(f"{WHO}. {said}")
     if child is None or not tasks:
         return None
@@ -155,7 +155,7 @@ def delegated(scene: Scene) -> Reply | None:
     )
 
 
-def _step(turn: _Turn, child: _Child | None, tasks: Sequence[str], task: str | None, asked: bool) -> Reply | None:
+def _step(turn: _Turn, child: _Child | None, tasks: Sequence[str], task: str | None, wants_mail: bool) -> Reply | None:
     """The next call, for something in the turn that no call before it was for."""
     forked, sent, checked = turn.of("fork"), turn.of("send"), turn.of("check-mail")
     if len(forked) < len(tasks):
@@ -166,7 +166,7 @@ def _step(turn: _Turn, child: _Child | None, tasks: Sequence[str], task: str | N
         return Reply(f"Task {number}: {words}{end} Report by slash send when it is done.", calls)
     if child is not None and task is not None and not sent:
         return _slash("send", f"{child.parent} {report(task)}")
-    if (asked and not checked) or turn.notified > max((each.at for each in checked), default=-1):
+    if (wants_mail and not checked) or turn.notified > max((each.at for each in checked), default=-1):
         return _slash("check-mail")
     since = max((each.at for each in sent), default=-1)
     if child is not None and (new := [each for each in turn.mail if each.at > since and each.sender == child.parent]):
@@ -180,7 +180,7 @@ def _slash(command: str, args: str = "") -> Reply:
     return Reply(calls=((TOOL, {"command": command, "args": args} if args else {"command": command}),))
 
 
-def _said(turn: _Turn, child: _Child | None, tasks: int, task: str | None) -> str:
+def _outcome(turn: _Turn, child: _Child | None, tasks: int, task: str | None) -> str:
     """What there is to say at the end of a turn of calls and mail; empty for nothing."""
     said = []
     if failed := next((each for each in turn.calls if not each.worked), None):

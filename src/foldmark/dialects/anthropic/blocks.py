@@ -17,7 +17,7 @@ from foldmark.dialects.bodies import as_object, as_text, text_parts
 Block = dict[str, Any]
 
 THINKING = {"thinking": ("thinking", "signature"), "redacted_thinking": ("data",)}
-"""What a thinking block holds; the last of these is what makes it valid."""
+"""The fields of a thinking block; the last one makes it valid."""
 
 COMPACTION = "compaction"
 NAME = "Anthropic"
@@ -31,7 +31,7 @@ _BETAS = {
     "advisor_tool_result": "advisor-tool-2026-03-01",
     "fallback": "server-side-fallback-2026-07-01",
 }
-"""What a request has to name for blocks that are in beta."""
+"""The betas that a request has to name for blocks of these types."""
 _SIGNED_BETA, _EDITING_BETA = "compact-2026-09-04", "context-management-2025-06-27"
 CLEAR_THINKING = "clear_thinking_20251015"
 _EDITS = {"clear_thinking": CLEAR_THINKING, "clear_tool_uses": "clear_tool_uses_20250919"}
@@ -42,15 +42,17 @@ _UNMARKABLE = ("fallback", "mcp_tool_listing", *THINKING)
 
 
 def text_kept(block: Mapping[str, Any], after: int, *, apart: bool) -> Iterator[Kept]:
-    """What a text block holds besides its text; also that it stands `apart` from a text directly before it."""
+    """Yield what a text block holds besides its text, also that it stands `apart` from a text directly before it."""
     about = {name: value for name, value in block.items() if name not in ("type", "text") and value is not None}
     if block["text"] and (about or apart):
         yield Kept({"type": "text", **about, **position(after), LENGTH: len(block["text"])})
 
 
 def use_kept(block: Mapping[str, Any]) -> Iterator[Kept]:
-    """What a call holds besides its arguments, as who made it in a program. Calls always stand last: the API refuses
-    text behind them."""
+    """Yield what a call holds besides its arguments, such as who made it in a program.
+
+    Calls always stand last: the API refuses text behind them.
+    """
     known = ("type", "id", "name", "input")
     about = {name: value for name, value in block.items() if name not in known and value is not None}
     if about:
@@ -58,7 +60,7 @@ def use_kept(block: Mapping[str, Any]) -> Iterator[Kept]:
 
 
 def other_kept(block: Block, after: int, kept: int) -> Kept | Compacted:
-    """Any other block; `kept` blocks were kept in front of it. A compaction that failed stands for nothing."""
+    """Return any other block; `kept` blocks were kept in front of it. A compaction that failed stands for nothing."""
     said = as_text(block.get("content"))
     if block["type"] == COMPACTION and (said.strip() or as_text(block.get("encrypted_content"))):
         return Compacted((block,), said, after, kept)
@@ -74,8 +76,8 @@ def position(after: int) -> Block:
 
 
 def answer_blocks(text: str, kept: Sequence[Block], uses: Sequence[Block], *, thinks: bool) -> list[Block]:
-    """The blocks of one answer in the order in which the model made them, as far as each can stand there; thinking with
-    what it is `BOUND` to."""
+    """Return the blocks of one answer in the order in which the model made them, as far as each can stand there;
+    thinking with what it is `BOUND` to."""
     blocks: list[Block] = []
     left = {use["id"]: use for use in uses}
     done = 0
@@ -108,31 +110,31 @@ def answer_blocks(text: str, kept: Sequence[Block], uses: Sequence[Block], *, th
 
 
 def only_thoughts(blocks: Iterable[Block]) -> bool:
-    """Whether there is nothing but thinking."""
+    """Return True if there is nothing but thinking."""
     return all(block["type"] in THINKING for block in blocks)
 
 
 def markable(blocks: Sequence[Block]) -> list[Block]:
-    """The last block that can carry a cache mark, if there is any."""
+    """Return the last block that can carry a cache mark, if there is any."""
     return next(([block] for block in reversed(blocks) if block["type"] not in _UNMARKABLE), [])
 
 
 def settle(messages: list[dict[str, Any]]) -> None:
-    """Take out what the API would refuse: of its own tools a result without the call, and a call without its result
-    that is not waiting for one; of several compactions all but the newest, which goes to the front."""
+    """Remove what the API would refuse: of its own tools a result without the call, and a call without its result that
+    is not waiting for one; of several compactions all but the newest, which goes to the front."""
     _compaction_first(messages)
     answered = {block["tool_use_id"] for block in _blocks(messages) if _is_result(block)}
-    asked: set[str] = set()
+    called: set[str] = set()
     last = max((i for i, each in enumerate(messages) if each["role"] == "user" and not _only_results(each)), default=-1)
     for index, message in enumerate(messages):
         stay = []
         for block in message["content"] if message["role"] == "assistant" else ():
-            if _is_result(block) and block["tool_use_id"] not in asked:
+            if _is_result(block) and block["tool_use_id"] not in called:
                 continue
             if _is_use(block):
                 if block["id"] not in answered and index < last:
                     continue
-                asked.add(block["id"])
+                called.add(block["id"])
             stay.append(block)
         if message["role"] == "assistant":
             message["content"] = stay
@@ -140,7 +142,7 @@ def settle(messages: list[dict[str, Any]]) -> None:
 
 
 def joined(messages: list[dict[str, Any]]) -> None:
-    """Take out messages without content, and make one of those that then follow on one of the same role."""
+    """Remove messages without content, and join those that then follow one of the same role."""
     there = [message for message in messages if message["content"]]
     messages.clear()
     for message in there:
@@ -168,9 +170,11 @@ def _compaction_first(messages: list[dict[str, Any]]) -> None:
 def parameters(
     messages: Sequence[Mapping[str, Any]], kept: Iterable[Block], edits: Sequence[dict[str, Any]] = ()
 ) -> dict[str, Any]:
-    """What a body has to hold for its blocks: the newest container, and, behind the `edits` that are asked for, the one
-    by which the API takes a compaction that it made by itself; one that was asked for is signed, and refused together
-    with that."""
+    """Return the fields that a body needs for its blocks: the newest container, and the `edits` that are asked for.
+
+    A compaction that the API made by itself needs one more edit. One that was asked for is signed, and refused together
+    with that edit.
+    """
     found: dict[str, Any] = {}
     for block in kept:
         if block.get("type") == CONTAINER and (container := as_text(as_object(block.get(CONTAINER)).get("id"))):
@@ -183,10 +187,10 @@ def parameters(
     return found
 
 
-def edits(asked: str, *, thinks: bool) -> list[dict[str, Any]]:
-    """The edits of `provider_editing` as the API takes them; thinking is cleared only where the model thinks."""
+def edits(setting: str, *, thinks: bool) -> list[dict[str, Any]]:
+    """Return the edits of `provider_editing` as the API takes them; thinking is cleared only where the model thinks."""
     try:
-        wanted = provider_edits(asked)
+        wanted = provider_edits(setting)
     except ValueError:  # a newer version's, in the log
         return []
     return [_edit(edit) for edit in wanted if thinks or edit.name != "clear_thinking"]
@@ -206,9 +210,9 @@ def _edit(edit: Edit) -> dict[str, Any]:
 
 
 def betas(body: Mapping[str, Any]) -> list[str]:
-    """The betas that a request has to name for its blocks and for what it asks."""
-    asked = (body.get("context_management") or {}).get("edits", ())
-    found = [_EDITING_BETA] if any(edit["type"] in _EDITS.values() for edit in asked) else []
+    """Return the betas that a request has to name for its blocks and its fields."""
+    wanted = (body.get("context_management") or {}).get("edits", ())
+    found = [_EDITING_BETA] if any(edit["type"] in _EDITS.values() for edit in wanted) else []
     found += [_SIGNED_BETA] if COMPACTION in body else []
     for block in _blocks(body["messages"]):
         if block["type"] == COMPACTION and block.get("signature"):
@@ -219,7 +223,7 @@ def betas(body: Mapping[str, Any]) -> list[str]:
 
 
 def _own(block: Block) -> Block | None:
-    """A block of the API's own as it came; None for what is none. Imported sessions hold those of tools as they are."""
+    """A block of the API's own as it came; None for any other. Imported sessions hold those of tools as they are."""
     kind = _kind(block)
     raw = {name: value for name, value in block.items() if name not in (AFTER, IMPORTED)}
     made = raw if _of_a_tool(kind) else block_in(block, "anthropic")

@@ -116,7 +116,7 @@ def _add(messages: list[dict[str, Any]], role: str, blocks: list[Block], how: Th
 
 
 def _thoughtless(messages: list[dict[str, Any]]) -> bool:
-    """Whether the request answers calls that the model did not think about."""
+    """True if the request answers calls that the model did not think about."""
     answered = messages and any(block["type"] == "tool_result" for block in messages[-1]["content"])
     return bool(answered) and messages[-2]["content"][0]["type"] not in THINKING
 

@@ -142,13 +142,13 @@ class _Prefix:
         return {"fixed": self._fixed, "prefix": self.own} if self.role == "assistant" else None
 
 
-def bind(asked: Callable[[], Mapping[str, Any]], pieces: Sequence[Piece]) -> tuple[Piece, ...]:
+def bind(body_of: Callable[[], Mapping[str, Any]], pieces: Sequence[Piece]) -> tuple[Piece, ...]:
     """Return the pieces of an answer, each thinking block with what it is bound to, and a compaction that was asked for
-    with what it replaces; `asked` gives the request, if it is needed."""
+    with what it replaces; `body_of` gives the request, if it is needed."""
     thought = any(isinstance(piece, Kept) and _is_thought(piece.block) for piece in pieces)
     if not thought and not any(isinstance(piece, Compacted) for piece in pieces):
         return tuple(pieces)
-    body = asked()
+    body = body_of()
     prefix, before = _Prefix(body.get("system", ()), body.get("tools", ())), None
     bound: dict[str, dict[str, Any]] = {}
     for role, block in _blocks(body["messages"]):

@@ -66,7 +66,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
 
 
 def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: Options = PLAIN) -> Json:
-    """The body of a request to models/{model}:generateContent; contents of one role in a row become one.
+    """Return the body of a request to models/{model}:generateContent; consecutive contents of one role become one.
 
     Calls carry ids from Gemini 3 on, which checks them; before, results are told by the order of their calls. The
     answer's most tokens are sent only where they were asked for: the model's own limit is larger than the default.
@@ -94,12 +94,12 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
 
 
 def encode_gca(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: Options = PLAIN) -> Json:
-    """The same, wrapped as Code Assist takes it; whoever sends it adds the project."""
+    """Return the same, wrapped as Code Assist takes it; the provider adds the project."""
     return {"model": model, "request": encode(model, prompt, tools, options)}
 
 
 def parse(message: Json) -> tuple[Piece, ...]:
-    """What a whole GenerateContentResponse says, in its own order, then its usage and why it ended [S2].
+    """Return what a whole GenerateContentResponse says, in its own order, then its usage and why it ended [S2].
 
     A call without an id has an empty one. There is no `Stopped` if the response does not say that it is complete.
     Raises ProviderError for a call that cannot be told from its name; anything else that is odd is passed over.
@@ -126,7 +126,7 @@ def parse(message: Json) -> tuple[Piece, ...]:
 
 
 def _is_other(part: Json) -> bool:
-    """Whether a part is of an unknown kind, such as code that the API ran, and can be sent again."""
+    """True if a part is of an unknown kind, such as code that the API ran, and can be sent again."""
     others = part.keys() - _SAID
     if not others or others & _PICTURES or not all(isinstance(part[name], dict) for name in others) or "text" in part:
         return False
@@ -136,7 +136,7 @@ def _is_other(part: Json) -> bool:
 
 
 def parse_gca(message: Json) -> tuple[Piece, ...]:
-    """The same, of a response as Code Assist wraps it."""
+    """Return what a response says that Code Assist wrapped."""
     return parse(unwrapped(message))
 
 

@@ -25,10 +25,11 @@ from foldmark.dialects.dialect import Dialect
 from foldmark.dialects.openai import models
 
 RESULT_MEDIA = "[Foldmark: images", "[Foldmark: documents"
-"""How that begins which stands in front of what a tool's result holds besides its text."""
+"""Beginnings of the heading in front of the images and documents of a tool's result."""
 
 REASONING = ("reasoning_content", "reasoning")
-"""What servers call a model's thinking: DeepSeek and many the one, vLLM, Ollama and OpenRouter the other."""
+"""Fields of a model's thinking: the first is that of DeepSeek and many others, the second of vLLM, Ollama and
+OpenRouter."""
 
 _STOPS = {
     "length": "length",
@@ -38,13 +39,13 @@ _STOPS = {
     "sensitive": "refused",
 }
 _BROKEN = ("error", "abort", "network_error", "insufficient_system_resource")
-"""Reasons to finish that mean that the server could not go on."""
+"""Reasons to finish that mean that the server failed."""
 
 
 def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: Options = PLAIN) -> Json:
-    """The body of a request to /v1/chat/completions.
+    """Return the body of a request to /v1/chat/completions.
 
-    For models whose cache goes by breakpoints (`openai_models`) these stand behind what stays the same: the stable
+    For models whose cache goes by breakpoints (`models`) these stand behind what stays the same: the stable
     system text, the turns before the active one, and these as they were a turn ago. The API sets one more at the end.
     """
     body: Json = {"model": model}
@@ -53,7 +54,7 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
     wanted = "none" if tools and models.tools_without_thinking(model) else models.effort(model, options.thinking)
     if wanted is not None:
         body["reasoning_effort"] = wanted
-    steps = [_calls(model, step) if isinstance(step, Calls) else _said(model, step) for step in prompt.steps]
+    steps = [_called(model, step) if isinstance(step, Calls) else _spoken(model, step) for step in prompt.steps]
     messages = list(chain(_system(model, prompt), *steps))
     if models.wants_reasoning_content(model) and (tools or any(isinstance(step, Calls) for step in prompt.steps)):
         for message in messages:
@@ -71,7 +72,7 @@ def _system(model: str, prompt: Prompt) -> list[Json]:
     return [{"role": "system", "content": content}] if content else []
 
 
-def _said(model: str, step: ViewMessage) -> list[Json]:
+def _spoken(model: str, step: ViewMessage) -> list[Json]:
     if step.role == "assistant":
         # Thinking alone, without a word or a call, is no message.
         return [{"role": "assistant", "content": step.text, **_kept(model, step.kept)}] if step.text else []
@@ -79,18 +80,18 @@ def _said(model: str, step: ViewMessage) -> list[Json]:
     return [{"role": step.role, "content": content}]
 
 
-def _calls(model: str, step: Calls) -> list[Json]:
+def _called(model: str, step: Calls) -> list[Json]:
     calls = [
         {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
         for call in step.calls
     ]
-    asked = {"role": "assistant", "content": step.text or None, "tool_calls": calls, **_kept(model, step.kept)}
+    answer = {"role": "assistant", "content": step.text or None, "tool_calls": calls, **_kept(model, step.kept)}
     results = [{"role": "tool", "tool_call_id": call.call_id, "content": call.result} for call in step.calls]
     shown: list[Json] = []
     for call in step.calls:
         if call.media:
             shown += [*text_parts(_heading(call)), *_media(call.media, model)]
-    return [asked, *results, *([{"role": "user", "content": shown}] if shown else [])]
+    return [answer, *results, *([{"role": "user", "content": shown}] if shown else [])]
 
 
 def _heading(call: AnsweredCall) -> str:
@@ -131,7 +132,7 @@ def _tool(tool: ToolSpec) -> Json:
 
 
 def parse(answer: Json) -> tuple[Piece, ...]:
-    """What a chat completion says, or a message of one [S2]: kept blocks, text, calls, usage, and why it ended.
+    """Return what a chat completion says, or a message of one [S2]: kept blocks, text, calls, usage, and why it ended.
 
     Names are as on the wire. Arguments that are not JSON stay text. Calls of an answer that was cut off or filtered are
     left out. A message alone has no usage and no end. Raises ProviderError for what is no answer.

@@ -41,7 +41,7 @@ APART = "\n\n"
 """Stands between the messages of one response."""
 
 PHASES = ("commentary", "final_answer")
-"""What a message of a model can be."""
+"""Phases of a model's message."""
 
 MESSAGE = "message"
 """The type of a kept block that says what a message of an answer holds besides its text."""
@@ -56,12 +56,12 @@ _WHY = {"max_output_tokens": "length", "content_filter": "refused"}
 
 
 def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: Options = PLAIN) -> Json:
-    """The body of a request to /v1/responses; nothing is stored there.
+    """Return the body of a request to /v1/responses; nothing is stored there.
 
-    For models whose cache goes by breakpoints (`openai_models`) these stand where `openai.encode` sets them. The
+    For models whose cache goes by breakpoints (`models`) these stand where `chat.encode` sets them. The
     `instructions` cannot carry one: there the system text is a message of the developer, which is the same to a model.
     """
-    steps = [_calls(model, step) if isinstance(step, Calls) else _said(model, step) for step in prompt.steps]
+    steps = [_called(model, step) if isinstance(step, Calls) else _spoken(model, step) for step in prompt.steps]
     if models.own(model) and not models.reasons(model):  # the API refuses reasoning of another model then
         steps = [[item for item in step if item.get("type") != "reasoning"] for step in steps]
     unpaired = _unpaired(list(chain(*steps)))
@@ -86,7 +86,7 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
     return body
 
 
-def _said(model: str, step: ViewMessage) -> list[Json]:
+def _spoken(model: str, step: ViewMessage) -> list[Json]:
     if step.native:
         return [dict(item) for item in step.kept]
     if step.role == "assistant":
@@ -95,7 +95,7 @@ def _said(model: str, step: ViewMessage) -> list[Json]:
     return [{"role": step.role, "content": content}] if content else []
 
 
-def _calls(model: str, step: Calls) -> list[Json]:
+def _called(model: str, step: Calls) -> list[Json]:
     items = _answer(step.text, step.kept, called=True)
     items += [
         {"type": "function_call", "call_id": call.call_id, "name": call.name, "arguments": call.arguments}
@@ -201,7 +201,7 @@ def _tool(tool: ToolSpec) -> Json:
 
 
 def parse(answer: Json) -> tuple[Piece, ...]:
-    """What a response says: kept blocks, compactions, text, calls, usage, and why it ended [S2].
+    """Return what a response says: kept blocks, compactions, text, calls, usage, and why it ended [S2].
 
     What /responses/compact answers is one compaction.
 
@@ -223,13 +223,13 @@ def parse(answer: Json) -> tuple[Piece, ...]:
     refused = any(_message(item)[1] for item in items if item.get("type") == "message")
     why = _WHY.get(word, "length" if status == "incomplete" else "refused" if refused else "end")
     calls = distinct(_call(item) for item in items if item.get("type") == "function_call") if why == "end" else []
-    beside, text = _beside(items)
+    kept, text = _kept_and_text(items)
     end = Stopped("calls" if calls else why, word)
-    return (*beside, *([text] if text else []), *calls, *spent_on_it, end)
+    return (*kept, *([text] if text else []), *calls, *spent_on_it, end)
 
 
-def _beside(items: list[Json]) -> tuple[list[Kept | Compacted], str]:
-    """What the provider wants to see again besides texts and calls, with its place in the text, and the text.
+def _kept_and_text(items: list[Json]) -> tuple[list[Kept | Compacted], str]:
+    """The blocks that the provider wants back, each with its place in the text, and the text.
 
     Of a message that is whether it was a remark on the way or the answer ("preserve and resend phase on all assistant
     messages"), what its text refers to, and where it ends if it is one of several.

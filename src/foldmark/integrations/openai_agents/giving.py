@@ -124,7 +124,7 @@ def _visible(moment: Snapshot, at: Standing, event_id: Any) -> bool:
 
 
 def _called(moment: Snapshot, at: Standing, result: Event) -> bool:
-    """Whether the call that a result answers is visible, or nobody knows of one."""
+    """True if the call that a result answers is visible, or there is none."""
     if result.answers is not None:
         return _visible(moment, at, result.answers)
     calls = moment.calls(result.agent_id, result.call_id or "")

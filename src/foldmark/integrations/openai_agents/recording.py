@@ -146,7 +146,7 @@ class Tail(NamedTuple):
 
 
 def tail(moment: Snapshot, at: Standing, limit: int) -> Tail:
-    """The newest `limit` items of the context, whatever window it has."""
+    """Return the newest `limit` items of the context, whatever window it has."""
     items: list[Any] = []
     places: list[tuple[int, int]] = []
     complete = True

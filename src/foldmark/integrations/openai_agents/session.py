@@ -87,7 +87,7 @@ class FoldmarkSession:
     # What the SDK calls
 
     async def get_items(self, limit: int | None = None) -> "list[TResponseInputItem]":
-        """The context as items, oldest first; with a limit (default: that of the settings) the newest so many.
+        """Return the context as items, oldest first; with a limit (default: that of the settings) only the newest.
 
         Without operations these are the items that were added, as they were. Limits below 0 mean none, as in the SDK's
         SQLiteSession.
@@ -117,8 +117,10 @@ class FoldmarkSession:
     async def _get_compaction_snapshot(
         self, limit: int, *, prune_prefix: "Callable[[TResponseInputItem], bool] | None" = None
     ) -> "_CompactionSnapshot | None":
-        """The newest items, and how to put a compacted copy in the place of the last of them. `prune_prefix` says which
-        items a wrapper does not show any more; here they stay in the log."""
+        """Return the newest items, and how to put a compacted copy in the place of the last of them.
+
+        `prune_prefix` says which items a wrapper does not show any more; here they stay in the log.
+        """
         if type(self) is not FoldmarkSession:  # it may give other items than these
             return None
         from agents.memory.session import _CompactionSnapshot
@@ -208,7 +210,7 @@ def _newest(moment: Snapshot, at: Standing) -> Given | None:
 
 
 def _left(moment: Snapshot, at: Standing, event_id: int) -> bool:
-    """Whether the thoughts of an event stand at the end already: it was popped before, and came back."""
+    """True if the thoughts of an event stand at the end already: it was popped before, and came back."""
     newest = _newest(moment, at)
     return newest is not None and link(newest.event, "left") == event_id
 

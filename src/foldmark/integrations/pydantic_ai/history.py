@@ -84,7 +84,7 @@ class FoldmarkHistory(AbstractCapability[Any]):
         return self.agent.do(line, actor=actor, asking=self.asking)
 
     def messages(self, *, waiting: bool = False) -> list[ModelMessage]:
-        """The context as it is now, for `message_history=`, and for looking at it.
+        """Return the context as it is now, for `message_history=`, and for looking at it.
 
         A call that never got its result gets one that says so; with `waiting` the calls of the last response do not,
         since `deferred_tool_results=` will answer them. Writes nothing.
@@ -116,7 +116,7 @@ class FoldmarkHistory(AbstractCapability[Any]):
         return self._processed(messages, ctx.run_id, ctx.model)
 
     def get_toolset(self) -> FunctionToolset[Any] | None:
-        """The tools of Foldmark that the model is offered."""
+        """Return Foldmark's tools that the model is offered."""
         return self._tools
 
     async def before_model_request(
@@ -169,7 +169,7 @@ class FoldmarkHistory(AbstractCapability[Any]):
     # What is shown
 
     def _shown(self, moment: Snapshot, standing: Standing, model: AbstractModel | None = None) -> list[Piece]:
-        """What is shown to a model, without one to the provider of each summary."""
+        """The pieces for a model; without a model those for the provider of each summary."""
         at = read_by(moment, standing, partial(self._reads, moment, model))
         shown = [event for event, _ in moment.weights(at.visible)]
         summaries = {event.id: begins(event) for event in moment.events(moment.of_kind("summary", at.visible))}
@@ -183,7 +183,7 @@ class FoldmarkHistory(AbstractCapability[Any]):
         return _shortened(pieces, request) if self.truncation else pieces
 
     def _reads(self, moment: Snapshot, model: AbstractModel | None, event: Event) -> bool:
-        """Whether a model takes a summary as it is: one of its own provider, or one that is plain text."""
+        """True if a model takes a summary as it is: one of its own provider, or one that is plain text."""
         (piece,) = self._logbook.pieces(moment, [event.id])
         made = next((part for part in piece.parts if isinstance(part, CompactionPart)), None)
         if made is None or not isinstance(piece.message, ModelResponse):

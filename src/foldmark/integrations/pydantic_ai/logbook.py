@@ -79,13 +79,13 @@ class Logbook:
         self._met = {id(each.message): each for each in met if each}
 
     def pieces(self, moment: Snapshot, events: Iterable[int]) -> list[Piece]:
-        """What these events, in the order of the log, give back."""
+        """Return the pieces of events in the order of the log."""
         wanted = list(events)
         self._load(moment, [event for event in wanted if event not in self._pieces])
         return [self._pieces[event] for event in wanted if event in self._pieces]
 
     def standing(self, moment: Snapshot, at: Standing, messages: Sequence[ModelMessage] = ()) -> list[SystemPromptPart]:
-        """The system prompt that an agent begins with: that of a recorded history, or the newest there is."""
+        """Return the system prompt that an agent begins with: that of a recorded history, or the newest there is."""
         first = next((self._met[id(each)] for each in messages if isinstance(each, ModelRequest)), None)
         given = [piece for piece in self.pieces(moment, first.events if first else ()) if piece.standing]
         pieces = given or self.pieces(moment, (event.id for event in self._recorded.standing(moment, at)))
@@ -258,5 +258,5 @@ def _message(event: Event | None) -> Json | None:
 
 
 def _is_unfinished(message: ModelMessage) -> bool:
-    """Whether a provider has paused this answer, which then comes again as a whole."""
+    """True if a provider has paused this answer, which then comes again as a whole."""
     return not isinstance(message, ModelRequest) and message.state == "suspended"

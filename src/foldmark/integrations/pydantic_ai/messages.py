@@ -141,13 +141,13 @@ def _said(part: Any, index: int, time: datetime | None, *, standing: bool, reque
 
 
 def _stands_for_something(part: CompactionPart, *, request: bool) -> bool:
-    """Whether anybody reads a compaction: that of a response is for its provider; one without content failed."""
+    """True if anybody reads a compaction: that of a response is for its provider; one without content failed."""
     opaque = (part.provider_details or {}).get("encrypted_content")
     return bool(part.content or opaque) and (request or part.provider_name is not None)
 
 
 def _readable(part: ToolReturnPart[Any]) -> str:
-    """What a tool returned as the model reads it; what cannot be written as text, such as JSON too deep, is named."""
+    """A tool's return as the model reads it; what cannot be written as text, such as JSON too deep, is named."""
     try:
         return part.model_response_str()
     except (ValueError, TypeError, RecursionError):

@@ -50,7 +50,7 @@ def history(
     *,
     waiting: bool = False,
 ) -> list[Handed]:
-    """The messages that pieces in the order of the log make; `last`, if given, is the last of them in any case.
+    """Return the messages that pieces in the order of the log make; `last`, if given, is the last of them in any case.
 
     Results stand directly behind their calls. A call without a result gets one that says so, those of `last` never, and
     those of a response at the end not if they may be `waiting` for one. A result without its call is left out. The
@@ -71,13 +71,13 @@ def history(
 
 
 def with_parts(message: ModelMessage, parts: Sequence[Any]) -> ModelMessage:
-    """A message like this one with other parts, of its own kind."""
+    """Return a message like this one with other parts, of its own kind."""
     changed: ModelMessage = dataclasses.replace(cast(Any, message), parts=list(parts))
     return changed
 
 
 def plain(event: Event) -> Piece:
-    """The piece of an event that no message of Pydantic AI was recorded as, or whose data cannot be read."""
+    """Return the piece of an event that no message of Pydantic AI was recorded as, or whose data cannot be read."""
     time, part = codec.stored_time(event.created_at), _plain_part(event)
     if isinstance(part, TextPart | ToolCallPart):
         return Piece(event.id, event.kind, None, event.id, ModelResponse([part], timestamp=time), (part,))

@@ -59,7 +59,7 @@ class Recorded:
         self._newest = max(self._newest, event.id)
 
     def find(self, moment: Snapshot, sought: Sequence[Sought], used: set[int]) -> list[int | None]:
-        """The event of each entry, None for one that is not recorded; none twice, and none of `used`."""
+        """Return the event of each entry, None for one that is not recorded; none twice, and none of `used`."""
         found: list[int | None] = [None] * len(sought)
         self._read_newer(moment)
         while True:
@@ -72,11 +72,11 @@ class Recorded:
         return found
 
     def as_stored(self, text: str) -> str:
-        """A text as the log holds it."""
+        """Return a text as the log holds it."""
         return self._hidden(str(codec.well_formed(text)))
 
     def standing(self, moment: Snapshot, at: Standing) -> list[Event]:
-        """The newest system prompt that an agent began with: one event for each part of it."""
+        """Return the newest system prompt that an agent began with: one event for each part of it."""
         newest: list[Event] = []
         for event_id in sorted(of_kind(moment, at, "system", at.lineage), reverse=True):
             event = moment.event(event_id)
@@ -138,7 +138,7 @@ class Recorded:
 
 
 def stamp(time: datetime | None) -> str | None:
-    """A time as an event's `created_at` is written; None for none, or one that no event can have."""
+    """Return a time as an event's `created_at` is written; None for none, or one that no event can have."""
     if time is None:
         return None
     try:
