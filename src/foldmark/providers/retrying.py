@@ -75,16 +75,16 @@ class RetryingProvider:
         """The seconds to wait after this many attempts. Raises ProviderError if waiting is of no use."""
         if not error.passes:
             raise error
-        requested = error.retry_after
-        if requested is not None and requested > LONGEST:
-            text = f"{error} It asks to wait {requested:,.0f} seconds, more than the maximum of {LONGEST:.0f}."
-            raise ProviderError(error.kind, text, requested) from error
+        delay = error.retry_after
+        if delay is not None and delay > LONGEST:
+            text = f"{error} It asks to wait {delay:,.0f} seconds, more than the {LONGEST:.0f} that are waited here."
+            raise ProviderError(error.kind, text, delay) from error
         if attempt >= self._attempts:
             after = "1 attempt" if attempt == 1 else f"{attempt} attempts"
-            raise ProviderError(error.kind, f"{error} (after {after})", requested) from error
+            raise ProviderError(error.kind, f"{error} (after {after})", delay) from error
         chance = self._random()
         grown = min(self._most, self._base * 2.0 ** (attempt - 1)) * (1 + chance) / 2
-        return grown if requested is None else max(grown, requested + self._base * chance)
+        return grown if delay is None else max(grown, delay + self._base * chance)
 
 
 class LazyProvider:

@@ -268,10 +268,6 @@ def _about(block: Block) -> Block:
     return {name: value for name, value in block.items() if name not in ("type", "id", AFTER, LENGTH)}
 
 
-def _cited(text: str, block: Block) -> list[Block]:
-    return [{**each, **_about(block)} for each in text_parts(text)]
-
-
 def _blocks(messages: Iterable[Mapping[str, Any]]) -> Iterator[Block]:
     for message in messages:
         yield from message["content"]

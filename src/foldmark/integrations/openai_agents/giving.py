@@ -9,11 +9,12 @@ an approval that is still to come needs it.
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from foldmark.core.assembly import wire
 from foldmark.core.assembly.eviction import as_sent, placeholder
 from foldmark.core.assembly.media import media_of
 from foldmark.core.assembly.view import INTERRUPTED, TOOL_MESSAGE
-from foldmark.core.config import Config
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import END, Segment, Segments, intersect, normal
@@ -76,7 +77,8 @@ def window(moment: Snapshot, at: Standing) -> Segments:
     if not any(own.get(key) for key in WINDOW):
         return at.visible
     budget = own.get("sliding_context_tokens") or 0
-    config = _measuring(at.config, budget)
+    # Items are given whole: so is what the window is measured by.
+    config = replace(at.config, sliding_context_tokens=budget, truncation=False, memos_injected=0)
     provider, _, model = at.config.model.partition("/")
     known = (provider, model) if provider in TOKENIZED else _MODEL
     manifest = prepare(moment, at, config, *known).manifest
@@ -88,13 +90,6 @@ def window(moment: Snapshot, at: Standing) -> Segments:
     shown = [Segment(each.agent, first, END) for each in at.visible]
     shown += [Segment(each.agent_id, each.id, each.id) for each in moment.lookup(kept)]
     return intersect(at.visible, normal(shown))
-
-
-def _measuring(config: Config, budget: int) -> Config:
-    """Items are given whole: so is what the window is measured by."""
-    from msgspec.structs import replace
-
-    return replace(config, sliding_context_tokens=budget, truncation=False, memos_injected=0)
 
 
 def _evicted(event: Event, items: list[Any] | None, evicted: Mapping[int, int]) -> list[Any] | None:

@@ -84,7 +84,7 @@ def is_thought(item: Any) -> bool:
 def read(item: Any) -> Reading:
     """Return what an item says."""
     if not isinstance(item, dict):
-        return Reading("assistant", item if isinstance(item, str) else "")
+        return Reading("assistant", as_text(item))
     kind, role = item.get("type"), item.get("role")
     if isinstance(role, str) and role in ROLES and kind in (None, "message"):
         return _message(item, ROLES[role])

@@ -58,7 +58,8 @@ class Logbook:
         new = [
             (i, split(message, opens=i == first))
             for i, message in enumerate(messages)
-            if met[i] is None and not _is_unfinished(message)
+            # A suspended answer, which its provider has paused, comes again as a whole.
+            if met[i] is None and (isinstance(message, ModelRequest) or message.state != "suspended")
         ]
         used = {event for each in met if each for event in each.events}
         sought = [
@@ -149,7 +150,9 @@ class Logbook:
                     event_id = self._sum_up(entry, data, [*after, *behind])
                 else:
                     event_id = self._append_entry(message, entry, data, opens=head is None)
-                self._note_instructions(message, event_id, data)
+                text = getattr(message, "instructions", None)
+                if text and data and (self._instructions is None or self._instructions[0] != text):
+                    self._instructions = text, event_id
                 event = transaction.event(event_id)
                 assert event is not None
                 self._pieces[event_id] = plain(event)
@@ -172,11 +175,6 @@ class Logbook:
             envelope = {**envelope, "instructions": {"as": self._instructions[1]}}
         beside = {"message": envelope} if head is None else {"of": head}
         return data_of(entry, parts, {**beside, "standing": True} if entry.standing else beside)
-
-    def _note_instructions(self, message: ModelMessage, event_id: int, data: Json | None) -> None:
-        text = getattr(message, "instructions", None)
-        if text and data and (self._instructions is None or self._instructions[0] != text):
-            self._instructions = text, event_id
 
     def _sum_up(self, entry: Entry, data: Json | None, behind: Sequence[int]) -> int:
         def decision(moment: Snapshot, at: Standing) -> Summary:
@@ -255,8 +253,3 @@ def _event(moment: Snapshot, named: Any) -> Event | None:
 def _message(event: Event | None) -> Json | None:
     envelope = (kept_in(event) or {}).get("message") if event else None
     return envelope if isinstance(envelope, dict) else None
-
-
-def _is_unfinished(message: ModelMessage) -> bool:
-    """True if a provider has paused this answer, which then comes again as a whole."""
-    return not isinstance(message, ModelRequest) and message.state == "suspended"

@@ -97,9 +97,10 @@ def split(message: ModelMessage, *, opens: bool) -> list[Entry]:
             found.append(entry._replace(at=(*silent, *entry.at)))
             silent = []
     body = [entry for entry in found if not entry.standing]
+    left_empty = isinstance(message, ModelRequest) and message.state == "interrupted" and not message.parts
     if silent and body:
         found[-1] = found[-1]._replace(at=(*found[-1].at, *silent))
-    elif not body and not (own and not silent) and not (request and not found and _was_left_empty(message)):
+    elif not body and not (own and not silent) and not left_empty:
         found.append(Entry("user" if request else "assistant", "", tuple(silent), time=time))
     return found
 
@@ -196,10 +197,6 @@ def _is_own(part: Any) -> bool:
     if isinstance(part, ToolReturnPart):
         return bool(part.metadata == NO_RESULT)
     return isinstance(part, UserPromptPart) and part.timestamp == OMITTED.timestamp and part.content == OMITTED.content
-
-
-def _was_left_empty(message: ModelMessage) -> bool:
-    return isinstance(message, ModelRequest) and message.state == "interrupted" and not message.parts
 
 
 # What an event keeps
