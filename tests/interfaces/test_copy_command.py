@@ -7,7 +7,7 @@ import pytest
 from command_line import Cli
 
 import foldmark
-from foldmark.copying import copying
+from foldmark import copying
 
 
 def test_a_database_is_copied(cli: Cli, db: str, log: foldmark.Log, tmp_path: Path) -> None:

@@ -474,7 +474,7 @@ def named(module: Any) -> set[str]:
     for node in ast.walk(ast.parse(inspect.getsource(module))):
         match node:
             case ast.Call(
-                func=ast.Attribute(attr="_run" | "_write" | "_rows" | "_events" | "_messages" | "_agents" | "beside")
+                func=ast.Attribute(attr="_run" | "_write" | "_rows" | "_events" | "_messages" | "_agents" | "run_alone")
                 | ast.Name(id="run"),
                 args=[ast.Constant(value=str(name)), *_],
             ):

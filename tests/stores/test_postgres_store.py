@@ -286,7 +286,7 @@ def test_a_connection_lost_while_it_commits(
 def test_where_nobody_says_what_became_of_a_commit_an_append_is_repeated_with_its_key(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agent, sent, beside = root(store), PostgresSession._sent, Pool.beside
+    agent, sent, beside = root(store), PostgresSession._sent, Pool.run_alone
 
     def losing(session: PostgresSession, connection: Any, queue: Any) -> Any:
         found = sent(session, connection, queue)
@@ -303,7 +303,7 @@ def test_where_nobody_says_what_became_of_a_commit_an_append_is_repeated_with_it
 
     monkeypatch.setattr(PostgresSession, "_sent", losing)
     monkeypatch.setattr("foldmark.stores.postgres.store.FATE_SECONDS", 0)
-    monkeypatch.setattr(Pool, "beside", silent)
+    monkeypatch.setattr(Pool, "run_alone", silent)
     with pytest.raises(StoreError, match="it may have been recorded"):
         repeated()
     monkeypatch.undo()

@@ -1,9 +1,269 @@
 """Copy conversations between stores: all of them, some, or only what is new since the last copy [docs/backup.md].
 
-`copying.py` has the steps. `comparing.py` selects what is copied, checks before any write that the other store can take
-it, finds what differs between two stores, and verifies the copy in the end.
+Each step is a transaction that leaves a sound database, and none is repeated. The target's contents show what has been
+copied, so an interrupted copy resumes when it is started again, and a complete one takes only what is new. The source
+is read as of one moment. `comparing` selects what is copied, checks before any write that the target can take it, and
+compares both in the end.
 """
 
-from foldmark.copying.copying import CopyReport, copy
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
 
-__all__ = ["CopyReport", "copy"]
+from msgspec import Struct
+
+from foldmark.copying.comparing import CopyScope, Hashes, check, is_message, merged, parts, scope, texts_of
+from foldmark.core.agents import AgentRecord
+from foldmark.core.errors import CommandError, DamagedError, StoreError
+from foldmark.core.ports import Progress, Snapshot, Store
+from foldmark.core.records import CodingSession, CopiedAgent, CopiedEnd, CopiedEvent, CopiedMail, CopiedMemo, CopiedSent
+from foldmark.core.replay import recorded, replay
+from foldmark.core.segments import until
+from foldmark.core.wording import listing
+from foldmark.operations.redaction import erase
+from foldmark.request.standing import birth_of
+from foldmark.stores.addresses import shown
+
+_EVENTS, _BYTES, _AT_ONCE = 1000, 4_000_000, 200
+"""Events and bytes of a page, and records of other kinds per transaction."""
+
+
+class CopyReport(Struct, frozen=True):
+    """What a copy did: the conversations and agents asked for; how many events, requests and so on were copied, and how
+    many events were erased in the target; how many events were compared in the end, and the hash of all."""
+
+    conversations: int
+    agents: int
+    events: int
+    erased: int
+    mail: int
+    requests: int
+    memos: int
+    sessions: int
+    compared: int
+    hash: str
+
+
+def copy(source: Store, target: Store, names: Sequence[str] = (), progress: Progress = lambda *_: None) -> CopyReport:
+    """Copy conversations with all their forks, the whole database without `names`, and compare both in the end.
+
+    Ids stay the same. What the target already has stays, so that only new records are copied. `progress` receives
+    messages. Raises CommandError, with nothing written, if a name is unknown or the target holds anything that is not
+    from an earlier copy; DamagedError at a damaged event; StoreError if the two differ afterwards.
+    """
+    if source is target:
+        raise CommandError(f"{shown(source.address)} is what is to be copied itself; name another database")
+    with source.read() as moment:
+        wanted = scope(moment, names)
+        return _Copy(moment, target, (shown(source.address), shown(target.address)), wanted, progress).run()
+
+
+class _Copy:
+    def __init__(
+        self, moment: Snapshot, target: Store, names: tuple[str, str], wanted: CopyScope, progress: Progress
+    ) -> None:
+        self._moment, self._target, self._names, self._wanted = moment, target, names, wanted
+        with target.read() as there:
+            self._there = check(moment, there, names, wanted)
+        self._missing = {agent: record for agent, record in wanted.agents.items() if agent not in self._there}
+        self._forks = {record.fork_event: agent for agent, record in self._missing.items()}
+        of = sum(record.messages for record in wanted.agents.values())
+        had = sum(record.messages for agent, record in self._there.items() if agent in wanted.agents)
+        self._progress, self._done, self._total = progress, 0, max(of - had, 0) + 2 * of
+        self._counts = dict.fromkeys(("events", "erased", *_COUNTED.values()), 0)
+
+    def run(self) -> CopyReport:
+        self._rename()
+        self._events()
+        self._erase()
+        self._end()
+        self._beside()
+        self._fold()
+        compared, hash = self._compare()
+        roots = sum(record.parent is None for record in self._wanted.agents.values())
+        return CopyReport(roots, len(self._wanted.agents), **self._counts, compared=compared, hash=hash)
+
+    def _advance(self, event: CopiedEvent) -> None:
+        if is_message(event):
+            self._done += 1
+            if self._done % 100 == 0:
+                self._progress(min(self._done, self._total), self._total)
+
+    # Names
+
+    def _rename(self) -> None:
+        """Rename conversations that were renamed in the source; two may have swapped their names."""
+        renamed = [
+            record
+            for agent, record in self._wanted.agents.items()
+            if agent in self._there and self._there[agent].name != record.name
+        ]
+        if renamed:
+            with self._target.write() as writing:
+                for record in renamed:
+                    writing.rename(record.id, record.id)
+                for record in renamed:
+                    if record.name is not None:  # a deleted conversation has lost its name
+                        writing.rename(record.id, record.name)
+
+    # The log
+
+    def _events(self) -> None:
+        behind = {
+            agent: self._there[agent].head if agent in self._there else 0
+            for agent, record in self._wanted.agents.items()
+            if agent not in self._there or self._there[agent].head < record.head
+        }
+        for page in _pages(self._moment.copied_events(behind)):
+            agents = self._needed(page)
+            with self._target.write() as writing:
+                writing.take_agents(agents)
+                writing.take_events(page)
+            self._counts["events"] += len(page)
+            for event in page:
+                self._advance(event)
+        for some in parts(list(self._missing.values()), _AT_ONCE):
+            agents = [self._as_copied(record) for record in some]
+            with self._target.write() as writing:
+                writing.take_agents(agents)
+
+    def _needed(self, page: Sequence[CopiedEvent]) -> list[CopiedAgent]:
+        """Return the missing agents that begin in a page: they have an event in it, or were forked in it."""
+        begun = {event.agent for event in page} | {self._forks.get(event.id) for event in page if event.kind == "fork"}
+        made = [self._as_copied(self._missing.pop(agent)) for agent in begun if agent in self._missing]
+        return sorted(made, key=lambda agent: agent.place)
+
+    def _as_copied(self, record: AgentRecord) -> CopiedAgent:
+        place = self._wanted.all[record.id]
+        return CopiedAgent(place, record.id, record.name, record.parent, record.fork_event, record.created_at)
+
+    def _erase(self) -> None:
+        """Erase what was erased in the source after it had been copied."""
+        agents = [agent for agent in self._wanted.agents if agent in self._there]
+        with self._target.read() as there:
+            done = {id for id, *_ in there.erased(agents)}
+        left: dict[tuple[str, int], int] = {}
+        for id, agent, by in self._moment.erased(agents):
+            if id not in done:
+                left[agent, by] = max(id, left.get((agent, by), 0))
+                self._counts["erased"] += 1
+        operations = {event.id: event for event in self._moment.events([by for _, by in left])}
+        for (agent, by), last in sorted(left.items(), key=lambda item: item[0][1]):
+            turn = (operations[by].data or {}).get("turn", 0)
+            with self._target.write() as writing:
+                erase(writing, agent, turn, last, by)
+
+    # Beside the log
+
+    def _end(self) -> None:
+        """Kill, delete and archive agents as in the source."""
+        with self._target.read() as there:
+            ends = {end.agent: end for end in there.copied(CopiedEnd, self._wanted.wanted)}
+        none = CopiedEnd("", None, None, None)
+        ours = {end.agent: end for end in self._moment.copied(CopiedEnd, self._wanted.wanted)}
+        changed = [agent for agent in {**ends, **ours} if ends.get(agent, none) != ours.get(agent, none)]
+        for some in parts(changed, _AT_ONCE):
+            with self._target.write() as writing:
+                for agent in some:
+                    before, after = ends.get(agent, none), ours.get(agent, none)
+                    if after.killed is not None and before.killed is None:
+                        writing.kill(agent, *after.killed)
+                    if before.archived is not None and before.archived != after.archived:
+                        writing.archive(agent, None)
+                    if after.deleted is not None and before.deleted is None:
+                        writing.delete(agent, *after.deleted)
+                    if after.archived is not None and before.archived != after.archived:
+                        writing.archive(agent, after.archived)
+
+    def _beside(self) -> None:
+        if self._wanted.whole:
+            self._remove_memos()
+        for kind in self._wanted.kinds:
+            last = 0
+            while page := self._page(kind, last):
+                self._take(page)
+                self._counts[_COUNTED[kind]] += len(page)
+                last = page[-1].id
+        if self._wanted.whole:
+            numbers = self._moment.numbers()
+            with self._target.write() as writing:
+                writing.take_numbers(numbers)
+
+    def _remove_memos(self) -> None:
+        with self._target.read() as there:
+            both = merged(self._moment.copied(CopiedMemo), there.copied(CopiedMemo))
+            gone = [copied.id for memo, copied in both if memo is None and copied is not None]
+        for memo in gone:
+            with self._target.write() as writing:
+                writing.remove_memo(memo)
+
+    def _page(self, kind: type[Any], last: int) -> list[Any]:
+        """Return the next records after an id that the target lacks, or has in an earlier form."""
+        agents = self._wanted.wanted
+        with self._target.read() as there:
+            both = merged(self._moment.copied(kind, agents, last), there.copied(kind, agents, last))
+            return list(islice((mine for mine, other in both if mine is not None and mine != other), _AT_ONCE))
+
+    def _take(self, page: Sequence[Any]) -> None:
+        hashes = {hash for each in page if isinstance(each, CopiedSent) for hash in texts_of(each)}
+        with self._target.write() as writing:
+            missing = hashes.difference(writing.kept_texts(hashes))
+            writing.take(page, self._moment.kept_texts(missing))
+
+    # Derived data
+
+    def _fold(self) -> None:
+        """Store the segments of agents that have none stored."""
+        for some in parts(list(self._wanted.agents.values()), _AT_ONCE):
+            with self._target.read() as there:
+                outlines = there.outlines([record.id for record in some])
+            left = [record for record in some if outlines[record.id].fold is None]
+            if left:
+                with self._target.write() as writing:
+                    for record in left:
+                        try:
+                            born = birth_of(writing, record.id, record.fork_event).fold
+                            fold = replay(born, recorded(writing.operations(record.id)))
+                        except DamagedError:
+                            continue  # it cannot be read in the source either
+                        own = writing.head(record.id).record
+                        writing.save_fold(fold, writing.size(until(fold.segments, own.newest)).less(own.own))
+
+    # The end
+
+    def _compare(self) -> tuple[int, str]:
+        """Compare everything that was to be copied with the target; return the number of events, and the hash of all.
+        Raises StoreError."""
+        ours = Hashes(self._moment, self._wanted, self._advance)
+        with self._target.read() as there:
+            theirs = Hashes(there, self._wanted, self._advance)
+        if wrong := [what for what, hash in ours.parts.items() if theirs.parts[what] != hash]:
+            agents = self._wanted.agents
+            named = [(agents[each].name or f"agent {each[:8]}") if each in agents else each for each in wrong]
+            raise StoreError(
+                f"the copy in {self._names[1]} is not what {self._names[0]} holds: {listing(named, 5)}. "
+                "Has another program written there meanwhile? `foldmark doctor` checks each of the two."
+            )
+        return ours.events, ours.whole
+
+
+_COUNTED: dict[type, str] = {
+    CopiedMail: "mail",
+    CopiedMemo: "memos",
+    CopiedSent: "requests",
+    CodingSession: "sessions",
+}
+"""The field of a report that counts each kind."""
+
+
+def _pages(events: Iterable[CopiedEvent]) -> Iterator[list[CopiedEvent]]:
+    """Yield events in pages that a transaction can hold."""
+    page, size = list[CopiedEvent](), 0
+    for event in events:
+        page.append(event)
+        size += len(event.content) + len(event.data or "")
+        if len(page) >= _EVENTS or size >= _BYTES:
+            yield page
+            page, size = [], 0
+    if page:
+        yield page

@@ -303,7 +303,8 @@ def append_in_turn(store: Store, there: Connection, agent: str, own: str, times:
 
 def copy_into(store: Store, there: Connection, open: Callable[[str], Store], address: str) -> None:
     """Copy everything into the database at `address` in small steps; say each time that one is done."""
-    from foldmark.copying import copy, copying
+    from foldmark import copying
+    from foldmark.copying import copy
 
     copying._EVENTS, copying._AT_ONCE = 4, 2
     target = open(address)

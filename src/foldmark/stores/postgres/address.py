@@ -57,9 +57,9 @@ class Address:
 
     def explain(self, error: psycopg.Error) -> StoreError:
         """Return an error for a person, in one line."""
-        said = self.hidden(" ".join(str(error.diag.message_primary or error).split())) or type(error).__name__
-        to_connect = said.startswith("connection failed: ")
-        said = said.removeprefix("connection failed: ")
+        cause = self.hidden(" ".join(str(error.diag.message_primary or error).split())) or type(error).__name__
+        to_connect = cause.startswith("connection failed: ")
+        cause = cause.removeprefix("connection failed: ")
         match error:
             case errors.LockNotAvailable():
                 what = (
@@ -68,13 +68,15 @@ class Address:
                 )
             case errors.DeadlockDetected() | errors.SerializationFailure():
                 what = (
-                    f"another program wrote to the same conversations in {self.shown} in another order ({said}). "
+                    f"another program wrote to the same conversations in {self.shown} in another order ({cause}). "
                     "Nothing was recorded; repeat it."
                 )
             case errors.QueryCanceled():
-                what = f"{self.shown} ended a statement ({said}). Nothing of it was recorded; repeat it."
+                what = f"{self.shown} ended a statement ({cause}). Nothing of it was recorded; repeat it."
             case errors.DiskFull():
-                what = f"the disk of {self.shown} is full ({said}): nothing was recorded. Free some space, then repeat."
+                what = (
+                    f"the disk of {self.shown} is full ({cause}): nothing was recorded. Free some space, then repeat."
+                )
             case errors.ReadOnlySqlTransaction():
                 what = (
                     f"{self.shown} is read-only: nothing was recorded. Is it a standby, or is "
@@ -82,20 +84,20 @@ class Address:
                 )
             case errors.InsufficientPrivilege():
                 what = (
-                    f"{self.shown} does not allow that to this user ({said}). Nothing was recorded; use the login that "
-                    "owns the tables, or have an administrator grant it."
+                    f"{self.shown} does not allow that to this user ({cause}). Nothing was recorded; use the login "
+                    "that owns the tables, or have an administrator grant it."
                 )
             case errors.TooManyConnections():
                 what = (
-                    f"{self.shown} takes no more connections ({said}). Raise max_connections, or close some programs."
+                    f"{self.shown} takes no more connections ({cause}). Raise max_connections, or close some programs."
                 )
             case psycopg.OperationalError() if to_connect:
-                what = f"the connection to {self.shown} failed: {said}"
+                what = f"the connection to {self.shown} failed: {cause}"
             case psycopg.OperationalError() if lost(error):
                 # `PostgresStore` asks for the fate of a transaction that was lost in a COMMIT.
-                what = f"the connection to {self.shown} was lost ({said}). Nothing was recorded; repeat it."
+                what = f"the connection to {self.shown} was lost ({cause}). Nothing was recorded; repeat it."
             case _:
-                what = f"{self.shown}: {said}"
+                what = f"{self.shown}: {cause}"
         return StoreError(what)
 
 

@@ -142,8 +142,8 @@ class Pool:
         self._used, self._free = 0, Condition()
         self.connections = WeakSet[psycopg.Connection[Row]]()
         """All open connections."""
-        self._beside: psycopg.Connection[Row] | None = None
-        self._beside_lock = Lock()
+        self._alone: psycopg.Connection[Row] | None = None
+        self._alone_lock = Lock()
         self.closed = False
 
     def connect(self) -> psycopg.Connection[Row]:
@@ -198,19 +198,19 @@ class Pool:
             self._used -= 1
             self._free.notify()
 
-    def beside(self, name: str, /, **bindings: Any) -> list[Row]:
+    def run_alone(self, name: str, /, **bindings: Any) -> list[Row]:
         """Run a statement in a transaction of its own, which ends at once. Raises StoreError."""
         wanted = STATEMENTS[name]
-        with self._beside_lock:
+        with self._alone_lock:
             for attempt in range(2):
                 try:
-                    if self._beside is None or self._beside.closed:
-                        self._beside = self.connect()
-                    return self._beside.execute(wanted.sql, wanted.bound(bindings)).fetchall()
+                    if self._alone is None or self._alone.closed:
+                        self._alone = self.connect()
+                    return self._alone.execute(wanted.sql, wanted.bound(bindings)).fetchall()
                 except psycopg.Error as error:
                     if attempt or not lost(error):
                         raise self.address.explain(error) from error
-                    self._beside = None
+                    self._alone = None
         raise AssertionError
 
     def check(self) -> None:
@@ -224,8 +224,8 @@ class Pool:
             self.closed = True
             idle, self._idle = self._idle, []
             self._free.notify_all()
-        with self._beside_lock:
-            for each in (*idle, *([self._beside] if self._beside else ())):
+        with self._alone_lock:
+            for each in (*idle, *([self._alone] if self._alone else ())):
                 each.close()
 
 

@@ -153,7 +153,7 @@ class SandboxConnection:
     def _cut(self, failed: "pq.abc.PGresult", ended: str, rows: list[tuple[Any, ...]]) -> str:
         """Return why a failed statement shows only its rows so far. Raises CommandError if it shows none."""
         state = (failed.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
-        said = " ".join(
+        message = " ".join(
             (failed.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode(errors="replace").split()
         )
         if state == "57014":
@@ -161,10 +161,10 @@ class SandboxConnection:
                 return "time"
             raise CommandError(ended or SLOW)
         if state[:2] in ("08", "57", "58", "XX"):
-            raise psycopg.OperationalError(said)
-        if state == "54000" and ";" in said:
-            raise CommandError(said)
-        raise CommandError(TOO_MUCH if state[:2] in ("53", "54") else f"PostgreSQL: {said[:300]}")
+            raise psycopg.OperationalError(message)
+        if state == "54000" and ";" in message:
+            raise CommandError(message)
+        raise CommandError(TOO_MUCH if state[:2] in ("53", "54") else f"PostgreSQL: {message[:300]}")
 
 
 _TRUTH, _BYTES, _DECIMAL = 16, 17, 1700

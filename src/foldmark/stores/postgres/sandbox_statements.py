@@ -112,7 +112,7 @@ def rewritten(sql: str, schema: str) -> str:
         _check(tree)
         return _changed(tree, schema).sql("postgres", **_WRITING)
     except SqlglotError as error:
-        raise CommandError(f"this is no SQL that can be read: {_said(error)}. Write one SELECT. {ONLY}") from None
+        raise CommandError(f"this is no SQL that can be read: {_reason(error)}. Write one SELECT. {ONLY}") from None
     except RecursionError:
         raise CommandError(_DEEP) from None
 
@@ -128,10 +128,10 @@ _WRITING: dict[str, Any] = {
 }
 
 
-def _said(error: SqlglotError) -> str:
+def _reason(error: SqlglotError) -> str:
     found = getattr(error, "errors", None)
-    said = str(found[0]["description"]) if found else str(error)
-    return " ".join(re.sub(r"\x1b\[\d*m", "", said).split())[:200].rstrip(".")
+    message = str(found[0]["description"]) if found else str(error)
+    return " ".join(re.sub(r"\x1b\[\d*m", "", message).split())[:200].rstrip(".")
 
 
 def _refused(what: str) -> CommandError:

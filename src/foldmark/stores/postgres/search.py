@@ -17,7 +17,7 @@ from foldmark.stores.search import Row, StoredIndex
 Run = Callable[[str, Mapping[str, Any]], list[Row]]
 """Runs a statement with its bindings."""
 
-See = Callable[[int, int], None]
+CacheBlock = Callable[[int, int], None]
 """Receives a message and the root of its tree, so that nobody has to look it up."""
 
 _K1, _B, _LEAST = 1.2, 0.75, 1e-6
@@ -76,16 +76,18 @@ class _MessagePosition:
 class PostgresIndex(StoredIndex):
     """The messages of the table `words`."""
 
-    def __init__(self, run: Run, see: See, scope: SearchScope, keys: Sequence[tuple[int, int]] | None) -> None:
+    def __init__(
+        self, run: Run, cache_block: CacheBlock, scope: SearchScope, keys: Sequence[tuple[int, int]] | None
+    ) -> None:
         """`keys` are those of the scope's agents, each with that of its root."""
         super().__init__(scope)
-        self._run, self._see = run, see
+        self._run, self._cache_block = run, cache_block
         self._bound: dict[str, Any] = dict(self._filters)
         if keys is not None:
             self._bound.update(agents=Ints(key for key, _ in keys), roots=Ints({root for _, root in keys}))
         self._conditions = [condition for name, condition in _CONDITIONS.items() if self._bound.get(name) is not None]
-        self._stands: dict[Phrase, _MessagePosition | None] = {}
-        self._held: dict[Phrase, int] = {}
+        self._positions: dict[Phrase, _MessagePosition | None] = {}
+        self._counts: dict[Phrase, int] = {}
         self._size = 0, 1.0
         """The number of messages, and their average number of words, once something was counted."""
 
@@ -103,9 +105,9 @@ class PostgresIndex(StoredIndex):
         )
         self._size = (rows if rows < COUNTED else max(rows, messages)), average
         held = [extrapolated(number, (reached or first) - first, last - first) for number, reached in found]
-        self._held.update(zip(phrases, held, strict=False))
+        self._counts.update(zip(phrases, held, strict=False))
         known = dict(zip(asked, held, strict=True))
-        return messages, [known[term] if len(term.phrases) > 1 else self._held[term.phrases[0]] for term in terms]
+        return messages, [known[term] if len(term.phrases) > 1 else self._counts[term.phrases[0]] for term in terms]
 
     def _counting(self, term: Term, bound: dict[str, Any]) -> str:
         """Return SQL for the number of messages that hold a term, and the last of these, up to a limit."""
@@ -116,7 +118,7 @@ class PostgresIndex(StoredIndex):
 
     def _best(self, wanted: Sequence[TermQuery], most: int) -> Iterable[Row]:
         phrases = {phrase for each in wanted for term in each.terms for phrase in term.phrases}
-        if uncounted := phrases - self._held.keys():
+        if uncounted := phrases - self._counts.keys():
             self.counted([Term((phrase,)) for phrase in uncounted])
         messages, average = self._size
         bound: dict[str, Any] = {**self._bound, "most": most, "messages": float(messages), "average": average}
@@ -142,14 +144,14 @@ class PostgresIndex(StoredIndex):
             )
         rows = self._run(" UNION ALL ".join(parts), bound) if parts else []
         for number, id, _, root, *whose in sorted(rows, key=_best_first):
-            self._see(id, root)
+            self._cache_block(id, root)
             yield number, id, *whose
 
     def _passing(self, ids: Sequence[int]) -> Iterable[Row]:
         conditions = " AND ".join(self._conditions) or "true"
         sql = f"SELECT e.id, e.root, {_WHOSE} {_ASKED} {_NAMED} WHERE {conditions} ORDER BY i.place"
         for id, root, *whose in self._run(sql, {**self._bound, "ids": Ints(ids)}):
-            self._see(id, root)
+            self._cache_block(id, root)
             yield id, *whose
 
     def _around(self, ids: Sequence[int], reach: int) -> Iterable[Row]:
@@ -161,16 +163,16 @@ class PostgresIndex(StoredIndex):
 
     # Phrases in a statement
 
-    def _stood(self, phrase: Phrase) -> _MessagePosition | None:
+    def _position(self, phrase: Phrase) -> _MessagePosition | None:
         """Return a phrase in a statement; None if it has no word."""
-        if phrase not in self._stands:
+        if phrase not in self._positions:
             words = sought(phrase)
-            self._stands[phrase] = _MessagePosition(len(self._stands), phrase, words) if words else None
-        return self._stands[phrase]
+            self._positions[phrase] = _MessagePosition(len(self._positions), phrase, words) if words else None
+        return self._positions[phrase]
 
     def _finding(self, wanted: TermQuery, bound: dict[str, Any]) -> str | None:
         """Return SQL for the rows of `words` that match; None if none can. Its bindings are added to `bound`."""
-        terms = [[each for each in map(self._stood, term.phrases) if each is not None] for term in wanted.terms]
+        terms = [[each for each in map(self._position, term.phrases) if each is not None] for term in wanted.terms]
         if not any(terms) or (wanted.how == "all" and not all(terms)):
             return None
         terms = [term for term in terms if term]
@@ -200,12 +202,12 @@ class PostgresIndex(StoredIndex):
     def _standing(self, wanted: TermQuery) -> str:
         """Return SQL for the occurrences of each phrase in the words of a row `w`; evaluated before the score, which
         uses it twice."""
-        return ", ".join(f"{each.count} AS {each.name}" for each in self._weighed(wanted))
+        return ", ".join(f"{each.count} AS {each.name}" for each in self._weights(wanted))
 
     def _score(self, wanted: TermQuery, bound: dict[str, Any]) -> str:
         """Return SQL for FTS5's BM25 of a row `w` with the occurrences of each phrase; higher is better."""
         sums = []
-        for each, (times, held) in self._weighed(wanted).items():
+        for each, (times, held) in self._weights(wanted).items():
             bound[f"held_{each.name}"] = float(held)
             holding, all = f":held_{each.name}::float8", ":messages::float8"
             rarity = (
@@ -215,14 +217,14 @@ class PostgresIndex(StoredIndex):
             sums.append(f"{times} * {rarity} * w.{each.name} * {_K1 + 1} / (w.{each.name} + {damped})")
         return " + ".join(sums)
 
-    def _weighed(self, wanted: TermQuery) -> dict[_MessagePosition, tuple[int, int]]:
+    def _weights(self, wanted: TermQuery) -> dict[_MessagePosition, tuple[int, int]]:
         """Return the phrases that have a word: how often each occurs in the query, and how many messages hold it as far
         as is known."""
         found: dict[_MessagePosition, tuple[int, int]] = {}
         for phrase in (phrase for term in wanted.terms for phrase in term.phrases):
-            if (stands := self._stood(phrase)) is not None:
-                times, _ = found.get(stands, (0, 0))
-                found[stands] = times + 1, self._held.get(phrase, 0)
+            if (position := self._position(phrase)) is not None:
+                times, _ = found.get(position, (0, 0))
+                found[position] = times + 1, self._counts.get(phrase, 0)
         return found
 
 

@@ -126,7 +126,7 @@ class PostgresStore:
             session.flush()
         transaction.identify()
         try:
-            session.end("COMMIT", *self._commits.telling())
+            session.end("COMMIT", *self._commits.notifications())
         except psycopg.Error as error:
             if not lost(error):
                 raise self._place.explain(error) from error
@@ -138,7 +138,7 @@ class PostgresStore:
         until, fate = monotonic() + FATE_SECONDS, None
         while True:
             try:
-                ((fate,),) = self.pool.beside("fate", transaction=transaction.id)
+                ((fate,),) = self.pool.run_alone("fate", transaction=transaction.id)
             except StoreError:
                 fate = None  # the server is not back yet
             if fate in ("committed", "aborted") or monotonic() >= until:
@@ -146,14 +146,14 @@ class PostgresStore:
             sleep(0.1)
         if fate == "committed":
             return
-        said = self._place.hidden(" ".join(str(error).split()))
+        cause = self._place.hidden(" ".join(str(error).split()))
         if fate == "aborted":
             raise StoreError(
-                f"the connection to {self.shown} was lost before the transaction was committed ({said}). "
+                f"the connection to {self.shown} was lost before the transaction was committed ({cause}). "
                 "Nothing was recorded; repeat it."
             ) from error
         raise StoreError(
-            f"the connection to {self.shown} was lost while a transaction was committed ({said}), and the server does "
+            f"the connection to {self.shown} was lost while a transaction was committed ({cause}), and the server does "
             "not say what became of it: it may have been recorded. Look before you repeat it; an append with a key can "
             "be repeated with the same key, and is never recorded twice."
         ) from error
@@ -163,7 +163,7 @@ class PostgresStore:
     def forget_erased(self) -> bool:
         """Return False if an older moment is still being read. PostgreSQL's VACUUM and its recycling of the write-ahead
         log remove everything that nobody can read any more."""
-        ((nobody,),) = self.pool.beside("nobody_reads")
+        ((nobody,),) = self.pool.run_alone("nobody_reads")
         return bool(nobody)
 
     def damage(self) -> Iterator[str]:

@@ -125,7 +125,7 @@ class PostgresTransaction(SqlCopying, PostgresSnapshot):
         """Return the next id of a tree."""
         tree = self._counted(root)
         if tree.next_id > tree.last_id:
-            ((number,),) = self._pool.beside("draw", name="blocks")
+            ((number,),) = self._pool.run_alone("draw", name="blocks")
             # The first block is 0, and there is no event 0. A later one is above all that the tree has.
             tree.next_id, tree.last_id = max(1, (number - 1) * BLOCK), number * BLOCK - 1
             self._blocks[number - 1] = root
@@ -178,9 +178,9 @@ class PostgresTransaction(SqlCopying, PostgresSnapshot):
         """Return the key of a new agent. Keys order the agents, so a copied agent gets its original place if that is
         free."""
         if place is None or self._run("agent_id", key=place):
-            ((key,),) = self._pool.beside("draw", name="agents")
+            ((key,),) = self._pool.run_alone("draw", name="agents")
             return int(key)
-        self._pool.beside("raise_number", name="agents", value=place)
+        self._pool.run_alone("raise_number", name="agents", value=place)
         return place
 
     # Beside the log
@@ -298,7 +298,7 @@ class PostgresTransaction(SqlCopying, PostgresSnapshot):
     def _take_ids(self, events: Sequence[CopiedEvent]) -> None:
         if not events:
             return
-        self._pool.beside("raise_number", name="blocks", value=max(event.id for event in events) // BLOCK + 1)
+        self._pool.run_alone("raise_number", name="blocks", value=max(event.id for event in events) // BLOCK + 1)
         roots = {agent: self._for_agent(agent)["root"] for agent in sorted({event.agent for event in events})}
         shared = sorted({(event.id // BLOCK, roots[event.agent]) for event in events})
         blocks = Ints(block for block, _ in shared)

@@ -19,7 +19,7 @@ LOOK_SECONDS = 1.0
 """Seconds between two looks of a watch without a notification: a killed program may have committed without notifying,
 and events held back by an open transaction can be read when that has ended, however it ends."""
 
-TELL_SECONDS = 0.05
+NOTIFY_SECONDS = 0.05
 """Minimum seconds between two notifications of a store: PostgreSQL serializes commits that notify."""
 
 CHANNEL = "foldmark"
@@ -34,28 +34,28 @@ class PostgresCommits:
         """Distinguishes this store's notifications from others'."""
         self.wakers: set[socket.socket] = set()
         self._pool, self._lock = pool, Lock()
-        self._told = 0.0
+        self._notified_at = 0.0
         self._timer: Timer | None = None
 
-    def telling(self) -> tuple[str, ...]:
+    def notifications(self) -> tuple[str, ...]:
         """Return the statements after a commit that notify others; none if a later notification includes it."""
         with self._lock:
             if self._timer is not None:
                 return ()
             now = monotonic()
-            if now - self._told >= TELL_SECONDS:
-                self._told = now
+            if now - self._notified_at >= NOTIFY_SECONDS:
+                self._notified_at = now
                 return (f"NOTIFY {CHANNEL}, '{self.name}'",)
-            self._timer = Timer(self._told + TELL_SECONDS - now, self._tell)
+            self._timer = Timer(self._notified_at + NOTIFY_SECONDS - now, self._notify)
             self._timer.daemon = True
             self._timer.start()
             return ()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         with self._lock:
-            self._timer, self._told = None, monotonic()
+            self._timer, self._notified_at = None, monotonic()
         with suppress(StoreError):
-            self._pool.beside("tell", name=self.name)
+            self._pool.run_alone("notify", name=self.name)
 
     def one_more(self) -> None:
         """Count a commit."""
@@ -71,7 +71,7 @@ class PostgresCommits:
             timer = self._timer
         if timer is not None:
             timer.cancel()
-            self._tell()
+            self._notify()
 
 
 class PostgresWatch:
@@ -124,11 +124,11 @@ class PostgresWatch:
     def _was_woken(self) -> bool:
         with suppress(BlockingIOError):
             self._awake.recv(4096)
-        told = self._commits.number != self._seen
+        committed = self._commits.number != self._seen
         self._seen = self._commits.number
-        return self._was_told() or told
+        return self._was_notified() or committed
 
-    def _was_told(self) -> bool:
+    def _was_notified(self) -> bool:
         """Return True if another store has notified of a commit."""
         if self._db is None:
             return False

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from foldmark.copying import copy, copying
+from foldmark import copying
+from foldmark.copying import copy
 from foldmark.core.errors import CommandError, DamagedError, StoreError
 from foldmark.core.ports import Store
 from foldmark.core.records import CodingSession, CopiedAgent, CopiedEvent, CopiedMail, Numbers

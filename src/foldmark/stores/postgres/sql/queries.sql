@@ -887,7 +887,7 @@ ON CONFLICT (kind, session_id) DO UPDATE SET file = excluded.file, parent = excl
     context_at_end = excluded.context_at_end, summary = excluded.summary
 RETURNING id
 
--- name: tell
+-- name: notify
 -- Tell others that something was committed.
 SELECT pg_notify('foldmark', :name)
 
