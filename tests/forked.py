@@ -32,7 +32,7 @@ DEEP = os.environ.get("FOLDMARK_DEEP") == "1"
 PROGRAM = str(Path(sys.executable).with_name("foldmark"))
 
 _IMPORTED = (
-    *("foldmark.cli.program", "foldmark.chat.controller", "foldmark.runtime.supervisor"),
+    *("foldmark.cli.program", "foldmark.chat.line_mode", "foldmark.runtime.supervisor"),
     *("foldmark.mcp.stdio", "foldmark.mcp.http", "openai"),
 )
 """What the programs of most tests import; openai alone takes longer than all of Foldmark."""

@@ -13,7 +13,7 @@ from command_line import Cli, events
 from terminal import CTRL_C, CTRL_D, Terminal
 
 import foldmark
-from foldmark.chat.controller import chat
+from foldmark.chat.line_mode import chat
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.request import Request
 from foldmark.log.doctor import examine
@@ -51,7 +51,7 @@ def test_a_piped_chat_answers_and_shows_the_meter(cli: Cli, log: foldmark.Log) -
     talk = cli("chat", stdin="hello there\n")
     assert (talk.code, talk.err) == (0, "")
     assert [line.rstrip() for line in talk.lines] == [
-        "Conversation 'default', nothing said yet; model: offline. /help lists the commands.",
+        "Conversation 'default', no messages yet; model: offline. /help lists the commands.",
         EMPTY,
         "> hello there",
         (
@@ -71,7 +71,7 @@ def test_a_restart_keeps_the_context(cli: Cli, log: foldmark.Log) -> None:
     again = cli("chat", stdin="second\n")
     assert "Conversation 'default', 2 messages in the context" in again.lines[0]
     assert "there are 3 messages, the oldest being “first” (user)" in again.out
-    assert "Conversation 'other', nothing said yet" in cli("chat", "other", stdin="elsewhere\n").lines[0]
+    assert "Conversation 'other', no messages yet" in cli("chat", "other", stdin="elsewhere\n").lines[0]
     assert said(log) == ["first", "second"]
     assert list(log.agent("default").context().marks) == ["A"]
     closed(log)
@@ -356,7 +356,7 @@ def test_ctrl_c_more_than_once(log: foldmark.Log, capsys: pytest.CaptureFixture[
         assert chat(log.agent("default"), always(Interrupted()), ["hello", "/mark A"]) == 0
     except KeyboardInterrupt:
         pytest.fail("the chat is left")
-    assert "(interrupted; what had been said is kept)" in capsys.readouterr().out
+    assert "(interrupted; the text so far is kept)" in capsys.readouterr().out
     answer = next(event for event in events(log) if event.kind == "assistant")
     assert (answer.content.rstrip(), answer.interrupted) == ("before", True)
     closed(log)
@@ -453,7 +453,7 @@ def test_ctrl_c_during_an_answer(terminal: Start, log: foldmark.Log) -> None:
         screen.type("first\r")
         screen.until("I am the ")
         screen.type(CTRL_C)
-        screen.until(f"(interrupted; what had been said is kept)\n{METER}\n> ")
+        screen.until(f"(interrupted; the text so far is kept)\n{METER}\n> ")
         assert [(event.kind, event.interrupted) for event in events(log)] == [
             *(("user", False), ("assistant", True), ("turn_ended", True))
         ]

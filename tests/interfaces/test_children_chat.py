@@ -212,7 +212,7 @@ def test_cancel_ends_the_answer(terminal: Start, provider: Provide, log: foldmar
         screen.type("/cancel\r")
         shown = screen.until(PROMPT)
         assert "END" not in shown
-        assert "(interrupted; what had been said is kept)" in shown
+        assert "(interrupted; the text so far is kept)" in shown
         assert "foldmark:" not in shown
         screen.type(CTRL_D)
         assert screen.end() == 0
@@ -400,7 +400,7 @@ def test_a_yes_answers_the_question_that_stands_there_and_no_other(
         screen.type("two\r")
         screen.until(QUESTION)
         screen.type("y\ry\r")
-        screen.until("(“y” answers no question that stands here; it is left out)")
+        screen.until("(“y” answers no open question; it is ignored)")
         screen.until(QUESTION)
         screen.press("\r", PROMPT)
         assert screen.leave() == 0  # an Enter too many may be under way
@@ -432,7 +432,7 @@ def test_a_childs_question_takes_the_prompt(terminal: Start, provider: Provide, 
         (child,) = log.agent("default").children
         assert f"Agent {child.id[:8]} asks to use bash: run in " in shown
         screen.type("not for you\r")
-        screen.until("(that answers nothing; it is kept for the conversation)")
+        screen.until("(this is no answer; it is kept for the conversation)")
         screen.until(QUESTION)
         assert ran() == 0
         screen.type("y\r")

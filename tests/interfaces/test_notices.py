@@ -3,9 +3,9 @@
 import pytest
 
 import foldmark
-from foldmark.chat.foreground import Foreground
+from foldmark.chat.controller import ChatController
 from foldmark.chat.keyboard import ScriptedLines
-from foldmark.chat.notices import Notices
+from foldmark.chat.line_mode import LineView
 from foldmark.runtime.supervisor import ContextChangedError
 from stored import stored
 
@@ -14,13 +14,13 @@ def test_a_killed_agent_is_not_idle(capsys: pytest.CaptureFixture[str]) -> None:
     with foldmark.open(":memory:", settings={}) as log:
         root = log.agent("default")
         child = log.agent(root.do("/fork").data["child"])
-        front = Foreground()
-        notices = Notices(root, front, ScriptedLines([]), None, lambda: None, lambda _: None)
-        notices.ended(child, None)
-        notices.ended(child, ContextChangedError("a command in another process changes its context"))
+        view = LineView(ScriptedLines([]), None)
+        talk = ChatController(root, view)
+        talk.ended(child, None)
+        talk.ended(child, ContextChangedError("a command in another process changes its context"))
         root.do(f"/kill {child.id}")
-        notices.ended(child, None)
-        front.drain()
+        talk.ended(child, None)
+        view.drain()
         who, end = child.id[:8], stored(log).end(child.id)
     assert end is not None
     assert capsys.readouterr().out.splitlines() == [
@@ -40,9 +40,10 @@ def test_what_comes_while_the_prompt_comes_back_does_not_wait_for_a_line(capsys:
             self.taken += 1
 
     with foldmark.open(":memory:") as log:
-        root, front, keyboard = log.agent("root"), Foreground(), Returning([])
-        notices = Notices(root, front, keyboard, None, lambda: None, lambda _: None)
-        notices.ended(root, None)
+        root, keyboard = log.agent("root"), Returning([])
+        view = LineView(keyboard, None)
+        talk = ChatController(root, view)
+        talk.ended(root, None)
         assert (keyboard.taken, capsys.readouterr().out) == (1, "")
-        front.drain()
+        view.drain()
         assert "is idle)" in capsys.readouterr().out

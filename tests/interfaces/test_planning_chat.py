@@ -351,7 +351,7 @@ def test_cancelling_while_the_model_plans(terminal: Start, log: foldmark.Log, hi
         screen.until("I found ")
         screen.type("/cancel\r")
         screen.until("Cancelled. Nothing was forgotten")
-        screen.until("(interrupted; what had been said is kept)")
+        screen.until("(interrupted; the text so far is kept)")
         screen.until("⚪\n> ")
         screen.type(CTRL_D)
         assert screen.end() == 0

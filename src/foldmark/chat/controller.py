@@ -1,262 +1,255 @@
-"""The line-mode chat: reads lines from a terminal or a pipe, carries out commands, streams answers.
+"""The chat without a terminal: turns, commands, questions and notices, shown on a `View`.
 
 Agents run in a thread of their own (`foldmark.runtime.background`); everything that is shown or asked, and every
-command, is the main thread's. While an answer streams the keyboard is looked at: what is typed waits for the end of the
-turn, but for commands that only show something or are about the answer.
+command, belongs to the controller's thread. While an answer streams, typed lines wait for the end of the turn, except
+commands that only show something or concern the answer.
 """
 
 import asyncio
-import sys
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from foldmark.chat.foreground import Foreground
-from foldmark.chat.keyboard import ScriptedLines, Typed
-from foldmark.chat.notices import Notices
-from foldmark.chat.person import decides, edit_command, show_text
-from foldmark.chat.screen import Screen
-from foldmark.chat.servers import mcp_servers
-from foldmark.chat.state_note import state_note
-from foldmark.chat.transcript import last_turns, moved_to
 from foldmark.commands import REGISTRY
 from foldmark.core.errors import CommandError, ConflictError, FoldmarkError, ProviderError, StoreError
-from foldmark.core.ports import Provider
-from foldmark.core.request import Request
+from foldmark.core.ports import Progress
+from foldmark.core.request import Edge, Request
 from foldmark.core.segments import END, Segment
-from foldmark.core.wording import count, is_full
+from foldmark.core.wording import count, is_full, listing
 from foldmark.cost.requests import newest_turn
 from foldmark.editing.offers import question
 from foldmark.log import Agent, Result, family
 from foldmark.log.family import running
-from foldmark.operations.effects import Asking, AskModel, EditText, LeaveChat, SwitchAgent, WaitForAgents
-from foldmark.rendering import fitted, harmless, result_text
+from foldmark.operations.effects import Asking, AskModel, Decision, EditText, LeaveChat, SwitchAgent, WaitForAgents
 from foldmark.request.planning import planning
 from foldmark.request.standing import state_of
 from foldmark.runtime.background import Background
 from foldmark.runtime.lease import interrupt, settled
-from foldmark.runtime.supervisor import ContextChangedError, Supervisor, TurnInterruptedError
+from foldmark.runtime.loop import Shown
+from foldmark.runtime.supervisor import ContextChangedError, TurnInterruptedError
+from foldmark.runtime.unprompted import WAKES
 from foldmark.sending.status import assumed, fullness, unanswered_text
 
 FULL = "⚠️  Context full. Use /clear to continue."
 
-Models = Callable[[str], Provider]
-"""Makes the provider of a model's name, as `Config.model` has it."""
+
+class TurnView(Protocol):
+    """How one turn is shown while it runs; its callbacks are called in other threads. `blank`: nothing was shown."""
+
+    blank: bool
+
+    def shown(self) -> Shown:
+        """Return the callbacks that show the turn."""
+
+    def operated(self, result: Result) -> None:
+        """Show the receipt of an operation of the model in place of the call's result."""
+
+    def interrupted(self, *, kept: bool) -> None:
+        """Show that the turn was cut short; `kept` says whether anything of it was recorded."""
 
 
-def chat(agent: Agent, models: Models, lines: Iterable[str], ask: Callable[[str], bool] | None = None) -> int:
-    """Talk until the lines end or a command says to leave; returns the exit code of the last thing that went wrong.
+class View(Protocol):
+    """Where a chat is shown and asks its questions: the line mode, or another terminal application.
 
-    `ask` puts a question that a command has to the person; None if nobody is there. Ctrl-C during an answer closes the
-    turn as interrupted and keeps what had been said. Agents that still work at the end are waited for.
+    `notify` and `approve` are called in any thread, everything else in the controller's. `confirm` asks the question of
+    a command, None if nobody is there; lines that were typed before a question go to `typed`.
     """
-    keyboard = lines if isinstance(lines, Typed | ScriptedLines) else ScriptedLines(lines)
-    talk = _ChatSession(agent, keyboard, ask)
-    approving = Asking(approve=decides) if ask else Asking()
-    with mcp_servers(agent, approving), Background(agent.log, models, talk.notices) as talk.agents:
-        talk.carry_out(talk.greet)
-        talk.asks()
-        for line in keyboard:
-            talk.carry_out(partial(talk.line, line))
-            talk.asks()
-            if talk.left:
-                break
-        if not talk.broken:
-            talk.carry_out(talk.settle)
-    return talk.code
+
+    confirm: Callable[[str], bool] | None
+    typed: Callable[[str], object]
+
+    def show(self, text: str, *, error: bool = False) -> None:
+        """Show a line of its own."""
+
+    def show_result(self, result: Result) -> None:
+        """Show the result of a command."""
+
+    def show_typed(self, line: str) -> None:
+        """Show a line that was typed earlier and is carried out now."""
+
+    def show_turns(self, agent: Agent, edge: Edge) -> None:
+        """Show the newest turns again, with the window's edge."""
+
+    def show_edge(self, agent: Agent, edge: Edge) -> None:
+        """Show where the window begins, after it has moved."""
+
+    def show_prompt(self, agent: Agent, offer: str) -> None:
+        """Name the agent and the open offer in the prompt."""
+
+    def begin_turn(self) -> TurnView:
+        """Begin to show a turn; notices wait until its end."""
+
+    def end_turn(self) -> None:
+        """End that, and show the notices that waited."""
+
+    def edit(self, edit: EditText) -> str | None:
+        """Have a text edited and return the command that records it; None if nothing was changed."""
+
+    def lines(self) -> list[str]:
+        """Return the lines that were typed since the last look."""
+
+    def wait(self, end: "Future[Any]", interrupted: Callable[[], object], look: Callable[[], object]) -> None:
+        """Wait for `end`, and show meanwhile what other threads hand over; call `look` regularly, and `interrupted`
+        for Ctrl-C."""
+
+    def drain(self) -> None:
+        """Show what other threads have handed over."""
+
+    def progress(self) -> Progress | None:
+        """Return a callback that shows how far reading has come; None if nobody watches."""
+
+    def notify(self, text: str) -> None:
+        """Show a notice, above the prompt or after the turn."""
+
+    def approve(self, heading: str, question: str) -> Decision:
+        """Ask whether a tool may do something."""
 
 
-def _said(agent: Agent, before: int) -> bool:
-    """Whether a person has said something to the agent since event `before`."""
-    with agent.log.store.read() as moment:
-        since = moment.messages((Segment(agent.id, before + 1, END),))
-        return any(event.kind == "user" and event.actor == "human" for event in since)
-
-
-def answer(agent: Agent, models: Models, asking: Asking, *, shown: bool) -> None:
-    """Let the model answer in the turn that is open, once and without a chat around it. Raises FoldmarkError."""
-    screen = Screen()
-
-    def put(show: Callable[[], object]) -> None:
-        if shown:
-            show()
-
-    async def one() -> None:
-        async with Supervisor(agent.log, models) as supervisor:
-            supervisor.attended, supervisor.takes_up = agent.id, False  # it ends with this answer
-            await supervisor.say(agent, None, screen.shown(put), replace(asking, operated=screen.operated(put)))
-
-    try:
-        asyncio.run(one())
-    finally:
-        screen.end_line()
-
-
-class _ChatSession:
-    """Where a chat stands: the agent that is talked to, what waits to be said, and whether it is over."""
+class ChatController:
+    """A chat: the agent that the person talks to, the lines that wait, and whether the chat is over. It is the audience
+    of the supervisor (`foldmark.runtime.supervisor.Audience`)."""
 
     agents: Background
 
-    def __init__(self, agent: Agent, keyboard: Typed | ScriptedLines, ask: Callable[[str], bool] | None) -> None:
-        self._keyboard = keyboard
+    def __init__(self, agent: Agent, view: View) -> None:
+        self.agent, self._view = agent, view
         self.left, self.code, self.broken = False, 0, False
-        self._fails = False
-        self._front = Foreground()
-        self.notices = Notices(
-            agent, self._front, keyboard, ask, lambda: self._screen.end_line(), lambda line: self._waiting.append(line)
-        )
+        self._failed = False
         self._running: Future[None] | None = None
         self._waiting: deque[str] = deque()
         self._edge: int | None = None
-        self._assumed: str | None = None
-        self._screen = Screen()
-
-    @property
-    def agent(self) -> Agent:
-        """Whom the person talks to."""
-        return self.notices.agent
+        self._assumption: str | None = None
+        view.typed = self._waiting.append
 
     def carry_out(self, step: Callable[[], None]) -> None:
-        """Do one thing, and then whatever was typed meanwhile; what goes wrong is told."""
-        self._told(step)
+        """Do one thing, then what was typed meanwhile. Errors are shown."""
+        self._attempt(step)
         while self._waiting and not self.left:
-            self._told(partial(self._waited, self._waiting.popleft()))
+            line = self._waiting.popleft()
+            self._view.show_typed(line)
+            self._attempt(partial(self._line, line))
+        self._prompt()
 
-    def _told(self, step: Callable[[], None]) -> None:
+    def _attempt(self, step: Callable[[], None]) -> None:
         try:
             step()
         except FoldmarkError as error:
             self.code = error.exit_code
-            told = f"foldmark: {self.agent.log.secrets.hidden(str(error))}"
-            print(fitted(told, sys.stderr), file=sys.stderr)
-            if self._fails:
-                print("(/retry asks again)", flush=True)
-                self._fails = False
+            self._view.show(f"foldmark: {self.agent.log.secrets.hidden(str(error))}", error=True)
+            if self._failed:
+                self._view.show("(/retry asks again)")
+                self._failed = False
             if isinstance(error, ConflictError):
                 self.agent.context()
             elif isinstance(error, StoreError):
                 self.left = self.broken = True
         except KeyboardInterrupt:
-            print("\n(interrupted)")
+            self._view.show("\n(interrupted)")
 
-    def greet(self) -> None:
-        """Say where one is, what was said last and how full the context is."""
-        agent = self.agent
-        self.agents.attend(agent)
-        self._keyboard.agent = "" if agent.parent is None else agent.id[:8]
-        context = agent.context()
-        what = f"{count(len(context.messages), 'message')} in the context" if context.messages else "nothing said yet"
-        model, label = agent.standing().config.model, family.label(agent)
-        print(fitted(harmless(f"{label[0].upper()}{label[1:]}, {what}; model: {model}. /help lists the commands.")))
-        if (lease := running(agent)) is not None:
-            print(f"It is being answered at the moment, {lease.state}.")
-        elif agent.open_turn is not None:
-            print("The last turn was cut off; what was recorded of it is kept.")
-        request = agent.request()
-        edge = request.manifest.edge
-        self._edge = edge.first
-        if shown := last_turns(agent, edge):
-            print(shown)
-        self._meter(request)
-
-    def _meter(self, request: Request) -> None:
-        """How full the context is; where the model's window is a guess, that is said once."""
-        print(fitted(fullness(self.agent, request)), flush=True)
-        told = assumed(self.agent)
-        if told not in (None, self._assumed):
-            print(fitted(harmless(f"({told})")), flush=True)
-        self._assumed = told
-
-    def line(self, line: str) -> None:
-        """Carry out a command, or say something; then what others have handed over."""
-        self._line(line)
-        self._front.drain()
-
-    def asks(self) -> None:
-        """Put the offer that is open into the prompt."""
-        self._keyboard.asked = ""
-        with suppress(FoldmarkError):  # it was told already
+    def _prompt(self) -> None:
+        offer = ""
+        with suppress(FoldmarkError):  # it was shown already
             if not self.broken:
                 with self.agent.reading() as (moment, at):
-                    self._keyboard.asked = question(moment, at)
+                    offer = question(moment, at)
+        self._view.show_prompt(self.agent, offer)
+
+    def greet(self) -> None:
+        """Show the agent, the newest turns and how full the context is."""
+        agent = self.agent
+        self.agents.attend(agent)
+        context = agent.context()
+        what = f"{count(len(context.messages), 'message')} in the context" if context.messages else "no messages yet"
+        model, label = agent.standing().config.model, family.label(agent)
+        self._view.show(f"{label[0].upper()}{label[1:]}, {what}; model: {model}. /help lists the commands.")
+        if (lease := running(agent)) is not None:
+            self._view.show(f"Another program is answering at the moment, {lease.state}.")
+        elif agent.open_turn is not None:
+            self._view.show("The last turn was cut off; what was recorded of it is kept.")
+        request = agent.request()
+        self._edge = request.manifest.edge.first
+        self._view.show_turns(agent, request.manifest.edge)
+        self._show_fullness(request)
+
+    def _show_fullness(self, request: Request) -> None:
+        """Show how full the context is, and once if the model's window is a guess."""
+        self._view.show(fullness(self.agent, request))
+        assumption = assumed(self.agent)
+        if assumption not in (None, self._assumption):
+            self._view.show(f"({assumption})")
+        self._assumption = assumption
 
     def settle(self) -> None:
-        """Wait for the agents that still work; Ctrl-C ends them."""
-        self._front.drain()
+        """Wait for the agents that still work, and for their summaries; Ctrl-C ends them."""
+        self._view.drain()
         if working := len(self.agents.working):
-            print(f"({count(working, 'agent')} still at work; Ctrl-C ends that)", flush=True)
-        self._until(self.agents.settled())  # summaries of what the window cut, too
+            self._view.show(f"({count(working, 'agent')} still at work; Ctrl-C ends that)")
+        self._wait(self.agents.settled())
 
-    def _waited(self, line: str) -> None:
-        """What was typed while something else streamed, shown where it is carried out."""
-        print(f"{self._keyboard.prompt}{harmless(line)}", flush=True)
+    def line(self, line: str) -> None:
+        """Carry out a command, or send a text to the agent; then show what other threads have handed over."""
         self._line(line)
+        self._view.drain()
 
     def _line(self, line: str) -> None:
         if line.lstrip().startswith("/"):
             self._command(line)
         elif line.strip():
-            self._say(line)
+            self._send(line)
 
     # Commands
 
     def _command(self, line: str) -> None:
         if REGISTRY.interrupts(line):
             running = self._running is not None
-            self._interrupt()
-            if running and not self._plans():
-                return  # what streamed was all that there was to end
+            # End the agent's turn, here or in another process: the command changes what it stands on [SPEC 3].
+            if not self._wait(self.agents.interrupt(self.agent)):
+                interrupt(self.agent)
+            if running and not self._is_planning():
+                return  # the command had only the streaming turn to end
         self.agent.context()
-        result = self.agent.do(line, asking=self.notices.asking(self.agent))
+        result = self.agent.do(line, asking=self.asking(self.agent))
         if isinstance(result.effect, WaitForAgents):
-            self._until(self.agents.settled())
+            self._wait(self.agents.settled())
             settled(map(self.agent.log.agent, result.effect.agents))
-        if text := result_text(result):
-            self._screen.end_line()
-            show_text(text)
+        self._view.show_result(result)
         if self._running is None:
-            self._after(result)
+            self._follow(result)
 
-    def _interrupt(self) -> None:
-        """End the agent's turn, here or in another process: what a command changes is what it stands on [SPEC 3]."""
-        if not self._until(self.agents.interrupt(self.agent)):
-            interrupt(self.agent)
-
-    def _after(self, result: Result) -> None:
-        """What a command leaves to the interface."""
+    def _follow(self, result: Result) -> None:
+        """Take the step that a command leaves to the interface."""
         match result.effect:
             case EditText() as edit:
-                if command := edit_command(edit):
-                    print(result_text(self.agent.do(command, asking=self.notices.asking(self.agent))))
+                if command := self._view.edit(edit):
+                    self._view.show_result(self.agent.do(command, asking=self.asking(self.agent)))
             case SwitchAgent(agent):
-                self.notices.agent = self.agent.log.agent(agent)
+                self.agent = self.agent.log.agent(agent)
                 self.greet()
             case AskModel():
-                self._say(None)
+                self._send(None)
             case LeaveChat():
                 self.left = True
 
-    # What is said
+    # Turns
 
-    def _say(self, text: str | None) -> None:
-        """Have a text answered; without one, or if the text is what an answer that failed was about, what stands there
-        already."""
+    def _send(self, text: str | None) -> None:
+        """Have a text answered. Without one, or if the text is the one whose answer failed, ask again."""
         self.agent.context()  # takes note of what others have appended
         with self.agent.reading() as (moment, at):
             if text is not None and at.record.open_turn is None and text == unanswered_text(moment, at):
                 text = None
-        # What makes room again has to be agreed: a planning conversation goes on, with nothing else in its requests.
-        if not self._plans() and self._is_full():
-            print(fitted(FULL))
+        # A planning conversation goes on in a full context: it makes room, and is sent alone.
+        if not self._is_planning() and self._is_full():
+            self._view.show(FULL)
         else:
-            self._answered(text)
+            self._answer(text)
 
-    def _plans(self) -> bool:
+    def _is_planning(self) -> bool:
         with self.agent.reading() as (moment, at):
             return planning(moment, at) is not None
 
@@ -264,65 +257,114 @@ class _ChatSession:
         try:
             return is_full(self.agent.request().tokens, self.agent.window)
         except CommandError:
-            return False  # the turn will say it, once the text is recorded
+            return False  # the turn reports it, once the text is recorded
 
-    def _answered(self, text: str | None) -> None:
-        self._screen = screen = Screen()
-        agent = self.agent
+    def _answer(self, text: str | None) -> None:
+        agent, view = self.agent, self._view
         if agent.id in self.agents.working:
-            print(f"({family.label(agent)} is at work; this waits for the end of its turn)", flush=True)
+            view.show(f"({family.label(agent)} is at work; this waits for the end of its turn)")
         before = agent.standing().newest
-        self.notices.streams = True
-        asking = replace(self.notices.asking(agent), operated=screen.operated(self._front.put))
-        self._running = self.agents.say(agent, text, screen.shown(self._front.put), asking)
+        turn = view.begin_turn()
+        asking = replace(self.asking(agent), operated=turn.operated)
+        self._running = self.agents.say(agent, text, turn.shown(), asking)
         try:
-            self._until(self._running)
-            if screen.blank:
-                with agent.reading() as (moment, at):
-                    state = state_of(moment, at)
-                wrote = state is not None and state.id > before
-                print("(a state block only; /state shows it)" if wrote else "(the model answered nothing)")
+            self._wait(self._running)
+            if turn.blank:
+                empty = (
+                    "the model answered nothing"
+                    if self._new_state(before) is None
+                    else "a state block only; /state shows it"
+                )
+                view.show(f"({empty})")
         except ContextChangedError as error:
-            screen.line(f"({harmless(str(error))})")
+            view.show(f"({error})")
         except (CancelledError, asyncio.CancelledError, TurnInterruptedError):
-            screen.interrupted(kept=text is None or _said(agent, before))
+            turn.interrupted(kept=text is None or self._has_text(before))
         except ProviderError:
-            self._fails = True
+            self._failed = True
             raise
         finally:
             self._running = None
-            screen.end_line()
-            self.notices.streamed()
-        if note := state_note(agent, before):
-            print(note)
+            view.end_turn()
+        if (state := self._new_state(before)) is not None:
+            from foldmark.text.state import missing  # 2 ms, and few answers hold a block
+
+            if lacking := missing(state):
+                view.show(f"(the state block has no {listing(lacking)}; /state shows it)")
         agent.context()
         request = agent.request()
         edge = request.manifest.edge
         if edge.before and edge.first != self._edge:
-            print(moved_to(agent, edge))
+            view.show_edge(agent, edge)
         self._edge = edge.first
-        self._meter(request)
-        kept = newest_turn(agent)
-        if kept is not None and kept.missed:
-            print(fitted(harmless(f"({kept.text})")), flush=True)
+        self._show_fullness(request)
+        cached = newest_turn(agent)
+        if cached is not None and cached.missed:
+            view.show(f"({cached.text})")
 
-    def _until(self, end: "Future[Any]") -> Any:
-        """Wait for something in the supervisor's thread, and do meanwhile what it hands over. Raises what that does."""
+    def _new_state(self, before: int) -> str | None:
+        """Return the state block that was recorded after event `before`."""
+        with self.agent.reading() as (moment, at):
+            state = state_of(moment, at)
+        return None if state is None or state.id <= before else state.content
+
+    def _has_text(self, before: int) -> bool:
+        """Return True if a person's text was recorded after event `before`."""
+        with self.agent.log.store.read() as moment:
+            since = moment.messages((Segment(self.agent.id, before + 1, END),))
+            return any(event.kind == "user" and event.actor == "human" for event in since)
+
+    def _wait(self, end: "Future[Any]") -> Any:
+        """Wait for the result of the supervisor's thread, and show meanwhile what it hands over. Raises its errors."""
         if end is self._running:
-            self._front.until(end, self._cancel, self._look)
+            self._view.wait(end, self._cancel, self._look)
         else:
-            self._front.until(end, self.agents.cancel_all, lambda: None)
+            self._view.wait(end, self.agents.cancel_all, lambda: None)
         return end.result()
 
     def _cancel(self) -> None:
-        """Ctrl-C ends the turn, and what was typed ahead goes with it."""
+        """Ctrl-C ends the turn, and drops the lines that wait for its end."""
         self._waiting.clear()
         self.agents.cancel(self.agent)
 
     def _look(self) -> None:
-        """Take up what is typed while an answer streams: what shows something, or is about the answer, at once."""
-        for line in self._keyboard.ahead():
+        """Take the lines typed while an answer streams: some commands run at once, everything else waits."""
+        for line in self._view.lines():
             if line.lstrip().startswith("/") and REGISTRY.at_once(line):
-                self._told(partial(self._command, line))
-            elif line.strip() and not self.notices.strays(line):
+                self._attempt(partial(self._command, line))
+            else:
                 self._waiting.append(line)
+
+    # Agents in the background
+
+    def asking(self, agent: Agent) -> Asking:
+        """Return how a tool of an agent reaches the person; only the agent they talk to may ask for a yes or no."""
+        attended = agent == self.agent
+        if self._view.confirm is None:
+            return Asking(progress=self._view.progress()) if attended else Asking()
+        approve = partial(self._approve, agent)
+        return Asking(self._view.confirm, self._view.progress(), approve) if attended else Asking(approve=approve)
+
+    def _approve(self, agent: Agent, tool: str, question: str) -> Decision:
+        who = family.label(agent)
+        return self._view.approve(f"{who[0].upper()}{who[1:]} asks to use {tool}", question)
+
+    def began(self, agent: Agent) -> None:
+        """Show nothing: `/agents` lists the child."""
+
+    def ended(self, agent: Agent, error: Exception | None) -> None:
+        """Show that an agent in the background is idle again, or dead."""
+        with agent.log.store.read() as moment:
+            end = moment.end(agent.id)
+        how = "is idle" if error is None else f"ended its turn: {error}"
+        self._notify(f"({end.told if end is not None else f'{family.label(agent)} {how}'})")
+
+    def mail(self, agent: Agent) -> None:
+        """Show that mail has come that wakes nobody."""
+        if agent == self.agent:
+            self._notify("(mail has come; /check-mail reads it)")
+        else:
+            self._notify(f"({family.label(agent)} has mail, and was woken {WAKES} times; /switch there to go on)")
+
+    def _notify(self, text: str) -> None:
+        self._view.notify(self.agent.log.secrets.hidden(text))

@@ -1,22 +1,33 @@
-"""One turn on a terminal or in a pipe: whatever is not part of the answer's text begins a line of its own."""
+"""Turns on a terminal or in a pipe: one while it runs, and the newest ones again, with the rule where the window
+begins [SPEC 5.5]. Everything but the answer's text begins a line of its own."""
 
+import os
 import sys
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 
-from foldmark.core.request import Piece, Stopped, ToolCall, Usage, Waiting
-from foldmark.core.wording import count
-from foldmark.log import Result
+from foldmark.chat.keyboard import PROMPT
+from foldmark.core.events import ANSWER_KINDS, Event
+from foldmark.core.request import Edge, Piece, Stopped, ToolCall, Usage, Waiting
+from foldmark.core.turns import Turn, newest_turns
+from foldmark.core.wording import count, title
+from foldmark.log import Agent, Result
 from foldmark.rendering import Wrapping, columns, fitted, harmless, json_line, result_text
-from foldmark.request.usage import left_out
+from foldmark.request.usage import Weighed, left_out, snapshots
 from foldmark.runtime.loop import Shown
 
 CALL_CHARACTERS = 100
 """How much of a tool call's arguments is shown."""
 RESULT_LINES, RESULT_CHARACTERS = 3, 300
 """How much of a tool's result is shown."""
-STOPPED = {"length": "the answer was cut off, it reached the most that the model says", "refused": "the model refused"}
+STOPPED = {"length": "the answer was cut off: it reached the model's output limit", "refused": "the model refused"}
 """Ends of an answer that a person is told of."""
+
+OTHER_LINES = 6
+"""Lines of the screen for the greeting, the meter and the prompt."""
+RULE_COLUMNS = 80
+"""The width of a rule where there is no terminal."""
 
 Put = Callable[[Callable[[], object]], None]
 """Has something printed in the thread of the terminal."""
@@ -25,29 +36,30 @@ Put = Callable[[Callable[[], object]], None]
 class Screen:
     """Shows a turn as it runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, put: Put) -> None:
+        self.blank = True
+        self._put = put
         self._mid_line = self._receipted = False
         self._wrapping = Wrapping(0)
-        self.blank = True
 
-    def shown(self, put: Put) -> Shown:
-        """What the turn is given; it runs in another thread, and `put` has things printed in this one."""
+    def shown(self) -> Shown:
+        """Return the callbacks of the turn, which runs in another thread; `put` has things printed in this one."""
         return Shown(
-            lambda text: put(partial(self._text, text)),
-            lambda call: put(partial(self._call, call)),
-            lambda piece: put(partial(self._other, piece)),
-            returned=lambda _, text: put(partial(self._returned, text)),
-            result=lambda result: put(partial(self._result, result)),
+            lambda text: self._put(partial(self._text, text)),
+            lambda call: self._put(partial(self._call, call)),
+            lambda piece: self._put(partial(self._other, piece)),
+            returned=lambda _, text: self._put(partial(self._returned, text)),
+            result=lambda result: self._put(partial(self._result, result)),
         )
 
-    def operated(self, put: Put) -> Callable[[Result], None]:
-        """What prints the receipt of an operation that the model carries out, in place of the call's result."""
-        return lambda result: put(partial(self._receipt, result))
+    def operated(self, result: Result) -> None:
+        """Print the receipt of an operation of the model, in place of the call's result."""
+        self._put(partial(self._receipt, result))
 
     def end_line(self) -> None:
         """Begin a new line unless one has just begun."""
-        if held := self._wrapping.flush():
-            print(held, end="")
+        if rest := self._wrapping.flush():
+            print(rest, end="")
         if self._mid_line:
             print(flush=True)
         self._mid_line, self._wrapping = False, Wrapping(0)
@@ -58,10 +70,10 @@ class Screen:
         print(fitted(text), flush=True)
 
     def interrupted(self, *, kept: bool = True) -> None:
-        """Say that the turn was cut short; the terminal has just echoed ^C. Not `kept` is what was never sent."""
-        if held := self._wrapping.flush():
-            print(held, end="")
-        print(f"\n(interrupted; {'what had been said is kept' if kept else 'nothing was sent'})", flush=True)
+        """Print that the turn was cut short; the terminal has just echoed ^C. Without `kept`, nothing was sent."""
+        if rest := self._wrapping.flush():
+            print(rest, end="")
+        print(f"\n(interrupted; {'the text so far is kept' if kept else 'nothing was sent'})", flush=True)
         self._mid_line, self._wrapping = False, Wrapping(0)
 
     def _text(self, piece: str) -> None:
@@ -94,13 +106,12 @@ class Screen:
                 self.end_line()
                 reason = harmless(piece.reason).rstrip(".")
                 when = f" in {piece.seconds:.0f} s" if piece.seconds else ""
-                told = f"({reason}; asking again{when})"
-                print(fitted(told, sys.stderr), file=sys.stderr, flush=True)
+                print(fitted(f"({reason}; asking again{when})", sys.stderr), file=sys.stderr, flush=True)
             case Stopped() if piece.why in STOPPED:
                 self.blank = False
                 self.line(f"({STOPPED[piece.why]}: {harmless(piece.said)})")
-            case Usage() if told := left_out(piece.altered):
-                self.line(f"({told})")
+            case Usage() if omitted := left_out(piece.altered):
+                self.line(f"({omitted})")
             case _:
                 pass
 
@@ -119,5 +130,71 @@ def result_lines(text: str) -> str:
     more = count(len(lines) - len(shown), "more line") if len(lines) > len(shown) else ""
     if len(kept) < len("\n".join(shown)):
         more = f"{len(text):,} characters in all"
-    told = [f"… ({more})"] if more else []
-    return "\n".join(f"  {harmless(line)}" for line in [*kept.split("\n"), *told])
+    rest = [f"… ({more})"] if more else []
+    return "\n".join(f"  {harmless(line)}" for line in [*kept.split("\n"), *rest])
+
+
+def last_turns(agent: Agent, edge: Edge) -> str:
+    """The newest turns in the context, as many as fit the screen, one at least; empty where there is no terminal."""
+    if not sys.stdout.isatty():
+        return ""
+    room = max(1, os.get_terminal_size().lines - OTHER_LINES)
+    with agent.reading() as (moment, at):
+        turns = newest_turns(islice(moment.messages(at.visible, newest_first=True), room), room)
+        shown: list[str] = []
+        for turn in reversed(turns):
+            lines = _turn(turn, snapshots(moment, at, turn.messages))
+            if shown and len(shown) + len(lines) > room:
+                break
+            if len(lines) > room:
+                above = f"… ({count(len(lines) - room + 1, 'line')} above; /message show {turn.id} shows the turn)"
+                lines = [above, *lines[1 - room :]] if room > 1 else lines[-1:]
+            begins = edge.before and any(each.id == edge.first for each in turn.messages)
+            shown = [*(rule(begun_at(edge, turn)).split("\n") if begins else []), *lines, *shown]
+    return "\n".join(shown)
+
+
+def begun_at(edge: Edge, turn: Turn) -> str:
+    """What the rule says: the turn that the window begins with, and how much lies before it."""
+    about = title(next((each.content for each in turn.messages if each.content), ""), 30)
+    named = f" “{about}”" if about else ""
+    return f"the window begins with turn {turn.id or '-'}{named}; {count(edge.before, 'message')} before it"
+
+
+def moved_to(agent: Agent, edge: Edge) -> str:
+    """The rule for a window that has moved."""
+    with agent.log.store.read() as moment:
+        first = None if edge.first is None else moment.event(edge.first)
+    messages = () if first is None else (first,)
+    return rule(begun_at(edge, Turn(None if first is None else first.turn_id, messages)))
+
+
+def rule(text: str) -> str:
+    """A line across the whole width that says something, with an empty line on each side."""
+    width = columns(sys.stdout) or RULE_COLUMNS
+    shown = harmless(f"── {text} ")
+    if len(shown) > width:
+        shown = f"{shown[: max(0, width - 2)].rstrip()}… "[:width]
+    return f"\n{shown}{'─' * (width - len(shown))}\n"
+
+
+def _turn(turn: Turn, weighed: dict[int, Weighed]) -> list[str]:
+    found = []
+    for message in turn.messages:
+        if text := _message(message):
+            beside = weighed.get(message.id) if message.kind in ANSWER_KINDS else None
+            found.append(text if beside is None else f"{text} {beside}")
+    return fitted("\n".join(found)).split("\n")
+
+
+def _message(message: Event) -> str:
+    text, interrupted = harmless(message.content.strip("\n")), " (interrupted)" if message.interrupted else ""
+    match message.kind:
+        case "user":
+            return f"{PROMPT}{text}" if message.actor == "human" else f"[{message.actor}] {text}"
+        case "tool_call":
+            return call_line(str((message.data or {}).get("name")), message.content)
+        case "tool_result" | "tool":
+            return result_lines(message.content)
+        case _:
+            return f"{text}{interrupted}" if text or interrupted else ""

@@ -165,9 +165,8 @@ def chat(setup: Setup, name: str, model: str | None) -> int:
 
     Lines are read from the terminal or a pipe; /help lists the commands.
     """
-    from foldmark.chat.controller import chat as talk
-    from foldmark.chat.history import InputHistory
-    from foldmark.chat.keyboard import Typed, piped
+    from foldmark.chat.keyboard import InputHistory, Typed, piped
+    from foldmark.chat.line_mode import chat as talk
     from foldmark.chat.person import asks
     from foldmark.cli.process import leaving
     from foldmark.providers.registry import check_model
@@ -248,7 +247,7 @@ def do(setup: Setup, name: str, command: tuple[str, ...], agreed: bool, as_json:
             settled(map(log.agent, result.effect.agents))
         _show(result, as_json)
         if isinstance(result.effect, AskModel):
-            from foldmark.chat.controller import answer
+            from foldmark.chat.line_mode import answer
 
             answer(agent, lambda name: provider(name, log.given), asking, shown=not as_json)
 

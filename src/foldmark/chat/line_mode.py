@@ -1,0 +1,218 @@
+"""The chat line by line, on a terminal or through a pipe: what the controller shows and asks, printed."""
+
+import asyncio
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from foldmark.chat.controller import ChatController
+from foldmark.chat.foreground import Foreground
+from foldmark.chat.keyboard import ScriptedLines, TakenError, Typed
+from foldmark.chat.person import ANSWERS, decides, edit_command, show_text
+from foldmark.chat.screen import Screen, last_turns, moved_to
+from foldmark.core.ports import Progress, Provider
+from foldmark.core.request import Edge
+from foldmark.core.wording import count, listing
+from foldmark.log import Agent, Result
+from foldmark.operations.effects import Asking, Decision, EditText
+from foldmark.rendering import counter, fitted, harmless, result_text
+from foldmark.runtime.background import Background
+from foldmark.runtime.supervisor import Supervisor
+
+Models = Callable[[str], Provider]
+"""Makes the provider of a model's name, as `Config.model` has it."""
+
+MCP_FILE = ".mcp.json"
+
+
+def chat(agent: Agent, models: Models, lines: Iterable[str], ask: Callable[[str], bool] | None = None) -> int:
+    """Chat until the lines end or a command leaves. Return the exit code of the last error.
+
+    `ask` puts the question of a command to the person; None if nobody is there. Ctrl-C during an answer closes the turn
+    as interrupted and keeps its text so far. Agents that still work at the end are waited for.
+    """
+    keyboard = lines if isinstance(lines, Typed | ScriptedLines) else ScriptedLines(lines)
+    view = LineView(keyboard, ask)
+    talk = ChatController(agent, view)
+    approving = Asking(approve=decides) if ask else Asking()
+    with _mcp_servers(agent, approving), Background(agent.log, models, talk) as talk.agents:
+        talk.carry_out(talk.greet)
+        for line in keyboard:
+            talk.carry_out(partial(talk.line, line))
+            if talk.left:
+                break
+        if not talk.broken:
+            talk.carry_out(talk.settle)
+    return talk.code
+
+
+def answer(agent: Agent, models: Models, asking: Asking, *, shown: bool) -> None:
+    """Let the model answer in the open turn, once and without a chat around it. Raises FoldmarkError."""
+
+    def put(show: Callable[[], object]) -> None:
+        if shown:
+            show()
+
+    screen = Screen(put)
+
+    async def once() -> None:
+        async with Supervisor(agent.log, models) as supervisor:
+            supervisor.attended, supervisor.takes_up = agent.id, False  # it ends with this answer
+            await supervisor.say(agent, None, screen.shown(), replace(asking, operated=screen.operated))
+
+    try:
+        asyncio.run(once())
+    finally:
+        screen.end_line()
+
+
+@contextmanager
+def _mcp_servers(agent: Agent, asking: Asking) -> Iterator[None]:
+    """Run the MCP servers of the working folder's `.mcp.json` during the block, with the person's approval; their tools
+    are among the log's."""
+    try:
+        folder = Path.cwd()
+    except OSError:  # it was removed
+        folder = None
+    if folder is None or not (folder / MCP_FILE).exists():
+        yield
+        return
+    from foldmark.tools.mcp.client import Servers  # takes 1 s
+
+    with Servers(folder, agent.log.secrets) as servers:
+        for wrong in servers.connect(agent, asking):
+            print(f"foldmark: {harmless(wrong)}", file=sys.stderr)
+        names = [tool.spec.name for tool in servers.tools]
+        for tool in servers.tools:
+            agent.log.add_tool(tool)
+        if names:
+            print(harmless(f"{MCP_FILE}: {count(len(names), 'tool')}: {listing(names)}"))
+        try:
+            yield
+        finally:
+            for name in names:
+                agent.log.remove_tool(name)
+
+
+class LineView:
+    """The controller's view as printed lines. Other threads hand over to the main thread, where the terminal is."""
+
+    def __init__(self, keyboard: Typed | ScriptedLines, confirm: Callable[[str], bool] | None) -> None:
+        self.confirm = confirm
+        self.typed: Callable[[str], object] = lambda _: None
+        self._keyboard, self._front = keyboard, Foreground()
+        self._screen = Screen(self._front.put)
+        self._streaming = self._asked = False
+        self._notices: deque[str] = deque()
+
+    def show(self, text: str, *, error: bool = False) -> None:
+        """Print a line of its own, errors on standard error."""
+        self._screen.end_line()
+        stream = sys.stderr if error else sys.stdout
+        print(fitted(harmless(text), stream), file=stream, flush=True)
+
+    def show_result(self, result: Result) -> None:
+        """Print a result; a long one opens in an editor or a pager."""
+        if text := result_text(result):
+            self._screen.end_line()
+            show_text(text)
+
+    def show_typed(self, line: str) -> None:
+        """Print a line behind the prompt."""
+        print(f"{self._keyboard.prompt}{harmless(line)}", flush=True)
+
+    def show_turns(self, agent: Agent, edge: Edge) -> None:
+        """Print the newest turns that fit the screen."""
+        if turns := last_turns(agent, edge):
+            print(turns)
+
+    def show_edge(self, agent: Agent, edge: Edge) -> None:
+        """Print the rule of a window that has moved."""
+        print(moved_to(agent, edge))
+
+    def show_prompt(self, agent: Agent, offer: str) -> None:
+        """Put the agent and the offer into the prompt."""
+        self._keyboard.agent, self._keyboard.offer = "" if agent.parent is None else agent.id[:8], offer
+
+    def begin_turn(self) -> Screen:
+        """Begin a turn on a screen of its own."""
+        self._screen, self._streaming = Screen(self._front.put), True
+        return self._screen
+
+    def end_turn(self) -> None:
+        """End the line and print the notices that waited for that."""
+        self._screen.end_line()
+        self._streaming = self._asked = False
+        while self._notices:
+            print(fitted(self._notices.popleft()), flush=True)
+
+    def edit(self, edit: EditText) -> str | None:
+        """Have a text edited in `$EDITOR`."""
+        return edit_command(edit)
+
+    def lines(self) -> list[str]:
+        """Return the lines typed since the last look, without blank ones and late answers."""
+        return [line for line in self._keyboard.ahead() if line.strip() and not self._is_late_answer(line)]
+
+    def wait(self, end: "Future[Any]", interrupted: Callable[[], object], look: Callable[[], object]) -> None:
+        """Wait in the main thread."""
+        self._front.until(end, interrupted, look)
+
+    def drain(self) -> None:
+        """Show what other threads have handed over."""
+        self._front.drain()
+
+    def progress(self) -> Progress | None:
+        """Return a counter on standard error."""
+        return counter("reading:")
+
+    def notify(self, text: str) -> None:
+        """Print a line above the prompt, or once the answer that streams is over; in any thread."""
+        text = harmless(text)
+        if not self._keyboard.notice(fitted(text)):
+            self._front.put(partial(self._print_notice, text))
+            self._keyboard.take()  # the prompt may have come back meanwhile: it would wait for a line first
+
+    def _print_notice(self, text: str) -> None:
+        if self._streaming:
+            self._notices.append(text)
+        else:
+            print(fitted(text), flush=True)
+
+    def approve(self, heading: str, question: str) -> Decision:
+        """Ask in the main thread, in place of the prompt; called in the tool's thread."""
+
+        def ask() -> Decision:
+            self._screen.end_line()
+            self._asked = True
+            for line in self._keyboard.ahead(begun=True):
+                if line.strip() and not self._is_late_answer(line):
+                    self.typed(line)
+            try:
+                return decides(heading, question, self._keyboard.answer, self._keep_line)
+            except TakenError:
+                print("\n(the question is withdrawn: its turn has ended)", flush=True)
+                return "no"
+
+        return self._front.ask(ask, "no", self._keyboard.take, self._keyboard.withdraw)
+
+    def _is_late_answer(self, line: str) -> bool:
+        """Return True, and say so, if a line answers a question of this turn that is gone, or not there yet: it is no
+        text for the conversation."""
+        text = line.strip()
+        if not (self._asked and text and text.lower() in ANSWERS):
+            return False
+        self._screen.end_line()
+        print(f"(“{harmless(text)}” answers no open question; it is ignored)", flush=True)
+        return True
+
+    def _keep_line(self, line: str) -> None:
+        print("(this is no answer; it is kept for the conversation)", flush=True)
+        self.typed(line)
