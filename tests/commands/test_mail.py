@@ -282,7 +282,7 @@ def test_those_dead_already_keep_their_end(talk: Log) -> None:
     assert (result.text, result.data["killed"]) == ("Killed 20000000; its log stays.", [uuid(2)])
     end = stored(talk).end(uuid(3))
     assert end is not None
-    assert end.told == f"agent 30000000 is dead: killed by agent 20000000 at {AT}"
+    assert end.sentence == f"agent 30000000 is dead: killed by agent 20000000 at {AT}"
 
 
 def test_a_person_may_kill_the_forks_of_another_conversation(talk: Log) -> None:

@@ -26,7 +26,7 @@ def test_a_killed_agent_is_not_idle(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.splitlines() == [
         f"(agent {who} is idle)",
         f"(agent {who} ended its turn: a command in another process changes its context)",
-        f"(agent {who} is dead: {end.told.partition(' is dead: ')[2]})",
+        f"(agent {who} is dead: {end.sentence.partition(' is dead: ')[2]})",
     ]
 
 

@@ -357,7 +357,7 @@ class ChatController:
         with agent.log.store.read() as moment:
             end = moment.end(agent.id)
         how = "is idle" if error is None else f"ended its turn: {error}"
-        self._notify(f"({end.told if end is not None else f'{family.label(agent)} {how}'})")
+        self._notify(f"({end.sentence if end is not None else f'{family.label(agent)} {how}'})")
 
     def mail(self, agent: Agent) -> None:
         """Show that mail has come that wakes nobody."""

@@ -97,7 +97,7 @@ class End(Struct, frozen=True):
         return f"dead: killed by {by} at {minute(self.at)}"
 
     @property
-    def told(self) -> str:
+    def sentence(self) -> str:
         """`agent 1a2b3c4d was deleted on 2026-03-01 12:00 by a person`."""
         return f"agent {self.agent[:8]} {'was' if self.killer is None else 'is'} {self.how}"
 
@@ -109,10 +109,10 @@ def refused(end: End, draft: Draft, open_turn: int | None) -> str | None:
     as a fork, are recorded too. A mark is not: no message will follow it.
     """
     if end.killer is None:
-        return f"{end.told}; nothing can be added to it"
+        return f"{end.sentence}; nothing can be added to it"
     begins = draft.kind in MESSAGE_KINDS and (open_turn is None or (draft.kind == "user" and draft.actor != "system"))
     if begins or draft.kind == "mark" or (draft.kind in OPERATION_KINDS and draft.actor == "model"):
-        return f"{end.told}; its log stays readable, and a person can /fork it"
+        return f"{end.sentence}; its log stays readable, and a person can /fork it"
     return None
 
 

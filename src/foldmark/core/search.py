@@ -282,7 +282,7 @@ class MessageVectors(Protocol):
     def until(self) -> int | None:
         """The id of the newest message that has a vector; None if no message has one."""
 
-    def asked(self, query: str) -> Similarity:
+    def similarity_to(self, query: str) -> Similarity:
         """Return the similarity of messages to a query."""
 
 
@@ -308,7 +308,7 @@ class RankedMessage(NamedTuple):
     text: str
 
     @property
-    def told_score(self) -> float:
+    def displayed_score(self) -> float:
         """The score for display: above 1 with every term, otherwise below."""
         return self.every + self.score / (1 + self.score)
 
@@ -316,7 +316,7 @@ class RankedMessage(NamedTuple):
 class ArchivedMessages(Index, VectorSource, Protocol):
     """The messages of archived sessions, searchable."""
 
-    def told(self, places: Sequence[RankedMessage]) -> list[SearchResult | None]:
+    def results(self, places: Sequence[RankedMessage]) -> list[SearchResult | None]:
         """Return the results at these places, without snippets; None for a message that is gone."""
 
     def read(self, named: str, reach: int) -> Excerpt:

@@ -93,7 +93,7 @@ class LogVectors:
         self.store.save_vectors(name, made, until)
         return EmbeddingProgress(len(messages), until, newest)
 
-    def asked(self, query: str) -> "LogSimilarity":
+    def similarity_to(self, query: str) -> "LogSimilarity":
         """Return the similarity of messages to a query, for those with vectors."""
         with self._reading:
             fresh = list(self.store.signatures(self.embedder.fingerprint, self._newest))

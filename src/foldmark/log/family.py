@@ -65,7 +65,7 @@ def kill(by: Agent, target: Agent, actor: str) -> list[Agent]:
         if target == by:
             raise CommandError("an agent cannot kill itself; its parent, or a person in another agent, can")
         if (end := transaction.end(target.id)) is not None:
-            raise CommandError(f"{end.told}; it cannot be killed again")
+            raise CommandError(f"{end.sentence}; it cannot be killed again")
         above = list(ancestors(target))
         if target in ancestors(by):
             raise CommandError(
@@ -78,7 +78,7 @@ def kill(by: Agent, target: Agent, actor: str) -> list[Agent]:
         if actor != "human" and by not in above:
             raise CommandError(f"{label(target)} is not a descendant of this agent; only those can be killed")
         if (end := transaction.end(by.id)) is not None and actor != "human":
-            raise CommandError(f"{end.told}; it ends nobody any more")
+            raise CommandError(f"{end.sentence}; it ends nobody any more")
         living = [place.agent for place in tree(target) if transaction.end(place.agent.id) is None]
         for agent in living:
             transaction.kill(agent.id, by.id, actor, log.clock())
@@ -130,7 +130,7 @@ def archive(conversation: Agent) -> None:
 def _check_there(moment: Snapshot, agent: Agent) -> None:
     """Raise CommandError if the agent was deleted meanwhile."""
     if (end := moment.end(agent.id)) and end.killer is None:
-        raise CommandError(f"{end.told}")
+        raise CommandError(f"{end.sentence}")
 
 
 def label(agent: Agent) -> str:
@@ -222,7 +222,7 @@ def send(sender: Agent, recipient: Agent, text: str, actor: str) -> int:
     with sender.log.store.write() as transaction:
         for agent in (recipient, sender):
             if (end := transaction.end(agent.id)) is not None:
-                raise CommandError(f"{end.told}; nothing was sent")
+                raise CommandError(f"{end.sentence}; nothing was sent")
         mail_id = transaction.send(sender.id, recipient.id, content, actor, sender.log.clock())
     sender.log.tell("mail", recipient.id)
     return mail_id
@@ -258,7 +258,7 @@ def deliver(agent: Agent) -> Delivery | None:
 
 def _check_alive(moment: Snapshot, agent: Agent) -> None:
     if (end := moment.end(agent.id)) is not None:
-        raise CommandError(f"{end.told}; it gets no mail any more")
+        raise CommandError(f"{end.sentence}; it gets no mail any more")
 
 
 def _shown(mail: Mail) -> str:

@@ -317,7 +317,7 @@ class Log:
         return [
             replace(
                 hit,
-                score=place.told_score,
+                score=place.displayed_score,
                 snippet=(line := snippet(place.text, query.terms)),
                 highlights=tuple(spans(line, query.terms)),
             )
@@ -376,7 +376,7 @@ class Log:
         if record.deleted:
             with self.store.read() as moment:
                 if (end := moment.end(record.id)) is not None:
-                    raise CommandError(f"{end.told}; {self._there_are(moment)}")
+                    raise CommandError(f"{end.sentence}; {self._there_are(moment)}")
         agent = self._agents.get(record.id)
         if agent is None:
             agent = self._agents[record.id] = Agent(self, record)

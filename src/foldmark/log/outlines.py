@@ -161,7 +161,7 @@ def similarities(query: str, mode: Mode, sources: Sequence[VectorSource | None])
             continue
         try:
             meanings = source.meanings()
-            known.append(meanings.asked(query) if meanings.until is not None else None)
+            known.append(meanings.similarity_to(query) if meanings.until is not None else None)
         except EmbeddingError:
             if needed:
                 raise

@@ -80,7 +80,7 @@ def search_everything(
         for number, index in enumerate(indexes):
             there = [place for place in places if place.source == number]
             if index is archive:
-                told |= zip(there, archive.told(there), strict=True)
+                told |= zip(there, archive.results(there), strict=True)
             elif index is memos:
                 told |= {place: _memo(memos.memos[place.id]) for place in there}
             elif log is not None and messages is not None:
@@ -93,7 +93,7 @@ def search_everything(
                 line = each.snippet or snippet(place.text or each.tool or "", wanted.terms)
                 marks = each.highlights or tuple(spans(line, wanted.terms))
                 found.append(
-                    replace(each, all_words=place.every, score=place.told_score, snippet=line, highlights=marks)
+                    replace(each, all_words=place.every, score=place.displayed_score, snippet=line, highlights=marks)
                 )
         return found
 

@@ -41,7 +41,7 @@ def record_sent(
         reads = read_as(dialect_of(request.provider, agent.log.given.dialects).reads)
         at = read_by(transaction, agent.standing_in(transaction), reads)
         if (end := transaction.end(agent.id)) is not None and end.killer is None:
-            raise CommandError(f"{end.told}; its model is not asked any more")
+            raise CommandError(f"{end.sentence}; its model is not asked any more")
         manifest, texts = request.manifest, {"config": msgspec.json.encode(at.config, order="sorted").decode()}
         if request.purpose in (ANSWER, COMPACTION):
             texts["tools"] = msgspec.json.encode(agent.tools()).decode()

@@ -1,4 +1,4 @@
-"""How many tokens a serialized request is: the one place that decides how they are counted [S3, SPEC 5.4].
+"""Count the tokens of a serialized request: the one place that decides how they are counted [S3, SPEC 5.4].
 
 A request has a *size*, in bytes or in tokens as the tokenizer counts them, and a ruler has a *ratio*: how much of that
 size is one token of the model. Calibration moves the ratio towards what the provider reports, so it takes in what
@@ -8,7 +8,7 @@ tokenizer is off. docs/decisions/0008-calibration.md has the figures.
 
 from collections.abc import Sequence
 from math import ceil
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -17,25 +17,25 @@ from foldmark.core.assembly.media import Medium, payload
 from foldmark.core.config import Config
 
 OFF = 0.02
-"""The share by which an estimate may miss; beyond it the ratio is corrected."""
+"""The share by which an estimate may be wrong before the ratio is corrected."""
 
 LEAST = 100
-"""A request of fewer tokens is mostly its form, and says nothing of a longer one."""
+"""Minimum tokens of a request to calibrate with: a shorter one is mostly its form."""
 
 RATIOS = (0.5, 20.0)
-"""No text has fewer or more bytes a token; a report that would say so is wrong, or not of this request."""
+"""Minimum and maximum bytes per token of any text. A report beyond them is wrong, or about another request."""
 
 
 def usable(ratio: float) -> bool:
-    """Whether a ratio can be that of any text."""
+    """Return True if a ratio is possible for a text."""
     return RATIOS[0] <= ratio <= RATIOS[1]
 
 
 def recalibrated(size: int, reported: int, ratio: float) -> float | None:
-    """The ratio to count by from now on, rounded to 3 digits, or None if it may stay.
+    """Return the corrected ratio, rounded to 3 digits, or None if the present one is good enough.
 
-    `size` is a ruler's size of the request that was sent, `reported` its input tokens as the provider billed them
-    (fresh, read from the cache and written to it), and `ratio` the ruler's.
+    `size` is the size of the request that was sent, as a ruler of this `ratio` measured it; `reported` is its input
+    tokens as the provider billed them: fresh, read from the cache and written to it.
     """
     if size <= 0 or reported < LEAST or abs(size / ratio - reported) <= OFF * reported:
         return None
@@ -44,64 +44,56 @@ def recalibrated(size: int, reported: int, ratio: float) -> float | None:
 
 
 BYTES_PER_TOKEN = {"anthropic": 3.0}
-"""Bytes that make a token, 4 where nothing else was measured [S3]."""
+"""Bytes per token by provider; 4 for others [S3]."""
 
 TOKENIZED = ("openai", "openai_responses")
-"""The providers whose tokenizer is public."""
+"""Providers whose tokenizer is public."""
 
 
-class Ruler(Protocol):
-    """Measures requests to one model. Sizes add up and compare; only whole requests have tokens."""
+class _Ruler(Struct, frozen=True):
+    """Base of the rulers of one model: a token has size `ratio`."""
 
-    @property
-    def ratio(self) -> float:
-        """How much of a size makes a token."""
-
-    def size(self, body: dict[str, Any], data: bytes, media: Sequence[Medium]) -> int:
-        """The size of a request: its body, the same serialized, and the images and documents of its messages."""
+    ratio: float = 1.0
 
     def tokens(self, size: int) -> int:
-        """The tokens of a request of this size, rounded up."""
-
-
-class BytesRuler(Struct, frozen=True):
-    """Counts bytes, `ratio` of them a token; an image or a document by its own `tokens`, whatever its bytes."""
-
-    ratio: float
-
-    def size(self, body: dict[str, Any], data: bytes, media: Sequence[Medium] = ()) -> int:
-        # A model that does not take one gets a note in its place; the end of the data tells.
-        sent = [each for each in media if each.data[-64:].encode() in data]
-        return len(data) - payload(sent) + ceil(sum(each.tokens for each in sent) * self.ratio)
-
-    def tokens(self, size: int) -> int:
+        """Return the tokens of a request of this size, rounded up."""
         return ceil(size / self.ratio)
 
 
-class TokenizerRuler(Struct, frozen=True):
-    """Counts a request to OpenAI with the tokenizer; `ratio` of the tokens counted are one of those reported.
+class BytesRuler(_Ruler, frozen=True):
+    """Measures requests in bytes; an image or a document counts by its own `tokens`, whatever its bytes."""
 
-    Raises CommandError where tiktoken is not installed, when it first measures.
+    def size(self, body: dict[str, Any], data: bytes, media: Sequence[Medium] = ()) -> int:
+        """Return the size of a request, given its body, the serialized body, and the images and documents of its
+        messages."""
+        # A model that does not take an image or document gets a note in its place: the data is not sent.
+        sent = [each for each in media if each.data[-64:].encode() in data]
+        return len(data) - payload(sent) + ceil(sum(each.tokens for each in sent) * self.ratio)
+
+
+class TokenizerRuler(_Ruler, frozen=True):
+    """Measures requests to OpenAI with the tokenizer; `ratio` counted tokens are one reported token.
+
+    Raises CommandError when it first measures, if tiktoken is not installed.
     """
-
-    ratio: float = 1.0
 
     def size(self, body: dict[str, Any], data: bytes, media: Sequence[Medium] = ()) -> int:
         from foldmark.tokens.openai import prompt_tokens
 
         return prompt_tokens(body)
 
-    def tokens(self, size: int) -> int:
-        return ceil(size / self.ratio)
+
+Ruler: TypeAlias = BytesRuler | TokenizerRuler
+"""Sizes add up and compare; only whole requests have tokens."""
 
 
 def uncalibrated(provider: str, model: str) -> float:
-    """The bytes that make a token of a model, before anything was measured; Claude is Claude wherever it is served."""
+    """Return the bytes per token of a model before calibration. Claude counts alike at every provider."""
     return BYTES_PER_TOKEN.get("anthropic" if "claude" in model else provider, 4.0)
 
 
 def ruler(provider: str, model: str, config: Config) -> Ruler:
-    """What measures requests to `model` of `provider`, calibrated if the config holds that."""
+    """Return the ruler for requests to `model` of `provider`, calibrated if the config has its ratio."""
     measured = config.calibration.get(calibration_key(provider, model, config), 0.0)
     ratio = measured if usable(measured) else None
     if _tokenized(provider, config):
@@ -110,18 +102,16 @@ def ruler(provider: str, model: str, config: Config) -> Ruler:
 
 
 def calibration_key(provider: str, model: str, config: Config) -> str:
-    """Under which name `config.calibration` holds the ratio of the ruler that the config asks for.
-
-    `provider/model` for bytes, `tokenizer:provider/model` for the tokenizer: the two are of different kinds.
-    """
+    """Return the key of the ruler's ratio in `config.calibration`: `provider/model` for bytes, or
+    `tokenizer:provider/model` for the tokenizer."""
     return f"{'tokenizer:' if _tokenized(provider, config) else ''}{provider}/{model}"
 
 
 def count(provider: str, model: str, data: bytes, *, tokenizer: bool = False) -> int:
-    """The estimated tokens of a serialized request, uncalibrated.
+    """Return the estimated tokens of a serialized request, uncalibrated.
 
-    Bytes / 4, for Anthropic / 3; with `tokenizer`, and for OpenAI's models only, what its tokenizer counts. What is not
-    a JSON object is then counted as text. Raises CommandError where tiktoken is wanted and not installed.
+    Bytes / 4, for Anthropic / 3. With `tokenizer`, the tokenizer counts requests to OpenAI's models; data that is not a
+    JSON object is then counted as text. Raises CommandError if tiktoken is needed and not installed.
     """
     if not (tokenizer and provider in TOKENIZED):
         return BytesRuler(uncalibrated(provider, model)).tokens(len(data))

@@ -1,7 +1,7 @@
-"""What is published of the models: windows, limits, prices and caches, and what the settings say instead [SPEC 10].
+"""The table of models: published windows, limits, prices and caches, overridden by the settings [SPEC 10].
 
-The figures and their sources stand in `models.json`, which is read when first asked for. A provider's default holds
-[S1]'s window of 200K (128K for GPT-4) and [S3]'s discounts; what is not known is None, never guessed.
+`models.json` has the figures and their sources; it is read on first use. A provider's default is the window of 200K
+tokens (128K for GPT-4) of [S1] and the discounts of [S3]. Unknown figures are None, never guessed.
 """
 
 import re
@@ -25,16 +25,15 @@ Factor: TypeAlias = Annotated[float, Meta(ge=0, le=10)] | None
 
 
 class Model(Struct, frozen=True, kw_only=True):
-    """What is known of a model.
+    """The figures of a model.
 
-    `window` is the tokens that a request may hold, `assumed` whether that is a guess since nothing is published or set
-    for this model; `output` is the most that an answer may have. Prices are dollars per
-    million tokens; `cache_read` and `cache_write` are factors of `input_price` for what is read from the provider's
-    cache and written to it. A prefix is cached from `cache_least` tokens on and grows in steps of `cache_step`.
-    `caching` is `explicit` (the request says up to where), `automatic` or `none`. `binds` is whether a thinking block
-    counts only behind what stood in front of it when it was made, None where that is not known; `reads` are models that
-    do so whose thinking this one reads beside its own, `unread` others whose thinking it does not read. `source` says
-    where this is from.
+    `window` is the maximum tokens of a request; `assumed` is True if nothing is published or set for this model.
+    `output` is the maximum tokens of an answer. Prices are dollars per million tokens; `cache_read` and `cache_write`
+    are factors of `input_price` for tokens read from the provider's cache and written to it. A prefix is cached from
+    `cache_least` tokens on and grows in steps of `cache_step`. `caching` is `explicit` (the request sets breakpoints),
+    `automatic` or `none`. `binds` is True if a thinking block is valid only after the messages that it was made for,
+    None if that is not known; `reads` are other such models whose thinking this one reads, `unread` models whose
+    thinking it does not read. `source` says where the figures are from.
     """
 
     window: Tokens
@@ -54,7 +53,7 @@ class Model(Struct, frozen=True, kw_only=True):
 
     @property
     def answer(self) -> int:
-        """The tokens of an answer to ask for at most: all that the model gives, up to an eighth of its window."""
+        """The maximum tokens to request for an answer: the model's own limit, up to an eighth of its window."""
         return min(self.output or PLAIN.output, max(1, self.window // 8))
 
 
@@ -70,16 +69,16 @@ SETTABLE = {
     "cache_step": _TOKENS,
     "caching": "'explicit', 'automatic' or 'none'",
 }
-"""What the settings can say of a model, and what it is."""
+"""Figures that the settings can override, each with a description of its value."""
 
 _TYPES = {field.name: field.type for field in msgspec.structs.fields(Model)}
 _GOES_ON = re.compile(r"$|[-@:](?!\d{1,2}(?!\d))")
-"""What may follow a name of the table: nothing, a date or the name of a variant, but not a further version number."""
+"""May follow a name of the table: nothing, a date or the name of a variant, but not a further version number."""
 
 
 class _Provider(Struct, frozen=True):
-    """A provider in the table: it has models of its own, or those of another, or of the vendors it passes them on for;
-    `but` is what is different there."""
+    """A provider in the table: it has models of its own, those of another provider, or those of vendors that it
+    resells; `but` holds the figures that differ there."""
 
     source: str = ""
     default: dict[str, Any] = {}
@@ -97,11 +96,11 @@ class _Table(Struct, frozen=True):
 def model_of(
     provider: str, model: str, overrides: Mapping[str, Any] = MappingProxyType({}), configured: Collection[str] = ()
 ) -> Model:
-    """What is known of `model` of `provider`; of an unknown provider that is [S1]'s window.
+    """Return the figures of `model` of `provider`; for an unknown provider the window of [S1].
 
-    `overrides` come from the settings: "provider/name" -> what is different for the models of that name, which is
-    matched as in the table, or "provider" -> for all of them; `configured` are the providers that stand there, too.
-    Raises CommandError for what is wrong in the settings.
+    `overrides` come from the settings: "provider/name" -> changed figures for the models of that name, which is matched
+    as in the table, or "provider" -> for all of its models; `configured` are further providers of the settings. Raises
+    CommandError for wrong settings.
     """
     name = canonical(provider)
     found = dict(_published(name, model))
@@ -113,7 +112,7 @@ def model_of(
 
 
 def reads(provider: str, model: str, maker: str) -> bool:
-    """Whether `model` reads the thinking of `maker`, as far as that is published; what is not known counts as read."""
+    """Return False if it is published that `model` does not read the thinking of `maker`."""
     names = _table().providers.get(canonical(provider), _Provider()).models
     own, other = _named(model, names), _named(maker, names)
     if not own or not other or own == other:
@@ -124,7 +123,7 @@ def reads(provider: str, model: str, maker: str) -> bool:
 
 def _published(provider: str, model: str) -> dict[str, Any]:
     providers = _table().providers
-    about = providers.get(provider, providers["vllm"])  # of either nothing is published
+    about = providers.get(provider, providers["vllm"])  # nothing is published for either
     vendor, _, rest = model.partition("/")
     if rest and vendor in about.vendors:
         return {**_published(about.vendors[vendor], rest), **about.but}
@@ -142,13 +141,13 @@ def _longest(model: str, given: Mapping[tuple[str, str], dict[str, Any]], provid
 
 
 def _named(model: str, names: Iterable[str]) -> str:
-    """The longest of the names that stands for the model, empty if none does."""
+    """Return the longest name that stands for the model, or ""."""
     fitting = (name for name in names if model.startswith(name) and _GOES_ON.match(model, len(name)))
     return max(fitting, key=len, default="")
 
 
 def _checked(overrides: Mapping[str, Any], configured: Collection[str]) -> dict[tuple[str, str], dict[str, Any]]:
-    """The overrides by provider and name of the model."""
+    """Return the overrides by provider and model name."""
     found = {}
     for key, changes in overrides.items():
         provider, _, name = key.partition("/")

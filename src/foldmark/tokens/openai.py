@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 RANKS = Path(__file__).with_name("o200k_base.xz")
 SIZE = 199_998
-"""How many tokens there are, special ones aside."""
+"""Number of tokens, without special ones."""
 
 LONGEST = 8192
-"""Characters that are handed to the tokenizer at once. It gives up on a million spaces in one piece."""
+"""Maximum number of characters that the tokenizer gets at once. It fails on a million spaces in one piece."""
 
 _SPECIAL = {"<|endoftext|>": 199_999, "<|endofprompt|>": 200_018}
 _ENDING = "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
@@ -45,20 +45,20 @@ _PATTERN = "|".join(
         r"\s+",
     )
 )
-"""How a text falls into words, as tiktoken states it; no token reaches from one word into the next."""
+"""Splits a text into words, as tiktoken defines them; no token reaches from one word into the next."""
 
 
 def count(text: str) -> int:
-    """The tokens of a text; what looks like a special token is text. Raises CommandError where tiktoken is missing.
+    """Return the tokens of a text; special tokens in it count as text. Raises CommandError if tiktoken is missing.
 
-    Exact up to `LONGEST` characters. A longer text is cut in front of a space, which changes nothing; where there is
-    none, as in Chinese or in base64, each cut can count a token or two too many.
+    The count is exact up to `LONGEST` characters. A longer text is cut in front of a space, which changes nothing;
+    without a space, as in Chinese or in base64, each cut can add a token or two.
     """
     return sum(_count(piece) for piece in pieces(text))
 
 
 def pieces(text: str) -> Iterator[str]:
-    """A text in pieces of at most `LONGEST` characters, cut where it changes nothing if there is such a place."""
+    """Yield a text in pieces of at most `LONGEST` characters, cut in front of spaces if possible."""
     begin = 0
     while len(text) - begin > LONGEST:
         end = _cut(text, begin + LONGEST // 2, begin + LONGEST)
@@ -68,7 +68,7 @@ def pieces(text: str) -> Iterator[str]:
 
 
 def ranks() -> dict[bytes, int]:
-    """Every token and its rank."""
+    """Return the rank of every token."""
     data = lzma.decompress(RANKS.read_bytes())
     found, begin = {}, SIZE
     for rank in range(SIZE):
@@ -80,7 +80,7 @@ def ranks() -> dict[bytes, int]:
 
 @cache
 def encoding() -> "Encoding":
-    """The tokenizer. Raises CommandError where tiktoken is not installed."""
+    """Return the tokenizer. Raises CommandError if tiktoken is not installed."""
     try:
         import tiktoken
     except ImportError:
@@ -92,7 +92,8 @@ def encoding() -> "Encoding":
 
 
 def _cut(text: str, least: int, most: int) -> int:
-    """The last place from `least` to `most` where a space follows what is not white space; `most` if none is near."""
+    """Return the last place from `least` to `most` where a space follows a character that is no white space; `most` if
+    there is none nearby."""
     at = most
     for _ in range(100):
         at = text.rfind(" ", least, at)
@@ -110,16 +111,13 @@ def _count(piece: str) -> int:
 
 
 DEEPEST = 32
-"""Levels of nesting in a schema; what lies deeper is `any`."""
+"""Maximum levels of nesting in a schema; deeper types become `any`."""
 
 _PLAIN = {"string": "string", "number": "number", "integer": "number", "boolean": "boolean", "null": "null"}
 
 
 def declarations(tools: Iterable[Any]) -> str:
-    """The declarations of the tools of a Chat Completions or a Responses body, empty for none.
-
-    What is not a function is passed over.
-    """
+    """Return the declarations of the tools of a Chat Completions or a Responses body; only functions are declared."""
     functions = [function for function in map(_function, tools) if function]
     if not functions:
         return ""
@@ -130,7 +128,7 @@ def declarations(tools: Iterable[Any]) -> str:
 
 
 def _function(tool: Any) -> Mapping[str, Any]:
-    """What describes the function: Chat Completions put it one level deeper."""
+    """Return the description of a function, which Chat Completions put one level deeper; empty for other tools."""
     about = tool.get("function", tool) if isinstance(tool, Mapping) else {}
     return about if isinstance(about, Mapping) and isinstance(about.get("name"), str) else {}
 
@@ -156,7 +154,6 @@ def _properties(schema: Any, depth: int) -> list[str]:
 
 
 def _typed(schema: Any, depth: int) -> str:
-    """The type that a schema stands for."""
     if not isinstance(schema, Mapping) or depth > DEEPEST:
         return "any"
     for key in ("enum", "anyOf", "oneOf"):
@@ -200,7 +197,7 @@ requests of GPT-5 a sealed block of 900 characters costs next to nothing and one
 
 
 def prompt_tokens(body: Mapping[str, Any]) -> int:
-    """The tokens of a whole request body. What is not of the form of either API counts nothing."""
+    """Return the tokens of a request body. Parts that belong to neither API count 0."""
     total = REPLY
     instructions, tools = body.get("instructions"), body.get("tools")
     if isinstance(instructions, str) and instructions:
@@ -217,7 +214,7 @@ def prompt_tokens(body: Mapping[str, Any]) -> int:
 
 
 def _item(item: Mapping[str, Any]) -> int:
-    """A message of either API, or an item of Responses: a call, a result, a block of thinking."""
+    """Return the tokens of a message of either API, or of an item of Responses: a call, a result, thinking."""
     total = MESSAGE + sum(_content(item.get(key)) for key in ("role", "name", "content", "arguments", "output"))
     total += _content(item.get("summary"))
     calls, sealed = item.get("tool_calls"), item.get("encrypted_content")
@@ -236,7 +233,7 @@ def _item(item: Mapping[str, Any]) -> int:
 
 
 def _content(value: Any) -> int:
-    """A text, or a list of parts: texts, images and documents."""
+    """Return the tokens of a text, or of a list of parts: texts, images and documents."""
     if isinstance(value, str):
         return count(value) if value else 0
     if not isinstance(value, list):

@@ -175,4 +175,4 @@ def _check_living(agent: Agent) -> None:
     with agent.log.store.read() as moment:
         end = moment.end(agent.id)
     if end:
-        raise CommandError(f"{end.told}; it does nothing any more")
+        raise CommandError(f"{end.sentence}; it does nothing any more")

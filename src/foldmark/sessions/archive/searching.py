@@ -170,7 +170,7 @@ class ArchiveIndex:
             copies.setdefault(key, id)
         return set(copies.values())
 
-    def told(self, places: Sequence[RankedMessage]) -> list[SearchResult | None]:
+    def results(self, places: Sequence[RankedMessage]) -> list[SearchResult | None]:
         """Return each message without its snippet; None for a second copy."""
         keys: set[int] = set()
         found: list[SearchResult | None] = []
