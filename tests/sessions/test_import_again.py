@@ -342,7 +342,7 @@ def test_an_import_that_is_stopped_changes_nothing_and_can_be_repeated(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(importing.holding, "record", stop)
+        patched.setattr(importing.imports, "record_import", stop)
         with pytest.raises(KeyboardInterrupt):
             place.bring()
     assert place.agent.context().at == head

@@ -26,7 +26,7 @@ THOUGHTS = {"thinking": ("thinking", "signature"), "redacted_thinking": ("data",
 _BEFORE = {"system": SYSTEM_MESSAGE, "tool": TOOL_MESSAGE}
 
 
-def said(event: Event) -> list[Block]:
+def message_blocks(event: Event) -> list[Block]:
     """Return the blocks of a message that is no call and no result; none if nothing in it can be sent."""
     if event.kind == "assistant":
         return _answered(event)
@@ -35,14 +35,14 @@ def said(event: Event) -> list[Block]:
     return [*others, *_texts(text)]
 
 
-def use(event: Event, call_id: str) -> Block:
+def call_block(event: Event, call_id: str) -> Block:
     """Return the block of a tool call with its id in the session."""
     name = wire.tool_name(str((event.data or {}).get("name", "")))
     arguments = msgspec.json.decode(wire.arguments(event.content))
     return {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
 
 
-def result(event: Event | None, call_id: str) -> Block:
+def result_block(event: Event | None, call_id: str) -> Block:
     """Return the block of a result; a call without result gets one that says so."""
     block: Block = {"tool_use_id": call_id, "type": "tool_result", "content": NO_RESULT}
     if event is None:
@@ -62,7 +62,7 @@ def attachment(event: Event) -> Block | None:
     if not isinstance(about, dict):
         return None
     if about.get("type") == "queued_command":
-        blocks = said(event)
+        blocks = message_blocks(event)
         alone = blocks[0].get("text") if len(blocks) == 1 else None
         return {**about, "prompt": alone or blocks} if blocks else None
     heading = FILE_HEADING.format(file_name(about))

@@ -88,7 +88,7 @@ def choose(events: Iterable[Event], agent_id: str) -> tuple[list[ExportedPiece],
     for event in events:
         if behind := content.left_behind(event):
             left_out.append((event.id, f"{behind} of its blocks cannot be sent"))
-        if event.kind in ("tool_call", "tool_result") or content.said(event):
+        if event.kind in ("tool_call", "tool_result") or content.message_blocks(event):
             sent.append(event)
         elif not behind:
             left_out.append((event.id, "it is empty"))
@@ -146,10 +146,10 @@ def _pieces(groups: Sequence[Event | CallGroup]) -> list[ExportedPiece]:
     pieces: list[ExportedPiece] = []
     for group in groups:
         if isinstance(group, Event):
-            pieces += _said(group, first=not pieces)
+            pieces += _message_pieces(group, first=not pieces)
             continue
         if group.text is not None:
-            pieces += _said(group.text, first=not pieces)
+            pieces += _message_pieces(group.text, first=not pieces)
         for _, run in groupby(group.calls, key=lambda each: _response(each[0])):
             pieces += _exchange(list(run), ids)
     return pieces
@@ -158,16 +158,16 @@ def _pieces(groups: Sequence[Event | CallGroup]) -> list[ExportedPiece]:
 def _exchange(calls: Sequence[tuple[Event, Event | None]], ids: Mapping[int, str]) -> Iterator[ExportedPiece]:
     """Yield calls of one answer, then their results: Claude Code looks for them before the next answer."""
     for call, _ in calls:
-        yield ExportedPiece(event=call, part="call", role="assistant", blocks=[content.use(call, ids[call.id])])
+        yield ExportedPiece(event=call, part="call", role="assistant", blocks=[content.call_block(call, ids[call.id])])
     for call, result in calls:
-        block = content.result(result, ids[call.id])
+        block = content.result_block(result, ids[call.id])
         made_up = result is None
         part = "no result" if made_up else "result"
         yield ExportedPiece(event=result or call, part=part, role="user", blocks=[block], made_up=made_up)
 
 
-def _said(event: Event, *, first: bool) -> list[ExportedPiece]:
-    blocks = content.said(event)
+def _message_pieces(event: Event, *, first: bool) -> list[ExportedPiece]:
+    blocks = content.message_blocks(event)
     if event.kind == "assistant" or (event.kind == "summary" and not first):
         return [ExportedPiece(event=event, part=f"{at}", role="assistant", blocks=[b]) for at, b in enumerate(blocks)]
     return [ExportedPiece(event=event, part="text", role="user", blocks=blocks)]

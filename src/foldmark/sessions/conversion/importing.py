@@ -9,7 +9,7 @@ entirely usable as one, is kept whole as a `record` event. Branches that are not
 from the context as by `/context drop`, so `/restore` brings them back. A compaction is recorded as a `summary`
 operation, as by `/summarize`, and can be restored, too.
 
-A session that was imported before continues in its conversation (`held`):
+A session that was imported before continues in its conversation (`imported`):
 
 - If the file still begins with the bytes read before, only later bytes are read, as long as they continue the active
   chain.
@@ -38,8 +38,8 @@ from foldmark.log import Agent, Log
 from foldmark.log.family import running
 from foldmark.request.planning import not_while_planning, planning
 from foldmark.sessions.chain import plan
-from foldmark.sessions.conversion import held as holding
-from foldmark.sessions.conversion.held import ImportedBefore, ImportedLine, Note
+from foldmark.sessions.conversion import imported as imports
+from foldmark.sessions.conversion.imported import ImportedLine, ImportedSession, ImportRecord
 from foldmark.sessions.conversion.writer import ImportWriter, Meter
 from foldmark.sessions.formats import SessionFormat
 from foldmark.sessions.messages import RecordEntry
@@ -88,12 +88,12 @@ def import_session(
         kept = recognize(session)
         # One transaction from here on, so that the second of two imports at once finds the first.
         with log.store.write():
-            identity = holding.identity(session, kept)
+            identity = imports.identity(session, kept)
             wanted = default_name(path, kept.name) if name is None else name
             one = _Import(session, kept, identity, progress)
             if (agent := _wanted(log, wanted, None if name else identity)) is not None:
                 return one.go_on(agent)
-            if name is None and (agent := holding.importing(log, identity)) is not None:
+            if name is None and (agent := imports.conversation_of(log, identity)) is not None:
                 with suppress(_DivergedError):  # a diverged copy is a conversation of its own
                     return one.go_on(agent)
             with log.creating(wanted) as agent:
@@ -107,7 +107,7 @@ class _DivergedError(CommandError):
 def _wanted(log: Log, name: str, identity: str | None) -> Agent | None:
     """Return the conversation of this name if sessions were imported into it, the last of them with this identity."""
     agent = log.agent(name) if log.exists(name) else None
-    newest = ImportedBefore(agent).newest if agent is not None else None
+    newest = ImportedSession(agent).newest if agent is not None else None
     return agent if newest is not None and identity in (None, newest.session) else None
 
 
@@ -122,9 +122,9 @@ class _Import:
 
     def begin(self, agent: Agent) -> ImportReport:
         """Import into a new conversation."""
-        held, carried = ImportedBefore(agent), dict[str, Any]()
+        imported, carried = ImportedSession(agent), dict[str, Any]()
         entries = self._index(carried)
-        writer = self._write(agent, held, entries)
+        writer = self._write(agent, imported, entries)
         if not writer.messages:
             raise SessionFileError(f"{self._session.label} holds no message to import; nothing was written")
         self._note(agent, writer, entries, carried, None)
@@ -133,33 +133,33 @@ class _Import:
     def go_on(self, agent: Agent) -> ImportReport:
         """Import what is new into the conversation that has the session."""
         agent.context()  # what others appended meanwhile
-        held = ImportedBefore(agent)
-        newest = held.newest
+        imported = ImportedSession(agent)
+        newest = imported.newest
         assert newest is not None
-        sizes = sorted({note.size for _, note in held.notes if note.size <= self._session.size})
+        sizes = sorted({note.size for _, note in imported.notes if note.size <= self._session.size})
         digests = dict(zip(sizes, self._session.digests(*sizes), strict=True))
-        if any(note.size == self._session.size and note.digest == digests[note.size] for _, note in held.notes):
+        if any(note.size == self._session.size and note.digest == digests[note.size] for _, note in imported.notes):
             self._meter.finish()
             return ImportReport(agent.name or agent.id, agent.id, newest.lines, again=True)
         carried, known = dict(newest.carried), dict[int, ImportedLine]()
-        grown: Note | None = newest
+        grown: ImportRecord | None = newest
         if newest.source != self._format.name or digests.get(newest.size) != newest.digest:
             grown = None
-        entries = self._index(carried, self._end_of(grown), held.said) if grown else []
-        if grown is None or not holding.goes_on(entries, grown, held, carried, linked=self._format.linked):
+        entries = self._index(carried, self._end_of(grown), imported.keys_with_messages) if grown else []
+        if grown is None or not imports.only_continues(entries, grown, imported, carried, linked=self._format.linked):
             grown = None
             carried.clear()
             entries = self._index(carried)
-            if missing := held.missing(entries):
+            if missing := imported.missing(entries):
                 raise _DivergedError(
                     f"{self._session.label} does not continue what was imported into '{one_line(agent.name or '')}': "
                     f"{count(missing, 'record')} of its active chain {'is' if missing == 1 else 'are'} not in this "
                     "file. Nothing was written; `--as NAME` imports it as a conversation of its own"
                 )
-            known = _known(entries, held)
+            known = _known(entries, imported)
         _ready(agent)
         with agent.batch():
-            writer = self._write(agent, held, entries, known)
+            writer = self._write(agent, imported, entries, known)
             self._note(agent, writer, entries, carried, grown)
         return self._report(agent, writer)
 
@@ -171,7 +171,7 @@ class _Import:
         self._broken.clear()
         return self._format.index(self._first_pass(*begin), carried, known)
 
-    def _end_of(self, note: Note) -> tuple[int, int]:
+    def _end_of(self, note: ImportRecord) -> tuple[int, int]:
         """Where the unread part of the file begins: the number of lines before it, and its offset in bytes."""
         if note.size and self._session.raw(note.size - 1) != b"\n":
             rest = self._session.raw(note.size)
@@ -191,11 +191,11 @@ class _Import:
     def _write(
         self,
         agent: Agent,
-        held: ImportedBefore,
+        imported: ImportedSession,
         entries: list[RecordEntry],
         known: dict[int, ImportedLine] | None = None,
     ) -> ImportWriter:
-        writer = ImportWriter(agent, self._session, self._format, self._meter, held)
+        writer = ImportWriter(agent, self._session, self._format, self._meter, imported)
         for turn in plan(entries):
             writer.write(turn, known or {})
         writer.drop()
@@ -208,25 +208,25 @@ class _Import:
         writer: ImportWriter,
         entries: list[RecordEntry],
         carried: dict[str, Any],
-        grown: Note | None,
+        grown: ImportRecord | None,
     ) -> None:
         session = self._session
         number, size = session.whole
         if size < session.size and not (self._broken and self._broken[-1][0] == session.line_count):
             number, size = session.line_count, session.size  # complete without its line end
-        note = Note(
+        note = ImportRecord(
             source=self._format.name,
             session=self._identity,
             size=size,
             lines=number,
             digest=session.digests(size)[0],
             begin=writer.begin,
-            tips=holding.tips(entries, grown.tips if grown else ()) if self._format.linked else (),
+            tips=imports.tips(entries, grown.tips if grown else ()) if self._format.linked else (),
             carried=carried,
             hidden=tuple(writer.hidden.items()),
             back=tuple(writer.back),
         )
-        holding.record(agent, note, writer.lines, entries[-1].moment if entries else None)
+        imports.record_import(agent, note, writer.lines, entries[-1].moment if entries else None)
 
     def _report(self, agent: Agent, writer: ImportWriter) -> ImportReport:
         return ImportReport(
@@ -256,9 +256,9 @@ def _ready(agent: Agent) -> None:
         agent.end_turn(interrupted=True)
 
 
-def _known(entries: list[RecordEntry], held: ImportedBefore) -> dict[int, ImportedLine]:
+def _known(entries: list[RecordEntry], imported: ImportedSession) -> dict[int, ImportedLine]:
     """Return the lines that were imported before, by their numbers in this file."""
-    left = {key: iter(lines) for key, lines in held.lines.items()}
+    left = {key: iter(lines) for key, lines in imported.lines.items()}
     found = {}
     for entry in entries:
         if entry.key in left and (line := next(left[entry.key], None)) is not None:

@@ -18,7 +18,7 @@ from foldmark.operations.notices import awaiting, shown
 from foldmark.request.exchanges import closure, ranges_of
 from foldmark.request.standing import Standing
 from foldmark.sessions.chain import PlannedRecord, PlannedTurn
-from foldmark.sessions.conversion.held import ImportedBefore, ImportedLine, packed
+from foldmark.sessions.conversion.imported import ImportedLine, ImportedSession, packed
 from foldmark.sessions.formats import SessionFormat
 from foldmark.sessions.messages import (
     NOTHING,
@@ -53,14 +53,14 @@ class Meter:
 
 
 class ImportWriter:
-    """Appends planned turns to a conversation but for what it already has (`held`), and counts."""
+    """Appends planned turns to a conversation but for what it already has (`imported`), and counts."""
 
     def __init__(
-        self, agent: Agent, session: SessionFile, kept: SessionFormat, meter: Meter, held: ImportedBefore
+        self, agent: Agent, session: SessionFile, kept: SessionFormat, meter: Meter, imported: ImportedSession
     ) -> None:
         self._agent, self._session, self._format, self._meter = agent, session, kept, meter
         self.begin = agent.standing().newest + 1
-        self.again = bool(held.notes)
+        self.again = bool(imported.notes)
         self.messages: Counter[str] = Counter()
         self.turns = self.kept = self.dropped = self.left = self.returned = 0
         self.lines = bytearray()
@@ -68,7 +68,7 @@ class ImportWriter:
         self.back: list[int] = []
         self._hidden: list[int] = []
         self._events: dict[int, range] = {}
-        self._held, self._imported = held, held.segments(self.begin)
+        self._imported, self._ranges = imported, imported.segments(self.begin)
         self._calls: set[str] = set()
 
     def write(self, turn: PlannedTurn, known: Mapping[int, ImportedLine] = {}) -> None:
@@ -122,7 +122,7 @@ class ImportWriter:
         stays = [event_id for line in keeps for event_id in self._events.get(line, ())]
         try:
             receipt = self._agent.operate(
-                partial(_standing_for, stays=stays, imported=self._imported),
+                partial(_standing_for, stays=stays, imported=self._ranges),
                 actor="system",
                 content="\n\n".join(text.text for text in texts),
                 created_at=entry.moment,
@@ -141,16 +141,16 @@ class ImportWriter:
         """Remove the lines of a turn that are not active any more from the context, or bring them back."""
         own = [(step.entry, known[step.entry.line]) for step in turn.steps if step.entry.line in known]
         self._events.update((entry.line, line.events) for entry, line in own)
-        said = [(entry, line) for entry, line in own if line.length]
+        messages = [(entry, line) for entry, line in own if line.length]
         if turn.shown:
-            groups = dict.fromkeys(line.group for _, line in said if line.group in self._held.hidden)
+            groups = dict.fromkeys(line.group for _, line in messages if line.group in self._imported.hidden)
             for group in groups:
                 if group not in self.back:
-                    self._restore(self._held.hidden[group], _CAME_BACK)
+                    self._restore(self._imported.hidden[group], _CAME_BACK)
                     self.back.append(group)
                     self.returned += 1
             return
-        leaving = [(entry, line) for entry, line in said if line.group not in self._held.hidden]
+        leaving = [(entry, line) for entry, line in messages if line.group not in self._imported.hidden]
         if not leaving:
             return
         events = [event_id for _, line in leaving for event_id in line.events]

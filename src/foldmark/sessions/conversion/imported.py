@@ -40,7 +40,7 @@ class ImportedLine(NamedTuple):
         return range(self.first, self.first + self.length)
 
 
-class Note(Struct, frozen=True, kw_only=True):
+class ImportRecord(Struct, frozen=True, kw_only=True):
     """The record of an import.
 
     `session` is the session's identity (`identity`). `size`, `lines` and `digest` describe what was read of the file:
@@ -62,21 +62,21 @@ class Note(Struct, frozen=True, kw_only=True):
     back: tuple[int, ...] = ()
 
 
-class ImportedBefore:
+class ImportedSession:
     """The records of all imports into one conversation."""
 
     def __init__(self, agent: Agent) -> None:
-        self.notes: list[tuple[int, Note]] = []
+        self.notes: list[tuple[int, ImportRecord]] = []
         self._agent, self._lists = agent, []
         with agent.log.store.read() as moment:
             commands = moment.events(moment.of_kind("command", (Segment(agent.id, 1, END),)))
         for event in commands:
-            if (note := note_of(event.data)) is not None:
+            if (note := import_record(event.data)) is not None:
                 self.notes.append((event.id, note))
                 self._lists.append(event.content)
 
     @property
-    def newest(self) -> Note | None:
+    def newest(self) -> ImportRecord | None:
         """The record of the newest import."""
         return self.notes[-1][1] if self.notes else None
 
@@ -95,7 +95,7 @@ class ImportedBefore:
         return found
 
     @property
-    def said(self) -> frozenset[bytes]:
+    def keys_with_messages(self) -> frozenset[bytes]:
         """The keys of the lines with messages."""
         return frozenset(key for key, lines in self.lines.items() if any(line.length for line in lines))
 
@@ -125,10 +125,10 @@ class ImportedBefore:
         )
 
 
-def note_of(data: dict[str, Any] | None) -> Note | None:
+def import_record(data: dict[str, Any] | None) -> ImportRecord | None:
     """Return the record of an import in the data of an event, or None."""
     try:
-        return convert((data or {}).get("import"), Note)
+        return convert((data or {}).get("import"), ImportRecord)
     except ValidationError:
         return None
 
@@ -138,19 +138,19 @@ def packed(key: bytes, line: ImportedLine) -> bytes:
     return _LINE.pack(key, line.first, line.length, line.first - line.group)
 
 
-def record(agent: Agent, note: Note, lines: bytes | bytearray, time: datetime | None) -> None:
+def record_import(agent: Agent, note: ImportRecord, lines: bytes | bytearray, time: datetime | None) -> None:
     """Record an import; `lines` are all of its lines, `packed`."""
     listed = b2a_base64(lines, newline=False).decode()
     agent.record("command", listed, data={"import": to_builtins(note)}, created_at=time)
 
 
-def importing(log: Log, session: str) -> Agent | None:
+def conversation_of(log: Log, session: str) -> Agent | None:
     """Return the conversation that a session was imported into last, or None."""
     roots = tuple(Segment(agent.id, 1, END) for agent in log.agents() if agent.name is not None)
     with log.store.read() as moment:
         for event_id in reversed(moment.of_kind("command", roots)):
             event = moment.event(event_id)
-            note = note_of(event.data) if event is not None else None
+            note = import_record(event.data) if event is not None else None
             if event is not None and note is not None and note.session == session:
                 return log.agent(event.agent_id)
     return None
@@ -190,8 +190,13 @@ def tips(entries: Iterable[RecordEntry], before: Iterable[str]) -> tuple[str, ..
     return tuple(found)
 
 
-def goes_on(
-    entries: Iterable[RecordEntry], note: Note, held: ImportedBefore, carried: Mapping[str, Any], *, linked: bool
+def only_continues(
+    entries: Iterable[RecordEntry],
+    note: ImportRecord,
+    imported: ImportedSession,
+    carried: Mapping[str, Any],
+    *,
+    linked: bool,
 ) -> bool:
     """Return True if new lines only continue the active chain, so that everything before them stays.
 
@@ -200,17 +205,17 @@ def goes_on(
     if note.carried.get("all_side") != carried.get("all_side"):
         return False
     own: set[str] = set()
-    said = False
+    has_message = False
     for entry in entries:
         if entry.compacts or entry.preserved or entry.rewinds:
             return False
         if not linked or entry.side is not None:
             continue
         if entry.parent is not None and entry.parent not in own:
-            continues = entry.parent in note.tips and not said
-            if not continues and record_key(entry.parent.encode()) in held.lines:
+            continues = entry.parent in note.tips and not has_message
+            if not continues and record_key(entry.parent.encode()) in imported.lines:
                 return False
         if entry.uuid is not None:
             own.add(entry.uuid)
-        said |= entry.role is not None
+        has_message |= entry.role is not None
     return True
