@@ -67,14 +67,15 @@ def arguments(text: str) -> str:
         value = msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError):
         return msgspec.json.encode({"value": text}).decode()
-    if not _shallow(value, DEEPEST):
+    if not shallow(value, DEEPEST):
         return msgspec.json.encode({"value": text}).decode()
     return text if isinstance(value, dict) else msgspec.json.encode({"value": value}).decode()
 
 
-def _shallow(value: Any, levels: int) -> bool:
+def shallow(value: Any, levels: int) -> bool:
+    """Return True if a JSON value is nested at most `levels` deep."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return levels > 0 and all(_shallow(item, levels - 1) for item in inner if isinstance(item, dict | list))
+    return levels > 0 and all(shallow(item, levels - 1) for item in inner if isinstance(item, dict | list))
 
 
 def _made(own: str, attempt: int) -> str:

@@ -135,23 +135,15 @@ class RoundTrips(Suite):
             assert moment.head(grandchild).cache == (birth(grandchild, record.head), Size(0, 0))
             assert moment.outlines([grandchild, "nobody"]) == {grandchild: (birth(grandchild, record.head), ())}
 
-    def test_an_agent_that_speaks_has_started(self, store: Store) -> None:
-        first = root(store)
-        silent, speaking = fork(store, first), fork(store, first)
+    def test_an_agent_that_speaks_or_whose_model_was_asked_has_started(self, store: Store, agent: str) -> None:
+        silent, speaking, answering = (fork(store, agent) for _ in range(3))
         append(store, speaking, draft())
-        with store.read() as moment:
-            assert [each.id for each in moment.unstarted()] == [silent]
-            assert moment.fates(first) == {silent: "waits", speaking: "begun"}
-
-    def test_an_agent_whose_model_was_asked_has_started(self, store: Store) -> None:
-        first = root(store)
-        child = fork(store, first)
         record = RequestRecord("openai", 1, Edge(None, None, 0), {}, {}, question="What is this?")
         with store.write() as writing:
-            writing.add_sent(SentRequest(child, 0, None, NOW, "openai", "gpt-5", "f" * 64, 1, 1, record), {})
+            writing.add_sent(SentRequest(answering, 0, None, NOW, "openai", "gpt-5", "f" * 64, 1, 1, record), {})
         with store.read() as moment:
-            assert moment.unstarted() == []
-            assert moment.fates(first) == {child: "begun"}
+            assert [each.id for each in moment.unstarted()] == [silent]
+            assert moment.fates(agent) == {silent: "waits", speaking: "begun", answering: "begun"}
 
     def test_where_an_agent_stands(self, store: Store, agent: str) -> None:
         kinds = ("system", "state", "scratchpad", "config", "command", "summary")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from foldmark.core.assembly.wire import tool_name
+from foldmark.core.assembly.wire import shallow, tool_name
 from foldmark.core.codec import Secrets, well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.request import ToolSpec
@@ -118,7 +118,7 @@ def _parameters(schema: Any) -> dict[str, Any]:
     """Return the schema as it is sent. Raises CommandError, as in "its schema is ..."."""
     if not isinstance(schema, dict) or schema.get("type") != "object":
         raise CommandError("its schema is not one of an object")
-    if not _shallow(schema, DEEPEST):
+    if not shallow(schema, DEEPEST):
         raise CommandError(f"its schema is nested more than {DEEPEST} levels deep")
     try:
         text = msgspec.json.encode(schema)
@@ -181,11 +181,6 @@ def _resolves(schema: Any, pointer: str) -> bool:
         if schema is None:
             return False
     return True
-
-
-def _shallow(value: Any, levels: int) -> bool:
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return levels > 0 and all(_shallow(each, levels - 1) for each in inner if isinstance(each, dict | list))
 
 
 MOST_RESULT = 100_000
