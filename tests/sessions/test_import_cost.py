@@ -39,13 +39,13 @@ def session(turns: int) -> bytes:
 
 
 def statements(tmp_path: Path, turns: int) -> Counter[str]:
-    """The statements of an import, each by its first line of SQL."""
+    """The statements of an import."""
     path = tmp_path / f"{turns}.jsonl"
     path.write_bytes(session(turns))
     run: Counter[str] = Counter()
 
     def note(_: Any, sql: str, __: Any) -> bool:
-        run[next(line for line in sql.splitlines() if not line.startswith("--"))] += 1
+        run[sql] += 1
         return True
 
     with foldmark.open(":memory:") as log:

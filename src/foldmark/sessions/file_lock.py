@@ -13,7 +13,7 @@ _BUSY = (errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK)
 
 
 def locked(descriptor: int, without_locks: bool = True) -> bool:
-    """Whether an open file is locked for this descriptor now, until it is closed; False if another one holds it.
+    """Lock an open file until this descriptor is closed. Return False if another descriptor holds the lock.
 
     Where a file system has no locks, the answer is `without_locks`.
     """

@@ -1,4 +1,4 @@
-"""One line of a file that other programs write, to a JSON value, whatever stands in it [SPEC 8].
+"""Decode a line of a file that other programs write as a JSON value, whatever it holds [SPEC 8].
 
 What is readable is read: invalid UTF-8 and lone surrogates become U+FFFD, in keys too; numbers that Python cannot hold
 (integers of more than 4300 digits, floats beyond the range, NaN and Infinity) become their own text, since none of
@@ -16,10 +16,10 @@ import msgspec
 from foldmark.core.codec import well_formed
 
 MAX_DEPTH = 200
-"""Objects and arrays inside each other. Far above what sessions hold, far below what exhausts Python's stack."""
+"""Maximum levels of objects and arrays. Far above what sessions hold, far below what exhausts Python's stack."""
 
 MAX_VALUES = 4_000_000
-"""Values in one line of more than `_LONG` bytes: a line of nothing but `{},` takes thirty times its size in memory."""
+"""Maximum values in a line of more than `_LONG` bytes: a line of only `{},` takes thirty times its size in memory."""
 
 _LONG = 8 << 20
 # One structural character with everything before it. Possessive, so that no text is ever looked at twice.
@@ -28,11 +28,11 @@ _TOO_DEEP = f"nested too deeply (more than {MAX_DEPTH} levels)"
 
 
 class NotJsonError(ValueError):
-    """Its text is one line that says why."""
+    """A line is not JSON; the text says why, in one line."""
 
 
 def decode(line: bytes) -> Any:
-    """The JSON value that `line` holds. Raises NotJsonError."""
+    """Return the JSON value that a line holds. Raises NotJsonError."""
     if len(line) > _LONG and _crowded(line):
         raise NotJsonError(f"more than {MAX_VALUES:,} values in one line")
     try:
@@ -89,7 +89,7 @@ def _float(text: str) -> float | str:
 
 
 def _crowded(line: bytes) -> bool:
-    """Whether `line` holds more than `MAX_VALUES` values; commas and brackets inside of texts are none."""
+    """Return True if a line holds more than `MAX_VALUES` values; commas and brackets inside of texts do not count."""
     if line.count(b",") + line.count(b"[") + line.count(b"{") <= MAX_VALUES:
         return False
     return any(True for _ in islice(_STRUCTURE.finditer(line), MAX_VALUES, None))

@@ -1,4 +1,4 @@
-"""Keeping track of sessions: which continued which, and why each ended [S4, SPEC 8]."""
+"""Keep track of sessions: which continued which, and why each ended [S4, SPEC 8]."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ from foldmark.sessions.formats import SessionPath
 
 ISSUE = ("FOLDMARK_ISSUE", "ISSUE_REF")
 WORKER = ("FOLDMARK_WORKER", "WORKER_ID")
-"""Names in the environment under which an issue and a worker are looked for, in their order."""
+"""Environment variables that name the issue and the worker, in the order in which they are tried."""
 
 _LONGEST_NAME, _DIGITS = 200, 18
 

@@ -1,4 +1,4 @@
-"""Writing a file that is there whole or not at all: session files are other people's work [SPEC 8].
+"""Write a file that is there whole or not at all: session files are other people's work [SPEC 8].
 
 The content is written to a temporary file in the same folder, which is locked as long as its process lives. What a
 killed process left has no lock: the next one that writes in that folder removes it.
@@ -18,7 +18,7 @@ from foldmark.sessions.file_lock import locked
 from foldmark.stores.folders import flush_folder
 
 PREFIX, SUFFIX = ".foldmark-", ".tmp"
-"""Of a file that is being written: no program takes one for a session."""
+"""Prefix and suffix of a file that is being written, which no program takes for a session."""
 
 _PIECE = 1 << 20
 
@@ -28,15 +28,15 @@ class WriteError(FoldmarkError):
 
 
 def mode_beside(path: Path) -> int:
-    """The permissions of a file that is made of `path`: the same, but its owner may write to it."""
+    """Return the permissions of a file that is made of `path`: the same, but its owner may write to it."""
     return path.stat().st_mode & 0o777 | 0o600
 
 
 @contextmanager
 def new_file(path: Path, mode: int = 0o600) -> Iterator[IO[bytes]]:
-    """A new file `path`, which is there once the block has ended, and is not if the block raises or the process dies.
+    """Open a new file, which is at `path` once the block has ended, and never if the block raises or the process dies.
 
-    Raises WriteError if it exists, and for what the system says.
+    Raises WriteError if it exists, and for errors of the system.
     """
     with _beside(path, mode) as (file, name):
         yield file
@@ -55,9 +55,9 @@ def new_file(path: Path, mode: int = 0o600) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def replaced_file(path: Path, mode: int = 0o600) -> Iterator[IO[bytes]]:
-    """New content for `path`, in its place once the block has ended and the disk has it; as long it is as it was.
+    """Open a file for new content of `path`, which replaces the old one once the block has ended and the disk has it.
 
-    `mode` counts where there is no file yet. Raises WriteError for what the system says.
+    `mode` counts if there is no file yet. Raises WriteError for errors of the system.
     """
     with suppress(OSError):
         mode = path.stat().st_mode & 0o777

@@ -1,4 +1,4 @@
-"""Reading Claude Code session files: JSON Lines as they are found in the wild [SPEC 8].
+"""Read session files: JSON Lines as they are found in the wild [SPEC 8].
 
 A session is read as bytes and split at line feeds only, so that no text inside a record can end a line. Every line is
 a record, broken or blank, and one bad line never costs another. Memory is bounded by the longest line.
@@ -20,7 +20,7 @@ from foldmark.sessions.lenient_json import NotJsonError, decode
 from foldmark.sessions.plugins import open_transcript
 
 MAX_LINE = 256 << 20
-"""The longest line that is read, in bytes with its line feed; a longer one is reported as broken and skipped."""
+"""Maximum bytes of a line that is read, with its line feed; a longer one is reported as broken and skipped."""
 
 NO_TYPE = "(no type)"
 NOT_AN_OBJECT = "(not an object)"
@@ -39,7 +39,7 @@ _WIDE_BOMS = (  # UTF-32's little-endian mark begins with UTF-16's
 
 class SessionFileError(FoldmarkError):
     """A file cannot be read as a session: it is missing, no file, not permitted, or holds no record at all; or a file
-    in which a part of the session stands is missing or has changed."""
+    that holds a part of the session is missing or has changed."""
 
 
 class SessionRecord(Struct, frozen=True):
@@ -123,10 +123,10 @@ class SessionFile:
         return not self.size or self.raw(self.size - 1) == b"\n"
 
     def lines(self, number: int = 0, offset: int = 0) -> Iterator[SessionRecord | Broken]:
-        """Every line but the blank ones, in order. Afterwards `line_count` is the number of lines, blank ones too.
+        """Yield every line but the blank ones, in order. Afterwards `line_count` is the number of lines, blank ones too.
 
-        `whole` is always how many lines lie before the one just given, and where it begins; at the end, behind the last
-        line that has a line end. With these, a later pass goes on there.
+        `whole` is always how many lines lie before the one just given, and where it begins; at the end, how many lines
+        have a line end, and where the last of them ends. With these, a later pass goes on there.
         """
         self.whole = (number, offset)
         while offset < self.size:
@@ -149,7 +149,7 @@ class SessionFile:
         self.line_count = number
 
     def reread(self, line: int, offset: int) -> SessionRecord:
-        """The record of `line` at `offset` again. Raises SessionFileError if it is no longer there."""
+        """Return the record of `line` at `offset` again. Raises SessionFileError if it is no longer there."""
         text = self.raw(offset)
         found = self._parsed(text, line, offset)
         if not isinstance(found, SessionRecord):
@@ -157,7 +157,7 @@ class SessionFile:
         return found
 
     def digests(self, *ends: int) -> list[str]:
-        """A digest of the file's bytes up to each of these offsets, which ascend."""
+        """Return a digest of the file's bytes up to each of these offsets, which ascend."""
         from hashlib import blake2b  # only imports need it
 
         digest = blake2b(digest_size=16)
@@ -172,20 +172,20 @@ class SessionFile:
         return found
 
     def raw(self, offset: int) -> bytes:
-        """The bytes of the line at `offset` with its line end; of one that is too long only its beginning."""
+        """Return the bytes of the line at `offset` with its line end; only the beginning of one that is too long."""
         with self._reading:
             self._file.seek(offset)
             return self._file.readline(min(MAX_LINE + 1, self.size - offset))
 
     def _parsed(self, line: bytes, number: int, offset: int) -> "SessionRecord | Broken | None":
-        """What a line holds; the newest is kept, since a file of one long line is gone through several times."""
+        """Parse a line; the newest is kept, since a file of one long line is read several times."""
         place = (number, offset, len(line))
         if self._newest[0] != place:
             self._newest = place, _parse(line, number, offset)
         return self._newest[1]
 
     def _skip(self, start: bytes, offset: int) -> int:
-        """How many bytes of a line follow `start`, which lies at `offset`; they are read in pieces and forgotten."""
+        """Return how many bytes of a line follow `start`, which lies at `offset`; they are read in pieces and forgotten."""
         skipped = 0
         ended = start.endswith(b"\n")
         while not ended and (left := self.size - offset - len(start) - skipped) > 0:
@@ -196,7 +196,7 @@ class SessionFile:
 
 
 class _FileErrors:
-    """Tells errors of a file as SessionFileError. A class, since a generator takes a third of the time of a read."""
+    """Raises errors of a file as SessionFileError. A class, since a generator takes a third of the time of a read."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -236,7 +236,7 @@ def _type_of(value: Any) -> str:
 
 
 def _check_regular(path: Path) -> None:
-    """Raise for what would never end or cannot be read twice."""
+    """Raise SessionFileError for what would never end or cannot be read twice."""
     mode = path.stat().st_mode
     if stat.S_ISDIR(mode):
         raise SessionFileError(f"{one_line(str(path))} is a directory; name a session file in it (*.jsonl)")

@@ -1,4 +1,4 @@
-"""Where the members of a JSON object and the items of an array lie, so that a line can change in single places.
+"""Find where the members of a JSON object and the items of an array lie, so that a line can change in single places.
 
 Whatever is not changed keeps its bytes: white space, escapes and the order of keys too.
 """
@@ -26,7 +26,7 @@ _decode_text = msgspec.json.Decoder(str).decode
 
 
 def is_json(data: bytes) -> bool:
-    """Whether something is JSON, but perhaps for its UTF-8; what nests too deeply to be looked at counts as such."""
+    """Return True for JSON, whose UTF-8 may be invalid. What nests too deeply to be checked counts as JSON."""
     try:
         _check(data)
     except msgspec.MsgspecError:
@@ -38,13 +38,15 @@ def is_json(data: bytes) -> bool:
 
 
 def paired(data: bytes) -> bytes:
-    """The same JSON in as many bytes with a letter for every escape of half a surrogate pair; msgspec, unlike Claude
-    Code, takes such a half for an error where the other is missing."""
+    """Return the same JSON, in as many bytes, with a letter for every escape of half a surrogate pair.
+
+    Unlike Claude Code, msgspec takes such a half for an error if the other one is missing.
+    """
     return _HALF.sub(rb"\\u0061", data) if b"\\u" in data and _HALF.search(data) else data
 
 
 def members(data: bytes) -> list[tuple[str, int, int]]:
-    """Key, begin and end of the value of every member of an object, in order; a key may come twice.
+    """Return key, begin and end of the value of every member of an object, in order; a key may come twice.
 
     `data` holds the object and white space around it, and is JSON but perhaps for its UTF-8. Raises ValueError if it
     is no object.
@@ -65,7 +67,7 @@ def members(data: bytes) -> list[tuple[str, int, int]]:
 
 
 def items(data: bytes) -> list[Span]:
-    """Begin and end of every item of an array; as `members`."""
+    """Return begin and end of every item of an array; as `members`."""
     try:
         found = _decode_items(paired(data))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -80,12 +82,12 @@ def items(data: bytes) -> list[Span]:
 
 
 def last(data: bytes, key: str) -> Span | None:
-    """Where the value of a member lies, as a reader understands it: of two with one key the last."""
+    """Return where the value of a member lies, as a reader understands it: of two with one key the last."""
     return next(((begin, end) for name, begin, end in reversed(members(data)) if name == key), None)
 
 
 def edited(data: bytes, edits: list[tuple[int, int, bytes]]) -> bytes:
-    """`data` with other bytes in place of the spans given, none of which lies in another."""
+    """Return `data` with other bytes in place of the spans given, none of which lies in another."""
     if not edits:
         return data
     if len(edits) > 1:
@@ -101,7 +103,7 @@ def edited(data: bytes, edits: list[tuple[int, int, bytes]]) -> bytes:
 
 
 def _walked(data: bytes) -> Iterator[tuple[str, int, int]]:
-    """As `members`, token by token."""
+    """Yield what `members` returns, token by token."""
     at = len(data) - len(data.lstrip())
     if data[at : at + 1] != b"{":
         raise ValueError("no object")

@@ -41,7 +41,7 @@ class RolloutHead(Struct, frozen=True):
 
 
 def head(path: Path) -> RolloutHead:
-    """The first line of the rollout `path`. Raises SessionFileError where Codex would not read it either."""
+    """Return the first line of a rollout. Raises SessionFileError if Codex would not read it either."""
     if path.suffix == ".zst":
         raise SessionFileError(
             f"{one_line(str(path))} is compressed, which Foldmark cannot read; unpack it with `zstd -d`, then "
@@ -66,8 +66,8 @@ def head(path: Path) -> RolloutHead:
 
 
 def pieces(session: SessionPath) -> list[Piece]:
-    """What the whole history of a session is made of, in its order: its own first line, what its parents' files hold
-    for it, and its own other lines. Raises SessionFileError if a parent is not there or has changed since."""
+    """Return what the whole history of a session is made of: its own first line, what its parents' files hold for it,
+    and its own other lines. Raises SessionFileError if a parent is missing or has changed since."""
     own = head(session.path)
     before = _before(session.path, own.payload, {session.id.lower()})
     if not before:
@@ -82,7 +82,7 @@ def pieces(session: SessionPath) -> list[Piece]:
 
 
 def _before(path: Path, payload: dict[str, Any], known: set[str]) -> list[Piece]:
-    """What the history of the rollout `path` is made of before its own lines; `known` are its id and its forks' ids."""
+    """Return what the history of a rollout is made of before its own lines; `known` are its id and its forks' ids."""
     base = payload.get("history_base")
     if base is None:
         return []
@@ -107,7 +107,7 @@ def _before(path: Path, payload: dict[str, Any], known: set[str]) -> list[Piece]
 
 
 def _ends_at(path: Path, end: int, ordinal: Any = None) -> bool:
-    """Whether a line ends at byte `end`, and is one that stands before the line `ordinal`."""
+    """Return True if a line ends at byte `end` and is one before the line `ordinal`."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, end - LONGEST_HEAD))
@@ -124,7 +124,7 @@ def _ends_at(path: Path, end: int, ordinal: Any = None) -> bool:
 
 
 def rollouts(beside: Path, id: str = "") -> Iterator[Path]:
-    """The rollouts of the session `id`, or all, in the folder of `beside` and where Codex keeps those, archived too."""
+    """Yield the rollouts of the session `id`, or all, in the folder of `beside` and in Codex's folders, archived too."""
     store = store_folder(beside)
     if store is None:
         yield from files_in(beside.parent, f"rollout-*{id}.jsonl")
