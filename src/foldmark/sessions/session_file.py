@@ -123,7 +123,7 @@ class SessionFile:
         return not self.size or self.raw(self.size - 1) == b"\n"
 
     def lines(self, number: int = 0, offset: int = 0) -> Iterator[SessionRecord | Broken]:
-        """Yield every line but the blank ones, in order. Afterwards `line_count` is the number of lines, blank ones too.
+        """Yield every line but the blank ones, in order. Afterwards `line_count` counts all lines, blank ones too.
 
         `whole` is always how many lines lie before the one just given, and where it begins; at the end, how many lines
         have a line end, and where the last of them ends. With these, a later pass goes on there.
@@ -185,7 +185,7 @@ class SessionFile:
         return self._newest[1]
 
     def _skip(self, start: bytes, offset: int) -> int:
-        """Return how many bytes of a line follow `start`, which lies at `offset`; they are read in pieces and forgotten."""
+        """Return how many bytes of a line follow its `start` at `offset`; they are read in pieces and forgotten."""
         skipped = 0
         ended = start.endswith(b"\n")
         while not ended and (left := self.size - offset - len(start) - skipped) > 0:

@@ -124,7 +124,7 @@ def _ends_at(path: Path, end: int, ordinal: Any = None) -> bool:
 
 
 def rollouts(beside: Path, id: str = "") -> Iterator[Path]:
-    """Yield the rollouts of the session `id`, or all, in the folder of `beside` and in Codex's folders, archived too."""
+    """Yield the rollouts of the session `id`, or all, in the folder of `beside` and in Codex's, archived ones too."""
     store = store_folder(beside)
     if store is None:
         yield from files_in(beside.parent, f"rollout-*{id}.jsonl")
