@@ -39,7 +39,7 @@ def may_exist(address: str) -> bool:
 
 
 def shown(address: str) -> str:
-    """An address as people may read it: without a password."""
+    """Return an address for people: without its password."""
     if not (kind := scheme(address)):
         return address
     user, host, path = _parts(address)
@@ -48,7 +48,7 @@ def shown(address: str) -> str:
 
 
 def passwords(address: str) -> Iterator[str]:
-    """The password in an address, as it is written there and as it is meant."""
+    """Yield the password in an address, as it is written there and decoded."""
     if scheme(address):
         _, _, rest = address.partition("://")
         given, _, _ = rest.rpartition("@")

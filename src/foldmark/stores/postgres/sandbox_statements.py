@@ -2,11 +2,12 @@
 
 The login decides what can be read: the views of one scope, nothing else, in a transaction that cannot write. Two things
 are left that PostgreSQL does not limit. It has no bound for the memory of a statement, and a text may grow to a
-gigabyte. And any login may look into the catalog and call hundreds of functions, some of which hold locks or wait. So
-the statement is parsed, every node of its tree has to be on a list, and the statement that is sent is generated from
-the tree: its names quoted, its views with their schema, without comments. It never matters how PostgreSQL would have
-read the original text. Functions that can enlarge their input (`||`, `replace`, `string_agg`) are replaced by functions
-of the sandbox's schema with a size limit.
+gigabyte: under the login alone, nine subqueries of `x || x` took 3.9 GB, and 6 s of a `statement_timeout` of 2. And any
+login may look into the catalog and call hundreds of functions, some of which hold locks or wait. So the statement is
+parsed, every node of its tree has to be on a list, and the statement that is sent is generated from the tree: its names
+quoted, its views with their schema, without comments. It never matters how PostgreSQL would have read the original
+text. Functions that can enlarge their input (`||`, `replace`, `string_agg`) are replaced by functions of the sandbox's
+schema with a size limit.
 """
 
 import logging
