@@ -17,7 +17,7 @@ from foldmark.log import Agent, Result
 from foldmark.operations.effects import AskModel
 from foldmark.operations.redaction import TRACES_MAY_STAY, erasable, losing
 from foldmark.request.standing import Standing
-from foldmark.request.usage import Weighed, snapshot_of, snapshots
+from foldmark.request.usage import Weighed, snapshots, usage_of
 from foldmark.sending.status import is_unanswered
 
 LISTED = 10
@@ -86,8 +86,8 @@ def _row(moment: Snapshot, at: Standing, turn: Turn, end: int, window: int) -> d
     whole = "in the context" if shown == len(turn.messages) else "not in the context"
     # The tokens of the turn's last request, as its provider counted them [S2].
     usage = moment.newest("usage", (Segment(turn.messages[0].agent_id, turn.messages[0].id, end),))
-    counted = snapshot_of(usage.data) if usage else None
-    weighed = counted.tokens if counted else None
+    counted = usage_of(usage.data) if usage else None
+    weighed = counted.input + counted.output if counted else None
     snapshot = weighed
     if weighed is None and shown:
         snapshot = moment.size(until(at.visible, turn.messages[-1].id)).tokens

@@ -282,10 +282,10 @@ class Log:
         from foldmark.recall.searching import check_limit, search
 
         check_limit(limit)
-        asked, alike = read(query), similarities(query, mode, [self])
+        wanted, alike = read(query), similarities(query, mode, [self])
         with self.store.read() as moment:
             index = self.index(moment, filters)
-            return self.hits(index, asked, search(asked, limit, [index], alike, by_words=mode != "vector"))
+            return self.hits(index, wanted, search(wanted, limit, [index], alike, by_words=mode != "vector"))
 
     def meanings(self) -> "LogVectors":
         """Return the vectors of all messages, by the model of the setting `recall_model`; `bring_up` makes missing

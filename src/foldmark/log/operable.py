@@ -230,8 +230,8 @@ class Operable(Timeline):
                     event_id = transaction.next_id(self.id)
                     outcome = replace(outcome, fold=self._after(at.fold, event_id, operation))
                     # The size after recording is not known here: a summary would have to contain its own size.
-                    told = {key: value for key, value in outcome.data().items() if key != "after"}
-                    data = {**data, "receipt": told, **({} if reason is None else {"reason": reason})}
+                    receipt = {key: value for key, value in outcome.data().items() if key != "after"}
+                    data = {**data, "receipt": receipt, **({} if reason is None else {"reason": reason})}
                     self._append(codec.operation_kind(operation), content, data, created_at, actor=actor)
                     after = self._keep(transaction, at, outcome, event_id, counted=bool(erasing))
                     break

@@ -38,10 +38,10 @@ def append_answer(
     found, done, before = [], 0, 0
     with agent.batch():
         for each in compacted:
-            found += _said(agent, text[done : each.after], shifted(kept[before : each.kept], done), dialect)
+            found += _append_text(agent, text[done : each.after], shifted(kept[before : each.kept], done), dialect)
             done, before = each.after, each.kept
-            found.append(_summed_up(agent, each, reader))
-        found += _said(agent, text[done:], shifted(kept[before:], done), dialect, interrupted=interrupted)
+            found.append(_append_summary(agent, each, reader))
+        found += _append_text(agent, text[done:], shifted(kept[before:], done), dialect, interrupted=interrupted)
         for call in calls:
             signed = {"thought_signature": call.signature} if call.signature else None
             event_id = agent.append_tool_call(call.name, call.args, call_id=call.call_id, dialect=dialect, data=signed)
@@ -49,7 +49,7 @@ def append_answer(
     return found
 
 
-def _said(
+def _append_text(
     agent: Operable, text: str, kept: Sequence[dict[str, Any]], dialect: str | None, *, interrupted: bool = False
 ) -> list[int]:
     secrets = agent.log.secrets
@@ -60,7 +60,7 @@ def _said(
     return [agent.append("assistant", text, interrupted=interrupted, data=data, dialect=own)]
 
 
-def _summed_up(agent: Operable, made: Compacted, reader: str) -> int:
+def _append_summary(agent: Operable, made: Compacted, reader: str) -> int:
     from foldmark.operations.summaries import provider_form, provider_summary  # few answers hold one
 
     form = provider_form(agent.log.secrets, made, reader)
@@ -80,9 +80,9 @@ def append_parsed(agent: Operable, provider: str, answer: Mapping[str, Any]) -> 
         )
     dialect = dialect_of(provider, agent.log.given.dialects)
     own, model = agent.standing().config.model.partition("/"), answer.get("model")
-    asked = (None, None) if own[0] == provider else (provider, model if isinstance(model, str) else None)
+    model_asked = (None, None) if own[0] == provider else (provider, model if isinstance(model, str) else None)
     parsed = dialect.parse({str(key): value for key, value in answer.items()})
-    pieces = dialect.thinking.bind(lambda: agent.request(*asked).body, parsed)
+    pieces = dialect.thinking.bind(lambda: agent.request(*model_asked).body, parsed)
     if not pieces:
         raise ProviderError("answer", f"this is no answer of {provider}'s API, or an empty one; nothing was recorded")
     calls = [piece for piece in pieces if isinstance(piece, ToolCall)]

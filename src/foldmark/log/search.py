@@ -6,7 +6,7 @@ There is one ranking: the weight of a word is computed over everything, so that 
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from typing import NamedTuple
 
@@ -29,6 +29,7 @@ from foldmark.core.search import (
     PassageMessage,
     RankedMessage,
     SearchResult,
+    Similarity,
     Term,
     TermQuery,
     is_unfound,
@@ -44,6 +45,12 @@ from foldmark.text.highlights import snippet, spans
 
 MOST_MEMOS = 2000
 """Number of newest memos that are searched."""
+
+
+class _Source(NamedTuple):
+    messages: Index
+    similarity: Similarity | None
+    results: Callable[[Sequence[RankedMessage]], Iterable[SearchResult | None]]
 
 
 def search_everything(
@@ -67,29 +74,25 @@ def search_everything(
     wanted = read(query)
     if not beside:
         wanted = wanted._replace(beside=False)
-    meant = similarities(query, mode, (log, None, archive))
+    in_log, in_archive = similarities(query, mode, (log, archive))
     # Only now: `similarities` may wait for a thread that reads vectors from the store.
     with log.store.read() if log else nullcontext() as moment:
-        memos = MemoIndex(moment, filters) if moment else None
-        messages = log.index(moment, filters) if log and moment else None
-        sources = (messages, memos, archive)
-        indexes: list[Index] = [each for each in sources if each is not None]
-        alike = [each for each, source in zip(meant, sources, strict=True) if source is not None]
+        sources: list[_Source] = []
+        if log is not None and moment is not None:
+            messages, memos = log.index(moment, filters), MemoIndex(moment, filters)
+            sources.append(_Source(messages, in_log, lambda there: map(_message, log.hits(messages, wanted, there))))
+            sources.append(_Source(memos, None, memos.results))
+        if archive is not None:
+            sources.append(_Source(archive, in_archive, archive.results))
+        indexes, alike = [each.messages for each in sources], [each.similarity for each in sources]
         places = search(wanted, limit, indexes, alike, by_words=mode != "vector")
-        told: dict[RankedMessage, SearchResult | None] = {}
-        for number, index in enumerate(indexes):
+        results: dict[RankedMessage, SearchResult | None] = {}
+        for number, source in enumerate(sources):
             there = [place for place in places if place.source == number]
-            if index is archive:
-                told |= zip(there, archive.results(there), strict=True)
-            elif index is memos:
-                told |= {place: _memo(memos.memos[place.id]) for place in there}
-            elif log is not None and messages is not None:
-                told |= {
-                    place: _message(hit) for place, hit in zip(there, log.hits(messages, wanted, there), strict=True)
-                }
+            results |= zip(there, source.results(there), strict=True)
         found = []
         for place in places:
-            if (each := told[place]) is not None:
+            if (each := results[place]) is not None:
                 line = each.snippet or snippet(place.text or each.tool or "", wanted.terms)
                 marks = each.highlights or tuple(spans(line, wanted.terms))
                 found.append(
@@ -104,11 +107,19 @@ class MemoIndex:
     def __init__(self, moment: MemosView, filters: Filters) -> None:
         nobody = filters.agent or filters.project or filters.role or filters.tool or filters.visible is not None
         memos = [] if nobody else moment.memos(MOST_MEMOS)
-        self.memos = {memo.id: memo for memo in memos if _said_then(memo, filters)}
-        self._said = {
+        self.memos = {memo.id: memo for memo in memos if _in_time(memo, filters)}
+        self._texts = {
             id: IndexedMessage(id, f"{memo.content}\n{' '.join(memo.tags)}") for id, memo in self.memos.items()
         }
         self._held: dict[Term, set[int]] = {}
+
+    def results(self, places: Sequence[RankedMessage]) -> list[SearchResult]:
+        """Return the memos at these places, in their order."""
+        found = (self.memos[place.id] for place in places)
+        return [
+            SearchResult("memo", str(memo.id), ", ".join(memo.tags), "memo", None, memo.created_at, False, 0.0, "")
+            for memo in found
+        ]
 
     def counted(self, terms: Sequence[Term]) -> tuple[int, list[int]]:
         return len(self.memos), [len(self._holding(term)) for term in terms]
@@ -127,29 +138,27 @@ class MemoIndex:
     def _holding(self, term: Term) -> set[int]:
         if term not in self._held:
             weighed = query_terms([term], (), {term: 0}, 0)
-            self._held[term] = {id for id, said in self._said.items() if terms_held(said, weighed)}
+            self._held[term] = {id for id, text in self._texts.items() if terms_held(text, weighed)}
         return self._held[term]
 
     def passing(self, ids: Sequence[int]) -> list[int]:
-        return [id for id in ids if id in self._said]
+        return [id for id in ids if id in self._texts]
 
     def around(self, ids: Sequence[int], reach: int) -> list[list[IndexedMessage]]:
-        return [[self._said[id]] for id in ids]
+        return [[self._texts[id]] for id in ids]
 
 
-def _said_then(memo: Memo, filters: Filters) -> bool:
+def _in_time(memo: Memo, filters: Filters) -> bool:
     at = stored_time(memo.created_at)
     return (filters.since is None or at >= filters.since) and (filters.before is None or at < filters.before)
 
 
-def _memo(memo: Memo) -> SearchResult:
-    return SearchResult("memo", str(memo.id), ", ".join(memo.tags), "memo", None, memo.created_at, False, 0.0, "")
-
-
 def _message(hit: Hit) -> SearchResult:
     name = hit.agent_name or hit.agent_id[:8]
-    told = SearchResult("conversation", hit.agent_id, name, hit.kind, hit.tool, hit.created_at, False, 0.0, hit.snippet)
-    return replace(told, highlights=hit.highlights, event_id=hit.event_id, visible=hit.visible)
+    found = SearchResult(
+        "conversation", hit.agent_id, name, hit.kind, hit.tool, hit.created_at, False, 0.0, hit.snippet
+    )
+    return replace(found, highlights=hit.highlights, event_id=hit.event_id, visible=hit.visible)
 
 
 MOST = 300
@@ -232,7 +241,7 @@ def message_excerpt(log: Log, event_id: int, reach: int) -> Excerpt:
         return Excerpt(f"{name}agent {record.id[:8]}", tuple(_line(moment, each, event_id) for each in found))
 
 
-def _line(moment: Snapshot, neighbour: Neighbour, asked: int) -> PassageMessage:
+def _line(moment: Snapshot, neighbour: Neighbour, wanted: int) -> PassageMessage:
     event, note = neighbour.event, "" if neighbour.visible else "not in the context"
     if neighbour.erased and (by := moment.erased_by(event.id)):
         note = f"erased by a {by.actor} on {by.created_at[:10]}"
@@ -245,7 +254,7 @@ def _line(moment: Snapshot, neighbour: Neighbour, asked: int) -> PassageMessage:
         tool if isinstance(tool, str) else None,
         event.created_at,
         event.content or _without_text(event),
-        event.id == asked,
+        event.id == wanted,
         note,
     )
 

@@ -262,10 +262,10 @@ def _named(moment: Snapshot, at: Standing, ids: Iterable[int]) -> list[Message]:
     """Return the events with these ids, which must be of this conversation's lineage."""
     if not isinstance(ids, Iterable):
         raise CommandError(f"ids are a list of numbers, not {ids!r}")
-    asked = list(ids)
-    if wrong := [id for id in asked if not isinstance(id, int) or isinstance(id, bool)]:
+    ids = list(ids)
+    if wrong := [id for id in ids if not isinstance(id, int) or isinstance(id, bool)]:
         raise CommandError(f"ids are numbers, unlike {listing(map(repr, wrong))}")
-    wanted = sorted(set(asked))
+    wanted = sorted(set(ids))
     found = list(moment.lookup(id for id in wanted if 0 < id < END))
     lineage = at.lineage
     known = {message.id for message in found if contains(lineage, message.agent_id, message.id)}

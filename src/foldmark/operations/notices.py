@@ -25,11 +25,11 @@ def notice(moment: Snapshot, at: Standing, call: Message, call_id: str, result: 
         ((_, operation),) = recorded([event])
         if words := happened(operation):
             what = f"{words} {_ASKED[event.actor]}{_times(moment, at, call, event, operation)}."
-            if isinstance(operation, Clear | Rewind) and not _told(moment, at, event):
-                more = _gone(moment, at, call) + _beside(moment, at, call)
+            if isinstance(operation, Clear | Rewind) and not _is_reported(moment, at, event):
+                more = _lost_texts(moment, at, call) + _lost_results(moment, at, call)
             break
-    told = f"The result of call {one_line(call_id)}, which stood before that, begins:"
-    return f"[Foldmark: {what} {told}]\n{quoted(result)}{more}"
+    begins = f"The result of call {one_line(call_id)}, which stood before that, begins:"
+    return f"[Foldmark: {what} {begins}]\n{quoted(result)}{more}"
 
 
 def happened(operation: Operation) -> str | None:
@@ -60,25 +60,27 @@ def _times(moment: Snapshot, at: Standing, call: Message, event: Event, operatio
     return f", {len(same)} times in this turn now: try something else" if len(same) > 1 else ""
 
 
-def _told(moment: Snapshot, at: Standing, event: Event) -> bool:
+def _is_reported(moment: Snapshot, at: Standing, event: Event) -> bool:
     """Return True if another notice has already reported the operation."""
     newest = moment.message_before(at.record.id, at.newest)
     return newest is not None and newest.id > event.id
 
 
-def _gone(moment: Snapshot, at: Standing, call: Message) -> str:
+def _lost_texts(moment: Snapshot, at: Standing, call: Message) -> str:
     """Return what the model had said with its call, and what the person had asked, where these left with it."""
-    said = _said_with(moment, at, call)
-    asked = None if call.turn_id is None else moment.event(call.turn_id)
+    text = _text_of_call(moment, at, call)
+    question = None if call.turn_id is None else moment.event(call.turn_id)
     parts = []
-    if said is not None and said.content.strip() and not _visible(at, said):
-        parts.append(f"\n[Foldmark: With that call you had said:]\n{quoted(said.content)}")
-    if asked is not None and asked.kind == "user" and asked.actor == "human" and not _visible(at, asked):
-        parts.append(f"\n[Foldmark: The user's message of this turn, gone as well, begins:]\n{quoted(asked.content)}")
+    if text is not None and text.content.strip() and not _visible(at, text):
+        parts.append(f"\n[Foldmark: With that call you had said:]\n{quoted(text.content)}")
+    if question is not None and question.kind == "user" and question.actor == "human" and not _visible(at, question):
+        parts.append(
+            f"\n[Foldmark: The user's message of this turn, gone as well, begins:]\n{quoted(question.content)}"
+        )
     return "".join(parts)
 
 
-def _beside(moment: Snapshot, at: Standing, call: Message) -> str:
+def _lost_results(moment: Snapshot, at: Standing, call: Message) -> str:
     """Return the results of the other calls of the same answer, where these left with it [SPEC 3]."""
     parts = []
     for exchange in exchanges(moment, at, [call]):
@@ -89,7 +91,7 @@ def _beside(moment: Snapshot, at: Standing, call: Message) -> str:
     return "".join(parts)
 
 
-def _said_with(moment: Snapshot, at: Standing, call: Message) -> Event | None:
+def _text_of_call(moment: Snapshot, at: Standing, call: Message) -> Event | None:
     """Return the text message of the answer that made the call."""
     before = call
     while before.kind == "tool_call":

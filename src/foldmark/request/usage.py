@@ -15,18 +15,6 @@ from foldmark.request.exchanges import until_next
 from foldmark.request.standing import Standing
 
 
-class Counted(Struct, frozen=True):
-    """The size of one request and its answer: `input` and `output` tokens as the provider counted them [S2]."""
-
-    input: int
-    output: int
-
-    @property
-    def tokens(self) -> int:
-        """Prompt and completion together."""
-        return self.input + self.output
-
-
 def usage_of(data: dict[str, Any] | None) -> Usage | None:
     """Return the cost of a request from a usage event's data; None if they hold none."""
     parts = [(data or {}).get(name) for name in ("fresh", "cache_read", "cache_write", "output")]
@@ -34,12 +22,6 @@ def usage_of(data: dict[str, Any] | None) -> Usage | None:
         return None
     fresh, read, write, output = (int(part or 0) for part in parts)
     return Usage(fresh, read, write, output)
-
-
-def snapshot_of(data: dict[str, Any] | None) -> Counted | None:
-    """Return the snapshot from a usage event's data; None if they hold none."""
-    usage = usage_of(data)
-    return None if usage is None else Counted(usage.input, usage.output)
 
 
 def usage_data(provider: str, model: str, usage: Usage, stopped: Stopped | None) -> dict[str, Any]:
@@ -119,10 +101,10 @@ def snapshots(moment: Snapshot, at: Standing, messages: Sequence[Event]) -> dict
     for interaction, until_id in zip(interactions, [*ends, end + 1], strict=True):
         last = interaction[-1]
         own = next((each for each in usages if last.id < each < until_id), None)
-        usage = None if own is None else moment.event(own)
-        counted = None if usage is None else snapshot_of(usage.data)
-        if counted is not None:
-            weighed = Weighed(counted.tokens, True)
+        event = None if own is None else moment.event(own)
+        usage = None if event is None else usage_of(event.data)
+        if usage is not None:
+            weighed = Weighed(usage.input + usage.output, True)
         elif contains(at.visible, last.agent_id, last.id):
             weighed = Weighed(moment.size(until(at.visible, last.id)).tokens, False)
         else:
