@@ -369,7 +369,7 @@ def test_what_leaves_the_index_during_a_search_is_passed_over(home: Home) -> Non
                 remove_messages(db, file)
         places = [RankedMessage(0, id, 1.0, True, "") for id in ids]
         assert len(ids) == 3
-        assert (archive.around(ids, 2), archive.told(places)) == ([], [None] * 3)
+        assert (archive.around(ids, 2), archive.results(places)) == ([], [None] * 3)
 
 
 def test_nobody_waits_for_another_process_that_indexes(home: Home, program: Callable[..., Outcome]) -> None:
