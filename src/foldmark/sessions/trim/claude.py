@@ -152,7 +152,8 @@ class ClaudeLines(LineTrimmer):
             edits.append((*found.usage, self._without_numbers(raw[slice(*found.usage)])))
         for call in found.calls:
             self.names.add(call.id, call.tool)
-            edits += self._arguments(number, raw, call, found.aside)
+            if call.arguments is not None:
+                edits += self._arguments(number, raw, call, found.aside)
         if found.compacted:
             self.tally.in_context = 0
         self.tally.reminders += len(found.reminders)
