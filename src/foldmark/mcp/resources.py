@@ -7,22 +7,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
-from mcp.types import (
-    CompleteRequestParams,
-    CompleteResult,
-    Completion,
-    GetPromptResult,
-    ListResourcesResult,
-    Prompt,
-    PromptArgument,
-    PromptMessage,
-    ReadResourceResult,
-    Resource,
-    ResourceTemplate,
-    ResourceTemplateReference,
-    TextContent,
-    TextResourceContents,
-)
+from mcp import types
 
 from foldmark.commands.show import context_json, context_text
 from foldmark.core.agents import AgentRecord
@@ -82,7 +67,7 @@ _DESCRIPTIONS = {
 }
 
 TEMPLATES = [
-    ResourceTemplate(
+    types.ResourceTemplate(
         name=f"{path.replace('{name}/', '')}{form}",
         uri_template=f"{CONVERSATION}{path}{form}",
         description=f"{text}{' (all of it, as JSON)' if form else ''}",
@@ -93,7 +78,7 @@ TEMPLATES = [
 ]
 
 
-def listed(conversations: Conversations, cursor: str | None) -> ListResourcesResult:
+def listed(conversations: Conversations, cursor: str | None) -> types.ListResourcesResult:
     """Return the list, and context and request of each of the newest conversations, the one with the newest event
     first.
 
@@ -107,14 +92,14 @@ def listed(conversations: Conversations, cursor: str | None) -> ListResourcesRes
     text = f"The {len(rows)} newest of {count(total, 'conversation')}, as JSON; older ones: {ALL}?page=2 and so on"
     if len(rows) == total:
         text = "All conversations, as JSON"
-    found = [Resource(name="conversations", uri=ALL, description=text, mime_type=_JSON)]
+    found = [types.Resource(name="conversations", uri=ALL, description=text, mime_type=_JSON)]
     for row in rows:
         name, amount = row["name"], count(row["messages"], "message")
         for what in ("context", "request"):
             uri = f"{CONVERSATION}{quote(name, safe='')}/{what}"
             text = f"{_DESCRIPTIONS[f'{{name}}/{what}']}; {amount}"
-            found.append(Resource(name=f"{name}/{what}", uri=uri, description=text, mime_type=_TEXT))
-    return ListResourcesResult(resources=found)
+            found.append(types.Resource(name=f"{name}/{what}", uri=uri, description=text, mime_type=_TEXT))
+    return types.ListResourcesResult(resources=found)
 
 
 class ResourceTopic(NamedTuple):
@@ -140,7 +125,7 @@ def _of_one(uri: str) -> re.Match[str]:
     return match
 
 
-def read(conversations: Conversations, uri: str) -> ReadResourceResult:
+def read(conversations: Conversations, uri: str) -> types.ReadResourceResult:
     """Return a resource's text. Raises CommandError for an unknown address, StoreError."""
     if page := _PAGE.fullmatch(uri):
         return _contents(uri, json_text(_rows(conversations, int(page["page"] or 1))[0]), _JSON)
@@ -150,19 +135,19 @@ def read(conversations: Conversations, uri: str) -> ReadResourceResult:
     return _contents(uri, json_text(result.data), _JSON) if match["json"] else _contents(uri, result.text, _TEXT)
 
 
-def completed(conversations: Conversations, params: CompleteRequestParams) -> CompleteResult:
+def completed(conversations: Conversations, params: types.CompleteRequestParams) -> types.CompleteResult:
     """Return names of conversations and ids of requests that begin with the typed text; nothing for anything else."""
     argument = params.argument
     values: list[str] = []
-    if isinstance(params.ref, ResourceTemplateReference):
+    if isinstance(params.ref, types.ResourceTemplateReference):
         if argument.name == "name":
             values = _names(conversations)
         elif argument.name == "id" and params.context and (name := (params.context.arguments or {}).get("name")):
             with suppress(CommandError), conversations.agent(name) as agent, agent.log.store.read() as moment:
                 values = [str(each.id) for each in moment.newest_sent(agent.id, MOST)]
     fitting = [value for value in values if value.startswith(argument.value)]
-    return CompleteResult(
-        completion=Completion(values=fitting[:MOST], total=len(fitting), has_more=len(fitting) > MOST)
+    return types.CompleteResult(
+        completion=types.Completion(values=fitting[:MOST], total=len(fitting), has_more=len(fitting) > MOST)
     )
 
 
@@ -200,21 +185,23 @@ def _rows(conversations: Conversations, page: int) -> tuple[list[dict[str, Any]]
     return rows, len(records)
 
 
-def _contents(uri: str, text: str, mime_type: str) -> ReadResourceResult:
-    return ReadResourceResult(contents=[TextResourceContents(uri=uri, mime_type=mime_type, text=well_formed(text))])
+def _contents(uri: str, text: str, mime_type: str) -> types.ReadResourceResult:
+    return types.ReadResourceResult(
+        contents=[types.TextResourceContents(uri=uri, mime_type=mime_type, text=well_formed(text))]
+    )
 
 
 ARGUMENT = "arguments"
 _SESSION = " ${CLAUDE_SESSION_ID}"
 
 
-def prompts() -> list[Prompt]:
+def prompts() -> list[types.Prompt]:
     """Return every prompt, with one free argument: the text after its name."""
-    argument = PromptArgument(name=ARGUMENT, description="Further wishes, in your words", required=False)
-    return [Prompt(name=name, description=_parts(name)[0], arguments=[argument]) for name in SKILLS]
+    argument = types.PromptArgument(name=ARGUMENT, description="Further wishes, in your words", required=False)
+    return [types.Prompt(name=name, description=_parts(name)[0], arguments=[argument]) for name in SKILLS]
 
 
-def prompt(name: str, arguments: Mapping[str, str]) -> GetPromptResult:
+def prompt(name: str, arguments: Mapping[str, str]) -> types.GetPromptResult:
     """Return a prompt with its argument. Raises CommandError if there is none of this name, or no such argument."""
     if name not in SKILLS:
         raise CommandError(f"there is no prompt '{one_line(name)[:60]}'; there is: {listing(SKILLS)}")
@@ -222,8 +209,8 @@ def prompt(name: str, arguments: Mapping[str, str]) -> GetPromptResult:
         raise CommandError(f"{name} takes no '{one_line(surplus[0])[:60]}'; it takes: {ARGUMENT}")
     description, text = _parts(name)
     filled = text.replace(_SESSION, "").replace("{foldmark}", typed_program(os.environ))
-    content = TextContent(text=filled.replace("$ARGUMENTS", well_formed(arguments.get(ARGUMENT, ""))))
-    return GetPromptResult(description=description, messages=[PromptMessage(role="user", content=content)])
+    content = types.TextContent(text=filled.replace("$ARGUMENTS", well_formed(arguments.get(ARGUMENT, ""))))
+    return types.GetPromptResult(description=description, messages=[types.PromptMessage(role="user", content=content)])
 
 
 def _parts(name: str) -> tuple[str, str]:

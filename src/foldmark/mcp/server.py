@@ -6,35 +6,10 @@ from typing import Any, TypeVar
 
 import anyio
 from anyio import from_thread, to_thread
+from mcp import types
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.shared.exceptions import MCPError
-from mcp.types import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    CallToolRequestParams,
-    CallToolResult,
-    CompleteRequestParams,
-    CompleteResult,
-    EmptyResult,
-    GetPromptRequestParams,
-    GetPromptResult,
-    InputRequiredResult,
-    ListPromptsResult,
-    ListResourcesResult,
-    ListResourceTemplatesResult,
-    ListToolsResult,
-    PaginatedRequestParams,
-    ReadResourceRequestParams,
-    ReadResourceResult,
-    SubscribeRequestParams,
-    SubscriptionsListenRequestParams,
-    SubscriptionsListenResult,
-    TextContent,
-    Tool,
-    ToolAnnotations,
-    UnsubscribeRequestParams,
-)
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 import foldmark
@@ -121,18 +96,18 @@ class Handlers:
         self._conversations, self._here = conversations, here
         self._writing = anyio.Lock()
 
-    async def list_tools(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
+    async def list_tools(self, context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         """List the tools."""
         specs = await self._work(context, lambda _: tools.specs(self._conversations))
-        return ListToolsResult(
+        return types.ListToolsResult(
             tools=[
-                Tool(
+                types.Tool(
                     name=spec.name,
                     title=offered.title,
                     description=spec.description,
                     input_schema=spec.parameters,
                     output_schema=offered.output,
-                    annotations=ToolAnnotations(
+                    annotations=types.ToolAnnotations(
                         title=offered.title,
                         read_only_hint=offered.reads,
                         destructive_hint=offered.destroys,
@@ -145,11 +120,13 @@ class Handlers:
             ]
         )
 
-    async def call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
+    async def call_tool(
+        self, context: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
         """Call a tool. Wrong arguments are an answer to the model, as a result that is an error."""
         if params.name not in tools.TOOLS:
             why = f"there is no tool '{one_line(params.name)[:60]}'; there is: {listing(tools.TOOLS, 40)}"
-            raise MCPError(INVALID_PARAMS, why)
+            raise MCPError(types.INVALID_PARAMS, why)
         try:
             answer = await self._run(context, params, agreement.agreed_key(params))
             if isinstance(answer, ConsentQuestion):
@@ -162,9 +139,11 @@ class Handlers:
             return _failed(_os_error(error))
         text = well_formed(answer)
         structured = tools.TOOLS[params.name].structured(params.arguments or {}, text)
-        return CallToolResult(content=[TextContent(text=text)], structured_content=structured)
+        return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=structured)
 
-    async def _with_consent(self, context: Context, params: CallToolRequestParams, question: ConsentQuestion) -> str:
+    async def _with_consent(
+        self, context: Context, params: types.CallToolRequestParams, question: ConsentQuestion
+    ) -> str:
         yes = None if params.input_responses else await agreement.ask(context, question)
         if yes is None and not params.input_responses:
             raise CommandError(question.refusal)
@@ -173,7 +152,9 @@ class Handlers:
             raise CommandError("the person did not agree; nothing was changed")
         return answer
 
-    async def _run(self, context: Context, params: CallToolRequestParams, agreed: str | None) -> str | ConsentQuestion:
+    async def _run(
+        self, context: Context, params: types.CallToolRequestParams, agreed: str | None
+    ) -> str | ConsentQuestion:
         offered = tools.TOOLS[params.name]
 
         def run(progress: Progress) -> str | ConsentQuestion:
@@ -184,7 +165,9 @@ class Handlers:
         async with self._writing:  # one after the other: the calls of one answer come together
             return await self._work(context, run)
 
-    async def list_resources(self, context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
+    async def list_resources(
+        self, context: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
         """List the newest conversations."""
         cursor = params.cursor if params else None
         if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
@@ -192,42 +175,48 @@ class Handlers:
         return await self._read(context, lambda: resources.listed(self._conversations, cursor))
 
     async def list_templates(
-        self, context: Context, params: PaginatedRequestParams | None
-    ) -> ListResourceTemplatesResult:
+        self, context: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
         """List the kinds of resources of a conversation."""
-        return ListResourceTemplatesResult(resource_templates=resources.TEMPLATES)
+        return types.ListResourceTemplatesResult(resource_templates=resources.TEMPLATES)
 
-    async def read_resource(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+    async def read_resource(
+        self, context: Context, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
         """Read a resource."""
         return await self._read(context, lambda: resources.read(self._conversations, params.uri))
 
-    async def subscribe(self, context: Context, params: SubscribeRequestParams) -> EmptyResult:
+    async def subscribe(self, context: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
         """Notify an older client when a resource changes; its conversation need not exist yet."""
         try:
             resources.about(params.uri)
         except CommandError as error:
-            raise MCPError(INVALID_PARAMS, well_formed(str(error))) from None
+            raise MCPError(types.INVALID_PARAMS, well_formed(str(error))) from None
         await context.lifespan_context.follow(context, {params.uri})
-        return EmptyResult()
+        return types.EmptyResult()
 
-    async def unsubscribe(self, context: Context, params: UnsubscribeRequestParams) -> EmptyResult:
+    async def unsubscribe(self, context: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
         """Stop that."""
         context.lifespan_context.unfollow(context, params.uri)
-        return EmptyResult()
+        return types.EmptyResult()
 
-    async def listen(self, context: Context, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
+    async def listen(
+        self, context: Context, params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
         """Notify a client of changes as long as it listens."""
         return await context.lifespan_context.listen(context, params)
 
-    async def complete(self, context: Context, params: CompleteRequestParams) -> CompleteResult:
+    async def complete(self, context: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
         """Complete names of conversations and ids of requests."""
         return await self._read(context, lambda: resources.completed(self._conversations, params))
 
-    async def list_prompts(self, context: Context, params: PaginatedRequestParams | None) -> ListPromptsResult:
+    async def list_prompts(
+        self, context: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListPromptsResult:
         """List the prompts."""
-        return ListPromptsResult(prompts=resources.prompts())
+        return types.ListPromptsResult(prompts=resources.prompts())
 
-    async def get_prompt(self, context: Context, params: GetPromptRequestParams) -> GetPromptResult:
+    async def get_prompt(self, context: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         """Return a prompt."""
         return await self._read(context, lambda: resources.prompt(params.name, params.arguments or {}))
 
@@ -236,11 +225,11 @@ class Handlers:
         try:
             return await self._work(context, lambda _: read())
         except CommandError as error:
-            raise MCPError(INVALID_PARAMS, well_formed(str(error))) from None
+            raise MCPError(types.INVALID_PARAMS, well_formed(str(error))) from None
         except FoldmarkError as error:
-            raise MCPError(INTERNAL_ERROR, well_formed(str(error))) from None
+            raise MCPError(types.INTERNAL_ERROR, well_formed(str(error))) from None
         except OSError as error:
-            raise MCPError(INTERNAL_ERROR, well_formed(_os_error(error))) from None
+            raise MCPError(types.INTERNAL_ERROR, well_formed(_os_error(error))) from None
 
     async def _work(self, context: Context, work: Callable[[Progress], T]) -> T:
         return await in_thread(work, context.session.report_progress)
@@ -250,8 +239,8 @@ def _os_error(error: OSError) -> str:
     return one_line(f"{error.strerror or error}: {error.filename or 'input or output'}")
 
 
-def _failed(why: str) -> CallToolResult:
-    return CallToolResult(content=[TextContent(text=well_formed(f"{ERROR}{why}"))], is_error=True)
+def _failed(why: str) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(text=well_formed(f"{ERROR}{why}"))], is_error=True)
 
 
 class _Server(Server[Subscriptions]):

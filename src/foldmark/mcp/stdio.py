@@ -9,20 +9,10 @@ from typing import Any, BinaryIO, Self, TextIO, cast
 
 import anyio
 from anyio import from_thread
+from mcp import types
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
-from mcp.types import (
-    INVALID_REQUEST,
-    PARSE_ERROR,
-    ErrorData,
-    JSONRPCError,
-    JSONRPCNotification,
-    JSONRPCRequest,
-    JSONRPCResponse,
-    RequestId,
-    jsonrpc_message_adapter,
-)
 from pydantic import ValidationError
 
 from foldmark.core.codec import well_formed
@@ -43,15 +33,15 @@ class Pending:
     """The requests that have no answer yet."""
 
     def __init__(self) -> None:
-        self._ids: set[RequestId | None] = set()
+        self._ids: set[types.RequestId | None] = set()
         self._changed = Condition()
 
-    def begun(self, id: RequestId) -> None:
+    def begun(self, id: types.RequestId) -> None:
         """A request was read."""
         with self._changed:
             self._ids.add(id)
 
-    def ended(self, id: RequestId | None) -> None:
+    def ended(self, id: types.RequestId | None) -> None:
         """Its answer was written, or nobody wants it any more."""
         with self._changed:
             self._ids -= {id}
@@ -66,7 +56,7 @@ class Pending:
 class MessageLines:
     """What the SDK reads, in a thread of its own; `refuse` answers a line that is wrong."""
 
-    refuse: Callable[[JSONRPCError], None]
+    refuse: Callable[[types.JSONRPCError], None]
 
     def __init__(self, raw: BinaryIO, pending: Pending) -> None:
         self._raw, self._pending = raw, pending
@@ -76,7 +66,7 @@ class MessageLines:
         while line := self._raw.readline(LONGEST + 1):
             if len(line) > LONGEST:
                 self._pass_over(line)
-                self.refuse(_error(None, INVALID_REQUEST, f"a message has at most {LONGEST:,} bytes"))
+                self.refuse(_error(None, types.INVALID_REQUEST, f"a message has at most {LONGEST:,} bytes"))
             elif line.strip():
                 found = self._checked(line.decode("utf-8", "replace"))
                 if isinstance(found, str):
@@ -89,38 +79,40 @@ class MessageLines:
         while line and not line.endswith(b"\n"):
             line = self._raw.readline(LONGEST)
 
-    def _checked(self, line: str) -> str | JSONRPCError:
+    def _checked(self, line: str) -> str | types.JSONRPCError:
         """The line, mended if need be, or what to answer to it."""
         try:
-            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValidationError:
             try:
                 value = well_formed(json.loads(line, parse_constant=_refuse))
                 line = json.dumps(value)
             except (ValueError, RecursionError) as error:
-                return _error(None, PARSE_ERROR, f"this line is not JSON: {error}")
+                return _error(None, types.PARSE_ERROR, f"this line is not JSON: {error}")
             try:
-                message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+                message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
             except ValidationError:
-                return _error(_id(value), INVALID_REQUEST, _NO_MESSAGE)
-        if isinstance(message, JSONRPCNotification):
+                return _error(_id(value), types.INVALID_REQUEST, _NO_MESSAGE)
+        if isinstance(message, types.JSONRPCNotification):
             if "id" in json.loads(line):
-                return _error(None, INVALID_REQUEST, _NO_ID)
+                return _error(None, types.INVALID_REQUEST, _NO_ID)
             if message.method == "notifications/cancelled":
                 self._pending.ended(_id(message.params, "requestId"))
-        if isinstance(message, JSONRPCRequest) and message.method != LISTEN:  # which is answered when nobody listens
+        if (
+            isinstance(message, types.JSONRPCRequest) and message.method != LISTEN
+        ):  # which is answered when nobody listens
             self._pending.begun(message.id)
         return line
 
 
-def _id(value: Any, name: str = "id") -> RequestId | None:
+def _id(value: Any, name: str = "id") -> types.RequestId | None:
     """The id of the request that is meant, if it has one."""
     id = value.get(name) if isinstance(value, dict) else None
     return id if type(id) in (str, int) else None
 
 
-def _error(id: RequestId | None, code: int, message: str) -> JSONRPCError:
-    return JSONRPCError(jsonrpc="2.0", id=id, error=ErrorData(code=code, message=message))
+def _error(id: types.RequestId | None, code: int, message: str) -> types.JSONRPCError:
+    return types.JSONRPCError(jsonrpc="2.0", id=id, error=types.ErrorData(code=code, message=message))
 
 
 def _refuse(constant: str) -> None:
@@ -136,7 +128,7 @@ async def serve(server: Server[Any]) -> None:
     async with stdio_server(stdin=read) as (messages, written):
         answers = _Answers(written, pending)
 
-        def refuse(error: JSONRPCError) -> None:  # in the thread that reads
+        def refuse(error: types.JSONRPCError) -> None:  # in the thread that reads
             from_thread.run(answers.send, SessionMessage(error))
 
         lines.refuse = refuse
@@ -154,7 +146,7 @@ class _Answers:
 
     async def send(self, item: SessionMessage, /) -> None:
         await self._to.send(item)
-        if isinstance(item.message, JSONRPCResponse | JSONRPCError):
+        if isinstance(item.message, types.JSONRPCResponse | types.JSONRPCError):
             self._pending.ended(item.message.id)
 
     async def aclose(self) -> None:
