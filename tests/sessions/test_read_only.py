@@ -104,7 +104,7 @@ def test_what_may_only_be_read_is_searched(home: Home, places: tuple[str, ...], 
         code, told, err = bound_by_modes(lambda words=words: printed(words))  # type: ignore[misc]
         assert (code, told) == (0, out), err
         cannot_catch_up = "--read" not in words and "archive" in places and (files or not left)
-        assert err.startswith("foldmark: what was archived last may be missing: " if cannot_catch_up else "")
+        assert err.startswith("foldmark: the newest archived sessions may be missing: " if cannot_catch_up else "")
         assert err.count("\n") == (1 if cannot_catch_up else 0), err
 
 
@@ -118,7 +118,7 @@ def test_what_was_not_indexed_is_told_to_be_missing(home: Home) -> None:
     protect(home.archive, files=True)
     code, out, err = bound_by_modes(lambda: printed(COMMANDS[0]))  # type: ignore[misc]
     assert (code, "migrate" in out, "newest" in out) == (0, True, False)
-    assert "what was archived last may be missing" in err
+    assert "the newest archived sessions may be missing" in err
     for path in (home.archive, *home.archive.rglob("*")):
         path.chmod(0o755)
     assert "newest" in printed(COMMANDS[0])[1]
