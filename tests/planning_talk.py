@@ -10,6 +10,7 @@ from foldmark import Agent, CommandError, Log
 from foldmark.log.doctor import examine
 from foldmark.operations.effects import Asking
 from foldmark.request.planning import Planning, planning
+from stored import connection
 
 NOBODY = Asking()
 
@@ -34,7 +35,7 @@ class Talk:
 
     def check(self) -> None:
         """Law L7, if anything was written since it was looked at last."""
-        db: Any = self.log.store._db  # type: ignore[attr-defined]
+        db = connection(self.log)
         if db.total_changes() != self._checked:
             assert list(examine(self.log)) == []
             self._checked = db.total_changes()
@@ -49,7 +50,7 @@ class Talk:
         self.check()
         if self._restarts:
             self.reopen()
-            self._checked = self.log.store._db.total_changes()  # type: ignore[attr-defined]
+            self._checked = connection(self.log).total_changes()
         return self.log.agent("default")
 
     # What a person and a model do
@@ -111,6 +112,9 @@ class Talk:
     def planning(self) -> Planning | None:
         with self.agent.reading() as (moment, at):
             return planning(moment, at)
+
+    def is_planning(self) -> bool:
+        return self.planning is not None
 
     def sent(self) -> list[str]:
         """The texts of the request that would go out, without the system's; a call as its arguments."""

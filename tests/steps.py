@@ -7,9 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import apsw
-
 import foldmark
+from stored import connection
 
 
 def steps(log: foldmark.Log, action: Callable[[], object]) -> int:
@@ -21,7 +20,7 @@ def steps(log: foldmark.Log, action: Callable[[], object]) -> int:
         taken += 1
         return False
 
-    db: apsw.Connection = log.store._db  # type: ignore[attr-defined]
+    db = connection(log)
     db.set_progress_handler(count, 1)
     try:
         action()

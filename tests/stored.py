@@ -3,8 +3,11 @@
 from collections.abc import Iterator
 from typing import Any, cast
 
+import apsw
+
 from foldmark.core.ports import Snapshot
 from foldmark.log import Log
+from foldmark.stores.sqlite.store import SqliteStore
 
 
 class _Stored:
@@ -23,3 +26,9 @@ class _Stored:
 def stored(log: Log) -> Snapshot:
     """The methods of a moment, each of which reads one of its own: the present."""
     return cast(Snapshot, _Stored(log))
+
+
+def connection(log: Log) -> apsw.Connection:
+    """Return the connection of a log whose store is SQLite's."""
+    assert isinstance(log.store, SqliteStore)
+    return log.store._db

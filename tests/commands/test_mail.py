@@ -14,7 +14,7 @@ from foldmark import Agent, CommandError, Log
 from foldmark.core.errors import ConflictError
 from foldmark.log.doctor import examine
 from foldmark.rendering import result_text
-from stored import stored
+from stored import connection, stored
 
 READER = Path(__file__).parent / "mail_reader.py"
 AT = "2026-03-01 12:00"
@@ -455,7 +455,7 @@ def test_the_doctor_sees_what_is_wrong_with_mail(talk: Log) -> None:
     agent(talk, 1).do("/send 2000 hello")
     agent(talk, 2).do("/check-mail")
     assert sound(talk)
-    talk.store._db.execute("UPDATE mail SET event = 1")  # type: ignore[attr-defined]
+    connection(talk).execute("UPDATE mail SET event = 1")
     assert [finding.text for finding in examine(talk)] == [
         "mail 1: event 1, which is said to have carried it, is no message to its recipient"
     ]

@@ -15,7 +15,7 @@ from foldmark.cost.requests import Next, preview, priced
 from foldmark.operations import decide
 from foldmark.rendering import result_text
 from steps import work
-from stored import stored
+from stored import connection, stored
 
 CACHING = "anthropic/claude-sonnet-4-5"
 NOW = "2026-03-04T05:06:07.000000Z"
@@ -57,7 +57,7 @@ def refused(agent: Agent, line: str, actor: str = "human") -> str:
 
 def written(log: Log) -> int:
     """The rows that this connection ever changed."""
-    return int(log.store._db.total_changes())  # type: ignore[attr-defined]
+    return int(connection(log).total_changes())
 
 
 # Reasons
@@ -295,11 +295,11 @@ def statements(log: Log, act: Callable[[], object]) -> int:
         ran.append(sql)
         return True
 
-    log.store._db.exec_trace = trace  # type: ignore[attr-defined]
+    connection(log).exec_trace = trace
     try:
         act()
     finally:
-        log.store._db.exec_trace = None  # type: ignore[attr-defined]
+        connection(log).exec_trace = None
     return len(ran)
 
 

@@ -9,6 +9,7 @@ import foldmark
 from foldmark import Agent, CommandError, Log
 from foldmark.log.doctor import examine
 from foldmark.operations.effects import Asking
+from stored import connection
 
 AT = "2026-03-01 12:00"
 THERE_ARE = "; conversations: default, other"
@@ -217,7 +218,7 @@ def test_mail_of_a_deleted_conversation(talk: Log, erased: list[str]) -> None:
     default.do("/send other secret")
     agent(talk, 5).do("/send default hello", actor="model")
     default.do("/session delete other --yes")
-    mail = talk.store._db.execute("SELECT content FROM mail").fetchall()  # type: ignore[attr-defined]
+    mail = connection(talk).execute("SELECT content FROM mail").fetchall()
     assert mail == [("hello",)]
     assert default.do("/check-mail", actor="model").text == "1 message from 50000000."
     assert len(erased) == 2
@@ -260,7 +261,7 @@ def test_an_erasure_that_fails_deletes_nothing(talk: Log, monkeypatch: pytest.Mo
 
 def test_the_doctor_sees_what_is_wrong_with_a_deletion(talk: Log, erased: list[str]) -> None:
     assert list(examine(talk)) == []
-    db = talk.store._db  # type: ignore[attr-defined]
+    db = connection(talk)
     talk.agent("default").do("/session archive other")
     assert list(examine(talk)) == []
     talk.agent("default").do("/session delete other --yes")

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from foldmark import Agent, CommandError, Log
+from stored import connection
 
 NOW = "2026-03-01T12:00:00.000000Z"
 
@@ -36,7 +37,7 @@ def contents(agent: Agent) -> list[str]:
 
 def rows(log: Log) -> int:
     """How much has been written to the database; a transaction that changes nothing counts as well."""
-    return int(log.store._db.pragma("data_version") + log.store._db.total_changes())  # type: ignore[attr-defined]
+    return int(connection(log).pragma("data_version") + connection(log).total_changes())
 
 
 def refused(agent: Agent, line: str, actor: str = "human") -> str:

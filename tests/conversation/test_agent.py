@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,9 +94,7 @@ def test_kinds_roles_and_actors(agent: Agent) -> None:
 def test_ids_increase_and_a_turn_is_named_after_its_first_event(log: Log, agent: Agent) -> None:
     other = log.agent("other")
     assert [agent.append("user", "a"), other.append("user", "b"), agent.append("assistant", "c")] == [1, 2, 3]
-    assert agent.open_turn == 1
-    assert agent.end_turn() == 4
-    assert agent.open_turn is None
+    assert (agent.open_turn, agent.end_turn(), agent.open_turn) == (1, 4, None)
     assert agent.end_turn() is None
     assert agent.append("system", "s") == 5
     assert agent.append("user", "d") == 6
@@ -107,9 +106,9 @@ def test_ids_increase_and_a_turn_is_named_after_its_first_event(log: Log, agent:
 def test_everything_that_is_refused(log: Log, agent: Agent) -> None:
     agent.append("user", "hello")
     for kind in ("mark", "tool_call", "tool_result", "summary", "state", "nonsense", ""):
-        refused(log, lambda kind=kind: agent.append(kind, "x"), "append takes 'user', 'assistant'", repr(kind))
+        refused(log, partial(agent.append, kind, "x"), "append takes 'user', 'assistant'", repr(kind))
     for kind in ("user", "mark", "turn_ended", "nonsense"):
-        refused(log, lambda kind=kind: agent.record(kind, "x"), "record takes state, scratchpad", repr(kind))
+        refused(log, partial(agent.record, kind, "x"), "record takes state, scratchpad", repr(kind))
     refused(log, lambda: agent.operate(lambda *_: Clear(), actor="bob"), "human, model, system", "'bob'")
 
 
@@ -218,9 +217,9 @@ def test_a_batch_is_recorded_whole_or_not_at_all(log: Log, agent: Agent) -> None
     with agent.batch():
         first = agent.append("user", "kept")
         agent.do("/mark KEPT")
-        assert agent.open_turn == 1
+        turns = [agent.open_turn]
         agent.end_turn()
-        assert agent.open_turn is None
+        assert [*turns, agent.open_turn] == [1, None]
     assert first == 2
     assert texts(agent) == ["before", "kept"]
     assert agent.context().marks == {"KEPT": 3}
@@ -772,7 +771,7 @@ def test_a_model_may_run_its_commands_and_no_others(log: Log, agent: Agent) -> N
         assert event is not None
         assert (event.actor, result.data["actor"]) == ("model", "model")
     for line in ("/rewind", "/undo", "/restore 2", "/context show", "/context drop 1", "/help", "/exit"):
-        refused(log, lambda line=line: agent.do(line, actor="model"), "is not for a model", "mark", "clear", "fork")
+        refused(log, partial(agent.do, line, actor="model"), "is not for a model", "mark", "clear", "fork")
     refused(log, lambda: agent.do("/mark M", actor="bob"), "is not for a bob")
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from foldmark.sending.questions import ask
 from foldmark.sending.rebuilding import rebuilt
 from foldmark.sending.sent import record_sent
 from foldmark.stores.snapshot import LogSnapshot
+from stored import connection
 
 GOAL = "Count the tables of the schema. Report by /send."
 
@@ -131,7 +133,12 @@ def test_asking_twice_gives_the_same_and_writes_nothing(log: Log, parent: Agent)
     assert parent.request() == parent.request()
     assert parent.standing() == before
     statements = list[str]()
-    log.store._db.set_exec_trace(lambda _, sql, __: statements.append(sql) or True)  # type: ignore[attr-defined]
+
+    def trace(_: object, sql: str, __: object) -> bool:
+        statements.append(sql)
+        return True
+
+    connection(log).set_exec_trace(trace)
     parent.request()
     one = len(statements)
     for number in range(12):
@@ -174,10 +181,13 @@ def test_a_start_of_many_segments_is_not_searched_whole(parent: Agent, monkeypat
     def asked() -> int:
         sizes = []
         bounds = LogSnapshot.bounds
+
+        def counted(moment: LogSnapshot, asked: Any) -> Any:
+            sizes.append(len(asked))
+            return bounds(moment, asked)
+
         with monkeypatch.context() as patched:
-            patched.setattr(
-                LogSnapshot, "bounds", lambda moment, asked: sizes.append(len(asked)) or bounds(moment, asked)
-            )
+            patched.setattr(LogSnapshot, "bounds", counted)
             assert GOAL in line(parent)
         return sum(sizes)
 

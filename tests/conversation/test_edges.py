@@ -9,7 +9,7 @@ import foldmark
 from foldmark import Agent, CommandError, Log, StoreError
 from foldmark.log.doctor import StoreFinding, examine, repair
 from foldmark.rendering import result_text
-from stored import stored
+from stored import connection, stored
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_a_refused_append_leaves_the_sums_of_its_batch_right(log: Log, agent: Ag
     with agent.batch():
         for wrong in ({"dialect": "klingon"}, {"data": {"$v": 1}}, {"created_at": "yesterday"}):
             with pytest.raises(CommandError):
-                agent.append("user", "refused", **wrong)  # type: ignore[arg-type]
+                agent.append("user", "refused", **wrong)
         agent.append("user", "kept")
     assert shown(agent) == ["kept"]
     assert len(agent.context().messages) == 1
@@ -49,7 +49,7 @@ def test_an_agent_without_stored_segments_is_replayed(log: Log, agent: Agent) ->
     agent.append("assistant", "B")
     child = log.agent(agent.do("/fork").data["child"])
     child.append("user", "C")
-    log.store._db.execute("DELETE FROM folds")  # type: ignore[attr-defined]
+    connection(log).execute("DELETE FROM folds")
     assert len(child.context().messages) == 3
     assert child.context().messages[-3:] == list(child.context().messages)
     assert child.do("/mark").data["after"]["messages"] == 3
@@ -60,7 +60,7 @@ def test_an_agent_without_stored_segments_is_replayed(log: Log, agent: Agent) ->
 def test_the_doctor_sees_a_wrong_row_and_makes_nothing_from_it(log: Log, agent: Agent, column: str) -> None:
     agent.append("user", "A")
     agent.do("/mark")
-    log.store._db.execute(f"UPDATE agents SET {column} = coalesce({column}, 0) + 5")  # type: ignore[attr-defined]
+    connection(log).execute(f"UPDATE agents SET {column} = coalesce({column}, 0) + 5")
     found = list(examine(log))
     assert any(column.replace("open_", "open ").replace("head", "newest event") in each.text for each in found)
     assert not repair(log, StoreFinding("the segments differ", agent.id))
@@ -109,7 +109,7 @@ def test_a_database_needs_a_name(path: str) -> None:
 def test_an_ambiguous_beginning_makes_no_conversation(log: Log, agent: Agent) -> None:
     record = stored(log).agents()[0]
     for number in (1, 2):
-        log.store._db.execute(  # type: ignore[attr-defined]
+        connection(log).execute(
             "INSERT INTO agents (id, created_at) VALUES (?, ?)", (f"deadbeef-{number}", record.created_at)
         )
     with pytest.raises(CommandError, match="begins several uuids"):
@@ -137,7 +137,7 @@ def test_many_parallel_calls_are_one_exchange(log: Log, agent: Agent) -> None:
     agent.append_tool_result("c0", "x")
     agent.append("user", "meanwhile")
     late = agent.append_tool_result("c1", "x")
-    found = log.store._db.execute("SELECT id FROM events WHERE apart").fetchall()  # type: ignore[attr-defined]
+    found = connection(log).execute("SELECT id FROM events WHERE apart").fetchall()
     assert found == [(late,)]
     agent.do("/mark")
     agent.end_turn()
@@ -155,7 +155,7 @@ def test_the_newest_turns_are_read_alone(log: Log, agent: Agent) -> None:
         ["question 19", "answer 19"],
     ]
     assert [turn.id for turn in turns] == [turn.messages[0].id for turn in turns]
-    assert isinstance(log.store._db, apsw.Connection)  # type: ignore[attr-defined]
+    assert isinstance(connection(log), apsw.Connection)
 
 
 def test_a_cut_moved_behind_a_late_result_may_stand_inside_the_next_exchange(agent: Agent) -> None:

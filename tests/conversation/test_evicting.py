@@ -231,8 +231,13 @@ def test_stale_results_are_offered_with_their_tokens_and_go_on_a_yes(agent: Agen
     assert f"~{tokens} tokens · read again by call {second - 1}" in offered.text
     assert "repeat with --yes" in offered.text
     asked: list[str] = []
+
+    def no(question: str) -> bool:
+        asked.append(question)
+        return False
+
     with pytest.raises(CommandError, match="not confirmed"):
-        agent.do("/context evict --superseded", asking=Asking(lambda question: bool(asked.append(question))))
+        agent.do("/context evict --superseded", asking=Asking(no))
     assert "Evict 1 stale result" in asked[0]
     was = agent.request().tokens
     done = agent.do("/context evict --superseded --yes")
@@ -343,7 +348,7 @@ def test_a_turn_that_would_pass_the_budget_loses_stale_results_in_the_step(stale
     for key, value in (("context_policy", "steady"), ("sliding_context_tokens", 9000), ("tools", "none")):
         stale.configure(key, value)
     stale.append("user", "look")
-    results = []
+    results = list[int]()
     while not (out := evicted(stale)):
         assert len(results) < 40
         results.append(used(stale, text=TEXT * 8))

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import apsw
 import pytest
 
 import foldmark
@@ -17,11 +16,12 @@ from foldmark.core import replay
 from foldmark.core.assembly.prompt import Prompt
 from foldmark.core.ports import Snapshot
 from foldmark.core.replay import Recorded, counting
+from foldmark.core.segments import Segment
 from foldmark.log.doctor import examine
 from foldmark.operations.effects import Asking
 from foldmark.request.windowing import Encoded, Windowing
 from steps import steps
-from stored import stored
+from stored import connection, stored
 
 YES = Asking(lambda question: True)
 
@@ -78,7 +78,7 @@ def test_where_an_agent_stands_costs_the_same_however_many_states_it_recorded() 
                 "head": lambda moment: moment.head(agent.id),
                 "newest_of": lambda moment: moment.newest_of(agent.id, newest),
                 "since": lambda moment: moment.since(agent.id, newest),
-                "newest": lambda moment: moment.newest("state", ((agent.id, 1, newest),)),
+                "newest": lambda moment: moment.newest("state", (Segment(agent.id, 1, newest),)),
                 "recent": lambda moment: moment.recent("scratchpad", agent.id, newest, 2),
             }
             with log.store.read() as moment:
@@ -148,8 +148,13 @@ def test_conversations_are_listed_with_as_many_statements_however_many_there_are
             for number in range(conversations):
                 log.agent(f"conversation {number}").append("user", "Hello")
             run: list[str] = []
-            db: apsw.Connection = log.store._db  # type: ignore[attr-defined]
-            db.exec_trace = lambda _, sql, __: run.append(sql) or True  # type: ignore[assignment,func-returns-value]
+            db = connection(log)
+
+            def trace(_: object, sql: str, __: object) -> bool:
+                run.append(sql)
+                return True
+
+            db.exec_trace = trace
             listed = here.do("/session list").data["conversations"]
             db.exec_trace = None
             assert len(listed) == conversations + 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -17,13 +17,14 @@ from hypothesis import strategies as st
 import foldmark
 from deeds import OPERATING, SAYING, do, family
 from foldmark import Agent, CommandError, Log
-from foldmark.core.request import Part, Request
+from foldmark.core.request import Part, Piece, Request
 from foldmark.log.doctor import examine
 from foldmark.log.recording import save_memo
 from foldmark.runtime.streaming import StreamedAnswer, stream
 from foldmark.sending.rebuilding import REDACTED, Rebuilt, rebuilt
 from foldmark.sending.sent import record_sent
-from stored import stored
+from scripted import ScriptedProvider
+from stored import connection, stored
 
 FOLDER = "/dev/shm" if Path("/dev/shm").is_dir() else None
 PROVIDERS = (
@@ -35,10 +36,10 @@ PROVIDERS = (
 )
 
 
-class Model:
+class Model(ScriptedProvider):
     """A model that says one thing."""
 
-    async def answer(self, request: Request) -> AsyncIterator[str]:
+    async def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
         yield "I see."
 
 
@@ -303,7 +304,7 @@ def test_they_are_kept_once_and_rebuilt(path: Path, log: Log, agent: Agent) -> N
     add(agent, "A deployment takes a minute.")
     agent.append("user", "How do we deploy?")
     requests = [send(agent) for _ in range(3)]
-    assert log.store._db.execute("SELECT count(*) FROM texts WHERE text LIKE 'Memo %'").fetchall() == [(2,)]
+    assert connection(log).execute("SELECT count(*) FROM texts WHERE text LIKE 'Memo %'").fetchall() == [(2,)]
     for _ in range(3):
         add(agent, "deploy")
     with foldmark.open(path, settings={}) as again:
@@ -353,7 +354,7 @@ def test_erasing_the_question_leaves_the_memos(log: Log, agent: Agent) -> None:
     turn = agent.append("user", "deploy zanzibar")
     send(agent)
     agent.end_turn()
-    assert "zanzibar" not in str(log.store._db.execute("SELECT data FROM sent").fetchall())
+    assert "zanzibar" not in str(connection(log).execute("SELECT data FROM sent").fetchall())
     agent.do(f"/message remove {turn} --yes")
     (found,) = sent(log)
     assert found.verdict == "erased"
@@ -364,8 +365,8 @@ def test_erasing_the_question_leaves_the_memos(log: Log, agent: Agent) -> None:
 def test_a_record_from_before_memos_is_still_read(log: Log, agent: Agent) -> None:
     agent.append("user", "How do we deploy?")
     send(agent)
-    ((data,),) = log.store._db.execute("SELECT data FROM sent").fetchall()
-    assert "memo" not in data
+    ((data,),) = connection(log).execute("SELECT data FROM sent").fetchall()
+    assert "memo" not in str(data)
     assert [each.verdict for each in sent(log)] == ["identical"]
 
 

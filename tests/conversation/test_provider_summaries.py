@@ -84,7 +84,7 @@ def sent(agent: Agent, provider: str, model: str) -> Body:
     return dict(unmarked(request.body))
 
 
-def words(body: Body) -> str:
+def words(body: Body | list[Body]) -> str:
     return msgspec.json.encode(body).decode()
 
 
@@ -217,15 +217,15 @@ def test_a_compaction_is_a_summary_for_its_provider_alone(
     assert words(body).count(items[-1].get("content") or "b3BhcXVl") == 1
 
     for other in {CLAUDE, GPT, ("openai", "gpt-5"), ("gemini", "gemini-3-pro")} - {(provider, model)}:
-        body = words(sent(agent, *other))
-        assert "Let me think." in body
-        assert body.count("What is x?") == 1
-        assert not any(piece in body for piece in ("compaction", "They asked", OPAQUE))
+        told = words(sent(agent, *other))
+        assert "Let me think." in told
+        assert told.count("What is x?") == 1
+        assert not any(piece in told for piece in ("compaction", "They asked", OPAQUE))
 
     agent.do(f"/restore {summary}")
-    body = words(sent(agent, provider, model))
-    assert "Let me think." in body
-    assert "compaction" not in body
+    restored = words(sent(agent, provider, model))
+    assert "Let me think." in restored
+    assert "compaction" not in restored
     back = agent.do("/operations").data["operations"][-1]["id"]
     agent.do(f"/restore {back}")
     assert "Let me think." not in words(sent(agent, provider, model))

@@ -30,7 +30,7 @@ from foldmark.operations import summaries
 from foldmark.stores.queries import migrations
 from patience import LIMIT
 from sampled import sampled
-from stored import stored
+from stored import connection, stored
 
 ERASER = Path(__file__).parent / "eraser.py"
 UNTIL_ALL_CLOSE = (
@@ -72,12 +72,12 @@ def in_files(path: Path, secrets: Secrets) -> dict[str, int]:
 
 def in_tables(log: Log, secrets: Secrets) -> list[str]:
     """The tables, those of the index included, that hold one of the words in any column."""
-    db: apsw.Connection = log.store._db  # type: ignore[attr-defined]
-    found = []
+    db = connection(log)
+    found = list[str]()
     for (table,) in db.execute("SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')").fetchall():
         for row in db.execute(f"SELECT * FROM {table}"):
             if secrets.count_in(b" ".join(each if isinstance(each, bytes) else str(each).encode() for each in row)):
-                found.append(table)
+                found.append(str(table))
                 break
     return found
 
@@ -233,7 +233,7 @@ def test_amid_other_writing(path: Path, seed: int) -> None:
         elif number % 3 == 1:
             agent.do("/undo")
     agent.do("/fork")
-    db: apsw.Connection = log.store._db  # type: ignore[attr-defined]
+    db = connection(log)
     if seed % 2:
         db.execute("INSERT INTO search (search) VALUES ('optimize')")
     log.close()
@@ -340,7 +340,7 @@ def test_another_program_is_reading(path: Path) -> None:
     (later,) = plain(agent, "later")
     reader = apsw.Connection(str(path))
     reader.execute("BEGIN; SELECT count(*) FROM events").fetchall()
-    log.store._db.set_busy_timeout(10)  # type: ignore[attr-defined]
+    connection(log).set_busy_timeout(10)
     result = agent.do(f"/message remove {opened} --yes")
     assert result.data["traces"] is True
     assert UNTIL_ALL_CLOSE in result.text
@@ -390,7 +390,7 @@ def test_traces_are_gone_when_everybody_has_closed(path: Path, last: str) -> Non
     opened = turn(agent, secrets)
     reader = apsw.Connection(str(path))
     reader.execute("BEGIN; SELECT count(*) FROM events").fetchall()
-    log.store._db.set_busy_timeout(10)  # type: ignore[attr-defined]
+    connection(log).set_busy_timeout(10)
     agent.do(f"/message remove {opened} --yes")
     first, then = (log, reader) if last == "reader" else (reader, log)
     first.close()
@@ -483,7 +483,7 @@ def test_a_failure_in_the_middle_erases_nothing(log: Log, path: Path, agent: Age
     opened = turn(agent, secrets)
     before = shown(agent.context())
     newest = agent.standing().newest
-    db: apsw.Connection = log.store._db  # type: ignore[attr-defined]
+    db = connection(log)
     db.execute("CREATE TEMP TRIGGER fails BEFORE UPDATE ON agents BEGIN SELECT raise(ABORT, 'no'); END")
     with pytest.raises(foldmark.StoreError, match="no"):
         agent.redact(opened)
@@ -796,7 +796,7 @@ def test_restore_before_and_after(log: Log, agent: Agent) -> None:
 
 
 def columns(log: Log, event_id: int) -> dict[str, Any]:
-    db: apsw.Connection = log.store._db  # type: ignore[attr-defined]
+    db = connection(log)
     cursor = db.execute("SELECT * FROM events WHERE id = ?", (event_id,))
     names = [name for name, *_ in cursor.get_description()]
     (row,) = cursor.fetchall()

@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -22,8 +22,9 @@ import foldmark
 from deeds import OPERATING, SAYING, do, family
 from foldmark import Agent, CommandError, Log, StoreError
 from foldmark.core.assembly import layers, view
+from foldmark.core.assembly.wire import Shortened
 from foldmark.core.errors import ContextOverflowError
-from foldmark.core.request import Manifest, Request, ToolCall
+from foldmark.core.request import Manifest, Piece, Request
 from foldmark.dialects.openai import chat as openai
 from foldmark.log.doctor import examine
 from foldmark.operations.effects import Asking
@@ -33,7 +34,8 @@ from foldmark.sending.rebuilding import REDACTED, Rebuilt, rebuilt
 from foldmark.sending.sent import record_sent
 from foldmark.settings.given import Server, Settings
 from foldmark.stores.sqlite.transaction import SqliteTransaction
-from stored import stored
+from scripted import ScriptedProvider
+from stored import connection, stored
 
 # Durability is tested elsewhere: here a file system in memory, where there is one, saves the waiting for the disk.
 FOLDER = "/dev/shm" if Path("/dev/shm").is_dir() else None
@@ -66,13 +68,13 @@ DEEDS = st.lists(
 PNG = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
 
 
-class Model:
+class Model(ScriptedProvider):
     """A model that keeps every request it gets, and says one thing."""
 
     def __init__(self, *fails: Exception) -> None:
         self.requests, self._fails = list[Request](), list(fails)
 
-    async def answer(self, request: Request) -> AsyncIterator[str | ToolCall]:
+    async def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
         self.requests.append(request)
         if self._fails:
             raise self._fails.pop(0)
@@ -280,9 +282,9 @@ def test_what_foldmark_itself_asks(log: Log, agent: Agent) -> None:
 
 def test_texts_are_kept_once(log: Log, agent: Agent) -> None:
     say(agent, *map(str, range(5)))
-    kept = log.store._db.execute("SELECT count(*) FROM texts").fetchall()
+    kept = connection(log).execute("SELECT count(*) FROM texts").fetchall()
     assert kept == [(3,)]  # settings, tools, guidelines
-    assert log.store._db.execute("SELECT count(*) FROM sent").fetchall() == [(5,)]
+    assert connection(log).execute("SELECT count(*) FROM sent").fetchall() == [(5,)]
 
 
 # What was erased
@@ -391,8 +393,8 @@ def test_a_deleted_conversation_leaves_nothing_that_it_sent(path: Path, log: Log
     say(agent, "three")
     agent.do("/session delete other --yes")
     assert [each.sent.agent for _, each in all_sent(log)] == [agent.id]
-    assert log.store._db.execute("SELECT count(*) FROM sent").fetchall() == [(1,)]
-    assert log.store._db.execute("SELECT count(*) FROM texts").fetchall() == [(3,)]
+    assert connection(log).execute("SELECT count(*) FROM sent").fetchall() == [(1,)]
+    assert connection(log).execute("SELECT count(*) FROM texts").fetchall() == [(3,)]
     assert b"SECRET" not in everything(path.parent)
 
 
@@ -445,7 +447,7 @@ def test_other_truncation(log: Log, agent: Agent, monkeypatch: pytest.MonkeyPatc
     do(agent, "say", 1)
     send(agent, Model())
     assert rebuilt(agent, 1).sent.record.truncated == {5: 300}
-    monkeypatch.setattr(view, "shorten", lambda text, limit, *_: view.Shortened(text[:7], 7))
+    monkeypatch.setattr(view, "shorten", lambda text, limit, *_: Shortened(text[:7], 7))
     found = rebuilt(agent, 1)
     assert found.verdict == "differs"
     assert found.said.endswith("other texts in window; tool results are cut elsewhere")
@@ -463,7 +465,7 @@ def test_a_record_of_an_earlier_version_has_a_sentence_in_place_of_numbers(log: 
     ((newest, now), *_) = reversed(all_sent(log))
     edge = now.request.manifest.edge
     assert edge.limit == (turns or 700)
-    db = log.store._db  # type: ignore[attr-defined]
+    db = connection(log)
     recorded = json.loads(next(db.execute("SELECT data FROM sent WHERE id = ?", (newest,)))[0])
     assert recorded["edge"].pop("detail") == ""
     assert [recorded["edge"].pop(name) for name in ("limit", "step", "turn")] == [edge.limit, edge.step, edge.turn]
@@ -504,7 +506,7 @@ def test_the_doctor_finds_a_text_that_is_missing(path: Path) -> None:
     with foldmark.open(path, settings={}) as log:
         agent = log.agent("root")
         say(agent, "hello")
-        log.store._db.execute("DELETE FROM texts WHERE text LIKE '### HISTORY%'")
+        connection(log).execute("DELETE FROM texts WHERE text LIKE '### HISTORY%'")
         found = [finding.text for finding in examine(log)]
         assert found == [f"agent {agent.id[:8]}: request 1, which it sent, needs guidelines that are not there"]
         with pytest.raises(StoreError, match="run `foldmark doctor`"):
@@ -513,8 +515,8 @@ def test_the_doctor_finds_a_text_that_is_missing(path: Path) -> None:
 
 def test_what_is_recorded_holds_no_text_of_messages(log: Log, agent: Agent) -> None:
     say(agent, "a very particular text")
-    rows = log.store._db.execute("SELECT data FROM sent").fetchall()
-    texts = log.store._db.execute("SELECT text FROM texts").fetchall()
+    rows = connection(log).execute("SELECT data FROM sent").fetchall()
+    texts = connection(log).execute("SELECT text FROM texts").fetchall()
     assert "particular" not in json.dumps([rows, texts])
 
 

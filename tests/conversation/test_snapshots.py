@@ -150,7 +150,12 @@ def test_the_dialect_of_a_text_is_looked_up_once(agent: Agent, monkeypatch: pyte
     agent.append("user", "first")
     looked: list[object] = []
     standing = agent.standing
-    monkeypatch.setattr(agent, "standing", lambda: looked.append(None) or standing())
+
+    def recorded() -> object:
+        looked.append(None)
+        return standing()
+
+    monkeypatch.setattr(agent, "standing", recorded)
     for _ in range(20):
         agent.append("assistant", "more")
     assert looked == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,11 @@ from request_validators import VALIDATORS
 import foldmark
 from foldmark import Agent, CommandError, Log
 from foldmark.core.errors import FoldmarkError
-from foldmark.core.request import Request
+from foldmark.core.request import Piece, Request
 from foldmark.log.doctor import examine
 from foldmark.request.standing import state_of
 from foldmark.runtime.loop import Shown, turn
+from scripted import ScriptedProvider
 from stored import stored
 
 ONE = "Goal: find x\nContext: a.py\nResolved: nothing\nTechnical Anchors: port 8080"
@@ -287,20 +288,17 @@ def test_calls_behind_nothing_but_a_block(agent: Agent, provider: str) -> None:
             assert VALIDATORS[other](agent.request(other, MODELS[other]).body) == []
 
 
-class Model:
+class Model(ScriptedProvider):
     """Answers with these texts, in small pieces."""
 
     def __init__(self, *answers: str) -> None:
         self.answers, self.requests = list(answers), list[Request]()
 
-    async def answer(self, request: Request) -> AsyncIterator[str]:
+    async def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
         self.requests.append(request)
         text = self.answers.pop(0)
         for at in range(0, len(text), 7):
             yield text[at : at + 7]
-
-    async def count(self, request: Request) -> int:
-        return request.tokens
 
 
 def test_in_a_turn(agent: Agent) -> None:

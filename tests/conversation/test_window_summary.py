@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -225,7 +226,7 @@ def test_it_is_extended_by_what_was_cut_since(agent: Agent, model: Model) -> Non
     assert sent(opened(agent)) == [second]
 
 
-def wanted_data(agent: Agent, event_id: int) -> dict[str, object]:
+def wanted_data(agent: Agent, event_id: int) -> dict[str, Any]:
     event = stored(agent.log).event(event_id)
     assert event is not None
     assert event.data is not None

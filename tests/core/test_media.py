@@ -17,7 +17,7 @@ from foldmark.core.assembly.wire import DOCUMENT, TEXT, weight
 from foldmark.log.doctor import examine
 from foldmark.tokens.counting import BytesRuler
 from foldmark.tokens.openai import prompt_tokens
-from stored import stored
+from stored import connection, stored
 
 PAGES = b"<</Type/Page/Parent 1 0 R>>\n"
 TREE = b"1 0 obj\n<< /Type /Pages /Kids [] /Count 3 >>\nendobj\n"
@@ -157,7 +157,7 @@ def test_documents_recorded_before_pages_were_counted_leave_the_doctor_silent() 
     with foldmark.open(":memory:") as log:
         agent = log.agent("default")
         event_id = agent.append("user", "Read.", data={"blocks": [{"type": "document"}]})
-        log.store._db.execute(  # type: ignore[attr-defined]
+        connection(log).execute(
             "UPDATE events SET data = ?, checksum = NULL WHERE id = ?",
             (msgspec.json.encode({"blocks": [document()]}).decode(), event_id),
         )

@@ -13,7 +13,7 @@ import foldmark
 from foldmark.core.errors import CommandError
 from foldmark.integrations.openai_agents import FoldmarkSession
 from foldmark.log.doctor import examine
-from stored import stored
+from stored import connection, stored
 
 
 def turn(number: int) -> list[dict[str, Any]]:
@@ -335,9 +335,9 @@ def test_what_reading_costs_follows_the_limit(tmp_path: Path) -> None:
             count += 1
             return False
 
-        talk.log.store._db.set_progress_handler(step, 10)
+        connection(talk.log).set_progress_handler(step, 10)
         shown(talk, 8)
-        talk.log.store._db.set_progress_handler(None)
+        connection(talk.log).set_progress_handler(None)
         return count
 
     with session("foldmark", tmp_path) as talk:

@@ -34,7 +34,7 @@ from foldmark.sending.rebuilding import rebuilt
 from foldmark.sending.sent import record_sent, truncated
 from foldmark.sending.status import calibrate
 from foldmark.tokens.counting import ruler, uncalibrated
-from stored import stored
+from stored import connection, stored
 
 TEXT = "Where does the parser keep the names of files? "
 SLASH = ToolSpec("slash", "Runs a command.", {"type": "object", "properties": {"command": {"type": "string"}}})
@@ -229,7 +229,7 @@ class History:
         assert verdicts <= ({"identical", "erased"} if self.erased else {"identical"})
         agents = family(self.root)
         requests = [self._request(agent).bytes for agent in agents]
-        db: Any = self.log.store._db  # type: ignore[attr-defined]
+        db = connection(self.log)
         with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
             path = Path(folder) / "log.db"
             path.write_bytes(db.serialize("main"))
@@ -247,7 +247,7 @@ class History:
         return agent.request(*self._target(agent), limit=self.limit)
 
     def _ask(self, agent: Agent, number: int) -> None:
-        db: Any = self.log.store._db  # type: ignore[attr-defined]
+        db = connection(self.log)
         changes = db.total_changes()
         request = self._request(agent)
         assert db.total_changes() == changes, "a request writes nothing"

@@ -22,6 +22,7 @@ from foldmark.recall.ranking import asking
 from foldmark.recall.searching import joined
 from foldmark.text.highlights import holds, snippet, spans
 from foldmark.text.tokens import has_parts, parts_of
+from stored import connection
 
 Found = Callable[..., list[int] | None]
 Say = Callable[..., list[int]]
@@ -101,7 +102,7 @@ def test_the_parts_of_what_is_erased_go(log: foldmark.Log, found: Found) -> None
     turn = agent.append("user", "parseHttpResponse 数据库")
     agent.end_turn()
     agent.do(f"/message remove {turn} --yes")
-    db = log.store._db  # type: ignore[attr-defined]
+    db = connection(log)
     assert db.execute("SELECT count(*) FROM parts").fetchall() == [(0,)]
     assert (found("response"), found("数据")) == ([], [])
     assert list(log.store.damage()) == []

@@ -20,14 +20,10 @@ from foldmark.log.doctor import examine
 from foldmark.stores.queries import migrations, queries
 from foldmark.stores.sqlite.file import APPLICATION_ID
 from foldmark.text.tokens import parts_of, pieces_of
+from stored import connection
 
 Found = Callable[..., list[int] | None]
 NOW = "2026-03-01T12:00:00.000000Z"
-
-
-def connection(log: foldmark.Log) -> apsw.Connection:
-    db: apsw.Connection = log.store._db  # type: ignore[attr-defined]
-    return db
 
 
 def test_a_message_is_found_as_soon_as_it_is_recorded(path: str, log: foldmark.Log, found: Found) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import foldmark
 from foldmark.core.search import Hit
 from foldmark.stores.queries import queries
+from stored import connection
 
 Found = Callable[..., list[int] | None]
 Say = Callable[..., list[int]]
@@ -262,7 +263,7 @@ def test_visible_is_about_who_wrote_it(log: foldmark.Log, say: Say) -> None:
 def test_a_search_reads_no_history_and_writes_nothing(log: foldmark.Log, say: Say) -> None:
     agent = log.agent("default")
     say(agent, *["something else"] * 50, "quartz")
-    db = log.store._db  # type: ignore[attr-defined]
+    db = connection(log)
     changes, seen = db.total_changes(), []
 
     def trace(_: apsw.Cursor, sql: str, __: Any) -> bool:

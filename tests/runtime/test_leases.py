@@ -31,7 +31,7 @@ from foldmark.log.family import here, running
 from foldmark.runtime.lease import SECONDS, LeaseError, interrupt, renew, settled, take
 from foldmark.runtime.supervisor import Supervisor
 from patience import LIMIT
-from stored import stored
+from stored import connection, stored
 
 
 class Process:
@@ -158,7 +158,7 @@ def say(agent: Agent, text: str = "Hello?") -> None:
 
 def chat(typed: str) -> "subprocess.CompletedProcess[str]":
     """A chat in a process of its own."""
-    program = [Path(sys.executable).with_name("foldmark"), "chat", "default"]
+    program: list[str | Path] = [Path(sys.executable).with_name("foldmark"), "chat", "default"]
     return subprocess.run(program, input=typed, capture_output=True, text=True, timeout=LIMIT, check=False)
 
 
@@ -568,12 +568,12 @@ def test_the_doctor_looks_at_leases(agent: Agent) -> None:
     log = agent.log
     lend(agent, "elsewhere", 1, -20)
     assert list(examine(log)) == []
-    log.store._db.execute("PRAGMA foreign_keys = OFF")  # type: ignore[attr-defined]
-    log.store._db.execute("UPDATE leases SET agent = 99")  # type: ignore[attr-defined]
+    connection(log).execute("PRAGMA foreign_keys = OFF")
+    connection(log).execute("UPDATE leases SET agent = 99")
     assert [each.text for each in examine(log)] == [
         "database: row 99 of leases names a row of agents that is not there"
     ]
-    log.store._db.execute("DELETE FROM leases")  # type: ignore[attr-defined]
+    connection(log).execute("DELETE FROM leases")
 
 
 def test_a_lease_is_renewed_while_a_turn_lasts(start: Callable[..., Process], agent: Agent) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -10,6 +10,7 @@ import pytest
 
 import foldmark
 from foldmark import Agent, CommandError, ConflictError, Log
+from foldmark.core import request as requests
 from foldmark.core.config import Config
 from foldmark.core.errors import DamagedError, FoldmarkError, StoreError
 from foldmark.core.request import Request, ToolCall, ToolSpec
@@ -19,18 +20,19 @@ from foldmark.operations.effects import Asking
 from foldmark.runtime.loop import ATTEMPTS, Shown, turn
 from patience import LIMIT
 from planning_talk import Talk
-from stored import stored
+from scripted import ScriptedProvider
+from stored import connection, stored
 
 Piece: TypeAlias = str | ToolCall | Exception | Callable[[], Awaitable[None] | None]
 
 
-class Scripted:
+class Scripted(ScriptedProvider):
     """A model that plays its steps: texts, calls, failures, and whatever happens meanwhile."""
 
     def __init__(self, *steps: list[Piece]) -> None:
         self.steps, self.requests = list(steps), list[Request]()
 
-    async def answer(self, request: Request) -> AsyncIterator[str | ToolCall]:
+    async def answer(self, request: Request) -> AsyncGenerator[requests.Piece, None]:
         self.requests.append(request)
         for piece in self.steps.pop(0):
             if isinstance(piece, Exception):
@@ -155,7 +157,7 @@ def test_a_turn_that_a_crash_left_open_is_closed_first(log: Log, agent: Agent) -
 
 
 def test_parallel_calls_and_their_results(log: Log, agent: Agent) -> None:
-    ran: list[str] = []
+    ran: list[int] = []
 
     def tool(args: Any) -> str:
         ran.append(args["n"])
@@ -240,7 +242,7 @@ def test_a_database_that_fails_ends_the_turn(log: Log, agent: Agent) -> None:
     fails = iter([True])
 
     def failing(args: Any) -> str:
-        log.store._db.set_commit_hook(lambda: next(fails, False))
+        connection(log).set_commit_hook(lambda: next(fails, False))
         return "seen"
 
     own_tools(log, {"look": failing})

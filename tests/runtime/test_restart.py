@@ -27,7 +27,7 @@ from foldmark.core.request import Piece, Request
 from foldmark.log.doctor import examine
 from foldmark.runtime.supervisor import Supervisor
 from sampled import sampled
-from stored import stored
+from stored import connection, stored
 
 MESSAGES = ("user", "assistant", "tool_call", "tool_result")
 MODELS = {"anthropic": "claude-test", "openai": "gpt-5", "gemini": "gemini-3-pro"}
@@ -87,7 +87,7 @@ class Player:
 @contextmanager
 def reopened(path: Path) -> Iterator[Log]:
     with foldmark.open(path, create=False) as log:
-        log.store._db.execute("PRAGMA synchronous = OFF")  # type: ignore[attr-defined]
+        connection(log).execute("PRAGMA synchronous = OFF")
         yield log
 
 
@@ -169,7 +169,7 @@ def come_back(path: Path, told: Told, seen: set[str]) -> None:
 
 def left(log: Log) -> str:
     """All that the tables hold, but for moments and for which process it was."""
-    db: Any = log.store._db  # type: ignore[attr-defined]
+    db = connection(log)
     found = []
     for (table,) in db.execute("SELECT name FROM pragma_table_list WHERE schema = 'main' AND strict").fetchall():
         columns = {name for (name,) in db.execute(f"SELECT name FROM pragma_table_info('{table}')")}
@@ -226,7 +226,7 @@ def sound(log: Log) -> None:
     unread, carried = unread_mail(log), carried_mail(log)
     assert set(unread).isdisjoint(carried)
     assert all(len(each) == 1 for each in carried.values()), "delivered once"
-    ((sent,),) = log.store._db.execute("SELECT count(*) FROM mail")  # type: ignore[attr-defined]
+    ((sent,),) = connection(log).execute("SELECT count(*) FROM mail")
     assert len(unread) + len(carried) == sent
     for agent_id, content in [*unread.values(), *(each for (each,) in carried.values())]:
         assert MAIL[content] == agent_id

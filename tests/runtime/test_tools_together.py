@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from pathlib import Path
 from threading import Barrier, Event, Lock
 from typing import Any, NamedTuple
@@ -12,11 +12,13 @@ import pytest
 import foldmark
 from foldmark import Agent, Log
 from foldmark.core.errors import CommandError, StoreError
-from foldmark.core.request import Request, ToolCall, ToolSpec
+from foldmark.core.request import Piece, Request, ToolCall, ToolSpec
 from foldmark.log.doctor import examine
 from foldmark.runtime.loop import Shown, turn
 from foldmark.sending.interruption import CURRENT
 from patience import LIMIT
+from scripted import ScriptedProvider
+from stored import connection
 
 """Far beyond what is needed."""
 
@@ -32,13 +34,13 @@ class Own(NamedTuple):
         return self.run()
 
 
-class Calls:
+class Calls(ScriptedProvider):
     """A model that makes these calls and is done."""
 
     def __init__(self, *names: str) -> None:
         self._answers: list[list[Any]] = [[ToolCall(f"c{n}", name, {}) for n, name in enumerate(names)], ["Done."]]
 
-    async def answer(self, request: Request) -> AsyncIterator[Any]:
+    async def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
         for piece in self._answers.pop(0):
             yield piece
 
@@ -123,9 +125,14 @@ def test_tools_that_change_something_run_alone(log: Log) -> None:
 
 def test_slash_runs_last_and_in_order(log: Log) -> None:
     order = list[str]()
-    add(log, "look", lambda: order.append("look") or "looked", together=True)
 
-    class Model:
+    def look() -> str:
+        order.append("look")
+        return "looked"
+
+    add(log, "look", look, together=True)
+
+    class Model(ScriptedProvider):
         def __init__(self) -> None:
             self.calls = [
                 ToolCall("s1", "slash", {"command": "mark", "args": "A"}),
@@ -133,7 +140,7 @@ def test_slash_runs_last_and_in_order(log: Log) -> None:
                 ToolCall("s2", "slash", {"command": "mark", "args": "B"}),
             ]
 
-        async def answer(self, request: Request) -> AsyncIterator[Any]:
+        async def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
             for call in self.calls:
                 yield call
             self.calls = []
@@ -184,7 +191,7 @@ def test_a_database_that_fails_in_one_ends_the_turn_and_the_others_are_told(log:
     def broken() -> str:
         """Its result cannot be recorded."""
         assert begun.wait(LIMIT)
-        log.store._db.set_commit_hook(lambda: next(fails, False))
+        connection(log).set_commit_hook(lambda: next(fails, False))
         return "seen"
 
     def waits() -> str:
@@ -214,8 +221,12 @@ def test_a_cancelled_turn_waits_for_all_that_run_and_begins_no_other(log: Log) -
             assert ended.wait(LIMIT)
         return "cut short"
 
+    def runs() -> str:
+        later.append("ran")
+        return "ran"
+
     add(log, "waits", waits, together=True)
-    add(log, "later", lambda: later.append("ran") or "ran", together=False)
+    add(log, "later", runs, together=False)
     agent = log.agent("default")
 
     async def cancelled() -> None:

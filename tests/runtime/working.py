@@ -157,5 +157,6 @@ async def main(path: str) -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) > 2:
-        supervisor.LOOK_SECONDS, supervisor.SECONDS = map(float, sys.argv[2:])
+        look, lease = map(float, sys.argv[2:])
+        vars(supervisor).update(LOOK_SECONDS=look, SECONDS=lease)
     asyncio.run(main(sys.argv[1]))

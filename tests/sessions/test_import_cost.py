@@ -6,14 +6,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import apsw
 import pytest
 from session_records import assistant, call, jsonl, result, user
 
 import foldmark
 from foldmark.log.doctor import examine
 from foldmark.sessions.conversion.importing import import_session
-from stored import stored
+from stored import connection, stored
 
 LINES_A_TURN = 9
 
@@ -49,7 +48,7 @@ def statements(tmp_path: Path, turns: int) -> Counter[str]:
         return True
 
     with foldmark.open(":memory:") as log:
-        db: apsw.Connection = log.store._db  # type: ignore[attr-defined]
+        db = connection(log)
         db.exec_trace = note  # type: ignore[assignment]
         assert import_session(log, path).lines == turns * LINES_A_TURN
         db.exec_trace = None
@@ -79,7 +78,7 @@ def test_what_is_imported_is_as_if_it_was_appended_one_by_one(tmp_path: Path, tu
         events = [event for number in range(1, agent.standing().newest) if (event := stored(log).event(number))]
         assert list(examine(log)) == []
         assert len(log.search("quartz", limit=1000)) == len(log.search("Http", limit=1000)) > 0
-        rows.append([log.store._db.execute(f"{sql} ORDER BY 1").fetchall() for sql in tables])  # type: ignore[attr-defined]
+        rows.append([connection(log).execute(f"{sql} ORDER BY 1").fetchall() for sql in tables])
     with foldmark.open(":memory:") as log:
         agent = log.agent("default")
         for event in events:
@@ -97,7 +96,7 @@ def test_what_is_imported_is_as_if_it_was_appended_one_by_one(tmp_path: Path, tu
                     agent.append(event.kind, event.content, data=event.data, dialect=event.dialect, **times)
                 case _:
                     agent.record(event.kind, event.content, data=event.data, **times)
-        rows.append([log.store._db.execute(f"{sql} ORDER BY 1").fetchall() for sql in tables])  # type: ignore[attr-defined]
+        rows.append([connection(log).execute(f"{sql} ORDER BY 1").fetchall() for sql in tables])
     imported, single = rows
     assert imported[0][:-1] == single[0]  # behind them is what the import noted of itself
     assert imported[1:] == single[1:]

@@ -11,6 +11,7 @@ import apsw
 import pytest
 
 from foldmark.core.codec import timestamp
+from foldmark.core.ports import Store
 from foldmark.stores.sqlite import SqliteStore
 from foldmark.testing import Damage, Harness
 
@@ -63,7 +64,7 @@ class SqliteHarness(Harness):
         return self._store(address, create=False, clock=clock)
 
     @contextmanager
-    def counting(self, store: SqliteStore) -> Iterator[list[str]]:
+    def counting(self, store: Store) -> Iterator[list[str]]:
         found: list[str] = []
 
         def trace(_: object, sql: str, __: object) -> bool:
@@ -79,13 +80,13 @@ class SqliteHarness(Harness):
             for each in connections:
                 each.exec_trace = None
 
-    def plant(self, store: SqliteStore, damage: Damage, event_id: int) -> None:
+    def plant(self, store: Store, damage: Damage, event_id: int) -> None:
         db = apsw.Connection(store.address)
         db.execute(_PLANTED[damage], {"id": event_id})
         assert db.changes()
         db.close()
 
-    def move_clock(self, store: SqliteStore, seconds: float) -> AbstractContextManager[None]:
+    def move_clock(self, store: Store, seconds: float) -> AbstractContextManager[None]:
         return move_clock(seconds)
 
 
@@ -98,5 +99,5 @@ class MemoryHarness(SqliteHarness):
     def open(self, address: str) -> SqliteStore:
         pytest.skip("a database in memory has one connection")
 
-    def plant(self, store: SqliteStore, damage: Damage, event_id: int) -> None:
+    def plant(self, store: Store, damage: Damage, event_id: int) -> None:
         pytest.skip("nobody else reaches a database in memory")

@@ -6,6 +6,7 @@ import apsw
 
 import foldmark
 from foldmark.stores.sqlite import SqliteStore
+from stored import connection
 
 
 def steps_of_a_page(others: int) -> int:
@@ -23,11 +24,11 @@ def steps_of_a_page(others: int) -> int:
                     other.append("user", "Something else.")
         agent.append("user", "The last.")
         assert isinstance(log.store, SqliteStore)
-        log.store._db.trace_v2(
+        connection(log).trace_v2(
             apsw.SQLITE_TRACE_PROFILE, lambda done: taken.append(done["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"])
         )
         kinds = [event.kind for event in agent.events(after=1, limit=7)]
-        log.store._db.trace_v2(0)
+        connection(log).trace_v2(0)
     assert kinds == ["state", "mark", "turn_ended", "user", "state", "mark", "turn_ended"]
     return sum(taken)
 

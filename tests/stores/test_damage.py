@@ -18,6 +18,7 @@ from foldmark.core.errors import FoldmarkError
 from foldmark.log.doctor import examine
 from foldmark.stores.sqlite import SqliteStore
 from sampled import sampled
+from stored import connection
 
 SHOWN = ("/context show", "/message list 50", "/message show 1", "/recall parser", "/session list", "/state", "/agents")
 SQL = ("SELECT * FROM messages", "SELECT id FROM messages WHERE content LIKE '%parser%'", "SELECT * FROM operations")
@@ -94,11 +95,13 @@ def asked(agent: Any) -> list[Callable[[], Any]]:
 def columns() -> Iterator[tuple[str, str]]:
     with foldmark.open(":memory:", settings={}) as log:
         assert isinstance(log.store, SqliteStore)
-        tables = log.store._db.execute("SELECT name FROM pragma_table_list WHERE schema = 'main' AND strict").fetchall()
+        tables = (
+            connection(log).execute("SELECT name FROM pragma_table_list WHERE schema = 'main' AND strict").fetchall()
+        )
         for (table,) in tables:
-            for column, kind in log.store._db.execute(
-                f"SELECT name, type FROM pragma_table_info('{table}')"
-            ).fetchall():
+            for column, kind in (
+                connection(log).execute(f"SELECT name, type FROM pragma_table_info('{table}')").fetchall()
+            ):
                 if kind == "TEXT":
                     yield table, column
 
@@ -109,7 +112,7 @@ def test_no_text_that_is_not_utf8_stops_anything(path: Path, table: str, column:
     plant(path, f"UPDATE {table} SET {column} = {wrong(column)} WHERE octet_length({column}) > 2")
     with foldmark.open(path, settings={}) as log:
         assert isinstance(log.store, SqliteStore)
-        changed = log.store._db.execute(f"SELECT count(*) FROM {table} WHERE octet_length({column}) > 2").fetchall()
+        changed = connection(log).execute(f"SELECT count(*) FROM {table} WHERE octet_length({column}) > 2").fetchall()
     assert bool(found(path)) == (changed != [(0,)])
     walk(path)
 

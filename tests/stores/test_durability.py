@@ -15,6 +15,7 @@ import pytest
 
 import foldmark
 from foldmark.log.doctor import examine
+from stored import connection
 
 Write = tuple[int, bytes | None]
 """Bytes at an offset, or None: the file was cut there."""
@@ -116,7 +117,7 @@ def work(disk: Disk, path: Path, prepare: Callable[[apsw.Connection], object] = 
 
     for round in range(2):
         with foldmark.open(str(path)) as log:
-            prepare(log.store._db)
+            prepare(connection(log))
             agent = log.agent("default")
             for n in range(8):
                 append(agent, f"{round}/{n} ")
@@ -179,5 +180,5 @@ def test_the_store_syncs_at_every_commit(tmp_path: Path) -> None:
     """WAL and FULL, also when an existing database is opened."""
     for _ in range(2):
         with foldmark.open(str(tmp_path / "log.db")) as log:
-            assert log.store._db.pragma("synchronous") == 2
-            assert log.store._db.pragma("journal_mode") == "wal"
+            assert connection(log).pragma("synchronous") == 2
+            assert connection(log).pragma("journal_mode") == "wal"

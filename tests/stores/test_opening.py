@@ -25,6 +25,7 @@ from foldmark.log.doctor import examine
 from foldmark.stores import postgres, sqlite
 from foldmark.stores.folders import make_folder
 from foldmark.stores.queries import migrations, queries
+from stored import connection
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(range(256)) * 20
 WRITER = Path(__file__).parent / "writer.py"
@@ -210,7 +211,7 @@ def test_a_full_database(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     conversation(path, "one")
     with foldmark.open(str(path)) as log:
-        agent, db = log.agent("default"), log.store._db
+        agent, db = log.agent("default"), connection(log)
         db.pragma("max_page_count", db.pragma("page_count") + 1)
         with pytest.raises(StoreError, match="disk is full: nothing was recorded") as caught:
             agent.append("user", "x" * 100_000)
@@ -236,7 +237,7 @@ def test_a_commit_that_fails(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     conversation(path, "one")
     with foldmark.open(str(path)) as log:
-        agent, db = log.agent("default"), log.store._db
+        agent, db = log.agent("default"), connection(log)
 
         def batch() -> None:
             with agent.batch():
@@ -256,7 +257,7 @@ def test_a_batch_that_met_a_full_disk_cannot_go_on(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     conversation(path, "one")
     with foldmark.open(str(path)) as log:
-        agent, db = log.agent("default"), log.store._db
+        agent, db = log.agent("default"), connection(log)
         db.pragma("max_page_count", db.pragma("page_count") + 1)
 
         def stubborn() -> None:
@@ -279,7 +280,7 @@ def test_inside_a_batch_errors_are_foldmarks_too(tmp_path: Path) -> None:
     conversation(path, "one")
     seen: list[type[BaseException]] = []
     with foldmark.open(str(path)) as log:
-        agent, db = log.agent("default"), log.store._db
+        agent, db = log.agent("default"), connection(log)
         db.pragma("max_page_count", db.pragma("page_count") + 1)
 
         def batch() -> None:
@@ -299,7 +300,7 @@ def test_a_fork_on_a_full_disk_leaves_no_child(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     conversation(path, "one")
     with foldmark.open(str(path)) as log:
-        agent, db = log.agent("default"), log.store._db
+        agent, db = log.agent("default"), connection(log)
         agent.record("scratchpad", "x" * 100_000)
         db.pragma("max_page_count", db.pragma("page_count") + 1)
         with pytest.raises(StoreError, match="disk is full"):
@@ -315,7 +316,7 @@ def test_an_agent_that_never_was_is_forgotten(tmp_path: Path) -> None:
     """A full disk makes SQLite roll back by itself; the next agent must not pass for the one that was being made."""
     path = str(tmp_path / "log.db")
     with foldmark.open(path) as log, foldmark.open(path) as other:
-        agent, store, db = log.agent("default"), log.store, log.store._db
+        agent, store, db = log.agent("default"), log.store, connection(log)
         db.pragma("max_page_count", db.pragma("page_count") + 1)
 
         def bear() -> None:
@@ -448,7 +449,7 @@ def test_a_database_that_stays_locked(tmp_path: Path) -> None:
     conversation(path, "one")
     with foldmark.open(str(path)) as log:
         agent = log.agent("default")
-        log.store._db.set_busy_timeout(10)
+        connection(log).set_busy_timeout(10)
         other = apsw.Connection(str(path))
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreError, match="locked by another program"):
@@ -519,7 +520,7 @@ def test_no_query_reads_all_events(name: str) -> None:
         sql = queries("sqlite")[name]
         unnamed = {number or str(place) for place, number in enumerate(re.findall(r"\?(\d*)", sql))}
         bindings: Any = dict.fromkeys(re.findall(r":(\w+)", sql), 1) or (1,) * len(unnamed)
-        plan = [row[3] for row in log.store._db.execute(f"EXPLAIN QUERY PLAN {sql}", bindings)]
+        plan = [row[3] for row in connection(log).execute(f"EXPLAIN QUERY PLAN {sql}", bindings)]
     aliases = {"events", *re.findall(r"\bevents (?!WHERE|ORDER|LIMIT|SET)(?:AS )?(\w+)", sql)}
     assert not [step for step in plan if re.match(rf"SCAN ({'|'.join(aliases)})\b", step)]
     assert not [step for step in plan if "TEMP B-TREE" in step]
@@ -588,7 +589,7 @@ def test_flushing_reaches_the_disk_on_macos(tmp_path: Path) -> None:
     """SQLite asks by F_FULLFSYNC there, if it is told to."""
     with foldmark.open(tmp_path / "log.db", settings={}) as log:
         assert isinstance(log.store, sqlite.SqliteStore)
-        assert [log.store._db.pragma(each) for each in ("synchronous", "fullfsync", "checkpoint_fullfsync")] == [
+        assert [connection(log).pragma(each) for each in ("synchronous", "fullfsync", "checkpoint_fullfsync")] == [
             2,
             1,
             1,

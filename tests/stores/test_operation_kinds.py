@@ -15,6 +15,7 @@ from foldmark.core.events import Draft
 from foldmark.log.doctor import examine
 from foldmark.stores import damage as checks
 from foldmark.stores.queries import migrations, queries
+from stored import connection
 
 NOW = "2026-03-01T12:00:00.000000Z"
 
@@ -47,7 +48,7 @@ def test_a_new_kind_of_operation_needs_no_migration(log: foldmark.Log) -> None:
 
 
 def test_operations_are_read_by_one_look_into_their_index(log: foldmark.Log) -> None:
-    plan = log.store._db.execute(f"EXPLAIN QUERY PLAN {queries('sqlite')['operations']}", (1, 0, 9)).fetchall()
+    plan = connection(log).execute(f"EXPLAIN QUERY PLAN {queries('sqlite')['operations']}", (1, 0, 9)).fetchall()
     assert [row[3] for row in plan] == ["SEARCH events USING INDEX operations (agent=? AND id>? AND id<?)"]
 
 

@@ -18,6 +18,7 @@ from foldmark.core.segments import END, Segment, normal, until
 from foldmark.log.doctor import examine
 from foldmark.operations.effects import Asking
 from foldmark.stores.queries import migrations
+from stored import connection
 
 PNG = "iVBORw0KGgo="
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
@@ -131,7 +132,7 @@ def test_the_doctor_finds_weights_that_are_wrong(damage: str) -> None:
         filled(log)
         log.agent("default").record("scratchpad", "no message")
         assert list(examine(log)) == []
-        log.store._db.execute(damage)
+        connection(log).execute(damage)
         assert [finding.text for finding in examine(log) if "weight stored with event" in finding.text]
 
 

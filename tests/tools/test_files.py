@@ -42,8 +42,8 @@ def test_reading_on(place: Place) -> None:
         "     3\tline 3\n     4\tline 4\n[... 28,865 bytes more; offset=5 goes on]"
     )
     assert place.call("read_file", path="long.txt", offset=3000) == "  3000\tline 3000"
-    told = place.refused("read_file", path="long.txt", offset=3001)
-    assert told == "the file has 3,000 lines; offset 3,001 is behind them"
+    refusal = place.refused("read_file", path="long.txt", offset=3001)
+    assert refusal == "the file has 3,000 lines; offset 3,001 is behind them"
     place.write("one.txt", "no end of line")
     assert "has 1 line;" in place.refused("read_file", path="one.txt", offset=5)
 
@@ -401,7 +401,7 @@ def test_what_is_opened_is_what_was_resolved(place: Place, stepwise: bool, monke
     assert place.call("grep", pattern="MINE") == "sub/file.txt:1:MINE"
     exchange(place.folder / "sub", place.outside)
     for opened in (paths.opened_file(real), paths.opened_folder(str(place.folder / "sub"))):
-        with pytest.raises(OSError, match=r"exchanged|Not a directory"), opened:  # type: ignore[attr-defined]
+        with pytest.raises(OSError, match=r"exchanged|Not a directory"), opened:
             pass
 
 

@@ -253,7 +253,8 @@ def test_a_preview_that_found_nothing_cannot_be_applied(talk: Talk, ids: dict[st
     found = talk.forget("zebras", mode)
     assert (found["message_count"], found["ranges"], found["matching_messages"]) == (0, [], [])
     talk.says("yes")
-    for given in ({}, {"message_ids": []}):
+    nothing: list[dict[str, Any]] = [{}, {"message_ids": []}]
+    for given in nothing:
         refused(talk, {"action": "apply", **given}, f"the preview found nothing to {mode}")
 
 
@@ -430,6 +431,7 @@ def test_huge_lists(talk: Talk, ids: dict[str, int]) -> None:
     assert done["messages_filtered"] == 1
 
 
+WRONG_IDS: list[Any] = [None, "1", 1.0, True, [1], {}, 0, -1, 2**63, 10**5000, float("nan"), float("inf")]
 HOSTILE: list[Any] = [
     *(None, [], "apply", 7, True, 1.5, [["action", "apply"]]),
     *({}, {"action": None}, {"action": "delete"}, {"action": ["apply"]}, {"action": {"apply": 1}}, {"action": "a\nb"}),
@@ -441,11 +443,7 @@ HOSTILE: list[Any] = [
         {"action": "apply", "x" * 9999: 1},
     ),
     *({"action": "apply", "message_ids": value} for value in ("1", 1, {}, {"1": 1}, True)),
-    *(
-        {"action": "apply", key: [value]}
-        for key in ("message_ids", "planning_conversation_ids")
-        for value in (None, "1", 1.0, True, [1], {}, 0, -1, 2**63, 10**5000, float("nan"), float("inf"))
-    ),
+    *({"action": "apply", key: [value]} for key in ("message_ids", "planning_conversation_ids") for value in WRONG_IDS),
 ]
 
 

@@ -437,8 +437,8 @@ def test_closing_during_a_call(tmp_path: Path, lone: Agent, monkeypatch: pytest.
     """Also a server that ignores everything but being killed is gone afterwards."""
     monkeypatch.setattr(mcp.client.stdio, "PROCESS_TERMINATION_TIMEOUT", 0.05)
     monkeypatch.setattr(mcp.client.stdio, "FORCE_KILL_TIMEOUT", 0.05)
-    plan = {"tools": [tool("t", annotations={"readOnlyHint": True})], "ignores": True}
-    write(tmp_path, {"raw": raw(tmp_path, **plan)})
+    tools = [tool("t", annotations={"readOnlyHint": True})]
+    write(tmp_path, {"raw": raw(tmp_path, tools=tools, ignores=True)})
     told: list[str] = []
 
     def call() -> None:

@@ -20,8 +20,10 @@ from foldmark.core.ports import VIEWS, Limits, QueryScope
 from foldmark.log.recording import save_memo
 from foldmark.sending.interruption import CURRENT, Interruption
 from foldmark.stores.sqlite import sandbox
+from foldmark.stores.sqlite.store import SqliteSandbox
 from foldmark.tools import query_db
 from querying import FOREIGN, ask, column, refused, rows, tried
+from stored import connection
 
 
 @pytest.fixture(params=["file", "memory"])
@@ -455,6 +457,7 @@ def test_a_closed_log(log: Log) -> None:
     scope = QueryScope(agent.id, at.lineage, at.fold.segments)
     assert column(agent, "SELECT 1") == [1]
     log.close()
+    assert log.store.sandbox is not None
     with pytest.raises(StoreError):
         log.store.sandbox.query(scope, "SELECT 1", Limits(1, 1, 1))
 
@@ -507,6 +510,13 @@ def column_of(found: dict[str, Any]) -> list[Any]:
 # Hostile statements
 
 
+def inner_sandbox(log: Log) -> sandbox.Sandbox:
+    """Return the sandbox that the last query of a log ran in."""
+    assert isinstance(log.store.sandbox, SqliteSandbox)
+    assert log.store.sandbox._sandbox is not None
+    return log.store.sandbox._sandbox[1]
+
+
 class Place:
     """A trimmed child beside all that it must not see, each text of which holds `FOREIGN`."""
 
@@ -544,12 +554,12 @@ class Place:
 
     def dump(self) -> str:
         """A hash of everything in the database."""
-        db: Any = self._dumper or self.log.store._db  # type: ignore[attr-defined]
+        db = self._dumper or connection(self.log)
         digest = hashlib.sha256()
         schema = db.execute("SELECT type, name, sql FROM sqlite_schema ORDER BY name").fetchall()
         digest.update(repr(schema).encode())
         for kind, name, sql in schema:
-            if kind == "table" and "VIRTUAL" not in sql:
+            if kind == "table" and "VIRTUAL" not in str(sql):
                 digest.update(repr(db.execute(f'SELECT * FROM "{name}"').fetchall()).encode())
         digest.update(repr([db.pragma(name) for name in ("user_version", "application_id", "journal_mode")]).encode())
         return digest.hexdigest()
@@ -589,7 +599,7 @@ def attempt(place: Place, sql: str) -> tuple[str, bool]:
 
 
 def test_the_place_holds_what_must_not_be_seen(place: Place) -> None:
-    db: Any = place.log.store._db  # type: ignore[attr-defined]
+    db = connection(place.log)
     ids = [id for (id,) in db.execute(f"SELECT id FROM events WHERE content LIKE '%{FOREIGN}%'")]
     assert {place.other, place.older, place.newer, place.child} <= {*ids}
     assert column(place.agent, "SELECT content FROM messages ORDER BY id") == [
@@ -629,8 +639,7 @@ def test_rows_of_others_are_not_there(place: Place, name: str) -> None:
 def test_the_inner_views_names_do_not_come_out(place: Place) -> None:
     """Not in errors, and they help nobody who has them."""
     assert column(place.agent, "SELECT 1") == [1]
-    sandbox: Any = place.log.store.sandbox._sandbox[1]  # type: ignore[attr-defined]
-    secret = sandbox._secret
+    secret = inner_sandbox(place.log)._secret
     for sql in [
         *READING.values(),
         *DOING.values(),
@@ -650,8 +659,8 @@ def test_the_inner_views_names_do_not_come_out(place: Place) -> None:
 def test_the_connection_itself_cannot_write(place: Place) -> None:
     """Even with nothing but the way it is opened."""
     assert column(place.agent, "SELECT 1") == [1]
-    sandbox: Any = place.log.store.sandbox._sandbox[1]  # type: ignore[attr-defined]
-    db = sandbox._db
+    inner = inner_sandbox(place.log)
+    db = inner._db
     authorizer, db.authorizer, db.exec_trace = db.authorizer, None, None
     try:
         for sql in ("DELETE FROM main.events", "PRAGMA user_version = 5", "CREATE TABLE main.x (a)"):
@@ -662,7 +671,7 @@ def test_the_connection_itself_cannot_write(place: Place) -> None:
         with pytest.raises(apsw.Error):
             db.load_extension("x")
     finally:
-        db.authorizer, db.exec_trace = authorizer, sandbox._begin
+        db.authorizer, db.exec_trace = authorizer, inner._begin
     assert refused(place.agent, "SELECT * FROM events")
 
 

@@ -1,7 +1,7 @@
 """`slash` (S0, SPEC 3, 4, 4.1): a model's six commands, and what its own operations do to the turn it is in."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -10,10 +10,11 @@ import pytest
 import foldmark
 from foldmark import Agent, CommandError, Log
 from foldmark.commands import REGISTRY
-from foldmark.core.request import Request, ToolCall
+from foldmark.core.request import Piece, Request, ToolCall
 from foldmark.log.doctor import examine
 from foldmark.runtime.loop import Shown, turn
 from foldmark.tools import TOOLS
+from scripted import ScriptedProvider
 from stored import stored
 
 SIX = ["mark", "clear", "fork", "send", "check-mail", "kill"]
@@ -201,7 +202,7 @@ def test_a_mark_of_half_a_character(agent: Agent) -> None:
 # In the middle of the model's own turn
 
 
-class Scripted:
+class Scripted(ScriptedProvider):
     """A model that plays its steps: texts and calls."""
 
     name, window = "offline", 200_000
@@ -209,7 +210,7 @@ class Scripted:
     def __init__(self, *steps: list[str | ToolCall]) -> None:
         self.steps, self.requests = list(steps), list[Request]()
 
-    async def answer(self, request: Request) -> AsyncIterator[str | ToolCall]:
+    async def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
         self.requests.append(request)
         for piece in self.steps.pop(0):
             yield piece
@@ -264,7 +265,7 @@ def test_a_mark_and_a_rewind_in_one_batch(agent: Agent) -> None:
 
 def test_going_back_to_the_same_place_again_is_counted(agent: Agent) -> None:
     run(agent, "Mark", [call("m", "mark", "X")], ["Marked."])
-    again = [[f"Attempt {n} failed.", call(f"c{n}", "clear", "X")] for n in (1, 2, 3)]
+    again: list[list[str | ToolCall]] = [[f"Attempt {n} failed.", call(f"c{n}", "clear", "X")] for n in (1, 2, 3)]
     run(agent, "Try", *again, ["Done."])
     (told,) = [each.content for each in agent.context().messages if (each.kind, each.actor) == ("user", "system")]
     assert told.startswith("[Foldmark: Rewound to 'X' at your request, 3 times in this turn now: try something else.")

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from time import perf_counter
+from typing import Any, TypeVar
 
 import apsw
 import server_faults
@@ -28,6 +29,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reliability.md"
 TEMPLATE = Path(__file__).with_name("page.md")
 LOAD = ROOT / "benchmarks" / "load.py"
+T = TypeVar("T")
 
 NAMES = {
     "turn": "turns",
@@ -130,7 +132,7 @@ class Found:
         return found
 
 
-def timed(what: str, act: Callable[[], object]):
+def timed(what: str, act: Callable[[], T]) -> T:
     """Do something and say how long it took."""
     began = perf_counter()
     print(f"{what} ...", file=sys.stderr, end=" ", flush=True)
@@ -139,10 +141,11 @@ def timed(what: str, act: Callable[[], object]):
     return found
 
 
-def load(address: str, seconds: float) -> dict:
+def load(address: str, seconds: float) -> dict[str, Any]:
     """The figures of the load benchmark."""
     command = [sys.executable, str(LOAD), address, "--seconds", str(seconds), "--json"]
-    return json.loads(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
+    figures: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
+    return figures
 
 
 # The page
@@ -164,11 +167,11 @@ def page(all_found: Sequence[Found], options: argparse.Namespace, seconds: float
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
     """The lines of a table; numbers are aligned to the right."""
-    rows = [[f"{each:,}" if isinstance(each, int) else str(each) for each in row] for row in rows]
-    right = [all(cell.replace(",", "").isdigit() for cell in column) for column in zip(*rows, strict=True)]
+    lines = [[f"{each:,}" if isinstance(each, int) else str(each) for each in row] for row in rows]
+    right = [all(cell.replace(",", "").isdigit() for cell in column) for column in zip(*lines, strict=True)]
     yield f"| {' | '.join(heads)} |"
     yield f"| {' | '.join('---:' if each else '---' for each in right)} |"
-    yield from (f"| {' | '.join(row)} |" for row in rows)
+    yield from (f"| {' | '.join(line)} |" for line in lines)
 
 
 def _kills(all_found: Sequence[Found]) -> Iterator[str]:
@@ -223,10 +226,11 @@ def _histories(all_found: Sequence[Found]) -> Iterator[str]:
 
 
 def _load(all_found: Sequence[Found]) -> Iterator[str]:
-    for number, found in enumerate(each for each in all_found if each.load):
-        ratio = f"Foldmark appends {found.load['ratio']:.2f} times as often as the same statements."
+    loaded = ((found.store.name, found.load) for found in all_found if found.load)
+    for number, (name, figures) in enumerate(loaded):
+        ratio = f"Foldmark appends {figures['ratio']:.2f} times as often as the same statements."
         yield from [""] * bool(number)
-        yield from (f"{found.store.name}: {ratio}", "", *found.load["table"])
+        yield from (f"{name}: {ratio}", "", *figures["table"])
 
 
 def _result(all_found: Sequence[Found]) -> str:

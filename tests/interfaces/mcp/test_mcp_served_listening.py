@@ -22,6 +22,10 @@ def uri(name: str, what: str = "context") -> str:
     return f"{ROOT}/{name}/{what}"
 
 
+def is_watching(server: Subscriptions) -> bool:
+    return server._watching is not None
+
+
 @pytest.mark.parametrize("era", ERAS)
 def test_another_process_and_a_tool_change_what_a_client_follows(db: str, log: foldmark.Log, era: str) -> None:
     agent, other = log.agent("one"), log.agent("other")
@@ -79,7 +83,7 @@ def test_the_database_is_watched_only_while_somebody_follows(
         async with inside(db, era=era) as guest:
             (server,) = servers
             await guest.read(uri("one"))
-            assert server._watching is None
+            assert not is_watching(server)
             async with guest.following(uri("one")) as told:
                 watching = server._watching
                 assert watching is not None
@@ -87,7 +91,7 @@ def test_the_database_is_watched_only_while_somebody_follows(
                     assert server._watching is watching
                 agent.append("user", "still told")
                 assert await told() == uri("one")
-            while server._watching is not None:  # the server hears of it a moment later
+            while is_watching(server):  # the server hears of it a moment later
                 await anyio.sleep(0)
             assert watching.cancel_called
             assert server._followed == {}

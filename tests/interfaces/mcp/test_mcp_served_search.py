@@ -211,8 +211,8 @@ def test_what_hooks_have_archived_is_indexed_first(db: str, monkeypatch: pytest.
         put(session(id, "2026-02-20", f"Where do tulips of {id} come from?"), archive_folder(os.environ))
     told: list[tuple[float, float | None]] = []
 
-    async def progress(done: float, total: float | None, message: str | None) -> None:
-        told.append((done, total))
+    async def record(progress: float, total: float | None, message: str | None) -> None:
+        told.append((progress, total))
 
     async def visiting() -> None:
         async with inside(db, None) as guest:
@@ -221,7 +221,7 @@ def test_what_hooks_have_archived_is_indexed_first(db: str, monkeypatch: pytest.
                 shown = await guest.call("search", query="tulips")
             assert "1 result" in shown
             assert "are not indexed yet; the next search goes on with that" in shown
-            await guest.client.call_tool("search", {"query": "tulips"}, progress_callback=progress)
+            await guest.client.call_tool("search", {"query": "tulips"}, progress_callback=record)
             assert {each["session_id"] for each in await found(guest, "tulips")} == {SECOND, THIRD}
 
     visit(visiting)

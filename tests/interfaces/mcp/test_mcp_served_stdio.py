@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +73,9 @@ def agent(log: foldmark.Log) -> foldmark.Agent:
 def test_a_session_of_the_official_client(tmp_path: Path, era: str) -> None:
     async def visiting() -> None:
         async with outside("default", era=era, errors=tmp_path / "errors") as guest:
-            assert guest.client.server_info.name == "foldmark"
-            assert guest.client.server_info.version == foldmark.__version__
+            info = guest.client.server_info
+            assert info is not None
+            assert (info.name, info.version) == ("foldmark", foldmark.__version__)
             assert "Foldmark keeps conversations" in (guest.client.instructions or "")
             assert len((await guest.client.list_tools()).tools) == 12
             assert "hello there" in await guest.call("search", query="hello")
@@ -242,7 +244,7 @@ def test_a_person_works_on_it_meanwhile(agent: foldmark.Agent, cli: Cli) -> None
             async with outside("default") as other, anyio.create_task_group() as tasks:
                 for number in range(4):
                     for each in (guest, other):
-                        tasks.start_soon(lambda e=each, n=number: e.call("save_memo", content=f"memo {n}", tags=[]))
+                        tasks.start_soon(partial(each.call, "save_memo", content=f"memo {number}", tags=[]))
 
     visit(visiting)
     assert len(stored(agent.log).memos(100)) == 8

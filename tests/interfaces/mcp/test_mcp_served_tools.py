@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import anyio
 import pytest
 from guest import ERAS, inside, visit, yes
 from mcp import MCPError
-from mcp.types import INVALID_PARAMS, ElicitResult
+from mcp.types import INVALID_PARAMS, ElicitResult, InputRequiredResult
 
 import foldmark
 from foldmark.core.segments import END, Segment
@@ -183,7 +184,8 @@ def test_calls_of_one_answer_come_together(db: str, log: foldmark.Log) -> None:
     async def visiting() -> None:
         async with inside(db) as guest, anyio.create_task_group() as tasks:
             for number in range(8):
-                tasks.start_soon(lambda n=number: guest.call("manage_scratchpad", action="append", content=f"line {n}"))
+                line = f"line {number}"
+                tasks.start_soon(partial(guest.call, "manage_scratchpad", action="append", content=line))
 
     visit(visiting)
     agent.context()
@@ -350,6 +352,7 @@ def test_a_yes_is_for_what_was_asked(db: str, log: foldmark.Log) -> None:
         async with inside(db, answer=yes()) as guest:
             session = guest.client.session
             first = await session.call_tool("filter_context", {"action": "apply"}, allow_input_required=True)
+            assert isinstance(first, InputRequiredResult)
             (key,) = first.input_requests or {}
             again = await session.call_tool(
                 "filter_context", {"action": "apply", "message_ids": [4]}, input_responses={key: yes()}
