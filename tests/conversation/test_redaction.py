@@ -426,7 +426,12 @@ def eraser(path: Path, how: str, *turns: int) -> subprocess.Popen[str]:
 
 def ended(process: subprocess.Popen[str], already: Sequence[str] = ()) -> list[int]:
     """The turns that it said were erased, `already` read or not."""
-    out, _ = process.communicate(timeout=LIMIT)
+    assert process.stdout is not None
+    assert process.stdin is not None
+    process.stdin.close()
+    out = process.stdout.read()  # `communicate` would pass over the lines that came along with those in `already`
+    process.stdout.close()
+    process.wait(LIMIT)
     return [int(line) for line in (*already, *out.splitlines(keepends=True)) if line.endswith("\n")]
 
 

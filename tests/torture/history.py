@@ -182,7 +182,7 @@ def histories(address: str, calls: int, kills: int, seed: str) -> Recorded:
 
     for number in range(CLIENTS):
         start(number, 0)
-    at = sorted(chance.sample(range(CLIENTS * calls), kills))
+    at = sorted(chance.sample(range(CLIENTS * calls // 2), kills))
     while clients:
         ready = wait(list(clients), timeout=SILENCE)
         assert ready, "the clients say nothing any more"
@@ -205,8 +205,10 @@ def histories(address: str, calls: int, kills: int, seed: str) -> Recorded:
                 continue
             noted.append(message)
             if at and len(noted) > 2 * at[0]:
-                at.pop(0)
                 process.kill()
+                process.join()
+                if process.exitcode != 0:  # else it had come to its end before
+                    at.pop(0)
     with open_log(address) as log:
         found.judge(log, noted)
     return found

@@ -233,6 +233,10 @@ class SecondProcess:
             raise TimeoutError("the other process says nothing")
         return self._here.recv()
 
+    def resume(self) -> None:
+        """Let the process go on that waits after what it sent."""
+        self._here.send("go on")
+
     def receive_all(self) -> list[Any]:
         """Return all that the process sends until it ends."""
         found = []
@@ -302,7 +306,7 @@ def append_in_turn(store: Store, there: Connection, agent: str, own: str, times:
 
 
 def copy_into(store: Store, there: Connection, open: Callable[[str], Store], address: str) -> None:
-    """Copy everything into the database at `address` in small steps; say each time that one is done."""
+    """Copy everything into the database at `address` in small steps; after each, say so and wait for `resume`."""
     from foldmark import copying
     from foldmark.copying import copy
 
@@ -315,6 +319,7 @@ def copy_into(store: Store, there: Connection, open: Callable[[str], Store], add
         with write() as writing:
             yield writing
         there.send("done")
+        there.recv()
 
     target.write = announced  # type: ignore[method-assign]
     copy(store, target)

@@ -177,6 +177,7 @@ class CopyingTests(Suite):
                 process.begin()
                 for _ in range(heard):
                     process.receive()
+                    process.resume()
                 process.kill()
             sound(target)
         copy(other, target)
