@@ -9,9 +9,10 @@ import asyncio
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from agents import Agent, Runner, SQLiteSession, set_tracing_disabled
+from agents.items import TResponseInputItem
 from agents.memory import Session
 
 from foldmark.integrations.openai_agents import FoldmarkSession
@@ -58,6 +59,11 @@ def call(call_id: str, name: str = "weather", arguments: str = '{"city":"Oslo"}'
 
 def output(call_id: str, text: Any = "rain") -> dict[str, Any]:
     return {"type": "function_call_output", "call_id": call_id, "output": text}
+
+
+def add(session: Session, items: list[dict[str, Any]]) -> None:
+    """Add items, which these functions write as dictionaries."""
+    now(session.add_items(cast(list[TResponseInputItem], items)))
 
 
 def thinking(number: int = 1) -> dict[str, Any]:

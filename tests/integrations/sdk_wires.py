@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -34,7 +34,7 @@ class WholeResponses(_Whole, ResponsesWire):
 
     def refuse(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> Http | None:
         found = super().refuse(path, headers, body)
-        ids = {item.get("id") for item in body.get("input", ()) if isinstance(item, dict)}
+        ids: set[str] = {str(item.get("id")) for item in body.get("input", ()) if isinstance(item, dict)}
         missing = [
             f"{each} without {self._needs[each]}" for each in ids & self._needs.keys() if self._needs[each] not in ids
         ]
@@ -88,7 +88,7 @@ def loopback(wire: WholeResponses | WholeChat, answers: Iterable[Answer]) -> Loo
     return Loopback(wire, answer)
 
 
-WIRES: dict[str, tuple[Callable[[], WholeResponses | WholeChat], type[Any]]] = {
+WIRES: dict[str, tuple[type[WholeResponses | WholeChat], type[Any]]] = {
     "responses": (WholeResponses, OpenAIResponsesModel),
     "chat": (WholeChat, OpenAIChatCompletionsModel),
 }

@@ -20,11 +20,11 @@ def write(kind: str, folder: str, lists: str, length: str, name: str) -> None:
             now(talk.add_items([user(f"{name} {number} {place}") for place in range(int(length))]))
 
 
-def main(*arguments: str) -> None:
+def main(kind: str, folder: str, lists: str, length: str, *names: str) -> None:
     processes = []
-    for name in arguments[4:]:
+    for name in names:
         if (process := os.fork()) == 0:
-            write(*arguments[:4], name)
+            write(kind, folder, lists, length, name)
             os._exit(0)
         processes.append(process)
     codes = [os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) for process in processes]

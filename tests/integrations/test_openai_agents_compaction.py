@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from agents import SessionSettings
 from agents.memory import OpenAIResponsesCompactionSession
-from sdk_sessions import KINDS, call, now, output, said, session, texts, thinking, user
+from sdk_sessions import KINDS, add, call, now, output, said, session, texts, thinking, user
 
 import foldmark
 from foldmark.integrations.openai_agents import FoldmarkSession
@@ -256,7 +256,7 @@ def test_a_fork_compacts_what_it_inherited(tmp_path: Path) -> None:
         assert now(child.get_items()) == before[:-1]
         child.do(f"/restore {copies(child)[0].id}")
         assert now(child.get_items()) == before
-        now(child.add_items(SECOND))
+        add(child, SECOND)
         compact(child)
         assert texts(now(child.get_items())) == ["q1", "q2", ""]
         assert now(talk.get_items()) == before

@@ -10,7 +10,7 @@ import openai
 import pytest
 from agents import Agent, ModelSettings, RunConfig, function_tool
 from agents.memory import OpenAIResponsesCompactionSession, SessionSettings
-from plan import Broken, Fail, Http, Reply, Say, Think, Use
+from plan import Answer, Broken, Fail, Http, Reply, Say, Think, Use
 from sdk_sessions import KINDS, now, run, session, texts
 from sdk_wires import WIRES, WholeResponses, asking, loopback
 from server import Loopback
@@ -126,7 +126,7 @@ def test_thinking_goes_with_what_it_led_to(how: str, tmp_path: Path) -> None:
 
 @wires
 def test_a_provider_that_fails(wire: str, tmp_path: Path) -> None:
-    answers = [Fail("busy"), use("a"), Broken((Say(("half an ans",)),)), text("Here I am.")]
+    answers: list[Answer] = [Fail("busy"), use("a"), Broken((Say(("half an ans",)),)), text("Here I am.")]
     with session("foldmark", tmp_path) as talk, loopback(WIRES[wire][0](), answers) as server:
         with pytest.raises(openai.InternalServerError):
             now(converse(wire, server, "run", talk, "first"))
@@ -224,7 +224,7 @@ def test_compaction_with_a_bound_on_what_is_rolled_back(kind: str, how: str, tmp
             outer = OpenAIResponsesCompactionSession(
                 "talk",
                 talk,
-                client=model._client,
+                client=model._client,  # type: ignore[attr-defined]  # the SDK's own
                 compaction_mode="input",
                 max_rollback_items=1,
                 should_trigger_compaction=lambda context: len(context["session_items"]) >= 4,

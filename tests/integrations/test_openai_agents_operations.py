@@ -7,13 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sdk_sessions import call, now, output, said, session, texts, thinking, user
+from sdk_sessions import add, call, now, output, said, session, texts, thinking, user
 
 import foldmark
 from foldmark.core.errors import CommandError
 from foldmark.integrations.openai_agents import FoldmarkSession
 from foldmark.log.doctor import examine
 from stored import connection, stored
+
+
+def is_open(talk: FoldmarkSession) -> bool:
+    """Return True if a turn of the conversation is open."""
+    return talk.agent.open_turn is not None
 
 
 def turn(number: int) -> list[dict[str, Any]]:
@@ -62,8 +67,10 @@ def test_a_popped_item_comes_back(talk: Any) -> None:
     for _ in range(4):
         now(talk.pop_item())
     popped = stored(talk.log).operations(talk.agent.id)
-    assert [(e.kind, e.actor, e.data["criteria"]) for e in popped] == [("filter", "system", "pop_item")] * 4
-    assert [(e.data["before"], e.data["after"]) for e in popped] == [(12, 11), (11, 10), (10, 9), (9, 8)]
+    data = [event.data or {} for event in popped]
+    assert [(event.kind, event.actor) for event in popped] == [("filter", "system")] * 4
+    assert [each["criteria"] for each in data] == ["pop_item"] * 4
+    assert [(each["before"], each["after"]) for each in data] == [(12, 11), (11, 10), (10, 9), (9, 8)]
     assert shown(talk) == before[:-4]
     for event in reversed(popped):
         talk.do(f"/restore {event.id}")
@@ -116,7 +123,7 @@ def test_a_result_of_an_inherited_call(tmp_path: Path) -> None:
         now(talk.add_items([user("remove x"), call("c", "remove")]))
         now(talk.add_items([user("something else"), said("fine")]))
         child = FoldmarkSession(talk.do("/fork").data["child"], talk.log)
-        now(child.add_items([output("c", "removed")]))
+        add(child, [output("c", "removed")])
         assert shown(child)[-1] == output("c", "removed")
         talk.agent.redact(gids(talk)[0])
         assert shown(child) == [user("something else"), said("fine")]
@@ -160,7 +167,9 @@ def test_a_summary_stands_for_what_it_replaced(talk: Any) -> None:
     done = talk.do("/summarize NEW")
     items = shown(talk)
     assert items[:-1] == [*turn(1), *turn(2), *turn(3)]
-    assert items[-1] == {"role": "assistant", "content": stored(talk.log).event(done.event_id).content}
+    summary = stored(talk.log).event(done.event_id)
+    assert summary is not None
+    assert items[-1] == {"role": "assistant", "content": summary.content}
     now(talk.add_items([user("go on")]))
     assert shown(talk)[-1] == user("go on")
 
@@ -182,7 +191,7 @@ def test_notes_and_other_interfaces(talk: Any) -> None:
 def test_a_fork_is_a_session_of_its_own(talk: Any) -> None:
     child = FoldmarkSession(talk.do("/fork").data["child"], talk.log)
     assert shown(child) == shown(talk)
-    now(child.add_items(turn(4)))
+    add(child, turn(4))
     for _ in range(5):  # the last of them was inherited
         now(child.pop_item())
     now(talk.add_items(turn(5)))
@@ -215,15 +224,15 @@ def _all(talk: Any) -> list[Any]:
 def test_turns_end(tmp_path: Path) -> None:
     with session("foldmark", tmp_path) as talk:
         now(talk.add_items([user("one"), said("a"), user("two"), user("three"), thinking(), call("c"), output("c")]))
-        assert talk.agent.open_turn is not None, "the model has not answered yet"
+        assert is_open(talk), "the model has not answered yet"
         now(talk.add_items([thinking(2)]))
-        assert talk.agent.open_turn is not None, "to think is no answer"
+        assert is_open(talk), "to think is no answer"
         now(talk.add_items([said("b")]))
-        assert talk.agent.open_turn is None
+        assert not is_open(talk)
         now(talk.add_items([user("nobody answers")]))
         now(talk.add_items([user("again"), call("d")]))
         now(talk.add_items([said("while a call waits")]))
-        assert talk.agent.open_turn is not None
+        assert is_open(talk)
         now(talk.add_items([call("e")]))
         now(talk.add_items([{"role": "system", "content": "Hm."}, user("and again"), said("c")]))
         ends = [event.interrupted for event in _all(talk) if event.kind == "turn_ended"]
@@ -236,11 +245,11 @@ def test_popping_keeps_turns_as_they_are(tmp_path: Path) -> None:
     with session("foldmark", tmp_path) as talk:
         now(talk.add_items([user("q"), thinking(), said("a")]))
         now(talk.pop_item())
-        assert talk.agent.open_turn is None
+        assert not is_open(talk)
         assert shown(talk) == [user("q"), thinking()]
         now(talk.add_items([user("r"), thinking(2), call("c")]))
         now(talk.pop_item())
-        assert talk.agent.open_turn is not None
+        assert is_open(talk)
         assert shown(talk) == [user("q"), thinking(), user("r"), thinking(2)]
 
 
@@ -298,7 +307,7 @@ def test_a_budget_that_was_set_for_all_is_no_window(tmp_path: Path) -> None:
     """Items come back as they were added unless a window was set for this conversation."""
     with foldmark.open(tmp_path / "own.db", settings={"sliding_context_tokens": 1}) as log:
         talk = FoldmarkSession("talk", log)
-        now(talk.add_items([*turn(1), *turn(2)]))
+        add(talk, [*turn(1), *turn(2)])
         assert shown(talk) == [*turn(1), *turn(2)]
 
 
@@ -361,20 +370,20 @@ def test_a_wrong_command_says_what_there_is(talk: Any) -> None:
 def test_the_default_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOLDMARK_DB", str(tmp_path / "named.db"))
     with FoldmarkSession("talk") as talk:
-        now(talk.add_items([user("hi")]))
+        add(talk, [user("hi")])
     with foldmark.open(tmp_path / "named.db", create=False) as log:
         assert [message.content for message in log.agent("talk").context().messages] == ["hi"]
     monkeypatch.delenv("FOLDMARK_DB")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("HOME", str(tmp_path))
     with FoldmarkSession("talk") as talk:
-        now(talk.add_items([user("there")]))
+        add(talk, [user("there")])
         assert Path(talk.log.store.address).is_relative_to(tmp_path)
 
 
 def test_memory(tmp_path: Path) -> None:
     with FoldmarkSession("talk", ":memory:") as one, FoldmarkSession("talk", db_path=":memory:") as two:
-        now(one.add_items([user("hi")]))
+        add(one, [user("hi")])
         assert shown(two) == []
 
 
@@ -386,7 +395,7 @@ def test_a_conversation_that_was_there_before(tmp_path: Path) -> None:
             assert shown(FoldmarkSession(session_id, log)) == [user("hello")]
         assert len(log.agents()) == 1
         strange = "01234567-89ab-cdef-0123-456789abcdef"
-        now(FoldmarkSession(strange, log).add_items([user("new")]))
+        add(FoldmarkSession(strange, log), [user("new")])
         assert log.agent(f"session-{strange}").context().messages[0].content == "new"
 
 

@@ -310,9 +310,10 @@ def test_the_end_of_a_session_is_taken_back(kind: str, tmp_path: Path) -> None:
     async def rewind(talk: Any) -> None:
         await talk.add_items([user("before"), said("answer")])
         await talk.add_items([user("one"), user("two")])
-        await rewind_session_items(talk, [user("one"), user("two")])
+        rewinding: Any = rewind_session_items
+        await rewinding(talk, [user("one"), user("two")])
         assert await talk.get_items() == [user("before"), said("answer")]
-        await rewind_session_items(talk, [user("other"), said("answer")])
+        await rewinding(talk, [user("other"), said("answer")])
         assert await talk.get_items() == [user("before"), said("answer")], "that is not what stands there"
 
     with session(kind, tmp_path) as talk:

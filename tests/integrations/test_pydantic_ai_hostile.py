@@ -121,7 +121,10 @@ def test_numbers_that_the_log_cannot_hold(log: foldmark.Log) -> None:
     ]
     FoldmarkHistory(log).record(messages)
     back = FoldmarkHistory(log).messages()
-    messages[1].parts[0].args["text"] = "a \ufffd"  # type: ignore[union-attr,index,call-overload]
+    called = messages[1].parts[0]
+    assert isinstance(called, ToolCallPart)
+    arguments: Any = called.args
+    arguments["text"] = "a \ufffd"
     assert back == messages
 
 

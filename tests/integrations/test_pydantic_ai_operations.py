@@ -152,7 +152,11 @@ def test_a_shortened_result_that_comes_back_is_no_change(log: foldmark.Log, fres
 
     def agent() -> Agent[None, str]:
         made = Agent(played.model, capabilities=[FoldmarkHistory(log, truncation=True)])
-        made.tool_plain(lambda: page, name="read")
+
+        def read() -> str:
+            return page
+
+        made.tool_plain(read)
         return made
 
     first = agent()
@@ -217,7 +221,8 @@ def test_a_forgotten_exchange_goes_whole(log: foldmark.Log) -> None:
 
 
 def test_the_window_holds_whole_turns_and_pins(log: foldmark.Log) -> None:
-    played = Played([answer for _ in range(6) for answer in (("look", {}), "seen")])
+    answers: list[Any] = [("look", {}), "seen"]
+    played = Played(answers * 6)
     history = FoldmarkHistory(log, window=True)
     agent = with_tools(history, played, lambda: "")
     for prompt in ("one", "two", "three", "four"):
@@ -327,7 +332,7 @@ def test_an_agent_inside_of_another(log: foldmark.Log) -> None:
     assert outer.asked[1][-2:] == ["result: inner answer", "result: seen"]
     kinds = [event.kind for event in history.agent.context().messages]
     assert {kind: kinds.count(kind) for kind in kinds} == {"user": 3, "tool_call": 2, "tool_result": 2, "assistant": 3}
-    turns = [event.turn_id for event in history.agent.context().messages]
+    turns = [event.turn_id or 0 for event in history.agent.context().messages]
     assert turns == sorted([turns[0]] * 8 + [turns[-1]] * 2)
     assert len(set(turns)) == 2
 

@@ -105,10 +105,7 @@ def test_a_conversation_with_tools_and_operations(log: foldmark.Log, wire: Wire)
         asyncio.run(talk(server.url))
     assert not server.refusals
     assert server.left == 0
-    asked = [
-        [each for each in wire.texts(request.body) if each[0] != "thinking"]  # type: ignore[attr-defined]
-        for request in server.asked
-    ]
+    asked = [[each for each in wire.texts(request.body) if each[0] != "thinking"] for request in server.asked]
     looked = [("call", "look"), ("call", "look"), ("result", "seen the sun"), ("result", "seen the moon")]
     opening = [("user", "Look at both"), ("assistant", "Let me look.")]
     assert asked[1] == [("system", "Be kind."), *opening, *looked]

@@ -20,6 +20,7 @@ from pydantic_ai.messages import (
     TextPart,
     ThinkingPart,
     ToolCallPart,
+    UserPromptPart,
 )
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.tools import DeferredToolResults
@@ -162,7 +163,11 @@ def test_what_is_no_text_comes_back_as_it_was(log: foldmark.Log) -> None:
     ]
     back = again(log).messages()
     assert back == ModelMessagesTypeAdapter.validate_json(result.all_messages_json())
-    assert back[0].parts[0].content[1].data == image.data  # type: ignore[union-attr,index]
+    prompt = back[0].parts[0]
+    assert isinstance(prompt, UserPromptPart)
+    content = list(prompt.content)[1]
+    assert isinstance(content, BinaryContent)
+    assert content.data == image.data
 
 
 @pytest.mark.parametrize("answer", ["A streamed answer", ("look", {"at": "sun"})])

@@ -110,7 +110,7 @@ class Responses(BaseHTTPRequestHandler):
             content = [{"type": "output_text", "text": f"{count} items", "annotations": []}]
             item = {"type": "message", "id": f"m{count}", "role": "assistant", "content": content}
         tokens = {"input_tokens": 1000, "output_tokens": 10, "total_tokens": 1010}
-        events = [
+        events: list[dict[str, Any]] = [
             {"type": "response.created", "response": {"id": "r"}},
             {"type": "response.output_item.done", "output_index": 0, "item": item},
             {"type": "response.completed", "response": {"id": "r", "output": [item], "usage": tokens}},

@@ -73,5 +73,5 @@ def plain_blocks(content: bytes) -> Counter[str]:
         blocks = value["message"].get("content") or []
         for block in [{"type": "text"}] if isinstance(blocks, str) else blocks:
             if isinstance(block, dict):
-                counts[names.get(block["type"], value["type"])] += 1
+                counts[names.get(block["type"]) or str(value["type"])] += 1
     return counts

@@ -366,7 +366,7 @@ def test_what_leaves_the_index_during_a_search_is_passed_over(home: Home) -> Non
         ids = archive.best([TermQuery("any", read_query("schema").terms)], 10)
         with closing(open_index(home.archive, write=True)) as db:
             for (file,) in db.execute("SELECT id FROM files").fetchall():
-                remove_messages(db, file)
+                remove_messages(db, int(str(file)))
         places = [RankedMessage(0, id, 1.0, True, "") for id in ids]
         assert len(ids) == 3
         assert (archive.around(ids, 2), archive.results(places)) == ([], [None] * 3)

@@ -8,9 +8,8 @@ import platform
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from threading import Barrier
 from typing import Any
@@ -24,7 +23,7 @@ from session_records import REAL, REAL_FILES, jsonl, user
 import foldmark
 import forked
 from foldmark.core.config import Config
-from foldmark.sessions.hook import answering, process
+from foldmark.sessions.hook import answering, process, tail
 from foldmark.sessions.hook.process import SessionState
 from foldmark.sessions.hook.settings import DEFAULTS, MOST_BYTES, reminder_settings
 from foldmark.settings import user_folders
@@ -116,7 +115,7 @@ def test_other_events(place: HookPlace, event: Any) -> None:
 @pytest.mark.skipif(not REAL_FILES, reason="the real sessions are not here")
 @pytest.mark.parametrize("path", REAL_FILES, ids=lambda path: path.stem)
 def test_real_sessions(place: HookPlace, path: Path) -> None:
-    share = answering.tail.share(path)
+    share = tail.share(path)
     assert share is not None
     environment = {"FOLDMARK_WARN_THRESHOLD": str(share.percent)}
     told = place.answered("PostToolUse", environment, transcript_path=str(path))
@@ -356,10 +355,8 @@ def test_the_end_is_recorded(place: HookPlace) -> None:
 
 
 def test_a_database_that_fails_keeps_nothing_from_the_archive(place: HookPlace) -> None:
-    @contextmanager
-    def broken() -> Iterator[foldmark.Log]:
+    def broken() -> AbstractContextManager[foldmark.Log]:
         raise foldmark.StoreError("the disk is full")
-        yield
 
     place.write(answer(9_000))
     with pytest.raises(foldmark.StoreError):
@@ -608,6 +605,6 @@ def test_a_real_session_cut_anywhere(path: Path, data: st.DataObject) -> None:
         place.session.write_bytes(text[:cut])
         whole = place.session.with_name("whole.jsonl")
         whole.write_bytes(text[: text.rfind(b"\n", 0, cut) + 1])
-        found, expected = answering.tail.share(place.session), answering.tail.share(whole)
+        found, expected = tail.share(place.session), tail.share(whole)
         if text[cut : cut + 1] not in (b"\n", b""):  # otherwise the last line is whole
             assert (found and found.tokens) == (expected and expected.tokens)

@@ -15,12 +15,20 @@ from hypothesis import strategies as st
 from session_records import REAL_FILES, assistant, call, jsonl, plain_blocks, result, user
 
 import foldmark
+from foldmark.core.events import Event
 from foldmark.sessions import session_file
 from foldmark.sessions.conversion.importing import import_session
 from foldmark.sessions.session_file import Broken, SessionFile, SessionFileError, SessionRecord
 from stored import stored
 
 HELLO, BYE = jsonl(user("hello")), jsonl(assistant("bye"))
+
+
+def all_events(log: foldmark.Log, agent: foldmark.Agent) -> list[Event]:
+    """Return the events of a log that holds one agent alone, so that no id is missing."""
+    events = [stored(log).event(id) for id in range(1, agent.context().at + 1)]
+    assert None not in events
+    return [event for event in events if event is not None]
 
 
 def with_text(json_text: bytes) -> bytes:
@@ -125,7 +133,7 @@ def test_a_torn_wide_file(session: Any) -> None:
     ],
     ids=range(9),
 )
-def test_texts(text: str, read: Any, session: Any) -> None:
+def test_texts(text: bytes, read: Any, session: Any) -> None:
     imported = session(HELLO, with_text(text), BYE)
     assert imported.said == [("user", "hello"), ("user", read), ("assistant", "bye")]
     assert imported.report.broken == []
@@ -438,7 +446,7 @@ def test_mutated_sessions_are_imported_or_refused(content: Any, tmp_path_factory
         agent = log.agent(report.agent_id)
         assert agent.open_turn is None
         assert report.lines >= sum(report.records.values()) + len(report.broken)
-        events = [stored(log).event(id) for id in range(1, agent.context().at + 1)]
+        events = all_events(log, agent)
         assert sum(report.messages.values()) == sum(event.role is not None for event in events)
         assert report.kept == sum(event.kind == "record" for event in events)
         for kind, number in report.messages.items():
@@ -452,10 +460,10 @@ CALL_IDS = st.sampled_from(["c1", "c2", "c3"])
 @st.composite
 def tangled(draw: st.DrawFn) -> dict[str, Any]:
     """A record that may continue any other one, on the main chain or in a sidechain, and say or answer anything."""
-    fields = draw(
+    fields: dict[str, Any] = draw(
         st.sampled_from([{}, {}, {"isSidechain": True}, {"isSidechain": True, "agentId": "g"}, {"isMeta": True}])
     )
-    ids = {"uuid": draw(IDS), "parent": draw(IDS), **fields}
+    ids: dict[str, Any] = {"uuid": draw(IDS), "parent": draw(IDS), **fields}
     match draw(st.sampled_from(["prompt", "answer", "call", "result", "other"])):
         case "prompt":
             return user("text", **ids)
@@ -492,9 +500,9 @@ def test_however_records_hang_together_each_is_imported_once(
             return
         report = import_session(log, path)
         agent = log.agent(report.agent_id)
-        events = [stored(log).event(id) for id in range(1, agent.context().at + 1)]
+        events = all_events(log, agent)
         plain = plain_blocks(path.read_bytes())
-        kept = [event.data["record"] for event in events if event.kind == "record"]
+        kept = [(event.data or {})["record"] for event in events if event.kind == "record"]
         assert all(record in records for record in kept)
         for record in repeated(records):
             kept.remove(record)

@@ -80,7 +80,7 @@ def test_an_image_result_is_kept_as_a_block(load: Any) -> None:
 @real_files
 def test_compared_with_the_file_text_by_text(load: Any) -> None:
     path = REAL / "episodic-memory-large.jsonl"
-    texts, calls = [], {}
+    texts, calls = list[Any](), dict[str, Any]()
     for line in path.read_bytes().splitlines():
         record = json.loads(line)
         if "message" not in record:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -16,8 +17,9 @@ import foldmark
 from foldmark.cli.conversion import report_text
 from foldmark.core.errors import CommandError
 from foldmark.sessions import session_file
-from foldmark.sessions.conversion import importing
+from foldmark.sessions.conversion import imported as imports
 from foldmark.sessions.conversion.importing import ImportReport, import_session
+from foldmark.sessions.lenient_json import decode
 from foldmark.text import tokens
 from steps import steps
 from stored import stored
@@ -92,14 +94,14 @@ def place(log: foldmark.Log, tmp_path: Path) -> Place:
 def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The lines that are read as records, by their numbers, from now on."""
     numbers: list[int] = []
-    original = importing.SessionFile.lines
+    original = session_file.SessionFile.lines
 
     def lines(self: Any, number: int = 0, offset: int = 0) -> Any:
         for found in original(self, number, offset):
             numbers.append(found.line)
             yield found
 
-    monkeypatch.setattr(importing.SessionFile, "lines", lines)
+    monkeypatch.setattr(session_file.SessionFile, "lines", lines)
     return numbers
 
 
@@ -342,7 +344,7 @@ def test_an_import_that_is_stopped_changes_nothing_and_can_be_repeated(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(importing.imports, "record_import", stop)
+        patched.setattr(imports, "record_import", stop)
         with pytest.raises(KeyboardInterrupt):
             place.bring()
     assert place.agent.context().at == head
@@ -474,7 +476,7 @@ def test_the_work_of_an_import_grows_with_its_new_lines_only(place: Place) -> No
     spent = []
     for end in (200, 400, 800):
         place.path.write_bytes(jsonl(*lines(0, end)))
-        spent.append(steps(place.log, lambda name=str(end): place.bring(name=name)))
+        spent.append(steps(place.log, partial(place.bring, name=str(end))))
     assert spent[2] - spent[1] < 2.3 * (spent[1] - spent[0])
     assert spent[2] < 800 * 600
     place.write(*lines(0, 1600))
@@ -486,17 +488,26 @@ def test_the_work_of_an_import_grows_with_its_new_lines_only(place: Place) -> No
 
 
 def test_a_single_long_line_is_decoded_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    decoded = []
-    original = session_file.decode
-    monkeypatch.setattr(session_file, "decode", lambda line: decoded.append(len(line)) or original(line))
+    decoded = list[int]()
+
+    def counted(line: bytes) -> Any:
+        decoded.append(len(line))
+        return decode(line)
+
+    monkeypatch.setattr(session_file, "decode", counted)
     place.write(user("x" * 2_000_000, u("a")))
     assert [length for length in decoded if length > 2_000_000] == [decoded[0]]
     assert place.bring().messages == {}
 
 
 def test_parts_of_names_are_made_once_for_each_message(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = []
+    made = list[str]()
     original = tokens.parts_of
-    monkeypatch.setattr(tokens, "parts_of", lambda text: made.append(text) or original(text))
+
+    def parts_of(text: str) -> str:
+        made.append(text)
+        return original(text)
+
+    monkeypatch.setattr(tokens, "parts_of", parts_of)
     place.write(user("call parseHttpResponse", u("a")))
     assert made == ["call parseHttpResponse"]

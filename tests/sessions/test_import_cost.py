@@ -49,7 +49,7 @@ def statements(tmp_path: Path, turns: int) -> Counter[str]:
 
     with foldmark.open(":memory:") as log:
         db = connection(log)
-        db.exec_trace = note  # type: ignore[assignment]
+        db.exec_trace = note
         assert import_session(log, path).lines == turns * LINES_A_TURN
         db.exec_trace = None
     return run
@@ -82,20 +82,20 @@ def test_what_is_imported_is_as_if_it_was_appended_one_by_one(tmp_path: Path, tu
     with foldmark.open(":memory:") as log:
         agent = log.agent("default")
         for event in events:
-            times = {"created_at": event.created_at}
+            at, call_id, data = event.created_at, event.call_id or "", event.data or {}
             match event.kind:
                 case "tool_call":
-                    name, rest = event.data["name"], {k: v for k, v in event.data.items() if k == "response"}
+                    name, rest = data["name"], {k: v for k, v in data.items() if k == "response"}
                     args = {"path": event.content.split('"')[3]}
-                    agent.append_tool_call(name, args, call_id=event.call_id, dialect=event.dialect, data=rest, **times)
+                    agent.append_tool_call(name, args, call_id=call_id, dialect=event.dialect, data=rest, created_at=at)
                 case "tool_result":
-                    agent.append_tool_result(event.call_id, event.content, dialect=event.dialect, **times)
+                    agent.append_tool_result(call_id, event.content, dialect=event.dialect, created_at=at)
                 case "turn_ended":
-                    agent.end_turn(interrupted=event.interrupted, **times)
+                    agent.end_turn(interrupted=event.interrupted, created_at=at)
                 case "user" | "assistant":
-                    agent.append(event.kind, event.content, data=event.data, dialect=event.dialect, **times)
+                    agent.append(event.kind, event.content, data=event.data, dialect=event.dialect, created_at=at)
                 case _:
-                    agent.record(event.kind, event.content, data=event.data, **times)
+                    agent.record(event.kind, event.content, data=event.data, created_at=at)
         rows.append([connection(log).execute(f"{sql} ORDER BY 1").fetchall() for sql in tables])
     imported, single = rows
     assert imported[0][:-1] == single[0]  # behind them is what the import noted of itself

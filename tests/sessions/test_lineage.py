@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import foldmark
-from foldmark.core.records import CodingSession
+from foldmark.core.records import CodingSession, EndReason
 from foldmark.sessions import lineage
 from foldmark.sessions.formats import SessionPath
 from foldmark.sessions.lineage import Work
@@ -54,7 +54,7 @@ def test_a_new_end_counts(log: foldmark.Log) -> None:
 
 
 @pytest.mark.parametrize("reason", ["trim", "rollover"])
-def test_the_end_of_the_process_says_nothing_against_a_trim_or_rollover(reason, log: foldmark.Log) -> None:
+def test_the_end_of_the_process_says_nothing_against_a_trim_or_rollover(reason: EndReason, log: foldmark.Log) -> None:
     before = lineage.record_end(log, OLD, reason, 61)
     assert lineage.record_end(log, OLD, "completed", 62) == before
     assert stored(log).coding_sessions() == [before]

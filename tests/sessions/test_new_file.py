@@ -8,12 +8,16 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import IO, Any, TypeAlias
 
 import pytest
 
 from foldmark.sessions.new_file import PREFIX, SUFFIX, WriteError, new_file, replaced_file
 
+Writing: TypeAlias = Callable[..., AbstractContextManager[IO[bytes]]]
 BOTH = pytest.mark.parametrize("writing", [new_file, replaced_file])
 
 
@@ -22,7 +26,7 @@ def there(folder: Path) -> dict[str, bytes]:
 
 
 @BOTH
-def test_it_is_there_once_the_block_has_ended(writing, tmp_path: Path) -> None:
+def test_it_is_there_once_the_block_has_ended(writing: Writing, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     with writing(path) as file:
         file.write(b"x" * 3_000_000)
@@ -32,7 +36,7 @@ def test_it_is_there_once_the_block_has_ended(writing, tmp_path: Path) -> None:
 
 
 @BOTH
-def test_its_mode(writing, tmp_path: Path) -> None:
+def test_its_mode(writing: Writing, tmp_path: Path) -> None:
     with writing(tmp_path / "a", mode=0o644) as file:
         file.write(b"1")
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o644
@@ -40,7 +44,7 @@ def test_its_mode(writing, tmp_path: Path) -> None:
 
 @BOTH
 @pytest.mark.parametrize("error", [KeyError, KeyboardInterrupt])
-def test_a_block_that_raises_leaves_nothing(writing, error: type[BaseException], tmp_path: Path) -> None:
+def test_a_block_that_raises_leaves_nothing(writing: Writing, error: type[BaseException], tmp_path: Path) -> None:
     def broken() -> None:
         with writing(tmp_path / "a") as file:
             file.write(b"1")
@@ -92,7 +96,7 @@ def test_a_replaced_file_keeps_its_mode(tmp_path: Path) -> None:
 
 
 @BOTH
-def test_what_the_system_says_is_one_line(writing, tmp_path: Path) -> None:
+def test_what_the_system_says_is_one_line(writing: Writing, tmp_path: Path) -> None:
     for path, said in ((tmp_path / "no" / "a", "No such file"), (tmp_path / ("n" * 300), "")):
         with pytest.raises(WriteError, match=f"cannot write .*{said}") as caught, writing(path) as file:
             file.write(b"1")
@@ -124,7 +128,7 @@ def test_a_process_that_dies_leaves_nothing_that_looks_like_a_session(name: str,
 
 
 @BOTH
-def test_what_a_dead_process_left_is_removed_and_what_is_being_written_is_not(writing, tmp_path: Path) -> None:
+def test_what_a_dead_process_left_is_removed_and_what_is_being_written_is_not(writing: Writing, tmp_path: Path) -> None:
     left = tmp_path / f"{PREFIX}left{SUFFIX}"
     left.write_bytes(b"x")
     kept = [tmp_path / f"{PREFIX}other", tmp_path / f"other{SUFFIX}"]
@@ -165,9 +169,9 @@ def test_without_locks_nothing_is_removed(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_one_that_is_taken_before_it_is_locked_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = tempfile.mkstemp
-    names = []
+    names = list[str]()
 
-    def taken(*given: object) -> tuple[int, str]:
+    def taken(*given: Any) -> tuple[int, str]:
         descriptor, name = made(*given)
         names.append(name)
         if len(names) == 1:

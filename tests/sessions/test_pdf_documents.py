@@ -76,7 +76,8 @@ THINKING = jsonl(
 def imported(content: bytes, load: Load, folder: Path, name: str = "session.jsonl") -> foldmark.Agent:
     path = folder / name
     path.write_bytes(content)
-    return load(path, name).agent
+    agent: foldmark.Agent = load(path, name).agent
+    return agent
 
 
 def sent(agent: foldmark.Agent, provider: str, model: str) -> list[Any]:

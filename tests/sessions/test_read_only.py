@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -37,14 +37,14 @@ def printed(words: list[str]) -> tuple[int, str, str]:
     return code, out.getvalue(), err.getvalue()
 
 
-def bound_by_modes(work: Callable[[], object]) -> object:
-    """What a process returns that has no more rights than the files' modes give."""
+def bound_by_modes(words: list[str]) -> tuple[int, str, str]:
+    """What a command prints in a process that has no more rights than the files' modes give."""
     read, write = os.pipe()
     child = os.fork()
     if not child:
         try:
             obey_modes()
-            told = json.dumps(work())
+            told = json.dumps(printed(words))
         except BaseException as error:
             told = json.dumps(repr(error))
         os.write(write, told.encode())
@@ -53,7 +53,8 @@ def bound_by_modes(work: Callable[[], object]) -> object:
     with os.fdopen(read) as answer:
         told = answer.read()
     os.waitpid(child, 0)
-    return json.loads(told)
+    code, out, err = json.loads(told)
+    return code, out, err
 
 
 @pytest.fixture
@@ -101,7 +102,7 @@ def test_what_may_only_be_read_is_searched(home: Home, places: tuple[str, ...], 
             beside.unlink()
         protect(home.folder / name, files=files)
     for words, (_, out, _) in zip(COMMANDS, before, strict=True):
-        code, told, err = bound_by_modes(lambda words=words: printed(words))  # type: ignore[misc]
+        code, told, err = bound_by_modes(words)
         assert (code, told) == (0, out), err
         cannot_catch_up = "--read" not in words and "archive" in places and (files or not left)
         assert err.startswith("foldmark: the newest archived sessions may be missing: " if cannot_catch_up else "")
@@ -116,7 +117,7 @@ def test_what_was_not_indexed_is_told_to_be_missing(home: Home) -> None:
     path = put(home.session("bb22", user("The newest schema", "v1")), home.archive).path
     path.chmod(0o644)
     protect(home.archive, files=True)
-    code, out, err = bound_by_modes(lambda: printed(COMMANDS[0]))  # type: ignore[misc]
+    code, out, err = bound_by_modes(COMMANDS[0])
     assert (code, "migrate" in out, "newest" in out) == (0, True, False)
     assert "the newest archived sessions may be missing" in err
     for path in (home.archive, *home.archive.rglob("*")):
@@ -130,6 +131,6 @@ def test_somebody_who_writes_meanwhile(home: Home) -> None:
     with foldmark.open(os.environ["FOLDMARK_DB"]) as log:
         log.agent("talk").append("user", "A third schema")
         (home.folder / "data").chmod(0o555)
-        code, out, err = bound_by_modes(lambda: printed(COMMANDS[0]))  # type: ignore[misc]
+        code, out, err = bound_by_modes(COMMANDS[0])
     assert (code, err) == (0, "")
     assert "A third schema" in out

@@ -48,7 +48,7 @@ def test_what_is_no_record(value: Any, tmp_path: Path) -> None:
     assert kind(tmp_path / "x.jsonl", value) is None
 
 
-FOREIGN = {
+FOREIGN: dict[str, list[dict[str, Any]]] = {
     "pi": [
         {"type": "session", "version": 3, "id": "s", "timestamp": "2026-01-01T00:00:00.000Z", "cwd": "/app"},
         {"type": "message", "id": "a", "parentId": None, "message": {"role": "user", "content": "hello"}},

@@ -232,7 +232,11 @@ def test_codex(place: Place) -> None:
     folder = place.home / ".codex" / "sessions" / "2026" / "11" / "02"
     folder.mkdir(parents=True)
     session = folder / codex.name()
-    base = {"history_base": {"thread_id": "x"}, "forked_from_id": "x", "base_instructions": {"text": "You are Codex."}}
+    base: dict[str, Any] = {
+        "history_base": {"thread_id": "x"},
+        "forked_from_id": "x",
+        "base_instructions": {"text": "You are Codex."},
+    }
     session.write_bytes(jsonl(codex.meta(cwd=str(place.work), **base), codex.said("hello")))
     before = session.read_bytes()
     told = place.rolled(codex.ID, "--worker", "42")

@@ -327,7 +327,7 @@ def test_what_lies_before_a_compaction_is_no_damage(write: Callable[..., Path]) 
     records = talk()
     del records[5]
     preserved = {"preservedMessages": {"anchorUuid": "k2", "uuids": ["u9"]}}
-    boundary = {"type": "system", "subtype": "compact_boundary", "uuid": "k1", "parentUuid": None}
+    boundary: dict[str, Any] = {"type": "system", "subtype": "compact_boundary", "uuid": "k1", "parentUuid": None}
     boundary |= {"logicalParentUuid": "u9", "timestamp": records[0]["timestamp"], "compactMetadata": preserved}
     summary = user("all of it", "k2", "k1", isCompactSummary=True)
     path = write(*records, boundary, summary, user("on", "k3", "k2"))

@@ -9,8 +9,9 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from datetime import UTC, datetime
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import apsw
 import pytest
 from archive_place import Home
 from hook_place import HookPlace, fed
-from session_mutations import DEEP, LINES, PARTS, Damaged, damaged
+from session_mutations import LINES, PARTS, Damaged, damaged
 
 import foldmark
 from foldmark import cli as entry
@@ -41,6 +42,7 @@ from foldmark.sessions.places import kind_in, recognized, session_path
 from foldmark.sessions.session_file import SessionFile, SessionFileError, SessionRecord
 from foldmark.sessions.trim import trimming
 from foldmark.sessions.trim.job import TrimError, TrimOptions
+from sampled import DEEP
 
 MOMENT = datetime(2026, 11, 22, 12, tzinfo=UTC)
 NEW = "0199bbbb-9999-7888-8777-666655554444"
@@ -357,7 +359,7 @@ def test_doctor_and_repair(part: int, placed: list[tuple[Damaged, Path]], tmp_pa
         ids = (f"0199cccc-0000-7000-8000-{number:012x}" for number in count(1))
         out = tmp_path / f"{NEW}.jsonl"
         try:
-            new = repair(session, NEW, MOMENT, lambda ids=ids: next(ids), out)
+            new = repair(session, NEW, MOMENT, partial(next, ids), out)
         except RepairError:
             assert session.kind == "codex" or is_wide(each) or not told(each.content)
             continue
@@ -384,7 +386,7 @@ def told(content: bytes) -> bool:
     return not roles <= {"thinking", "tool_result"}
 
 
-def texts(content: bytes, without: set[int] = frozenset()) -> Counter[str]:
+def texts(content: bytes, without: Set[int] = frozenset()) -> Counter[str]:
     """What is said in the lines of a session, but in those `without`."""
     found: Counter[str] = Counter()
     for number, line in enumerate(lines_of(content), 1):

@@ -195,7 +195,14 @@ def test_killed_at_any_moment_the_next_run_ends_the_same(home: Home) -> None:
     killed = 0
     for number in range(15 if DEEP else 8):
         # The first ones end at a step, however fast the machine is; the others at any moment.
-        command = [sys.executable, "-c", run, home.folder, home.archive, str(number if number < 3 else 1 << 30)]
+        command: list[str | Path] = [
+            sys.executable,
+            "-c",
+            run,
+            home.folder,
+            home.archive,
+            str(number if number < 3 else 1 << 30),
+        ]
         with forked.Popen(command, stdout=subprocess.PIPE) as running:
             assert running.stdout is not None
             running.stdout.readline()
@@ -236,7 +243,7 @@ def test_many_make_the_index_at_once(tmp_path: Path) -> None:
         "open_index(Path(sys.argv[1]) / 'archive', write=True).close()"
     )
     for _ in range(5):
-        command = [sys.executable, "-c", run, tmp_path]
+        command: list[str | Path] = [sys.executable, "-c", run, tmp_path]
         running = [forked.Popen(command, stdout=subprocess.PIPE) for _ in range(4)]
         for each in running:
             assert each.stdout is not None

@@ -18,7 +18,7 @@ from session_records import REAL, REAL_FILES, assistant, jsonl, result, user
 from foldmark.sessions.hook import tail
 
 CODEX_FILES = sorted((REAL.parent / "codex").glob("*.jsonl"))
-SIDE = {"isSidechain": True}
+SIDE: dict[str, Any] = {"isSidechain": True}
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HookPlace:
 
 def tokens(path: Path) -> int | None:
     found = tail.share(path)
-    return found and found.tokens
+    return found.tokens if found else None
 
 
 # -- real files -----------------------------------------------------------------------------------------------

@@ -66,6 +66,7 @@ class Trimmed:
 
     def _pass(self, path: Path, job: Job) -> CodexLines:
         lines = KIND.lines(job)
+        assert isinstance(lines, CodexLines)
         for piece in KIND.pieces(session_path(path, "codex")):
             lines.source = piece.path
             held = piece.path.read_bytes()[piece.start : piece.end]

@@ -162,8 +162,8 @@ def test_keys_with_escapes(run: Run) -> None:
 def test_the_same_text_elsewhere_in_the_line_stays(run: Run) -> None:
     record = user([result("c1", LONG), {"type": "text", "content": LONG}], sessionId=OLD)
     odd = {"content": LONG, "toolUseResult": LONG, **record, "other": {"toolUseResult": LONG}}
-    for style in ({"separators": (",", ":")}, {}):
-        content = exchange() + json.dumps(odd, **style).encode() + b"\n"
+    for separators in ((",", ":"), None):
+        content = exchange() + json.dumps(odd, separators=separators).encode() + b"\n"
         compare(content, run(content), ID)
         assert done(run).trimmed_count == 2
 

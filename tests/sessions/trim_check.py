@@ -54,8 +54,8 @@ def compare(
     return cut
 
 
-def _names(lines: list[bytes]) -> dict[str, str]:
-    names = {}
+def _names(lines: list[bytes]) -> dict[str, str | None]:
+    names = dict[str, str | None]()
     for line in lines:
         for block in _blocks(parsed(line)):
             if block.get("type") == "tool_use" and isinstance(block.get("id"), str):
@@ -73,7 +73,7 @@ def _compare_line(
     one: bytes,
     other: bytes,
     new_id: str,
-    names: dict[str, str],
+    names: dict[str, str | None],
     tools: set[str],
     threshold: int,
     first: bool,

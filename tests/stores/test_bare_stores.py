@@ -13,7 +13,7 @@ from foldmark.stores.sqlite import SqliteStore
 
 
 class BareStore(SqliteStore):
-    sandbox = vectors = property(lambda store: None, lambda store, value: None)  # type: ignore[assignment]
+    sandbox = vectors = property(lambda store: None, lambda store, value: None)
 
     def close(self) -> None:
         self._db.close()

@@ -32,7 +32,8 @@ class Wrapped:
     """A moment or a transaction that does all as the one behind it, unless a class derived from this says otherwise."""
 
     def __init__(self, behind: Any, store: SqliteStore) -> None:
-        self._behind, self._store = behind, store
+        self._behind: Transaction = behind
+        self._store = store
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._behind, name)
@@ -94,7 +95,7 @@ class KeepsHeads(Wrapped):
     def head(self, agent_id: str) -> Head:
         if not self._behind.committed:
             return self._behind.head(agent_id)
-        kept = self._store.__dict__.setdefault("kept", {})
+        kept: dict[str, Head] = self._store.__dict__.setdefault("kept", {})
         return kept.setdefault(agent_id, self._behind.head(agent_id))
 
 

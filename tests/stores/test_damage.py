@@ -103,7 +103,7 @@ def columns() -> Iterator[tuple[str, str]]:
                 connection(log).execute(f"SELECT name, type FROM pragma_table_info('{table}')").fetchall()
             ):
                 if kind == "TEXT":
-                    yield table, column
+                    yield str(table), str(column)
 
 
 @pytest.mark.parametrize(("table", "column"), sampled(list(columns()), 20))
@@ -214,7 +214,7 @@ def test_no_column_of_a_wrong_type_ends_with_a_traceback(path: Path, column: str
     db = apsw.Connection(str(path))
     db.execute("PRAGMA writable_schema = ON")
     ((strict,),) = db.execute("SELECT sql FROM sqlite_schema WHERE name = 'events'").fetchall()
-    for sql in (strict.replace(") STRICT", ")").replace(" NOT NULL", ""), strict):
+    for sql in (str(strict).replace(") STRICT", ")").replace(" NOT NULL", ""), strict):
         db.execute("UPDATE sqlite_schema SET sql = ? WHERE name = 'events'", (sql,))
         db.close()
         db = apsw.Connection(str(path))
@@ -231,7 +231,8 @@ def test_the_checksum_is_stored_and_erased_with_its_content(path: Path) -> None:
         "SELECT id, agent, turn, kind, dialect, actor, created_at, interrupted, call_id, answers, "
         "content, data, checksum FROM events"
     ).fetchall()
-    for *fixed, content, data, stored in rows:
+    stored_rows: list[tuple[Any, ...]] = rows
+    for *fixed, content, data, stored in stored_rows:
         assert stored == checksum(fixed, content.encode(), data.encode() if data else None)
     db.close()
     with foldmark.open(path, settings={}) as log:
@@ -258,7 +259,7 @@ def test_events_from_before_there_were_checksums_are_counted(path: Path) -> None
 def malformed(path: Path) -> None:
     """The page where the memos stand is no page any more."""
     db = apsw.Connection(str(path))
-    ((root,),) = db.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'memos'").fetchall()
+    root = int(str(db.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'memos'").get))
     db.close()
     raw = bytearray(path.read_bytes())
     page = int.from_bytes(raw[16:18], "big")

@@ -39,7 +39,7 @@ class Disk(apsw.VFS):
         self.acknowledged: list[int] = []
         self.moments: list[Moment] = []
 
-    def xOpen(self, name: object, flags: list[int]) -> "File":  # noqa: N802
+    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> "File":  # noqa: N802
         file = File(self, name, flags)
         self.synced.setdefault(file.path, b"")
         return file
@@ -64,7 +64,7 @@ class Disk(apsw.VFS):
 
 
 class File(apsw.VFSFile):
-    def __init__(self, disk: Disk, name: object, flags: list[int]) -> None:
+    def __init__(self, disk: Disk, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
         super().__init__("unix", name, flags)
         self.disk, self.path = disk, name.filename() if isinstance(name, apsw.URIFilename) else str(name)
 
@@ -147,8 +147,8 @@ def survived(database: Path, disk: Disk, contents: list[str], moment: Moment) ->
         batches = [m.content for agent in log.agents() for m in agent.context().messages if m.content[:5] == "batch"]
         assert batches.count("batch 1") == batches.count("batch 2")
         acknowledged = zip(disk.acknowledged, contents[: moment.acknowledged], strict=False)
-        with log.store.read() as moment:
-            found = [(moment.event(id), text) for id, text in acknowledged]
+        with log.store.read() as present:
+            found = [(present.event(id), text) for id, text in acknowledged]
         return all(event is not None and event.content == text for event, text in found)
 
 

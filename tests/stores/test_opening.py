@@ -410,7 +410,7 @@ def hooks() -> Iterator[list[Any]]:
 @pytest.mark.parametrize("pragma", ["user_version", "application_id", "schema_version", "journal_mode"])
 def test_another_process_makes_the_database_meanwhile(tmp_path: Path, hooks: list[Any], pragma: str) -> None:
     """At the moment when this one is about to ask for `pragma`; it began when the file was not there yet."""
-    path, asked = tmp_path / "log.db", []
+    path, asked = tmp_path / "log.db", list[str]()
 
     def trace(_: object, sql: str, __: object) -> bool:
         if pragma in sql and not asked:

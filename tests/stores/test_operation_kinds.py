@@ -15,6 +15,7 @@ from foldmark.core.events import Draft
 from foldmark.log.doctor import examine
 from foldmark.stores import damage as checks
 from foldmark.stores.queries import migrations, queries
+from foldmark.stores.sqlite import SqliteStore
 from stored import connection
 
 NOW = "2026-03-01T12:00:00.000000Z"
@@ -84,6 +85,7 @@ def test_a_program_of_the_version_before_cannot_record_what_is_not_read(
         agent = log.agent("work")
         agent.append("user", "question")
         places = "VALUES (" + "?, " * 11
+        assert isinstance(log.store, SqliteStore)
         unmarked = log.store._sql["append"].replace(f"{places}?", f"{places}iif(?, NULL, NULL)")
         monkeypatch.setitem(log.store._sql, "append", unmarked)
         with pytest.raises(foldmark.StoreError, match="newer Foldmark has brought this database up to date: restart"):

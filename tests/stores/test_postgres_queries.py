@@ -64,8 +64,8 @@ class Place:
 
     def connected(self) -> psycopg.Connection[Any]:
         """A connection of the login, with nobody in between."""
-        login = {"user": self.login.role, "password": self.login.password}
-        return psycopg.connect(self.address, **login, autocommit=True, prepare_threshold=None)
+        own, password = self.login.role, self.login.password
+        return psycopg.connect(self.address, user=own, password=password, autocommit=True, prepare_threshold=None)
 
     def statement(self, sql: str) -> str:
         names = {name: getattr(self, name) for name in ("other", "older", "newer", "child", "erased")}

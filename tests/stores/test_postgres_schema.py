@@ -35,7 +35,7 @@ def test_the_primary_key_of_every_table_of_a_conversation_begins_with_its_root(d
         "LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = i.indkey[0] "
         "WHERE c.relkind = 'r' AND c.relnamespace = 'foldmark'::regnamespace"
     ).fetchall()
-    first = dict(found)
+    first: dict[str, str | None] = dict(found)
     assert set(first) > SHARED
     assert {name: column for name, column in first.items() if name not in SHARED and column != "root"} == {}
 

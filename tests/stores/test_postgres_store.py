@@ -428,7 +428,12 @@ def test_no_query_reads_all_events(store: PostgresStore) -> None:
 def test_a_head_takes_two_round_trips_and_an_append_two(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
     agent, sent, trips = root(store), PostgresSession._sent, list[int]()
     append(store, agent, draft())
-    monkeypatch.setattr(PostgresSession, "_sent", lambda *queue: trips.append(1) or sent(*queue))
+
+    def counted(session: PostgresSession, *queue: Any) -> Any:
+        trips.append(1)
+        return sent(session, *queue)
+
+    monkeypatch.setattr(PostgresSession, "_sent", counted)
     with store.read() as moment:
         moment.head(agent)
     assert len(trips) == 2

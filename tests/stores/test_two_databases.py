@@ -25,6 +25,7 @@ from deeds import DEEDS, do, family, shown
 from foldmark import Agent, CommandError, Log
 from foldmark.app import open_over
 from foldmark.core.ports import Store
+from foldmark.log import Result
 from foldmark.log.doctor import examine
 from foldmark.stores.reader import Bindings
 from foldmark.stores.sqlite import SqliteStore
@@ -124,7 +125,7 @@ def done(log: Log, deed: str, number: int, who: int) -> Any:
     try:
         if deed == "beside":
             line = BESIDE[number % len(BESIDE)].format(number, to=agents[number % len(agents)].id)
-            result = agent.do(line)
+            result: Result | str = agent.do(line)
         else:
             result = do(agent, deed, number)
     except CommandError as error:

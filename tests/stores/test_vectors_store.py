@@ -11,6 +11,7 @@ import pytest
 from postgres_harness import PostgresHarness
 from sqlite_harness import SqliteHarness
 
+from foldmark import Log
 from foldmark.app import open_over
 from foldmark.core.search import Coverage, Embedded, Vectors
 from foldmark.sessions.archive.storing import archive_folder
@@ -30,6 +31,11 @@ class Place(NamedTuple):
     ids: list[int]
 
 
+def vectors(log: Log) -> Vectors:
+    assert log.store.vectors is not None
+    return log.store.vectors
+
+
 @pytest.fixture(params=["sqlite", "postgres", "archive"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     if request.param != "archive":
@@ -47,7 +53,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
                 agent.end_turn()
                 return id
 
-            yield Place(log.store.vectors, add, lambda: other.store.vectors, [add(text) for text in TEXTS])
+            yield Place(vectors(log), add, lambda: vectors(other), [add(text) for text in TEXTS])
             assert list(log.store.damage()) == []
         if isinstance(harness, PostgresHarness):
             harness.release()
@@ -67,8 +73,8 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     for text in TEXTS:
         archive(text)
     folder = archive_folder(environment)
-    with opened(folder) as store, opened(folder) as other_store:
-        yield Place(store, archive, lambda: other_store, [1, 2, 3, 4, 5])
+    with opened(folder) as archived, opened(folder) as other_archive:
+        yield Place(archived, archive, lambda: other_archive, [1, 2, 3, 4, 5])
 
 
 def made(id: int) -> Embedded:
