@@ -544,6 +544,15 @@ def test_what_a_hook_imports(place: HookPlace) -> None:
     assert not imported & slow
 
 
+def test_what_the_end_of_a_turn_imports(place: HookPlace) -> None:
+    """Archiving asks the session formats, which decode nothing before they are asked to."""
+    place.write(answer(24_000))
+    done = place.ran(place.event("Stop"), PYTHONPROFILEIMPORTTIME="1")
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "foldmark.sessions.formats" in imported
+    assert not imported & {"click", "msgspec", "apsw", "tomllib", "uuid", "foldmark.app"}
+
+
 # -- what it keeps --------------------------------------------------------------------------------------------
 
 

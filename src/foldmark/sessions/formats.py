@@ -11,9 +11,7 @@ import shlex
 from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from msgspec import Struct
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import listing, one_line
@@ -32,7 +30,7 @@ DEFAULT = "claude"
 _BUILT_IN = ("foldmark.sessions.claude:ClaudeFormat", "foldmark.sessions.codex:CodexFormat")
 
 
-class SessionPath(Struct, frozen=True):
+class SessionPath(NamedTuple):
     """A session: where it is, the name of its format, and its id.
 
     `path` is a file as a rule. It may be a folder, or a database's path with the session's id behind it.
@@ -43,7 +41,7 @@ class SessionPath(Struct, frozen=True):
     id: str
 
 
-class ResumeCommand(Struct, frozen=True):
+class ResumeCommand(NamedTuple):
     """A command to run: the program with its arguments, and its working folder (None: any, or the folder is gone)."""
 
     words: tuple[str, ...]
@@ -56,7 +54,7 @@ class ResumeCommand(Struct, frozen=True):
         return command if self.cwd is None else f"cd {shlex.quote(str(self.cwd))} && {command}"
 
 
-class SessionSurroundings(Struct, frozen=True):
+class SessionSurroundings(NamedTuple):
     """Where a session works: `cwd` is the folder that its program is started in, None if the session does not say.
 
     `members` are the members of its records that a session takes over which continues it.
