@@ -126,9 +126,7 @@ def test_whoever_waits_for_a_turn_is_told_that_somebody_else_ended_it(log: Log, 
                 await agents.interrupt(agent)
             else:
                 agents.cancel(agent)
-            with pytest.raises(
-                TurnInterruptedError, match="is dead" if how == "kill" else "what had been said is kept"
-            ):
+            with pytest.raises(TurnInterruptedError, match="is dead" if how == "kill" else "what was received is kept"):
                 await said
 
     asyncio.run(program())

@@ -179,7 +179,7 @@ class Supervisor:
                 raise ContextChangedError(f"{await self._changed(agent, since)} in another process; {_ENDED}") from None
             with self.log.store.read() as moment:
                 end = moment.end(agent.id)
-            why = f": {end.sentence}" if end is not None else "; what had been said is kept"
+            why = f": {end.sentence}" if end is not None else "; what was received is kept"
             raise TurnInterruptedError(f"the turn of {family.label(agent)} was interrupted{why}") from None
 
     def cancel(self, agent: Agent) -> None:

@@ -52,7 +52,7 @@ def recallable(
         if left := index_for(RECALL_SECONDS, environment, patterns):
             tell(f"{left:,} bytes of archived sessions are not indexed yet; `foldmark sync` does that")
     except FoldmarkError as error:
-        tell(f"what was archived last may be missing: {error}")
+        tell(f"the newest archived sessions may be missing: {error}")
     with opened(archive_folder(environment), filters, model) as archive:
         yield archive
 
