@@ -281,7 +281,7 @@ class InputHistory:
         self._path, self._hidden = path, hidden
 
     def load(self) -> list[str]:
-        """The newest lines, oldest first; a file that has grown far beyond them is shortened."""
+        """Return the newest lines, oldest first. A file that has grown far beyond them is shortened."""
         try:
             stored = self._path.read_text(encoding="utf-8", errors="replace").splitlines()
         except OSError:

@@ -26,7 +26,7 @@ class StoreError(FoldmarkError):
 
 
 class ConflictError(StoreError):
-    """Another writer appended to this agent since it was last read here [SPEC 2: one agent has one writer]."""
+    """Another writer has appended to this agent since it was last read [SPEC 2: one agent has one writer]."""
 
     def __init__(self, agent: str, expected: int, found: int) -> None:
         super().__init__(

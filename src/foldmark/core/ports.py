@@ -199,8 +199,10 @@ class Snapshot(ChangesView, CopyingView, InboxView, LeasesView, MemosView, SentV
         """Return the agent's own events with ids above `after`, of all kinds, oldest first, at most `limit`."""
 
     def operations(self, agent_id: str, *, after: int = 0, until: int = END) -> list[Event]:
-        """Return the operations of an agent with ids above `after` and up to `until` in order, including the ends of
-        turns that closed a planning conversation."""
+        """Return an agent's operations with ids above `after` and up to `until`, oldest first.
+
+        The ends of turns that closed a planning conversation are among them.
+        """
 
     def outlines(self, agent_ids: Sequence[str]) -> dict[str, Outline]:
         """Return the outlines of the existing agents among these."""

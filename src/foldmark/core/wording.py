@@ -92,7 +92,7 @@ def meter(tokens: int, window: int = WINDOW, budget: int = 0, whole: int = 0) ->
 
 
 def is_full(tokens: int, window: int = WINDOW) -> bool:
-    """Return True if text is refused; commands never are."""
+    """Return True if the context is too full for another text. Commands are always accepted."""
     return tokens >= window
 
 

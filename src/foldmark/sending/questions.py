@@ -257,8 +257,10 @@ def make_window_summary(agent: Agent, due: DueSummary) -> int | None:
 def _fitting(
     moment: Snapshot, at: Standing, agent: Agent, new: Segments, earlier: WindowSummary | None
 ) -> tuple[Units, int]:
-    """Return the turns in `new`, newest first, and how many of them fit half of the model's window, at least one if
-    there are any."""
+    """Return the turns in `new`, newest first, and how many of them fit into half of the model's window.
+
+    The number is at least 1 if there are any turns.
+    """
     from foldmark.core.assembly.wire import weigh
     from foldmark.tokens.counting import uncalibrated
 

@@ -136,7 +136,7 @@ def _pooling(folder: Path) -> Pooling:
 
 
 def _longest(folder: Path, room: int) -> int:
-    """Return the maximum number of tokens of a text, for a model with this many positions."""
+    """Return how many tokens of a text fit into a model with this many positions."""
     names = ("sentence_bert_config.json", "tokenizer_config.json")
     files = [_read(folder / name, _Lengths) for name in names if (folder / name).exists()]
     stated = next((each for file in files if (each := file.max_seq_length or file.model_max_length)), room)

@@ -145,7 +145,7 @@ class _RolloutReader:
         self._outputs.setdefault(call, line)
 
     def _compacted(self, line: int, payload: dict[str, Any]) -> None:
-        """Start anew with what is sent instead of everything before."""
+        """Forget the calls before a compaction, and read those of the history that replaces them."""
         history, beside = payload.get("replacement_history"), payload.get("replacement_history_metadata")
         if isinstance(history, list) and isinstance(beside, list) and len(history) != len(beside):
             why = f"the compaction's history has {len(history)} items, and its metadata {len(beside)}"

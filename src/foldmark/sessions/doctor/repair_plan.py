@@ -119,7 +119,7 @@ class RepairPlan:
         return uuid
 
     def drop(self, row: Row, positions: set[int], why: str) -> None:
-        """Leave out blocks of a record, and the record if it has no others."""
+        """Remove blocks from a record, and the record itself if no block is left."""
         dropped = positions
         if row not in self.added:
             self.change(row).drop |= positions

@@ -1,1 +1,1 @@
-"""What a coding agent runs while it works: hooks and the status line [SPEC 8, S4]. Nothing is imported here."""
+"""The hooks and the status line that a coding agent runs while it works [SPEC 8, S4]. This package imports nothing."""

@@ -224,7 +224,7 @@ class SkillFile:
         return Edited(text, (f"is not as Foldmark writes it and is kept; /{self._name} does what it says",), kept=True)
 
     def take_out(self, text: str, replaced: str | None) -> Edited:
-        """Delete the file; a changed one is kept."""
+        """Delete the file, unless somebody has changed it."""
         if self._is_own(text):
             return Edited(None)
         return Edited(text, ("is not as Foldmark writes it and is kept",), kept=True)
