@@ -24,8 +24,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import foldmark
-from foldmark.cli.cost import KINDS, draw, policies, share
+from foldmark.cli.cost import draw
 from foldmark.core.errors import FoldmarkError
+from foldmark.cost.comparison import KINDS, policies
 from foldmark.cost.cost import Policy, Replayed, replay
 from foldmark.cost.requests import Tariff, rules_of, tariff_of
 from foldmark.sessions.conversion.importing import import_session
@@ -216,7 +217,13 @@ def show(case: Case) -> None:
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for row in case.rows:
         of = f"{cost(case, row) / cost(case, named(case, 'eager')):.0%}"
-        cells = [case.tariff.shown(cost(case, row)), of, f"{row.mean:,}", f"{row.largest:,}", f"{share(row):.0%}"]
+        cells = [
+            case.tariff.shown(cost(case, row)),
+            of,
+            f"{row.mean:,}",
+            f"{row.largest:,}",
+            f"{row.total.read_share:.0%}",
+        ]
         cells += [f"{row.rewritten:,}", str(row.moves), f"{row.thoughts.share:.0%}", f"{row.thoughts.blocks:,}"]
         print(f"| {row.policy.name} | {' | '.join(cells)} |", flush=True)
 

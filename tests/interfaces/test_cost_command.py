@@ -12,7 +12,8 @@ import pytest
 from command_line import Cli, files
 
 import foldmark
-from foldmark.cli import cost
+from foldmark.cost import comparison
+from foldmark.rendering import counter
 
 SAMPLE = str(resources("foldmark") / "samples" / "notes-cli.jsonl")
 ROW = re.compile(
@@ -179,5 +180,6 @@ def test_progress_goes_where_somebody_watches(
     agent: foldmark.Agent, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    cost.report(agent, cost.CostOptions(policy=["steady", "full"]))
+    options = comparison.CostOptions(policy=["steady", "full"])
+    comparison.compare(agent, options, counter("making request"))
     assert "\rmaking request 80 of 80\n" in capsys.readouterr().err

@@ -4,80 +4,23 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import foldmark
 from foldmark.app import Setup
 from foldmark.cli.parameters import AS_JSON, conversations_and_files
-from foldmark.core.config import Config, checked
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.wording import count
-from foldmark.cost.cost import SENDERS, Policy, Replayed, answered, replay, thought_about
-from foldmark.cost.requests import Tariff, rules_of, tariff_of
 from foldmark.log import Agent, Log
-from foldmark.providers.registry import canonical, dialect_of
 from foldmark.rendering import counter, harmless, json_text
 from foldmark.stores.addresses import may_exist, shown
 
-KINDS = tuple(SENDERS)
-"""The policies that can be compared."""
-
-OWN = ("steady", "eager")
-"""The policies that a setting gives."""
-
-MODELS = {
-    "anthropic": "anthropic/claude-sonnet-5-5",
-    "openai": "openai/gpt-5.4",
-    "gemini": "gemini/gemini-3.1-pro-preview",
-    "gemini_gca": "gemini/gemini-3.1-pro-preview",
-}
-"""The model for a conversation whose own is `offline`, by the dialect of its newest call."""
-
-
-class CostOptions(NamedTuple):
-    """Options of a comparison: `model` is PROVIDER/MODEL, None for the agent's own; `budget` None for its own; `policy`
-    some of `KINDS`, none for all that the model has; `low_water` those of `steady` as in "0.8,0.6", None for the
-    agent's own; with `ignore_pauses` no cache ever expires."""
-
-    model: str | None = None
-    budget: int | None = None
-    policy: Sequence[str] = ()
-    low_water: str | None = None
-    ignore_pauses: bool = False
-
-
-class CostReport(NamedTuple):
-    """The cost of a conversation: its name, the model, the budget, the tokens of the answers, whether thinking was
-    recorded, and a row for each policy."""
-
-    name: str
-    provider: str
-    model: str
-    tariff: Tariff
-    budget: int
-    answered: int
-    thinks: bool
-    rows: list[Replayed]
-
-
-def policies(budget: int, low_waters: Sequence[float], kinds: Sequence[str] = KINDS) -> list[Policy]:
-    """The policies of these kinds, `steady` at each low water."""
-    return [
-        Policy(kind, budget, low)
-        for kind in dict.fromkeys(kinds)
-        for low in (low_waters if kind == "steady" else [None])
-    ]
-
-
-def low_waters(text: str) -> list[float]:
-    """The shares in "1.0,0.8"; each once. Raises CommandError."""
-    found: list[float] = []
-    for each in text.split(","):
-        share = checked("sliding_context_low_water", each.strip())
-        found += [share] if share not in found else []
-    return found
+if TYPE_CHECKING:
+    from foldmark.cost.comparison import CostReport
+    from foldmark.cost.cost import Replayed
+    from foldmark.cost.requests import Tariff
 
 
 @contextmanager
@@ -108,43 +51,7 @@ def _existing(db: str) -> Iterator[Log | None]:
         yield log
 
 
-def report(agent: Agent, options: CostOptions) -> CostReport:
-    """Replay an agent. Raises CommandError for wrong options, and if no model was ever asked."""
-    config = agent.standing().config
-    lows = [config.sliding_context_low_water] if options.low_water is None else low_waters(options.low_water)
-    model = options.model or (config.model if config.model != "offline" else _fitting_model(agent))
-    agent.log.check_model(model)
-    provider, _, name = model.partition("/")
-    provider, name = canonical(provider), name or provider
-    known = agent.log.model_named(model)
-    budget = options.budget or config.sliding_context_tokens or Config().sliding_context_tokens
-    clears = dialect_of(provider, agent.log.given.dialects).clears
-    usual = [kind for kind in KINDS if kind != "clearing" or clears]
-    rows = replay(
-        agent,
-        policies(budget, lows, options.policy or usual),
-        provider,
-        name,
-        rules=rules_of(known),
-        tools=agent.tools(),
-        limit=known.window,
-        pauses=not options.ignore_pauses,
-        progress=counter("making request"),
-    )
-    name_or_id = agent.name or agent.id
-    if not rows[0].billed:
-        raise CommandError(f"no model was asked in '{name_or_id}' yet: there is nothing to compare")
-    weight = answered(agent, provider, name)
-    return CostReport(name_or_id, provider, name, tariff_of(known), budget, weight, bool(thought_about(agent)), rows)
-
-
-def _fitting_model(agent: Agent) -> str:
-    # A text has the dialect of whatever model was set when it was recorded; a call that of who made it.
-    calls = (each for each in reversed(agent.context().messages) if each.dialect and each.kind == "tool_call")
-    return next((MODELS[each.dialect] for each in calls if each.dialect in MODELS), MODELS["anthropic"])
-
-
-def _text(found: CostReport) -> str:
+def _text(found: "CostReport") -> str:
     """Return the table, and what it says of the first policy."""
     tariff, rows = found.tariff, found.rows
     head = ["policy", "fresh", "cache write", "cache read", "read", "rewritten", "cost", "in view", "largest", "moves"]
@@ -152,7 +59,7 @@ def _text(found: CostReport) -> str:
         [
             row.policy.name,
             *(f"{tokens:,}" for tokens in row.total[:3]),
-            f"{share(row):.0%}",
+            f"{row.total.read_share:.0%}",
             f"{row.rewritten:,}",
             tariff.shown(tariff.cost(row.total)),
             f"{row.mean:,}",
@@ -174,40 +81,16 @@ def _text(found: CostReport) -> str:
         f"Input in tokens (~), cost in {unit}. Answers of ~{found.answered:,} tokens come on top in every row.",
         f"Thinking: the share that could still be sent if it is bound to what stood before it, {recorded}.",
     ]
-    return "\n".join([title(found), "", *lines, "", *below, _verdict(found)])
+    return "\n".join([title(found), "", *lines, "", *below, found.verdict])
 
 
-def title(found: CostReport) -> str:
+def title(found: "CostReport") -> str:
     """Return the conversation, and the model and budget it was replayed with."""
     requests = count(len(found.rows[0].billed), "request")
     return f"{found.name}: {requests} to {found.provider}/{found.model}, budget {found.budget:,} tokens"
 
 
-def share(row: Replayed) -> float:
-    """Return the share of the input that was read from the cache."""
-    return row.total.read / max(1, row.total.tokens)
-
-
-def _verdict(found: CostReport) -> str:
-    """Compare the first policy with those that keep as many tokens in view: a smaller window is cheaper by itself."""
-    tariff, first, rest = found.tariff, found.rows[0], found.rows[1:]
-    cost = tariff.cost(first.total)
-    sentences = (
-        [] if any(row.moves for row in found.rows if row.policy.kind in OWN) else ["The budget was never reached."]
-    )
-    if eager := next((row for row in rest if row.policy.kind == "eager"), None):
-        sentences.append(f"{first.policy.name} costs {cost / max(1e-9, tariff.cost(eager.total)):.0%} of eager.")
-    as_large = [row for row in rest if row.mean >= first.mean]
-    best = min(as_large, key=lambda row: tariff.cost(row.total), default=None)
-    if best is None or tariff.cost(best.total) >= cost:
-        sentences += ["No other policy here keeps as many tokens in view for less."] if rest else []
-    else:
-        less = f"{1 - tariff.cost(best.total) / max(1e-9, cost):.0%}"
-        sentences.append(f"{best.policy.name} keeps as many tokens in view and costs {less} less.")
-    return " ".join(sentences)
-
-
-def _data(found: CostReport) -> dict[str, Any]:
+def _data(found: "CostReport") -> dict[str, Any]:
     return {
         "conversation": found.name,
         "provider": found.provider,
@@ -231,7 +114,7 @@ def _data(found: CostReport) -> dict[str, Any]:
             }
             for row in found.rows
         ],
-        "verdict": _verdict(found),
+        "verdict": found.verdict,
     }
 
 
@@ -245,7 +128,7 @@ def drawing() -> Any:
     return matplotlib
 
 
-def draw(panels: Sequence[tuple[str, Sequence[Replayed], Tariff]], path: Path) -> None:
+def draw(panels: "Sequence[tuple[str, Sequence[Replayed], Tariff]]", path: Path) -> None:
     """Draw bars of what each policy costs, one panel for each title. Raises FoldmarkError, OSError."""
     matplotlib, pyplot = drawing(), import_module("matplotlib.pyplot")
     with matplotlib.rc_context({"svg.hashsalt": "foldmark", "svg.fonttype": "none", "font.size": 8}):
@@ -308,10 +191,12 @@ def cost(setup: Setup, /, name: str, plot: Path | None, as_json: bool, **options
     sends the newest messages that fit the budget; clearing sends the whole history, and the provider clears old tool
     results.
     """
+    from foldmark.cost.comparison import CostOptions, compare  # takes 20 ms, and `foldmark --help` loads every command
+
     if plot is not None:
         drawing()  # a missing package is reported before the long part
     with conversation(setup.db, name) as agent:
-        found = report(agent, CostOptions(**options))
+        found = compare(agent, CostOptions(**options), counter("making request"))
     if plot is not None:
         draw([(title(found), found.rows, found.tariff)], plot)
     print(json_text(_data(found)) if as_json else harmless(_text(found)))

@@ -3,11 +3,9 @@
 import io
 import shlex
 import sys
-import tempfile
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
-from importlib.resources import as_file, files
 from pathlib import Path
 from shutil import which
 from typing import TypeVar
@@ -103,6 +101,9 @@ def _turn_about(word: str, agent: Agent) -> int:
 @click.option("--chat", "go_on", is_flag=True, help="Go on in the chat afterwards, if there is a terminal.")
 def demo(go_on: bool) -> int:
     """Walk through Foldmark on a sample session."""
+    import tempfile  # here, since `foldmark --help` loads every command
+    from importlib.resources import as_file, files
+
     from foldmark.cli.program import run
 
     with as_file(files("foldmark") / "samples" / SAMPLE) as sample:

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -208,6 +207,8 @@ def offer_install(steps: Sequence[Sequence[str]]) -> bool:
         print(join(command), file=sys.stderr)
     if not asks("Run this now?" if len(commands) == 1 else "Run these now?"):
         return False
+    import subprocess  # here, since `foldmark --help` loads every command
+
     try:
         return all(subprocess.run(command, check=False).returncode == 0 for command in commands)
     finally:

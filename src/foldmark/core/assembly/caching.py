@@ -112,6 +112,11 @@ class Bill(NamedTuple):
         return self.fresh + self.write + self.read
 
     @property
+    def read_share(self) -> float:
+        """The share that was read from the cache."""
+        return self.read / max(1, self.tokens)
+
+    @property
     def written(self) -> float:
         """The tokens of `write`, weighted by cost: a token kept for an hour counts as 1.6."""
         return self.write + self.hour * (WRITE["1h"] / WRITE["5m"] - 1)
