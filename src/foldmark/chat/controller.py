@@ -78,6 +78,9 @@ class View(Protocol):
     def show_edge(self, agent: Agent, edge: Edge) -> None:
         """Show where the window begins, after it has moved."""
 
+    def show_fullness(self, text: str) -> None:
+        """Show how full the context is."""
+
     def show_prompt(self, agent: Agent, offer: str) -> None:
         """Name the agent and the open offer in the prompt."""
 
@@ -117,7 +120,7 @@ class ChatController:
     agents: Background
 
     def __init__(self, agent: Agent, view: View) -> None:
-        self.agent, self._view = agent, view
+        self.agent, self.view = agent, view
         self.left, self.code, self.broken = False, 0, False
         self._failed = False
         self._running: Future[None] | None = None
@@ -131,7 +134,7 @@ class ChatController:
         self._attempt(step)
         while self._waiting and not self.left:
             line = self._waiting.popleft()
-            self._view.show_typed(line)
+            self.view.show_typed(line)
             self._attempt(partial(self._line, line))
         self._prompt()
 
@@ -140,16 +143,16 @@ class ChatController:
             step()
         except FoldmarkError as error:
             self.code = error.exit_code
-            self._view.show(f"foldmark: {self.agent.log.secrets.hidden(str(error))}", error=True)
+            self.view.show(f"foldmark: {self.agent.log.secrets.hidden(str(error))}", error=True)
             if self._failed:
-                self._view.show("(/retry asks again)")
+                self.view.show("(/retry asks again)")
                 self._failed = False
             if isinstance(error, ConflictError):
                 self.agent.context()
             elif isinstance(error, StoreError):
                 self.left = self.broken = True
         except KeyboardInterrupt:
-            self._view.show("\n(interrupted)")
+            self.view.show("\n(interrupted)")
 
     def _prompt(self) -> None:
         offer = ""
@@ -157,7 +160,7 @@ class ChatController:
             if not self.broken:
                 with self.agent.reading() as (moment, at):
                     offer = question(moment, at)
-        self._view.show_prompt(self.agent, offer)
+        self.view.show_prompt(self.agent, offer)
 
     def greet(self) -> None:
         """Show the agent, the newest turns and how full the context is."""
@@ -166,35 +169,35 @@ class ChatController:
         context = agent.context()
         what = f"{count(len(context.messages), 'message')} in the context" if context.messages else "no messages yet"
         model, label = agent.standing().config.model, family.label(agent)
-        self._view.show(f"{label[0].upper()}{label[1:]}, {what}; model: {model}. /help lists the commands.")
+        self.view.show(f"{label[0].upper()}{label[1:]}, {what}; model: {model}. /help lists the commands.")
         if (lease := running(agent)) is not None:
-            self._view.show(f"Another program is answering at the moment, {lease.state}.")
+            self.view.show(f"Another program is answering at the moment, {lease.state}.")
         elif agent.open_turn is not None:
-            self._view.show("The last turn was cut off; what was recorded of it is kept.")
+            self.view.show("The last turn was cut off; what was recorded of it is kept.")
         request = agent.request()
         self._edge = request.manifest.edge.first
-        self._view.show_turns(agent, request.manifest.edge)
+        self.view.show_turns(agent, request.manifest.edge)
         self._show_fullness(request)
 
     def _show_fullness(self, request: Request) -> None:
         """Show how full the context is, and once if the model's window is a guess."""
-        self._view.show(fullness(self.agent, request))
+        self.view.show_fullness(fullness(self.agent, request))
         assumption = assumed(self.agent)
         if assumption not in (None, self._assumption):
-            self._view.show(f"({assumption})")
+            self.view.show(f"({assumption})")
         self._assumption = assumption
 
     def settle(self) -> None:
         """Wait for the agents that still work, and for their summaries; Ctrl-C ends them."""
-        self._view.drain()
+        self.view.drain()
         if working := len(self.agents.working):
-            self._view.show(f"({count(working, 'agent')} still at work; Ctrl-C ends that)")
+            self.view.show(f"({count(working, 'agent')} still at work; Ctrl-C ends that)")
         self._wait(self.agents.settled())
 
     def line(self, line: str) -> None:
         """Carry out a command, or send a text to the agent; then show what other threads have handed over."""
         self._line(line)
-        self._view.drain()
+        self.view.drain()
 
     def _line(self, line: str) -> None:
         if line.lstrip().startswith("/"):
@@ -217,7 +220,7 @@ class ChatController:
         if isinstance(result.effect, WaitForAgents):
             self._wait(self.agents.settled())
             settled(map(self.agent.log.agent, result.effect.agents))
-        self._view.show_result(result)
+        self.view.show_result(result)
         if self._running is None:
             self._follow(result)
 
@@ -225,8 +228,8 @@ class ChatController:
         """Take the step that a command leaves to the interface."""
         match result.effect:
             case EditText() as edit:
-                if command := self._view.edit(edit):
-                    self._view.show_result(self.agent.do(command, asking=self.asking(self.agent)))
+                if command := self.view.edit(edit):
+                    self.view.show_result(self.agent.do(command, asking=self.asking(self.agent)))
             case SwitchAgent(agent):
                 self.agent = self.agent.log.agent(agent)
                 self.greet()
@@ -245,7 +248,7 @@ class ChatController:
                 text = None
         # A planning conversation goes on in a full context: it makes room, and is sent alone.
         if not self._is_planning() and self._is_full():
-            self._view.show(FULL)
+            self.view.show(FULL)
         else:
             self._answer(text)
 
@@ -260,7 +263,7 @@ class ChatController:
             return False  # the turn reports it, once the text is recorded
 
     def _answer(self, text: str | None) -> None:
-        agent, view = self.agent, self._view
+        agent, view = self.agent, self.view
         if agent.id in self.agents.working:
             view.show(f"({family.label(agent)} is at work; this waits for the end of its turn)")
         before = agent.standing().newest
@@ -317,9 +320,9 @@ class ChatController:
     def _wait(self, end: "Future[Any]") -> Any:
         """Wait for the result of the supervisor's thread, and show meanwhile what it hands over. Raises its errors."""
         if end is self._running:
-            self._view.wait(end, self._cancel, self._look)
+            self.view.wait(end, self._cancel, self._look)
         else:
-            self._view.wait(end, self.agents.cancel_all, lambda: None)
+            self.view.wait(end, self.agents.cancel_all, lambda: None)
         return end.result()
 
     def _cancel(self) -> None:
@@ -329,7 +332,7 @@ class ChatController:
 
     def _look(self) -> None:
         """Take the lines typed while an answer streams: some commands run at once, everything else waits."""
-        for line in self._view.lines():
+        for line in self.view.lines():
             if line.lstrip().startswith("/") and REGISTRY.at_once(line):
                 self._attempt(partial(self._command, line))
             else:
@@ -340,14 +343,14 @@ class ChatController:
     def asking(self, agent: Agent) -> Asking:
         """Return how a tool of an agent reaches the person; only the agent they talk to may ask for a yes or no."""
         attended = agent == self.agent
-        if self._view.confirm is None:
-            return Asking(progress=self._view.progress()) if attended else Asking()
+        if self.view.confirm is None:
+            return Asking(progress=self.view.progress()) if attended else Asking()
         approve = partial(self._approve, agent)
-        return Asking(self._view.confirm, self._view.progress(), approve) if attended else Asking(approve=approve)
+        return Asking(self.view.confirm, self.view.progress(), approve) if attended else Asking(approve=approve)
 
     def _approve(self, agent: Agent, tool: str, question: str) -> Decision:
         who = family.label(agent)
-        return self._view.approve(f"{who[0].upper()}{who[1:]} asks to use {tool}", question)
+        return self.view.approve(f"{who[0].upper()}{who[1:]} asks to use {tool}", question)
 
     def began(self, agent: Agent) -> None:
         """Show nothing: `/agents` lists the child."""
@@ -367,4 +370,4 @@ class ChatController:
             self._notify(f"({family.label(agent)} has mail, and was woken {WAKES} times; /switch there to go on)")
 
     def _notify(self, text: str) -> None:
-        self._view.notify(self.agent.log.secrets.hidden(text))
+        self.view.notify(self.agent.log.secrets.hidden(text))

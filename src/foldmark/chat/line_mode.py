@@ -3,54 +3,33 @@
 import asyncio
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
 from foldmark.chat.controller import ChatController
+from foldmark.chat.conversation import Models, converse
 from foldmark.chat.foreground import Foreground
 from foldmark.chat.keyboard import ScriptedLines, TakenError, Typed
 from foldmark.chat.person import ANSWERS, decides, edit_command, show_text
 from foldmark.chat.screen import Screen, last_turns, moved_to
-from foldmark.core.ports import Progress, Provider
+from foldmark.core.ports import Progress
 from foldmark.core.request import Edge
-from foldmark.core.wording import count, listing
 from foldmark.log import Agent, Result
 from foldmark.operations.effects import Asking, Decision, EditText
 from foldmark.rendering import counter, fitted, harmless, result_text
-from foldmark.runtime.background import Background
 from foldmark.runtime.supervisor import Supervisor
-
-Models = Callable[[str], Provider]
-"""Makes the provider of a model's name, as `Config.model` has it."""
-
-MCP_FILE = ".mcp.json"
 
 
 def chat(agent: Agent, models: Models, lines: Iterable[str], ask: Callable[[str], bool] | None = None) -> int:
-    """Chat until the lines end or a command leaves. Return the exit code of the last error.
-
-    `ask` puts the question of a command to the person; None if nobody is there. Ctrl-C during an answer closes the turn
-    as interrupted and keeps its text so far. Agents that still work at the end are waited for.
-    """
+    """Chat line by line as `converse` does; `ask` puts the question of a command to the person, None if nobody is
+    there."""
     keyboard = lines if isinstance(lines, Typed | ScriptedLines) else ScriptedLines(lines)
-    view = LineView(keyboard, ask)
-    talk = ChatController(agent, view)
-    approving = Asking(approve=decides) if ask else Asking()
-    with _mcp_servers(agent, approving), Background(agent.log, models, talk) as talk.agents:
-        talk.carry_out(talk.greet)
-        for line in keyboard:
-            talk.carry_out(partial(talk.line, line))
-            if talk.left:
-                break
-        if not talk.broken:
-            talk.carry_out(talk.settle)
-    return talk.code
+    first = Asking(approve=decides) if ask else Asking()
+    return converse(ChatController(agent, LineView(keyboard, ask)), models, keyboard, first)
 
 
 def answer(agent: Agent, models: Models, asking: Asking, *, shown: bool) -> None:
@@ -71,34 +50,6 @@ def answer(agent: Agent, models: Models, asking: Asking, *, shown: bool) -> None
         asyncio.run(once())
     finally:
         screen.end_line()
-
-
-@contextmanager
-def _mcp_servers(agent: Agent, asking: Asking) -> Iterator[None]:
-    """Run the MCP servers of the working folder's `.mcp.json` during the block, with the person's approval; their tools
-    are among the log's."""
-    try:
-        folder = Path.cwd()
-    except OSError:  # it was removed
-        folder = None
-    if folder is None or not (folder / MCP_FILE).exists():
-        yield
-        return
-    from foldmark.tools.mcp.client import Servers  # takes 1 s
-
-    with Servers(folder, agent.log.secrets) as servers:
-        for wrong in servers.connect(agent, asking):
-            print(f"foldmark: {harmless(wrong)}", file=sys.stderr)
-        names = [tool.spec.name for tool in servers.tools]
-        for tool in servers.tools:
-            agent.log.add_tool(tool)
-        if names:
-            print(harmless(f"{MCP_FILE}: {count(len(names), 'tool')}: {listing(names)}"))
-        try:
-            yield
-        finally:
-            for name in names:
-                agent.log.remove_tool(name)
 
 
 class LineView:
@@ -136,6 +87,10 @@ class LineView:
     def show_edge(self, agent: Agent, edge: Edge) -> None:
         """Print the rule of a window that has moved."""
         print(moved_to(agent, edge))
+
+    def show_fullness(self, text: str) -> None:
+        """Print the meter."""
+        self.show(text)
 
     def show_prompt(self, agent: Agent, offer: str) -> None:
         """Put the agent and the offer into the prompt."""

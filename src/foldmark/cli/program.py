@@ -3,6 +3,7 @@
 import os
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from foldmark.app import Setup, embedding, known_keys, provider
 from foldmark.cli.parameters import AS_JSON, chat_commands, conversations
 from foldmark.core.agents import check_name
 from foldmark.core.errors import ConflictError, FoldmarkError
+from foldmark.core.ports import Provider
 from foldmark.core.wording import one_line
 from foldmark.log import Result
 from foldmark.operations.effects import Asking
@@ -159,11 +161,13 @@ def _show(result: Result, as_json: bool) -> None:
 @cli.command()
 @click.argument("name", default="default", shell_complete=conversations)
 @click.option("--model", "model", metavar="PROVIDER/MODEL", help="Use this model from now on; /model changes it.")
+@click.option("--plain", is_flag=True, help="Print line by line, also on a terminal.")
 @click.pass_obj
-def chat(setup: Setup, name: str, model: str | None) -> int:
+def chat(setup: Setup, name: str, model: str | None, plain: bool) -> int:
     """Chat in conversation NAME, creating it if needed.
 
-    Lines are read from the terminal or a pipe; /help lists the commands.
+    On a terminal this is an application on the whole screen; with --plain, or TERM=dumb, it prints line by line. Lines
+    may also come from a pipe. /help lists the commands.
     """
     from foldmark.chat.keyboard import InputHistory, Typed, piped
     from foldmark.chat.line_mode import chat as talk
@@ -180,14 +184,25 @@ def chat(setup: Setup, name: str, model: str | None) -> int:
         check_model(model, given.dialects)
         # A model of the command line overrides the environment; one that is set later in the chat overrides both.
         given = given.without("model")
+
+    def models(name: str) -> Provider:
+        return provider(name, given, setup.delay)
+
     with setup.log(create=True, given=given) as log:
         agent = log.find(name, create=True)
         if model is not None and agent.standing().config.model != model:
             agent.configure("model", model)
+        if typed and not plain and sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+            if find_spec("textual") is not None:
+                from foldmark.terminal.application import run as talk_on_screen
+
+                with embedding(setup.db, given):
+                    return talk_on_screen(agent, models)
+            print("(the application on the whole screen is not installed: pip install 'foldmark[terminal]')")
         history = Path(data_folder(os.environ), "history.jsonl")
         lines = Typed(InputHistory(history, log.secrets.hidden)) if typed else piped(sys.stdin.buffer)
         with leaving(), embedding(setup.db, given):
-            return talk(agent, lambda name: provider(name, given, setup.delay), lines, asks if typed else None)
+            return talk(agent, models, lines, asks if typed else None)
 
 
 class _WithCommands(click.Command):

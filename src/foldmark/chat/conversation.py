@@ -1,0 +1,63 @@
+"""A chat from its greeting to its end, on any view: with its agents in the background and the tools of MCP servers."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from foldmark.chat.controller import ChatController
+from foldmark.core.ports import Provider
+from foldmark.core.wording import count, listing
+from foldmark.operations.effects import Asking
+from foldmark.runtime.background import Background
+
+Models = Callable[[str], Provider]
+"""Makes the provider of a model's name, as `Config.model` has it."""
+
+MCP_FILE = ".mcp.json"
+
+
+def converse(chat: ChatController, models: Models, lines: Iterable[str], first: Asking) -> int:
+    """Chat until the lines end or a command leaves. Return the exit code of the last error.
+
+    `first` asks whether MCP servers may start, before the chat begins. Ctrl-C during an answer closes the turn as
+    interrupted and keeps its text so far. Agents that still work at the end are waited for.
+    """
+    with _mcp_servers(chat, first), Background(chat.agent.log, models, chat) as chat.agents:
+        chat.carry_out(chat.greet)
+        for line in lines:
+            chat.carry_out(partial(chat.line, line))
+            if chat.left:
+                break
+        if not chat.broken:
+            chat.carry_out(chat.settle)
+    return chat.code
+
+
+@contextmanager
+def _mcp_servers(chat: ChatController, asking: Asking) -> Iterator[None]:
+    """Run the MCP servers of the working folder's `.mcp.json` during the block, with the person's approval; their tools
+    are among the log's."""
+    try:
+        folder = Path.cwd()
+    except OSError:  # it was removed
+        folder = None
+    if folder is None or not (folder / MCP_FILE).exists():
+        yield
+        return
+    from foldmark.tools.mcp.client import Servers  # takes 1 s
+
+    log = chat.agent.log
+    with Servers(folder, log.secrets) as servers:
+        for wrong in servers.connect(chat.agent, asking):
+            chat.view.show(f"foldmark: {wrong}", error=True)
+        names = [tool.spec.name for tool in servers.tools]
+        for tool in servers.tools:
+            log.add_tool(tool)
+        if names:
+            chat.view.show(f"{MCP_FILE}: {count(len(names), 'tool')}: {listing(names)}")
+        try:
+            yield
+        finally:
+            for name in names:
+                log.remove_tool(name)

@@ -1,0 +1,272 @@
+"""The application: the screen of the chat, its keys, and the thread in which the controller runs."""
+
+import asyncio
+import signal
+import sys
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
+from threading import Thread
+from typing import ClassVar, TypeVar
+
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import ModalScreen, Screen
+
+from foldmark.chat.controller import ChatController
+from foldmark.chat.conversation import Models, converse
+from foldmark.chat.person import edited
+from foldmark.core.request import Piece, ToolCall
+from foldmark.log import Agent, Result
+from foldmark.operations.effects import Decision
+from foldmark.terminal.dialogs import Approval, Question
+from foldmark.terminal.meter import Meter
+from foldmark.terminal.prompt import Prompt
+from foldmark.terminal.screens import ContextScreen
+from foldmark.terminal.transcript import Transcript
+from foldmark.terminal.view import TerminalView
+
+_T = TypeVar("_T")
+
+
+def run(agent: Agent, models: Models) -> int:
+    """Chat in the application until the person leaves. Return the exit code of the last error."""
+    application = ChatApplication(agent, models)
+    application.run()
+    if application.failure is not None:
+        raise application.failure
+    return application.code
+
+
+class ChatApplication(App[None]):
+    """The chat on a full screen. `code` is the exit code once it has ended."""
+
+    CSS_PATH = "application.tcss"
+    ENABLE_COMMAND_PALETTE = False
+    TITLE = "Foldmark"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+c", "interrupt", "stop", priority=True),
+        Binding("ctrl+q", "leave", "leave", show=False, priority=True),
+        Binding("f9", "change_theme", "light or dark", show=False),
+    ]
+
+    def __init__(self, agent: Agent, models: Models) -> None:
+        super().__init__()
+        self.agent, self.code = agent, 0
+        self.failure: BaseException | None = None
+        self._models = models
+        self._view = TerminalView(self, self._put)
+        self._controller = ChatController(agent, self._view)
+        self._actions: deque[Callable[[], object]] = deque()
+        self._thread = Thread(target=self._converse, name="foldmark-chat")
+        self._leaving = False
+        self._ended_by = 0
+
+    def get_default_screen(self) -> Screen[None]:
+        """Return the screen of the chat."""
+        return ChatScreen(self._view.submit)
+
+    @property
+    def chat(self) -> "ChatScreen":
+        """The screen of the chat."""
+        found = self.screen_stack[0]
+        assert isinstance(found, ChatScreen)
+        return found
+
+    def on_mount(self) -> None:
+        """Begin the chat once there is a screen."""
+        if sys.platform != "win32":
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+                    asyncio.get_running_loop().add_signal_handler(number, self._end, number)
+        self._thread.start()
+
+    def _end(self, number: int) -> None:
+        """End the chat as a signal asks: the turn is interrupted and recorded."""
+        self._ended_by = number
+        self._view.leave()
+        self._view.interrupt()
+
+    # The controller's thread
+
+    def _converse(self) -> None:
+        try:
+            self.code = converse(
+                self._controller, self._models, self._view, self._controller.asking(self._controller.agent)
+            )
+        except BaseException as error:  # it is raised again where the application was started
+            self.failure = error
+        finally:
+            if self._ended_by:
+                self.code = 128 + self._ended_by
+            self._put(self.exit)
+
+    def _put(self, action: Callable[[], object]) -> None:
+        """Have something done in the application's thread, in order; from any thread."""
+        self._actions.append(action)
+        with suppress(RuntimeError):  # the application has ended
+            self.call_later(self._act)
+
+    def _act(self) -> None:
+        while self._actions:
+            self._actions.popleft()()
+
+    # Keys
+
+    def action_interrupt(self) -> None:
+        """Interrupt the answer; without one clear the line, and leave at the second time."""
+        if self.chat.transcript.streaming or self.chat.busy:
+            self._view.interrupt()
+        elif self.chat.prompt.text:
+            self.chat.prompt.clear()
+        elif self._leaving:
+            self.action_leave()
+        else:
+            self._leaving = True
+            self.set_timer(3.0, self._stay)
+            self.notify("Ctrl-C again leaves; everything is kept.")
+
+    def _stay(self) -> None:
+        self._leaving = False
+
+    def action_leave(self) -> None:
+        """Leave the chat behind what is at work."""
+        self._view.leave()
+
+    def action_change_theme(self) -> None:
+        """Change between light and dark."""
+        self.theme = "textual-light" if self.current_theme.dark else "textual-dark"
+
+    # What the view shows
+
+    def add_line(self, text: str, *, error: bool = False) -> None:
+        """Add a line that is not in the log."""
+        self.chat.transcript.add_line(text, error=error)
+
+    def add_typed(self, line: str) -> None:
+        """Add a line that waited."""
+        self.chat.transcript.add_line(f"› {line}")
+
+    def add_result(self, result: Result) -> None:
+        """Add the result of a command."""
+        self.chat.transcript.add_result(result)
+
+    def attend(self, agent: Agent, offer: str) -> None:
+        """Show the agent as the log has it now, on every screen."""
+        self.agent = agent
+        self.chat.attend(agent, offer)
+        for screen in self.screen_stack[1:]:
+            if isinstance(screen, ContextScreen):
+                screen.attend(agent)
+
+    def begin_turn(self) -> None:
+        """Begin an answer."""
+        self.chat.transcript.begin_answer()
+
+    def add_text(self, text: str) -> None:
+        """Add streamed text to the answer."""
+        self.chat.transcript.add_text(text)
+
+    def add_call(self, call: ToolCall) -> None:
+        """Add a tool call to the answer."""
+        self.chat.transcript.add_call(call)
+
+    def add_returned(self, call: ToolCall, text: str) -> None:
+        """Add the result of a call to the answer."""
+        self.chat.transcript.add_returned(call, text)
+
+    def add_piece(self, piece: Piece) -> None:
+        """Add another piece of the answer."""
+        self.chat.transcript.add_piece(piece)
+
+    def end_turn(self) -> None:
+        """Show the answer as it was recorded."""
+        self.chat.transcript.end_answer()
+
+    def edit_text(self, text: str) -> str:
+        """Have a text edited in `$EDITOR`. Raises FoldmarkError."""
+        with self.suspend():
+            return edited(text)
+
+    def show_progress(self, done: int, total: int) -> None:
+        """Show how far long work has come."""
+        self.chat.show_progress(done, total)
+
+    def ask(self, question: str, answer: "Future[bool]") -> None:
+        """Ask for a yes or no."""
+        self._push_question(Question(question), answer)
+
+    def ask_approval(self, heading: str, question: str, answer: "Future[Decision]") -> None:
+        """Ask whether a tool may do something."""
+        self._push_question(Approval(heading, question), answer)
+
+    def _push_question(self, dialog: ModalScreen[_T], answer: "Future[_T]") -> None:
+        if answer.cancelled():
+            return
+
+        def answered(decision: _T | None) -> None:
+            if decision is not None and answer.set_running_or_notify_cancel():
+                answer.set_result(decision)
+
+        self.push_screen(dialog, answered)
+        answer.add_done_callback(lambda done: self._put(partial(self._withdraw, dialog)) if done.cancelled() else None)
+
+    def _withdraw(self, dialog: ModalScreen[_T]) -> None:
+        if dialog in self.screen_stack:
+            dialog.dismiss()
+
+
+class ChatScreen(Screen[None]):
+    """The conversation: meter, transcript, prompt."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f2", "open('turns')", "turns"),
+        Binding("f3", "open('agents')", "agents"),
+        Binding("f4", "open('state')", "state"),
+        Binding("f5", "open('time')", "time"),
+        Binding("f6", "open('find')", "find"),
+        Binding("f1", "open('keys')", "keys"),
+    ]
+
+    def __init__(self, submit: Callable[[str], None]) -> None:
+        super().__init__()
+        self._submit = submit
+        self.busy = False
+
+    @property
+    def transcript(self) -> Transcript:
+        """The conversation."""
+        return self.query_one(Transcript)
+
+    @property
+    def prompt(self) -> Prompt:
+        """The line that is typed."""
+        return self.query_one(Prompt)
+
+    def compose(self) -> ComposeResult:
+        """Lay out the screen."""
+        yield Meter()
+        yield Transcript()
+        yield Prompt()
+
+    def on_mount(self) -> None:
+        """Let the person type."""
+        self.prompt.focus()
+
+    def on_prompt_submitted(self, message: Prompt.Submitted) -> None:
+        """Hand over a line."""
+        self.busy = True
+        self._submit(message.line)
+
+    def attend(self, agent: Agent, offer: str) -> None:
+        """Show the agent as the log has it now."""
+        self.busy = False
+        self.transcript.attend(agent)
+        self.query_one(Meter).attend(agent)
+        self.prompt.attend(agent, offer)
+
+    def show_progress(self, done: int, total: int) -> None:
+        """Show how far long work has come."""
+        self.query_one(Meter).show_progress(done, total)

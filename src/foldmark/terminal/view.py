@@ -1,0 +1,253 @@
+"""The chat's view on the application: the controller's thread on one side, Textual's on the other.
+
+What is shown crosses as a message to the application. What is asked crosses as a future that the application answers;
+an interrupted turn withdraws its question.
+"""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, Future
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any, Protocol, TypeVar
+
+from foldmark.core.ports import Progress
+from foldmark.core.request import Edge, Piece, ToolCall
+from foldmark.log import Agent, Result
+from foldmark.operations.effects import Decision, EditText
+from foldmark.runtime.loop import Shown
+from foldmark.sending.interruption import CURRENT, Interruption
+
+_T = TypeVar("_T")
+
+
+class Display(Protocol):
+    """What the application draws. Every method is called in the application's thread."""
+
+    def add_line(self, text: str, *, error: bool = False) -> None:
+        """Add a line that is not in the log: a greeting, a notice, an error."""
+
+    def add_typed(self, line: str) -> None:
+        """Add a line that was typed earlier and is carried out now."""
+
+    def add_result(self, result: Result) -> None:
+        """Add the result of a command, and show what it changed."""
+
+    def attend(self, agent: Agent, offer: str) -> None:
+        """Show this agent, as the log has it now, and its open offer."""
+
+    def begin_turn(self) -> None:
+        """Begin an answer at the end of the transcript."""
+
+    def add_text(self, text: str) -> None:
+        """Add streamed text to the answer."""
+
+    def add_call(self, call: ToolCall) -> None:
+        """Add a tool call to the answer."""
+
+    def add_returned(self, call: ToolCall, text: str) -> None:
+        """Add the result of a call to the answer."""
+
+    def add_piece(self, piece: Piece) -> None:
+        """Add another piece to the answer: a thought, a wait, how it stopped."""
+
+    def end_turn(self) -> None:
+        """Show the answer as the log has it now."""
+
+    def edit_text(self, text: str) -> str:
+        """Have a text edited in `$EDITOR`. Raises FoldmarkError."""
+
+    def show_progress(self, done: int, total: int) -> None:
+        """Show how far long work has come; it has ended where both are equal."""
+
+    def ask(self, question: str, answer: "Future[bool]") -> None:
+        """Ask for a yes or no."""
+
+    def ask_approval(self, heading: str, question: str, answer: "Future[Decision]") -> None:
+        """Ask whether a tool may do something."""
+
+
+class TerminalTurn:
+    """A turn that is shown while it runs. Its callbacks come from the supervisor's thread and from those of tools."""
+
+    def __init__(self, display: Display, put: "Callable[[Callable[[], object]], None]") -> None:
+        self.blank = True
+        self._display, self._put = display, put
+        self._receipted = False
+
+    def shown(self) -> Shown:
+        """Return the callbacks that show the turn."""
+        return Shown(self._text, self._call, self._piece, self._returned, self._result)
+
+    def operated(self, result: Result) -> None:
+        """Show the receipt of an operation of the model in place of the call's result."""
+        self._receipted = True
+        self._put(partial(self._display.add_result, result))
+
+    def interrupted(self, *, kept: bool) -> None:
+        """Show that the turn was cut short."""
+        outcome = "the text so far is kept" if kept else "nothing was sent"
+        self._put(partial(self._display.add_line, f"(interrupted; {outcome})"))
+
+    def _text(self, text: str) -> None:
+        if text:
+            self.blank = False
+            self._put(partial(self._display.add_text, text))
+
+    def _call(self, call: ToolCall) -> None:
+        self.blank = self._receipted = False
+        self._put(partial(self._display.add_call, call))
+
+    def _returned(self, call: ToolCall, text: str) -> None:
+        if not self._receipted:
+            self._put(partial(self._display.add_returned, call, text))
+        self._receipted = False
+
+    def _result(self, result: Result) -> None:
+        self.blank = False
+        self._put(partial(self._display.add_result, result))
+
+    def _piece(self, piece: Piece) -> None:
+        self._put(partial(self._display.add_piece, piece))
+
+
+class TerminalView:
+    """The controller's view. `put` has something done in the application's thread, in order, and does not wait."""
+
+    def __init__(self, display: Display, put: Callable[[Callable[[], object]], None]) -> None:
+        self.confirm: Callable[[str], bool] | None = self._confirm
+        self.typed: Callable[[str], object] = lambda _: None
+        self._display, self._put = display, put
+        self._lines: SimpleQueue[str | None] = SimpleQueue()
+        self._wakes: SimpleQueue[bool] = SimpleQueue()
+        self._work = Interruption()
+
+    # In the application's thread
+
+    def submit(self, line: str) -> None:
+        """Take a line that was typed, or that a screen made of what the person did there."""
+        self._lines.put(line)
+        self._wakes.put(False)
+
+    def leave(self) -> None:
+        """End the chat behind the lines that were submitted."""
+        self._lines.put(None)
+
+    def interrupt(self) -> None:
+        """Interrupt the turn, or whatever else the controller is at."""
+        self._wakes.put(True)
+        self._work.happen()
+
+    # In the controller's thread
+
+    def __iter__(self) -> Iterator[str]:
+        while (line := self._lines.get()) is not None:
+            self._work = Interruption()
+            CURRENT.set(self._work)
+            yield line
+
+    def lines(self) -> list[str]:
+        """Return the lines that were submitted since the last look."""
+        found: list[str] = []
+        try:
+            while True:
+                line = self._lines.get_nowait()
+                if line is None:
+                    self.leave()
+                    return found
+                found.append(line)
+        except Empty:
+            return [line for line in found if line.strip()]
+
+    def wait(self, end: "Future[Any]", interrupted: Callable[[], object], look: Callable[[], object]) -> None:
+        """Wait for `end`; Textual shows meanwhile what other threads hand over."""
+        while True:  # Ctrl-C before this has nothing to interrupt here
+            try:
+                self._wakes.get_nowait()
+            except Empty:
+                break
+        end.add_done_callback(lambda _: self._wakes.put(False))
+        look()
+        while not end.done():
+            if self._wakes.get():
+                interrupted()
+            look()
+
+    def show(self, text: str, *, error: bool = False) -> None:
+        """Show a line of its own."""
+        self._put(partial(self._display.add_line, text, error=error))
+
+    def show_result(self, result: Result) -> None:
+        """Show the result of a command."""
+        self._put(partial(self._display.add_result, result))
+
+    def show_typed(self, line: str) -> None:
+        """Show a line that waited."""
+        self._put(partial(self._display.add_typed, line))
+
+    def show_turns(self, agent: Agent, edge: Edge) -> None:
+        """Show the agent's transcript."""
+        self._put(partial(self._display.attend, agent, ""))
+
+    def show_edge(self, agent: Agent, edge: Edge) -> None:
+        """Do nothing: the transcript shows the window's edge whenever it is drawn."""
+
+    def show_fullness(self, text: str) -> None:
+        """Do nothing: the meter is always there."""
+
+    def show_prompt(self, agent: Agent, offer: str) -> None:
+        """Show the agent as it stands after what was carried out."""
+        self._put(partial(self._display.attend, agent, offer))
+
+    def begin_turn(self) -> TerminalTurn:
+        """Begin an answer."""
+        self._put(self._display.begin_turn)
+        return TerminalTurn(self._display, self._put)
+
+    def end_turn(self) -> None:
+        """End it."""
+        self._put(self._display.end_turn)
+
+    def edit(self, edit: EditText) -> str | None:
+        """Have a text edited in `$EDITOR`."""
+        edited: Future[str] = Future()
+
+        def ask() -> None:
+            try:
+                edited.set_result(self._display.edit_text(edit.text))
+            except Exception as error:
+                edited.set_exception(error)
+
+        self._put(ask)
+        text = edited.result()
+        if text == edit.text:
+            self.show("Nothing was changed.")
+            return None
+        return f"{edit.command} {text}" if text.strip() else edit.clear
+
+    def drain(self) -> None:
+        """Do nothing: Textual shows what other threads hand over."""
+
+    def progress(self) -> Progress | None:
+        """Return a callback that shows how far reading has come."""
+        return lambda done, total: self._put(partial(self._display.show_progress, done, total))
+
+    def notify(self, text: str) -> None:
+        """Show a notice; in any thread."""
+        self.show(text)
+
+    def approve(self, heading: str, question: str) -> Decision:
+        """Ask whether a tool may do something; in the tool's thread."""
+        return self._ask(partial(self._display.ask_approval, heading, question), "no")
+
+    def _confirm(self, question: str) -> bool:
+        return self._ask(partial(self._display.ask, question), False)
+
+    def _ask(self, ask: "Callable[[Future[_T]], None]", otherwise: _T) -> _T:
+        """Wait for an answer; `otherwise` if the turn is interrupted before there is one."""
+        answer: Future[_T] = Future()
+        self._put(partial(ask, answer))
+        with CURRENT.get().ended_by(answer.cancel):
+            try:
+                return answer.result()
+            except CancelledError:
+                return otherwise
