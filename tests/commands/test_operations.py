@@ -13,6 +13,7 @@ from foldmark.commands import REGISTRY
 from foldmark.core.events import Clear, Drop
 from foldmark.cost.requests import Next, preview, priced
 from foldmark.operations import decide
+from foldmark.operations.history import newest_restorable
 from foldmark.rendering import result_text
 from steps import work
 from stored import connection, stored
@@ -516,20 +517,40 @@ def test_what_the_next_request_costs(talk: Agent) -> None:
     assert (known.input_price, known.cache_read, known.cache_write) == (3.0, 0.1, 1.25)
     without = talk.request()
     same = priced(without, without, known)
-    assert same == Next(without.tokens, without.tokens, without.tokens, 0, 0.0)
+    assert same == Next(without.tokens, without.tokens, without.tokens, 0, 0.0, 0, 0.0)
+    assert same.even is None
     cost = preview(talk, lambda moment, at: decide.drop(moment, at, [9])).next
     assert cost.without == without.tokens
     assert 0 < cost.held < cost.tokens < cost.without
     more = round(cost.held * 0.1 + (cost.tokens - cost.held) * 1.25 - without.tokens * 0.1)
     assert (cost.more, cost.dollars) == (more, more * 3.0 / 1e6)
     assert more > 0
+    assert cost.saved == round((cost.without - cost.tokens) * 0.1)
+    assert cost.even is not None
+    assert (cost.even - 2) * cost.saved < more <= (cost.even - 1) * cost.saved
     said = talk.do("/context drop 9 --preview").text.splitlines()
     percent = talk.do("/context drop 9 --preview").data["cached_prefix"]["percent"]
     assert said[2] == f"  {percent}% of the cached prompt would hold, {100 - percent}% would break"
     assert said[3] == (
         f"  next request ~{cost.tokens:,} tokens instead of ~{cost.without:,}, ~{cost.again:,} of them "
-        f"not in the cache; it would cost ~{more:,} input tokens (${cost.dollars:,.4f}) more"
+        f"not in the cache; it would cost ~{more:,} input tokens (${cost.dollars:,.4f}) more, "
+        f"each later one ~{cost.saved:,} input tokens (${cost.saved_dollars:,.4f}) less: even after {cost.even} "
+        "requests"
     )
+
+
+def test_restoring_again_and_again_walks_back(talk: Agent) -> None:
+    found = []
+    while (newest := _newest(talk)) is not None:
+        found.append(newest)
+        talk.do(f"/restore {newest}")
+    assert found == [17, 8]
+    assert [turn.id for turn in talk.context().turns(9)] == [1, 5, 9, 12]
+
+
+def _newest(agent: Agent) -> int | None:
+    with agent.reading() as (moment, at):
+        return newest_restorable(moment, at)
 
 
 def test_taking_the_end_away_breaks_little(talk: Agent) -> None:

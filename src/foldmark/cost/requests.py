@@ -6,6 +6,7 @@ A preview uses the same decision and fold as the operation itself, and writes no
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import ceil
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -243,7 +244,8 @@ class Next(Struct, frozen=True):
 
     `tokens` and `without` are their estimates, `held` the tokens that a cache of the whole one without would still
     serve; `more` is the extra cost of the one with, in tokens at the full price of input (below zero: less), and
-    `dollars` the same, None where the price is not known.
+    `dollars` the same, None where the price is not known. `saved` and `saved_dollars` are what each request after it
+    costs less, as long as the cache serves all that was sent before.
     """
 
     tokens: int
@@ -251,10 +253,18 @@ class Next(Struct, frozen=True):
     held: int
     more: int
     dollars: float | None
+    saved: int = 0
+    saved_dollars: float | None = None
 
     def data(self) -> dict[str, Any]:
         """Return the estimate as JSON."""
-        return {name: getattr(self, name) for name in ("tokens", "without", "held", "again", "more", "dollars")}
+        names = ("tokens", "without", "held", "again", "more", "dollars", "saved", "saved_dollars", "even")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def even(self) -> int | None:
+        """The number of requests after which the operation has cost nothing; None if it never does."""
+        return 1 + max(0, ceil(self.more / self.saved)) if self.saved > 0 else None
 
     @property
     def again(self) -> int:
@@ -294,16 +304,23 @@ class Preview(Struct, frozen=True):
 
     def _more(self) -> str:
         """Return the difference in cost of the next request, if there is one."""
-        more, dollars = self.next.more, self.next.dollars
-        if not more or dollars == 0:
+        cost = self.next
+        if not cost.more or cost.dollars == 0:
             return ""
-        money = "" if dollars is None else f" (${abs(dollars):,.4f})" if abs(dollars) >= 0.0001 else " (under $0.0001)"
-        return f"; it would cost ~{count(abs(more), 'input token')}{money} {'more' if more > 0 else 'less'}"
+        told = f"; it would cost {_amount(cost.more, cost.dollars)} {'more' if cost.more > 0 else 'less'}"
+        if cost.more < 0 or cost.even is None:
+            return told
+        return f"{told}, each later one {_amount(cost.saved, cost.saved_dollars)} less: even after {cost.even} requests"
 
     def data(self) -> dict[str, Any]:
         """Return the preview as JSON, for `Result.data`."""
         own = {"preview": True, "operation": operation_kind(self.outcome.operation), "actor": self.actor}
         return {**own, **self.outcome.data(), "next": self.next.data()}
+
+
+def _amount(tokens: int, dollars: float | None) -> str:
+    money = "" if dollars is None else f" (${abs(dollars):,.4f})" if abs(dollars) >= 0.0001 else " (under $0.0001)"
+    return f"~{count(abs(tokens), 'input token')}{money}"
 
 
 Decision = Callable[[Snapshot, Standing], Operation]
@@ -332,12 +349,18 @@ def priced(without: Request, request: Request, known: Model) -> Next:
     rules, tariff = rules_of(known), tariff_of(known)
     held = 0
     bills = (Bill(without.tokens, 0, 0), Bill(request.tokens, 0, 0))
-    if rules is not None and without.tokens >= rules.least:
+    if rules is not None and _kept(without, rules):
         shared = dialect_named(without.dialect).shared(without.body, request.body)
         held = min(int(without.tokens * shared), request.tokens)
         held = held if held >= rules.least else 0
         again = request.tokens - held
         bills = (Bill(0, 0, without.tokens), Bill(again, 0, held) if rules.step else Bill(0, again, held))
     more = round(tariff.cost(bills[1]) - tariff.cost(bills[0]))
-    dollars = None if tariff.input is None else more * tariff.input / 1e6
-    return Next(request.tokens, without.tokens, held, more, dollars)
+    later = [Bill(0, 0, each.tokens) if _kept(each, rules) else Bill(each.tokens, 0, 0) for each in (without, request)]
+    saved = round(tariff.cost(later[0]) - tariff.cost(later[1]))
+    dollars = [None if tariff.input is None else amount * tariff.input / 1e6 for amount in (more, saved)]
+    return Next(request.tokens, without.tokens, held, more, dollars[0], saved, dollars[1])
+
+
+def _kept(request: Request, rules: Rules | None) -> bool:
+    return rules is not None and request.tokens >= rules.least

@@ -133,6 +133,17 @@ def _restores(events: list[Event]) -> dict[int, int]:
     return found
 
 
+def newest_restorable(moment: Snapshot, at: Standing) -> int | None:
+    """Return the newest operation in force that `/restore` undoes, other than a restore; None if there is none.
+
+    Who restores it again and again walks back through the operations.
+    """
+    pairs = recorded(moment.operations(at.record.id))
+    back = taken_back(pairs)
+    walked = (id for id, done in pairs if done.restorable and not isinstance(done, Restore) and id not in back)
+    return max(walked, default=None)
+
+
 def marks(moment: Snapshot, at: Standing) -> list[MarkEntry]:
     """Return the marks in force, oldest first."""
     found, names = [], {event_id: name for name, event_id in at.fold.marks.items()}
