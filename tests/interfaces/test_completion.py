@@ -66,8 +66,17 @@ def test_every_chat_command(shell: Shell, names: foldmark.Log) -> None:
     assert shell.completes("do", "mine", "/session", "") == [f"plain,{word}" for word in sessions]
     assert shell.completes("do", "mine", "/session", "li") == ["plain,list"]
     assert shell.completes("do", "mine", "'/session li") == ["plain,/session list"]
-    assert shell.completes("do", "mine", "/session", "list", "") == []
+    assert shell.completes("do", "mine", "/session", "list", "") == ["plain,--all"]
     assert shell.completes("do", "mine", "mar") == []
+
+
+def test_the_arguments_of_chat_commands(shell: Shell, names: foldmark.Log) -> None:
+    names.agent("my talk").do("/mark BEFORE")
+    assert shell.completes("do", "'my talk'", "/rewind", "") == ["plain,BEFORE"]
+    assert shell.completes("do", "'my talk'", "'/rewind B") == ["plain,/rewind BEFORE"]
+    assert shell.completes("do", "mine", "/rewind", "") == ["plain,--preview"]
+    assert shell.completes("do", "'my talk'", "/session", "switch", "my") == ["plain,my\\ talk"]
+    assert shell.completes("do", "nobody", "/rewind", "") == []
 
 
 def test_another_database_or_none(shell: Shell, names: foldmark.Log, tmp_path: Path) -> None:

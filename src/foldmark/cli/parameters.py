@@ -35,7 +35,8 @@ def conversations_and_files(context: Context, parameter: Parameter, incomplete: 
 
 
 def chat_commands(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Return the next words of the registry's commands: `/session` then `list`, or both in a quoted line."""
+    """Return the next words of a line: the registry's commands, `/session` then `list` or both in a quoted line, then
+    options, and values of conversation NAME."""
     from foldmark.commands import REGISTRY
 
     before = "".join(f"{word} " for word in context.params.get(parameter.name or "") or ())
@@ -46,7 +47,22 @@ def chat_commands(context: Context, parameter: Parameter, incomplete: str) -> li
             rest = line.removeprefix(before)
             word = rest if " " in incomplete else rest.split()[0]  # a quoted line stays one word
             found.setdefault(word, CompletionItem(word, help=command.help))
-    return list(found.values())
+    return list(found.values()) or _values(context, before, incomplete)
+
+
+def _values(context: Context, before: str, incomplete: str) -> list[CompletionItem[str]]:
+    """Return the options and arguments that go on a line in a word of the shell, where a whole line may be quoted."""
+    from foldmark.chat.completion import complete
+    from foldmark.commands import REGISTRY
+
+    with suppress(FoldmarkError, OSError), Setup(context.find_root().params.get("db")).log(create=False) as log:
+        found = complete(REGISTRY, log.find(context.params["name"]), before + incomplete).candidates
+        return [
+            CompletionItem(incomplete[: each.first - len(before)] + each.text.rstrip(), help=each.help)
+            for each in found
+            if each.first >= len(before)
+        ]
+    return []
 
 
 class _Bash(BashComplete):

@@ -25,9 +25,11 @@ ALIASES = {"/messages": "/message", "/session scratchpad": "/scratchpad"}
 PREVIEW = "--preview"
 """The flag that previews an operation without carrying it out."""
 
-_REASON = re.compile(r"(?:^|\s)--(?:\s+|$)")
+REASON_SIGN = re.compile(r"(?:^|\s)--(?:\s+|$)")
+"""Stands before the reason for an operation."""
+
 _NAME = re.compile(r"[a-z-]+(?: [a-z]+)?(?= |$)")
-_WORD = re.compile(r'(?:"[^"]*"|\S)+')
+WORD = re.compile(r'(?:"[^"]*"|\S)+')
 """A word of a line; quoted text is part of one."""
 
 WORDS_OF_OTHERS = {
@@ -122,16 +124,20 @@ class Command(Struct, frozen=True):
         """The line to type."""
         return f"/{self.name} {self.usage}".rstrip() + (" [-- REASON]" if self.reason else "")
 
+    @property
+    def takes(self) -> dict[str, bool]:
+        """The options and flags, each with whether it takes a value."""
+        takes = {word.strip("[]"): False for word in self.usage.split() if "--" in word}
+        return takes | {name: bool(value) for name, _, value in (option.partition(" ") for option, _ in self.options)}
+
     def changes(self, arguments: Mapping[str, str]) -> bool:
         """Return True if a use with these arguments does more than show something."""
         return PREVIEW not in arguments and (not self.lists or self.lists in arguments)
 
     def parse(self, text: str) -> dict[str, str]:
         """Return the arguments in `text` by name. Raises CommandError for a missing or a surplus one."""
-        words = self.usage.split()
-        takes = {word.strip("[]"): False for word in words if "--" in word}
-        takes |= {name: bool(value) for name, _, value in (option.partition(" ") for option, _ in self.options)}
-        reason = _REASON.search(text) if self.reason else None
+        words, takes = self.usage.split(), self.takes
+        reason = REASON_SIGN.search(text) if self.reason else None
         found, rest = split_options((text[: reason.start()] if reason else text).strip(), takes)
         if reason:
             found["REASON"] = checked_reason(text[reason.end() :])
@@ -184,7 +190,7 @@ def split_options(text: str, takes: Mapping[str, bool]) -> tuple[dict[str, str],
     if not takes:
         return {}, text
     found: dict[str, str] = {}
-    words = list(_WORD.finditer(text))
+    words = list(WORD.finditer(text))
     while words:
         if size := _option_width(words[0][0], takes):
             option, words = words[:size], words[size:]

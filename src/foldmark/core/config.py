@@ -220,6 +220,11 @@ def key_of(name: str) -> str:
     return key
 
 
+def choices(key: str) -> tuple[str, ...]:
+    """Return the values that setting `key` has to choose from; none if it takes any number or text."""
+    return _CHOICES.get(key, ())
+
+
 def takes(key: str) -> str:
     """Return a description of the values that setting `key` takes, as in "context_size is a number from 0 to
     1,000,000,000"."""

@@ -111,6 +111,15 @@ def model_of(
     return msgspec.convert(found, Model)
 
 
+def published() -> dict[str, int]:
+    """Return the models of the table as `provider/model`, each with its window in tokens."""
+    return {
+        f"{provider}/{name}": model_of(provider, name).window
+        for provider, about in _table().providers.items()
+        for name in about.models
+    }
+
+
 def reads(provider: str, model: str, maker: str) -> bool:
     """Return False if it is published that `model` does not read the thinking of `maker`."""
     names = _table().providers.get(canonical(provider), _Provider()).models

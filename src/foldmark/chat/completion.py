@@ -1,0 +1,315 @@
+"""Completion of what a person types: commands, their options, and values for their arguments, each with its help.
+
+A usage's word decides what is offered for it (`foldmark.commands.arguments`); the log, the settings and the tables of
+models and tools provide the values. Interfaces only draw the result.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from itertools import chain, islice
+from typing import NamedTuple
+
+from foldmark.commands.arguments import Meaning, meaning
+from foldmark.commands.registry import REASON_SIGN, WORD, WORDS_OF_OTHERS, Command, Registry
+from foldmark.commands.show import turn_title
+from foldmark.core.config import KEYS, choices, takes
+from foldmark.core.errors import FoldmarkError
+from foldmark.core.ports import Snapshot
+from foldmark.core.search import SPEAKERS
+from foldmark.core.segments import Segments
+from foldmark.core.turns import newest_turns
+from foldmark.core.wording import count, one_line, title
+from foldmark.log import Agent, family
+from foldmark.operations.history import marks, operations
+
+MOST = 50
+"""Maximum number of candidates, and of turns that are read for them."""
+
+MESSAGES_READ = 2000
+"""Maximum number of messages that are read for one completion."""
+
+
+class Candidate(NamedTuple):
+    """A text that can take the place of `line[first:last]`; `label` is shown for it if it is not empty. Both and the
+    help may hold anything that was typed or that a model wrote."""
+
+    text: str
+    help: str
+    first: int
+    last: int
+    label: str = ""
+
+
+class Completion(NamedTuple):
+    """What can be typed next. `usage` is the synopsis of the command in three parts, of which the second is the
+    argument that is typed now; `help` explains the command or that argument."""
+
+    candidates: tuple[Candidate, ...] = ()
+    usage: tuple[str, str, str] = ("", "", "")
+    help: str = ""
+
+
+Value = tuple[str, str]
+"""A value for an argument, and its help."""
+
+
+def complete(registry: Registry, agent: Agent | None, line: str, cursor: int | None = None) -> Completion:
+    """Return what can be typed at `cursor`, by default the end of the line. Without an agent no log is read, and only
+    commands and options are offered."""
+    typed = line[:cursor]
+    head = typed.lstrip()
+    if not head.startswith("/"):
+        return Completion()
+    words = head.split()
+    name = " ".join(words[:3]) + (" " if head[-1].isspace() else "")
+    if found := _commands(registry, name, len(typed) - len(head), len(typed)):
+        return Completion(found)
+    for size in (2, 1):
+        command = registry.commands.get(" ".join(words[:size])[1:])
+        match = re.match(r"\S+\s+" * (size - 1) + r"\S+(?=\s)", head)
+        if command is not None and match is not None:
+            return _arguments(command, registry, agent, typed, len(typed) - len(head) + match.end())
+    return Completion()
+
+
+def _commands(registry: Registry, name: str, first: int, last: int) -> tuple[Candidate, ...]:
+    """Return the commands that begin with `name`, or else one with such a second word or of that meaning."""
+    commands = registry.commands.values()
+    found = [each for each in commands if f"/{each.name}".startswith(name)]
+    if not found and " " not in name:
+        other = WORDS_OF_OTHERS.get(name[1:])
+        found = [each for each in commands if f" {each.name}".rpartition(" ")[2].startswith(name[1:])]
+        found += [each for each in commands if each.name == other]
+    behind = {each.name: " " if each.usage or each.options else "" for each in found}
+    return tuple(Candidate(f"/{each.name}{behind[each.name]}", each.help, first, last, each.synopsis) for each in found)
+
+
+def _arguments(command: Command, registry: Registry, agent: Agent | None, typed: str, begin: int) -> Completion:
+    behind, synopsis = typed[begin:], command.synopsis
+    if command.reason and (sign := REASON_SIGN.search(behind)) and sign[0][-1].isspace():
+        return Completion((), _split(synopsis, "[-- REASON]"), command.help)
+    words = [(begin + word.start(), word[0]) for word in WORD.finditer(behind)]
+    first, word = words.pop() if words and not behind[-1].isspace() else (len(typed), "")
+    option, awaited = _awaited(command, [text for _, text in words])
+    usage, help = _split(synopsis, awaited), command.help
+    if option:
+        usage, help = (f"/{command.name} ", option, ""), dict(command.options)[option]
+        awaited = option
+    found: list[Candidate] = []
+    if awaited and agent is not None and not word.startswith("-"):
+        kind = meaning(f"{command.name} {awaited.strip('[].')}")
+        if kind in ("conversation", "command") and awaited.rstrip("]").endswith("..."):
+            first = begin + len(behind) - len(behind.lstrip())  # the name may have blanks
+            word = typed[first:]
+        if kind is not None:
+            found = _candidates(kind, registry, agent, word, first, len(typed))
+    if word.startswith("-") or not (word or found or option):
+        given = {text.partition("=")[0] for _, text in words}
+        helps = {each.partition(" ")[0]: help for each, help in command.options}
+        found = [
+            Candidate(f"{each} ", helps.get(each, ""), first, len(typed))
+            for each in command.takes
+            if each.startswith(word) and each not in given
+        ]
+    return Completion(tuple(found), usage, help)
+
+
+def _split(synopsis: str, word: str) -> tuple[str, str, str]:
+    if not word or word not in synopsis:
+        return synopsis, "", ""
+    before, found, behind = synopsis.rpartition(word)
+    return before, found, behind
+
+
+def _awaited(command: Command, before: list[str]) -> tuple[str, str]:
+    """Return the option whose value comes next, as `--role ROLE`, and else the word of the usage that comes next."""
+    takes = command.takes
+    usage = [word for word in command.usage.split() if "--" not in word]
+    at, value = 0, ""
+    for word in before:
+        name, equals, _ = word.partition("=")
+        if value:
+            value = ""
+        elif name in takes:
+            value = name if takes[name] and not equals else ""
+        else:
+            at += 1
+    if value:
+        return next(option for option, _ in command.options if option.startswith(f"{value} ")), ""
+    if at < len(usage):
+        return "", usage[at]
+    return "", usage[-1] if usage and "..." in usage[-1] else ""
+
+
+def _candidates(kind: Meaning, registry: Registry, agent: Agent, word: str, first: int, last: int) -> list[Candidate]:
+    """Return the values that fit what was typed of one; numbers also by the words of their help."""
+    word = word.lstrip('"')
+    if kind == "tagged text" and not word.startswith("#"):
+        return []
+    if kind == "setting and value" and "=" in word:
+        key, _, word = word.partition("=")
+        values = _settings_values(agent, key.lower())
+        first += len(key) + 1
+    elif kind == "command":
+        values = iter([(each.name, each.help) for each in registry.commands.values()])
+    else:
+        if kind in _NUMBERS and (dash := re.match(r"(?:\d+[-,])+", word)):
+            first, word = first + dash.end(), word[dash.end() :]
+        values = _VALUES[kind](agent)
+    try:
+        return [
+            Candidate(f'"{text}"' if " " in text and kind == "written by" else text, help, first, last)
+            for text, help in islice((each for each in values if _fits(kind, *each, word)), MOST)
+        ]
+    except FoldmarkError:
+        return []  # whoever carries the line out reports it
+
+
+def _fits(kind: Meaning, text: str, help: str, word: str) -> bool:
+    word = word.lower()
+    by_title = kind in _NUMBERS and len(word) > 1 and not word.isdigit() and word in help.lower()
+    return text.lower().startswith(word) or by_title
+
+
+def _turns(agent: Agent, where: Callable[..., Segments]) -> Iterator[Value]:
+    with agent.reading() as (moment, at):
+        messages = islice(moment.messages(where(at), newest_first=True), MESSAGES_READ)
+        turns = newest_turns(messages, MOST)
+    for turn in reversed(turns):
+        if turn.id is not None:
+            tokens = sum(each.tokens for each in turn.messages)
+            yield str(turn.id), f"{turn_title(turn.messages)} · {count(len(turn.messages), 'message')}, ~{tokens:,}"
+
+
+def _pinned(agent: Agent) -> Iterator[Value]:
+    with agent.reading() as (moment, at):
+        opening = moment.events(list(at.fold.pins))
+    for event in opening:
+        yield str(event.id), title(event.content)
+
+
+def _marks(agent: Agent) -> Iterator[Value]:
+    with agent.reading() as (moment, at):
+        found = marks(moment, at)
+    for mark in reversed(found):
+        yield mark.name, f"{count(mark.behind.messages, 'message')}, ~{mark.behind.tokens:,} after it"
+
+
+def _operations(agent: Agent) -> Iterator[Value]:
+    with agent.reading() as (moment, at):
+        found = operations(moment, at)
+    for each in reversed(found):
+        state = f"taken back by {each.by}" if each.by is not None else each.took
+        reason = one_line(each.event.reason) if each.event.reason else ""
+        yield str(each.event.id), " · ".join(filter(None, (each.words, reason, state)))
+
+
+def _events(agent: Agent) -> Iterator[Value]:
+    both = [*_turns(agent, lambda at: at.lineage), *_operations(agent)]
+    return iter(sorted(both, key=lambda value: -int(value[0])))
+
+
+def _results(agent: Agent) -> Iterator[Value]:
+    """Yield the results in the context that are not evicted, the largest first."""
+    with agent.reading() as (moment, at):
+        newest = islice(moment.messages(at.visible, newest_first=True), MESSAGES_READ)
+        found = [each for each in newest if each.kind in ("tool_call", "tool_result")]
+        calls = {each.id: each for each in found if each.kind == "tool_call"}
+        results = [each for each in found if each.kind == "tool_result" and each.id not in at.fold.evicted]
+    for each in sorted(results, key=lambda result: -result.tokens):
+        call = calls.get(each.answers or 0)
+        name = str((call.data or {}).get("name", "")) if call is not None else ""
+        yield str(each.id), f"~{each.tokens:,} · {name} · {title(each.content)}"
+
+
+def _requests(agent: Agent) -> Iterator[Value]:
+    with agent.log.store.read() as moment:
+        found = moment.newest_sent(agent.id, MOST)
+    for each in found:
+        yield str(each.id), f"~{each.tokens:,} after event {each.event} · {each.record.purpose}"
+
+
+def _memos(agent: Agent) -> Iterator[Value]:
+    with agent.log.store.read() as moment:
+        found = moment.memos(MOST)
+    for memo in found:
+        yield str(memo.id), f"{title(memo.content)}{memo.labels}"
+
+
+def _tags(agent: Agent) -> Iterator[Value]:
+    with agent.log.store.read() as moment:
+        found = moment.memo_tags(MESSAGES_READ)
+    for tag, number in found:
+        yield f"#{tag}", count(number, "memo")
+
+
+def _settings(agent: Agent) -> Iterator[Value]:
+    config = agent.standing().config
+    for key in KEYS:
+        yield key, f"{one_line(str(getattr(config, key)))[:40] or 'empty'} · {takes(key)}"
+
+
+def _settings_values(agent: Agent, key: str) -> Iterator[Value]:
+    listed = {"model": _models}.get(key)
+    return listed(agent) if listed is not None else iter([(each, "") for each in choices(key)])
+
+
+def _models(agent: Agent) -> Iterator[Value]:
+    from foldmark.tokens.models import published
+
+    yield "offline", "built in, needs no network"
+    for name, window in published().items():
+        yield name, f"{window:,} tokens"
+
+
+def _conversations(agent: Agent) -> Iterator[Value]:
+    with agent.log.store.read() as moment:
+        records = [each for each in moment.agents() if each.name and not each.deleted]
+    for each in sorted(records, key=lambda record: -record.newest):
+        yield each.name or "", count(each.messages, "message")
+
+
+def _agents(agent: Agent) -> Iterator[Value]:
+    with agent.log.store.read() as moment:
+        found = [each.agent for each in family.tree(family.root(agent))]
+        states = [_state(moment, each) for each in found]
+    for each, state in zip(found, states, strict=True):
+        yield each.id[:8], f"{family.label(each)} · {state}{', this agent' if each == agent else ''}"
+
+
+def _state(moment: Snapshot, agent: Agent) -> str:
+    if end := moment.end(agent.id):
+        return end.how
+    record, lease = moment.agent(agent.id), family.running(agent)
+    return lease.state if lease else "idle" if record is None or record.open_turn is None else "turn open"
+
+
+def _tools(agent: Agent) -> Iterator[Value]:
+    return iter([(spec.name, title(spec.description)) for spec in agent.log.tools()])
+
+
+_VALUES: dict[Meaning, Callable[[Agent], Iterator[Value]]] = {
+    "agent": _agents,
+    "conversation": _conversations,
+    "event": _events,
+    "mark": _marks,
+    "memo": _memos,
+    "model": _models,
+    "operation": _operations,
+    "pinned turn": _pinned,
+    "request": _requests,
+    "role": lambda _: iter([(each, "") for each in SPEAKERS]),
+    "setting": _settings,
+    "setting and value": lambda agent: ((f"{key}=", help) for key, help in _settings(agent)),
+    "tagged text": _tags,
+    "tool": _tools,
+    "tool result": _results,
+    "turn": lambda agent: _turns(agent, lambda at: at.lineage),
+    "visible turn": lambda agent: _turns(agent, lambda at: at.visible),
+    "written by": lambda agent: chain(_conversations(agent), _agents(agent)),
+}
+
+_NUMBERS: tuple[Meaning, ...] = (
+    "event", "memo", "operation", "pinned turn", "request", "tool result", "turn", "visible turn",
+)  # fmt: skip
+"""Meanings of ids, which nobody knows by heart."""
