@@ -20,7 +20,7 @@ from sampled import DEEP
 if TYPE_CHECKING:
     from postgres_server import Databases
 
-_TESTS_OWN = ("FOLDMARK_DEEP", "FOLDMARK_INSPECTOR")
+_TESTS_OWN = ("FOLDMARK_DEEP", "FOLDMARK_GOLDEN", "FOLDMARK_INSPECTOR")
 
 for _name in [name for name in os.environ if name.startswith(("FOLDMARK_", "IKIGAI_")) and name not in _TESTS_OWN]:
     del os.environ[_name]

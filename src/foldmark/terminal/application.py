@@ -34,14 +34,18 @@ _T = TypeVar("_T")
 def run(agent: Agent, models: Models) -> int:
     """Chat in the application until the person leaves. Return the exit code of the last error."""
     application = ChatApplication(agent, models)
-    application.run()
+    try:
+        application.run()
+    finally:
+        application.end()
     if application.failure is not None:
         raise application.failure
     return application.code
 
 
 class ChatApplication(App[None]):
-    """The chat on a full screen. `code` is the exit code once it has ended."""
+    """The chat on a full screen. `attended` once the agent is shown; `code` is the exit code once the chat has
+    `ended`, `failure` what broke it."""
 
     CSS_PATH = "application.tcss"
     ENABLE_COMMAND_PALETTE = False
@@ -55,6 +59,7 @@ class ChatApplication(App[None]):
     def __init__(self, agent: Agent, models: Models) -> None:
         super().__init__()
         self.agent, self.code = agent, 0
+        self.attended = self.ended = False
         self.failure: BaseException | None = None
         self._models = models
         self._view = TerminalView(self, self._put)
@@ -80,14 +85,20 @@ class ChatApplication(App[None]):
         if sys.platform != "win32":
             for number in (signal.SIGTERM, signal.SIGHUP):
                 if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
-                    asyncio.get_running_loop().add_signal_handler(number, self._end, number)
+                    asyncio.get_running_loop().add_signal_handler(number, self._end_by, number)
         self._thread.start()
 
-    def _end(self, number: int) -> None:
-        """End the chat as a signal asks: the turn is interrupted and recorded."""
+    def _end_by(self, number: int) -> None:
         self._ended_by = number
         self._view.leave()
         self._view.interrupt()
+
+    def end(self) -> None:
+        """Wait for the end of the chat, if the application has ended before it: a turn is interrupted and recorded."""
+        self._view.leave()
+        if self._thread.is_alive():
+            self._view.interrupt()
+            self._thread.join()
 
     # The controller's thread
 
@@ -101,7 +112,11 @@ class ChatApplication(App[None]):
         finally:
             if self._ended_by:
                 self.code = 128 + self._ended_by
-            self._put(self.exit)
+            self._put(self._finish)
+
+    def _finish(self) -> None:
+        self.ended = True
+        self.exit()
 
     def _put(self, action: Callable[[], object]) -> None:
         """Have something done in the application's thread, in order; from any thread."""
@@ -155,7 +170,7 @@ class ChatApplication(App[None]):
 
     def attend(self, agent: Agent, offer: str) -> None:
         """Show the agent as the log has it now, on every screen."""
-        self.agent = agent
+        self.agent, self.attended = agent, True
         self.chat.attend(agent, offer)
         for screen in self.screen_stack[1:]:
             if isinstance(screen, ContextScreen):

@@ -1,0 +1,103 @@
+"""The application over a log, driven by a pilot: typing, waiting for what is shown, and a conversation to look at."""
+
+from asyncio import sleep
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from time import monotonic
+
+from golden import text_of
+from textual.pilot import Pilot
+
+import foldmark
+from foldmark.core.ports import Provider
+from foldmark.log import Agent, Log
+from foldmark.providers.offline import OfflineModel
+from foldmark.terminal.application import ChatApplication
+from patience import LIMIT
+
+BEGIN = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
+
+
+def open_log(path: Path) -> Log:
+    """Open a log whose times and ids are the same in every run: a second passes between two events."""
+    log = foldmark.open(str(path), settings={})
+    seconds, ids = count(), count(1)
+    log.clock = lambda: (BEGIN + timedelta(seconds=next(seconds))).isoformat(timespec="microseconds")
+    log.new_id = lambda: f"00000000-0000-4000-8000-{next(ids):012d}"
+    return log
+
+
+class Driven:
+    """An application that runs. `screen` is what it shows, as text."""
+
+    def __init__(self, app: ChatApplication, pilot: Pilot[None]) -> None:
+        self.app, self.pilot = app, pilot
+
+    @property
+    def screen(self) -> str:
+        """The screen as lines of text."""
+        return text_of(self.app.export_screenshot())
+
+    async def until(self, what: str | Callable[[], object]) -> None:
+        """Wait until a text is shown, or something holds."""
+        end = monotonic() + LIMIT
+        while not (what in self.screen if isinstance(what, str) else what()):
+            assert monotonic() < end, f"{what!r} did not come; the screen:\n{self.screen}"
+            await sleep(0.02)
+
+    async def type(self, text: str) -> None:
+        """Type a line into the prompt and send it."""
+        self.app.chat.prompt.focus()
+        self.app.chat.prompt.insert(text)
+        await self.pilot.press("enter")
+
+    async def press(self, *keys: str) -> None:
+        """Press keys."""
+        await self.pilot.press(*keys)
+
+
+@asynccontextmanager
+async def driven(
+    agent: Agent, models: Callable[[str], Provider] = lambda _: OfflineModel(), size: tuple[int, int] = (100, 30)
+) -> AsyncIterator[Driven]:
+    """Run the application on an agent, up to its greeting; at the end of the block it is left and its thread ends."""
+    app = ChatApplication(agent, models)
+    try:
+        async with app.run_test(size=size) as pilot:
+            found = Driven(app, pilot)
+            await found.until(lambda: app.attended)
+            yield found
+            app.action_leave()
+            await found.until(lambda: app.ended)
+    finally:
+        app.end()
+    if app.failure is not None:
+        raise app.failure
+
+
+def sample(log: Log) -> Agent:
+    """Return a conversation with tool calls, a mark and a dropped turn."""
+    agent = log.agent("notes")
+    _turn(agent, "Why does the import of tags fail?", "read_file", {"path": "tags.py"}, "def tags(text):\n" * 20)
+    agent.do("/mark BEFORE_PLUGINS")
+    file = {"path": "src/export/registry.py"}
+    dropped = _turn(agent, "Try a plugin system for exporters.", "read_file", file, "EXPORTERS = {}\n" * 86)
+    tests = {"command": "pytest tests/export"}
+    _turn(agent, "Run the whole test suite.", "bash", tests, "FAILED tests/export/test_csv.py\n" * 120)
+    agent.do(f"/context drop {dropped} -- led nowhere")
+    folder = {"path": "src/export"}
+    _turn(agent, "Now the simple way: a module per format.", "list_files", folder, "csv.py\njson.py\nxml.py\n")
+    return agent
+
+
+def _turn(agent: Agent, text: str, tool: str, arguments: dict[str, str], result: str) -> int:
+    """Append a turn in which the model calls a tool once, and return its id."""
+    turn = agent.append("user", text)
+    agent.append_tool_call(tool, arguments, call_id=f"call_{turn}")
+    agent.append_tool_result(f"call_{turn}", result)
+    agent.append("assistant", f"I looked at it, and the answer to “{text}” is **short**:\n\n```python\nprint(1)\n```")
+    agent.end_turn()
+    return turn

@@ -1,0 +1,36 @@
+"""The application as a whole: a line goes to the controller and comes back, and what it shows is what the log has."""
+
+import asyncio
+
+from driven import driven, sample
+from golden import check
+from textual.app import App
+
+from foldmark.log import Log
+from foldmark.terminal.application import ChatApplication
+
+
+def test_a_line_is_answered_and_a_command_is_carried_out(log: Log) -> None:
+    async def talk() -> None:
+        async with driven(log.agent("notes")) as chat:
+            await chat.type("hello there")
+            await chat.until("I am the offline model")
+            await chat.type("/mark HERE")
+            await chat.until("Checkpoint 'HERE' created")
+
+    asyncio.run(talk())
+    context = log.agent("notes").context()
+    assert [message.kind for message in context.messages] == ["user", "assistant"]
+    assert list(context.marks) == ["HERE"]
+
+
+def test_the_screen_of_the_chat(log: Log) -> None:
+    async def look() -> None:
+        async with driven(sample(log)) as chat:
+            check(chat.app, "chat")
+
+    asyncio.run(look())
+
+
+def test_no_name_of_the_application_hides_one_of_textual() -> None:
+    assert not vars(App()).keys() & vars(ChatApplication).keys()
