@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from threading import Thread
 from typing import ClassVar, TypeVar
 
@@ -29,6 +30,15 @@ from foldmark.terminal.transcript import Transcript
 from foldmark.terminal.view import TerminalView
 
 _T = TypeVar("_T")
+
+SCREENS = {
+    "turns": "turns:TurnsScreen",
+    "agents": "agents:AgentsScreen",
+    "state": "state:StateScreen",
+    "time": "time:TimeScreen",
+    "find": "find:FindScreen",
+}
+"""Screens beside the chat, each imported when it is opened."""
 
 
 def run(agent: Agent, models: Models) -> int:
@@ -71,7 +81,7 @@ class ChatApplication(App[None]):
 
     def get_default_screen(self) -> Screen[None]:
         """Return the screen of the chat."""
-        return ChatScreen(self._view.submit)
+        return ChatScreen(self.submit)
 
     @property
     def chat(self) -> "ChatScreen":
@@ -153,6 +163,16 @@ class ChatApplication(App[None]):
     def action_change_theme(self) -> None:
         """Change between light and dark."""
         self.theme = "textual-light" if self.current_theme.dark else "textual-dark"
+
+    def action_open(self, name: str) -> None:
+        """Open a screen beside the chat."""
+        module, _, screen = SCREENS[name].partition(":")
+        self.push_screen(getattr(import_module(f"foldmark.terminal.{module}"), screen)(self.agent, self.submit))
+
+    def submit(self, line: str) -> None:
+        """Take a line that was typed, or that a screen made of what the person did there."""
+        self.chat.busy = True
+        self._view.submit(line)
 
     # What the view shows
 
@@ -237,12 +257,11 @@ class ChatScreen(Screen[None]):
     """The conversation: meter, transcript, prompt."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f2", "open('turns')", "turns"),
-        Binding("f3", "open('agents')", "agents"),
-        Binding("f4", "open('state')", "state"),
-        Binding("f5", "open('time')", "time"),
-        Binding("f6", "open('find')", "find"),
-        Binding("f1", "open('keys')", "keys"),
+        Binding("f2", "app.open('turns')", "turns"),
+        Binding("f3", "app.open('agents')", "agents"),
+        Binding("f4", "app.open('state')", "state"),
+        Binding("f5", "app.open('time')", "time"),
+        Binding("f6", "app.open('find')", "find"),
     ]
 
     def __init__(self, submit: Callable[[str], None]) -> None:
@@ -272,7 +291,6 @@ class ChatScreen(Screen[None]):
 
     def on_prompt_submitted(self, message: Prompt.Submitted) -> None:
         """Hand over a line."""
-        self.busy = True
         self._submit(message.line)
 
     def attend(self, agent: Agent, offer: str) -> None:
