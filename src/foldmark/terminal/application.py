@@ -1,6 +1,7 @@
 """The application: the screen of the chat, its keys, and the thread in which the controller runs."""
 
 import asyncio
+import os
 import signal
 import sys
 from collections import deque
@@ -25,7 +26,8 @@ from foldmark.operations.effects import Decision
 from foldmark.terminal.dialogs import Approval, Question
 from foldmark.terminal.meter import Meter
 from foldmark.terminal.prompt import Prompt
-from foldmark.terminal.screens import ContextScreen
+from foldmark.terminal.screens import ContextScreen, KeyLine
+from foldmark.terminal.theme import DARK, LIGHT, fitting
 from foldmark.terminal.transcript import Transcript
 from foldmark.terminal.view import TerminalView
 
@@ -37,6 +39,7 @@ SCREENS = {
     "state": "state:StateScreen",
     "time": "time:TimeScreen",
     "find": "find:FindScreen",
+    "keys": "keys:KeysScreen",
 }
 """Screens beside the chat, each imported when it is opened."""
 
@@ -63,6 +66,8 @@ class ChatApplication(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "interrupt", "stop", priority=True),
         Binding("ctrl+q", "leave", "leave", show=False, priority=True),
+        Binding("f1", "open('keys')", "keys", tooltip="all keys"),
+        Binding("question_mark", "open('keys')", show=False, tooltip="all keys, while nothing is typed", priority=True),
         Binding("f9", "change_theme", "light or dark", show=False),
     ]
 
@@ -92,6 +97,9 @@ class ChatApplication(App[None]):
 
     def on_mount(self) -> None:
         """Begin the chat once there is a screen."""
+        for theme in (DARK, LIGHT):
+            self.register_theme(theme)
+        self.theme = fitting(os.environ).name
         if sys.platform != "win32":
             for number in (signal.SIGTERM, signal.SIGHUP):
                 if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
@@ -162,12 +170,19 @@ class ChatApplication(App[None]):
 
     def action_change_theme(self) -> None:
         """Change between light and dark."""
-        self.theme = "textual-light" if self.current_theme.dark else "textual-dark"
+        self.theme = LIGHT.name if self.current_theme.dark else DARK.name
+
+    def get_key_display(self, binding: Binding) -> str:
+        """Return the name of a key: `F2`, `Esc`, `^C`, `d`."""
+        shown = super().get_key_display(binding).replace("⏎", "Enter")
+        return shown.upper() if shown.startswith("^") else shown[0].upper() + shown[1:] if shown[1:] else shown
 
     def action_open(self, name: str) -> None:
         """Open a screen beside the chat."""
         module, _, screen = SCREENS[name].partition(":")
-        self.push_screen(getattr(import_module(f"foldmark.terminal.{module}"), screen)(self.agent, self.submit))
+        opened = getattr(import_module(f"foldmark.terminal.{module}"), screen)
+        if not isinstance(self.screen, opened):
+            self.push_screen(opened(self.agent, self.submit))
 
     def submit(self, line: str) -> None:
         """Take a line that was typed, or that a screen made of what the person did there."""
@@ -257,11 +272,13 @@ class ChatScreen(Screen[None]):
     """The conversation: meter, transcript, prompt."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f2", "app.open('turns')", "turns"),
-        Binding("f3", "app.open('agents')", "agents"),
-        Binding("f4", "app.open('state')", "state"),
-        Binding("f5", "app.open('time')", "time"),
-        Binding("f6", "app.open('find')", "find"),
+        Binding("f2", "app.open('turns')", "turns", tooltip="the turns of the context, to tick", priority=True),
+        Binding("f3", "app.open('agents')", "agents", tooltip="the agents of this conversation", priority=True),
+        Binding(
+            "f4", "app.open('state')", "state", tooltip="state block, scratchpad, marks, operations", priority=True
+        ),
+        Binding("f5", "app.open('time')", "time", tooltip="the conversation at other moments", priority=True),
+        Binding("f6", "app.open('find')", "find", tooltip="search everything that was said", priority=True),
     ]
 
     def __init__(self, submit: Callable[[str], None]) -> None:
@@ -284,6 +301,7 @@ class ChatScreen(Screen[None]):
         yield Meter()
         yield Transcript()
         yield Prompt()
+        yield KeyLine()
 
     def on_mount(self) -> None:
         """Let the person type."""

@@ -20,6 +20,10 @@ class Prompt(TextArea):
     def attend(self, agent: Agent, offer: str) -> None:
         """Say who reads the line, and what is offered."""
 
+    def check_consume_key(self, key: str, character: str | None = None) -> bool:
+        """Return True for what is typed: not for `?` while nothing is, which opens the screen of all keys."""
+        return super().check_consume_key(key, character) and (character != "?" or bool(self.text))
+
     async def _on_key(self, event: Key) -> None:
         if event.key == "enter":
             event.stop()

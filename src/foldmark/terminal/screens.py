@@ -1,19 +1,58 @@
-"""What the screens beside the chat share: the agent that they show, and a line for what a person does there."""
+"""What the screens beside the chat share: the agent that they show, a line for what a person does, and their keys.
+
+A screen lists its keys in `BINDINGS`, with descriptions of one or two words; a `tooltip` says more. From these come the
+line at the bottom and the screen of all keys. A key with `show=False` stands only in the latter.
+"""
 
 from collections.abc import Callable
+from typing import ClassVar
 
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Footer
 
 from foldmark.log import Agent
 
+LAST = ("f2", "f3", "f4", "f5", "f6", "escape", "ctrl+c", "f1")
+"""Keys that are shown behind a screen's own, in this order."""
+
+
+class KeyLine(Footer):
+    """The keys that work here, in the last line."""
+
+    DEFAULT_CSS = "KeyLine { padding: 0 1; }"
+
+    def __init__(self) -> None:
+        super().__init__(compact=True)
+
+    def compose(self) -> ComposeResult:
+        """Lay out the keys, those of this screen first."""
+        return sorted(super().compose(), key=_place)
+
+
+def _place(key: Widget) -> int:
+    name = getattr(key, "key", None)
+    return LAST.index(name) if name in LAST else -1
+
 
 class ContextScreen(Screen[None]):
-    """A screen that shows something of an agent. `submit` takes a command line, as if it was typed in the chat; what it
-    changes comes back with `attend`."""
+    """A screen beside the chat: it shows something of an agent.
+
+    `submit` takes a command line, as if it was typed in the chat; what it changes comes back with `attend`. The screen
+    has a `KeyLine` without composing one; Esc leaves it.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "back")]
 
     def __init__(self, agent: Agent, submit: Callable[[str], None]) -> None:
         super().__init__()
         self.agent, self.submit = agent, submit
+
+    async def on_mount(self) -> None:
+        """Show the keys; a subclass may have an `on_mount` of its own, which is called as well."""
+        await self.mount(KeyLine())
 
     def attend(self, agent: Agent) -> None:
         """Show the agent as the log has it now: something may have changed."""

@@ -1,0 +1,34 @@
+"""Light and dark: one accent colour in each, and red for what cannot be taken back; which of them fits the terminal."""
+
+from collections.abc import Mapping
+
+from textual.theme import Theme
+
+
+def _theme(name: str, accent: str, red: str, background: str, surface: str, panel: str) -> Theme:
+    """Return a theme in which everything that stands out has the accent."""
+    return Theme(
+        name,
+        primary=accent,
+        secondary=accent,
+        accent=accent,
+        warning=accent,
+        success=accent,
+        error=red,
+        background=background,
+        surface=surface,
+        panel=panel,
+        dark=name == "dark",
+        variables={"footer-background": background, "footer-key-foreground": accent},
+    )
+
+
+DARK = _theme("dark", "#5aa9e6", "#f2555a", "#121212", "#1c1c1c", "#262626")
+LIGHT = _theme("light", "#0b5cad", "#b3261e", "#ffffff", "#f5f5f5", "#e8e8e8")
+
+
+def fitting(environment: Mapping[str, str]) -> Theme:
+    """Return the theme that fits the terminal: `COLORFGBG` is `15;0` or `0;default;15`, its last number the colour of
+    the background; of the 16 colours 7 and those from 9 are light. Dark if it says nothing."""
+    background = environment.get("COLORFGBG", "").rpartition(";")[2]
+    return LIGHT if background.isdecimal() and (background == "7" or 9 <= int(background) <= 15) else DARK
