@@ -11,7 +11,7 @@ import pytest
 
 import foldmark
 from foldmark import CommandError
-from foldmark.operations.effects import Asking, Decision
+from foldmark.operations.effects import Asking, Decision, Permission
 from foldmark.sending.interruption import CURRENT, Interruption
 
 
@@ -50,8 +50,8 @@ class Place:
         assert len(told.encode()) < 4000
         return told
 
-    def _approve(self, tool: str, question: str) -> Decision:
-        self.asked.append(question)
+    def _approve(self, permission: Permission) -> Decision:
+        self.asked.append(permission.question)
         self.meanwhile()
         assert self.answer is not None
         return self.answer

@@ -11,7 +11,7 @@ from msgspec import Struct
 import foldmark
 from foldmark import Agent, CommandError, Log
 from foldmark.core.request import ToolSpec
-from foldmark.operations.effects import Asking, Decision
+from foldmark.operations.effects import Asking, Decision, Permission
 from foldmark.request import standing
 from foldmark.sending.interruption import CURRENT, Interruption
 from foldmark.tools.tool import Tool
@@ -61,8 +61,8 @@ class Person:
     def asking(self) -> Asking:
         return Asking(approve=self._answer)
 
-    def _answer(self, tool: str, question: str) -> Decision:
-        self.asked.append((tool, question))
+    def _answer(self, permission: Permission) -> Decision:
+        self.asked.append((permission.tool, permission.question))
         answer: Decision = self.answers.pop(0)
         return answer
 
@@ -237,8 +237,8 @@ def test_one_question_at_a_time_and_one_answer_for_all_who_wait(agent: Agent) ->
     first, second, asked = child_of(agent), child_of(agent), list[str]()
     waiting: list[tuple[Thread, list[object]]] = []
 
-    def approve(tool: str, question: str) -> Decision:
-        asked.append(question)
+    def approve(permission: Permission) -> Decision:
+        asked.append(permission.question)
         if not waiting:
             waiting.append(
                 in_thread(lambda: second.call_tool("paint", {"what": "two"}, asking=Asking(approve=approve)))
@@ -256,7 +256,7 @@ def test_one_question_at_a_time_and_one_answer_for_all_who_wait(agent: Agent) ->
 def test_conversations_do_not_wait_for_each_other(agent: Agent) -> None:
     other = agent.log.agent("other")
 
-    def approve(tool: str, question: str) -> Decision:
+    def approve(permission: Permission) -> Decision:
         thread, came = in_thread(lambda: paint(other, Person("yes")))
         thread.join(LIMIT)
         assert came == ["painted a wall"]
@@ -268,7 +268,7 @@ def test_conversations_do_not_wait_for_each_other(agent: Agent) -> None:
 def test_who_waits_for_anothers_question_can_be_interrupted(agent: Agent) -> None:
     interruption = Interruption()
 
-    def approve(tool: str, question: str) -> Decision:
+    def approve(permission: Permission) -> Decision:
         thread, came = in_thread(lambda: paint(child_of(agent), Person("yes")), interruption)
         thread.join(0.1)
         assert came == []
@@ -284,7 +284,7 @@ def test_who_waits_for_anothers_question_can_be_interrupted(agent: Agent) -> Non
 def test_an_answer_that_comes_after_the_interruption_is_none(agent: Agent, answer: Decision) -> None:
     interruption = Interruption()
 
-    def approve(tool: str, question: str) -> Decision:
+    def approve(permission: Permission) -> Decision:
         interruption.happen()
         return answer
 
@@ -298,7 +298,7 @@ def test_an_answer_that_comes_after_the_interruption_is_none(agent: Agent, answe
 def test_the_dead_do_nothing_even_if_killed_while_they_ask(agent: Agent) -> None:
     child = child_of(agent)
 
-    def approve(tool: str, question: str) -> Decision:
+    def approve(permission: Permission) -> Decision:
         agent.do(f"/kill {child.id}")
         return "yes"
 
@@ -315,7 +315,7 @@ def test_nothing_is_done_in_a_deleted_conversation(agent: Agent) -> None:
 
 
 def test_whoever_asks_and_fails_leaves_the_way_free(agent: Agent) -> None:
-    def approve(tool: str, question: str) -> Decision:
+    def approve(permission: Permission) -> Decision:
         raise EOFError
 
     with pytest.raises(EOFError):

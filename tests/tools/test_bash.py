@@ -146,7 +146,7 @@ def test_the_providers_keys_are_not_there(tmp_path: Path, monkeypatch: pytest.Mo
     )
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     with foldmark.open(":memory:") as log:
-        asking = Asking(approve=lambda tool, question: "yes")
+        asking = Asking(approve=lambda permission: "yes")
         told = log.agent("home").call_tool("bash", {"command": "env"}, asking=asking)
     assert "PLAIN=plain" in told
     assert "0123456789" not in told
@@ -298,7 +298,7 @@ def test_a_turn_records_it_without_keys(tmp_path: Path, monkeypatch: pytest.Monk
         agent.append("user", "go")
         agent.append_tool_call("bash", {"command": "x"}, call_id="c")
         command = {"command": "printf 'sk-ant-'; echo 0123456789"}
-        agent.append_tool_result("c", agent.call_tool("bash", command, asking=Asking(approve=lambda *_: "yes")))
+        agent.append_tool_result("c", agent.call_tool("bash", command, asking=Asking(approve=lambda permission: "yes")))
         assert [m.content for m in agent.context().messages][-1] == "[ANTHROPIC_API_KEY]\n[exit code 0]"
 
 

@@ -18,7 +18,7 @@ from request_validators import VALIDATORS
 import foldmark
 from foldmark import Agent, CommandError, Log
 from foldmark.core.codec import Secrets
-from foldmark.operations.effects import NOBODY, Asking, Decision
+from foldmark.operations.effects import NOBODY, Asking, Decision, Permission
 from foldmark.sending.interruption import CURRENT, Interruption
 from foldmark.tools.mcp.client import Servers
 from patience import LIMIT
@@ -36,8 +36,8 @@ class Person:
         self.answer = answer
         self.asking = Asking(approve=self._approve)
 
-    def _approve(self, tool: str, question: str) -> Decision:
-        self.asked.append((tool, question))
+    def _approve(self, permission: Permission) -> Decision:
+        self.asked.append((permission.tool, permission.question))
         return self.answer
 
 

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
+from foldmark.chat.approvals import Approval
 from foldmark.commands import REGISTRY
 from foldmark.core.errors import CommandError, ConflictError, FoldmarkError, ProviderError, StoreError
 from foldmark.core.ports import Progress
@@ -25,7 +26,16 @@ from foldmark.cost.requests import newest_turn
 from foldmark.editing.offers import question
 from foldmark.log import Agent, Result, family
 from foldmark.log.family import running
-from foldmark.operations.effects import Asking, AskModel, Decision, EditText, LeaveChat, SwitchAgent, WaitForAgents
+from foldmark.operations.effects import (
+    Asking,
+    AskModel,
+    Decision,
+    EditText,
+    LeaveChat,
+    Permission,
+    SwitchAgent,
+    WaitForAgents,
+)
 from foldmark.request.planning import planning
 from foldmark.request.standing import state_of
 from foldmark.runtime.background import Background
@@ -109,7 +119,7 @@ class View(Protocol):
     def notify(self, text: str) -> None:
         """Show a notice, above the prompt or after the turn."""
 
-    def approve(self, heading: str, question: str) -> Decision:
+    def approve(self, approval: Approval) -> Decision:
         """Ask whether a tool may do something."""
 
 
@@ -348,9 +358,8 @@ class ChatController:
         approve = partial(self._approve, agent)
         return Asking(self.view.confirm, self.view.progress(), approve) if attended else Asking(approve=approve)
 
-    def _approve(self, agent: Agent, tool: str, question: str) -> Decision:
-        who = family.label(agent)
-        return self.view.approve(f"{who[0].upper()}{who[1:]} asks to use {tool}", question)
+    def _approve(self, agent: Agent, permission: Permission) -> Decision:
+        return self.view.approve(Approval(agent, permission))
 
     def began(self, agent: Agent) -> None:
         """Show nothing: `/agents` lists the child."""

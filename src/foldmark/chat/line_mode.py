@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from foldmark.chat.approvals import Approval
 from foldmark.chat.controller import ChatController
 from foldmark.chat.conversation import Models, converse
 from foldmark.chat.foreground import Foreground
@@ -28,7 +29,7 @@ def chat(agent: Agent, models: Models, lines: Iterable[str], ask: Callable[[str]
     """Chat line by line as `converse` does; `ask` puts the question of a command to the person, None if nobody is
     there."""
     keyboard = lines if isinstance(lines, Typed | ScriptedLines) else ScriptedLines(lines)
-    first = Asking(approve=decides) if ask else Asking()
+    first = Asking(approve=lambda asked: decides(asked.tool, asked.question)) if ask else Asking()
     return converse(ChatController(agent, LineView(keyboard, ask)), models, keyboard, first)
 
 
@@ -141,7 +142,7 @@ class LineView:
         else:
             print(fitted(text), flush=True)
 
-    def approve(self, heading: str, question: str) -> Decision:
+    def approve(self, approval: Approval) -> Decision:
         """Ask in the main thread, in place of the prompt; called in the tool's thread."""
 
         def ask() -> Decision:
@@ -151,7 +152,7 @@ class LineView:
                 if line.strip() and not self._is_late_answer(line):
                     self.typed(line)
             try:
-                return decides(heading, question, self._keyboard.answer, self._keep_line)
+                return decides(approval.heading, approval.question, self._keyboard.answer, self._keep_line)
             except TakenError:
                 print("\n(the question is withdrawn: its turn has ended)", flush=True)
                 return "no"

@@ -33,16 +33,16 @@ ANSWERS: dict[str, Decision] = {
 
 
 def decides(
-    tool: str,
+    heading: str,
     question: str,
     answer: Callable[[str], str] = input,
     other: Callable[[str], object] = lambda _: None,
 ) -> Decision:
-    """Whether a tool may do what is asked: once, always in this conversation, not now, never.
+    """Ask whether a tool may do something: once, always in this conversation, not now, never.
 
     `answer` reads a line. One that is no answer goes to `other`, and the question is put again.
     """
-    print(fitted(harmless(f"{tool}: {question}")), flush=True)
+    print(fitted(harmless(f"{heading}: {question}")), flush=True)
     while True:
         try:
             said = answer("[y]es, [a]lways, [N]o, ne[v]er: ")

@@ -9,7 +9,7 @@ from foldmark.commands.registry import ANYBODY, CommandCall, command
 from foldmark.core.agents import Size, minute
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.ports import Overview
-from foldmark.core.wording import count, listing, percent
+from foldmark.core.wording import FINAL, count, listing, percent
 from foldmark.log import Agent, Result, family
 from foldmark.log.family import running
 from foldmark.operations.effects import SwitchAgent, WaitForAgents
@@ -128,8 +128,7 @@ def _delete(call: CommandCall) -> Result:
         messages = sum(record.messages for each in agents if (record := moment.agent(each.id)))
     forks = f" and its {count(len(agents) - 1, 'fork')}" if len(agents) > 1 else ""
     call.confirm(
-        f"Erase conversation '{name}' ({agent.id[:8]}){forks} for good ({count(messages, 'message')})? "
-        "This cannot be taken back."
+        f"Erase conversation '{name}' ({agent.id[:8]}){forks} for good ({count(messages, 'message')})? {FINAL}"
     )
     gone = family.delete(agent, call.actor)
     traces = agent.log.store.forget_erased()

@@ -14,7 +14,7 @@ from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.records import Memo
 from foldmark.core.segments import END, contains, until
-from foldmark.core.wording import count, one_line, title
+from foldmark.core.wording import FINAL, count, one_line, title
 from foldmark.log import Result
 from foldmark.log.recording import memo_with_id, save_memo
 from foldmark.operations.effects import EditText
@@ -167,7 +167,7 @@ def _remove(call: CommandCall) -> Result:
     store = call.agent.log.store
     with store.read() as moment:
         memo = memo_with_id(moment, call.number("ID"))
-    call.confirm(f"Erase memo {memo.id} for good ({title(memo.content)})? This cannot be taken back.")
+    call.confirm(f"Erase memo {memo.id} for good ({title(memo.content)})? {FINAL}")
     with store.write() as transaction:
         transaction.remove_memo(memo.id)
     traces = not store.forget_erased()

@@ -12,7 +12,7 @@ from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import END, Segment, contains, intersect, until
 from foldmark.core.turns import Turn, newest_turns
-from foldmark.core.wording import count, listing
+from foldmark.core.wording import FINAL, count, listing
 from foldmark.log import Agent, Result
 from foldmark.operations.effects import AskModel
 from foldmark.operations.redaction import TRACES_MAY_STAY, erasable, losing
@@ -157,7 +157,7 @@ def _remove(call: CommandCall) -> Result:
     heirs = f" Agents that inherited it lose it as well: {names}." if others else ""
     call.confirm(
         f"Erase turn {turn_id} for good ({count(size.messages, 'message')}, ~{size.tokens:,} tokens: "
-        f"{turn_title([first])})?{heirs} This cannot be taken back."
+        f"{turn_title([first])})?{heirs} {FINAL}"
     )
     receipt = agent.redact(turn_id, actor=call.actor, reason=call.reason)
     traces = agent.log.store.forget_erased()

@@ -18,6 +18,10 @@ MONTHS = (
 )
 
 
+FINAL = "This cannot be taken back."
+"""The end of a question before something that nothing brings back."""
+
+
 def one_line(text: str) -> str:
     """Make `text` safe to print as one line: control characters and line ends become visible escapes."""
     if text.isprintable():

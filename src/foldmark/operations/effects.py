@@ -4,7 +4,7 @@ step.
 `Result.data` is the JSON of the answer [SPEC 9]; no part of Foldmark reads it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct, to_builtins
@@ -98,14 +98,23 @@ Decision = Literal["yes", "always", "no", "never"]
 """A person's decision on a tool: this once, or from now on in this conversation."""
 
 
+class Permission(Struct, frozen=True):
+    """What a tool asks a person: `question` says what it would do; `arguments` are all that it was called with, where
+    the first line of the question shortens them."""
+
+    tool: str
+    question: str
+    arguments: Mapping[str, Any] = {}
+
+
 class Asking(Struct, frozen=True):
     """The callbacks: `confirm` asks a yes-or-no question (None: nobody is there to answer); `progress` receives the
-    progress of long work; `approve` asks whether a tool may run: (tool, what it would do); `operated` receives each
+    progress of long work; `approve` asks whether a tool may run; `operated` receives each
     operation that a model's tool has carried out."""
 
     confirm: Callable[[str], bool] | None = None
     progress: Progress | None = None
-    approve: Callable[[str, str], Decision] | None = None
+    approve: Callable[[Permission], Decision] | None = None
     operated: "Callable[[Result], None]" = lambda _: None
 
 

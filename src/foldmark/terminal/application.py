@@ -6,7 +6,7 @@ import signal
 import sys
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -17,13 +17,14 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen, Screen
 
+from foldmark.chat.approvals import Approval
 from foldmark.chat.controller import ChatController
 from foldmark.chat.conversation import Models, converse
 from foldmark.chat.person import edited
 from foldmark.core.request import Piece, ToolCall
 from foldmark.log import Agent, Result
 from foldmark.operations.effects import Decision
-from foldmark.terminal.dialogs import Approval, Question
+from foldmark.terminal.dialogs import ApprovalBar, ApprovalDialog, Asked, Question
 from foldmark.terminal.meter import Meter
 from foldmark.terminal.prompt import Prompt
 from foldmark.terminal.screens import ContextScreen, KeyLine
@@ -68,6 +69,7 @@ class ChatApplication(App[None]):
         Binding("ctrl+q", "leave", "leave", show=False, priority=True),
         Binding("f1", "open('keys')", "keys", tooltip="all keys"),
         Binding("question_mark", "open('keys')", show=False, tooltip="all keys, while nothing is typed", priority=True),
+        Binding("f8", "answer", "answer", tooltip="answer a tool that asks for approval", priority=True),
         Binding("f9", "change_theme", "light or dark", show=False),
     ]
 
@@ -81,6 +83,7 @@ class ChatApplication(App[None]):
         self._controller = ChatController(agent, self._view)
         self._actions: deque[Callable[[], object]] = deque()
         self._thread = Thread(target=self._converse, name="foldmark-chat")
+        self._asked: list[Asked] = []
         self._leaving = False
         self._ended_by = 0
 
@@ -246,26 +249,49 @@ class ChatApplication(App[None]):
 
     def ask(self, question: str, answer: "Future[bool]") -> None:
         """Ask for a yes or no."""
-        self._push_question(Question(question), answer)
+        if not answer.cancelled():
+            self._open_dialog(Question(question), answer)
 
-    def ask_approval(self, heading: str, question: str, answer: "Future[Decision]") -> None:
-        """Ask whether a tool may do something."""
-        self._push_question(Approval(heading, question), answer)
+    def ask_approval(self, approval: Approval, answer: "Future[Decision]") -> None:
+        """Announce a question of a tool."""
+        if not answer.cancelled():
+            self._asked.append(Asked(approval, answer))
+            answer.add_done_callback(lambda _: self._put(self._show_asked))
+            self._show_asked()
+            if self.screen is not self.chat:
+                self.notify(f"{approval.heading}; F8 answers", markup=False)
 
-    def _push_question(self, dialog: ModalScreen[_T], answer: "Future[_T]") -> None:
-        if answer.cancelled():
-            return
+    def _show_asked(self) -> None:
+        self._asked = [each for each in self._asked if not each.answer.done()]
+        self.chat.approval.show_asked(self._asked[0] if self._asked else None, len(self._asked) - 1)
+        self.refresh_bindings()
+
+    def action_answer(self) -> None:
+        """Open the approval that waits."""
+        asked = self._asked[0]
+        self._open_dialog(ApprovalDialog(asked), asked.answer)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Return False for an action without something to do."""
+        if action != "answer":
+            return True
+        return bool(self._asked) and not any(isinstance(each, ApprovalDialog) for each in self.screen_stack)
+
+    def _open_dialog(self, dialog: ModalScreen[_T], answer: "Future[_T]") -> None:
+        """Open a dialog that gives an answer. It closes without one when the question is withdrawn."""
 
         def answered(decision: _T | None) -> None:
-            if decision is not None and answer.set_running_or_notify_cancel():
-                answer.set_result(decision)
+            if decision is not None:
+                with suppress(InvalidStateError):  # it was withdrawn at this moment
+                    answer.set_result(decision)
 
         self.push_screen(dialog, answered)
-        answer.add_done_callback(lambda done: self._put(partial(self._withdraw, dialog)) if done.cancelled() else None)
+        answer.add_done_callback(lambda done: self._put(partial(self._withdraw, dialog)))
 
     def _withdraw(self, dialog: ModalScreen[_T]) -> None:
-        if dialog in self.screen_stack:
-            dialog.dismiss()
+        """Close a dialog, and what was opened from it."""
+        while dialog in self.screen_stack:
+            self.pop_screen()
 
 
 class ChatScreen(Screen[None]):
@@ -292,6 +318,11 @@ class ChatScreen(Screen[None]):
         return self.query_one(Transcript)
 
     @property
+    def approval(self) -> ApprovalBar:
+        """The approval that waits."""
+        return self.query_one(ApprovalBar)
+
+    @property
     def prompt(self) -> Prompt:
         """The line that is typed."""
         return self.query_one(Prompt)
@@ -300,6 +331,7 @@ class ChatScreen(Screen[None]):
         """Lay out the screen."""
         yield Meter()
         yield Transcript()
+        yield ApprovalBar()
         yield Prompt()
         yield KeyLine()
 

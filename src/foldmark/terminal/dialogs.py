@@ -1,53 +1,136 @@
-"""Dialogs: a question that is answered with yes or no, and whether a tool may do something."""
+"""Dialogs: a yes before what cannot be taken back, and whether a tool may do something.
 
-from typing import ClassVar
+A question of a command opens by itself, as the person has just typed that command. An approval does not: it comes at
+any moment, and what is being typed then must not answer it. It is announced above the prompt and in the line of keys,
+and a key of its own opens it.
+"""
+
+from concurrent.futures import Future
+from typing import ClassVar, NamedTuple
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.events import Key
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from foldmark.chat.approvals import Approval
+from foldmark.core.wording import FINAL, count
 from foldmark.operations.effects import Decision
 from foldmark.rendering import harmless
+from foldmark.terminal.screens import KeyLine
+
+
+class Asked(NamedTuple):
+    """An approval that waits for its answer; it is withdrawn by cancelling `answer`."""
+
+    approval: Approval
+    answer: "Future[Decision]"
 
 
 class Question(ModalScreen[bool]):
-    """A question of a command."""
+    """A question before something is done. Red where nothing brings back what it takes. The answer is no until `y` was
+    pressed; Enter gives it. Any other key makes it no again: it may be the beginning of a text."""
 
+    DEFAULT_CSS = """
+    Question { align: center middle; }
+    Question Vertical { width: 80%; max-width: 90; height: auto; border: round $accent; padding: 0 2; }
+    Question .final { border: heavy $error; color: $error; }
+    Question #choice { margin-top: 1; }
+    """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "dismiss(True)", "yes"),
-        Binding("n,escape,enter", "dismiss(False)", "no"),
+        Binding("y", "choose(True)", "yes"),
+        Binding("enter", "answer", "answer", tooltip="give the answer that is chosen"),
+        Binding("n,escape", "dismiss(False)", "no"),
     ]
 
     def __init__(self, question: str) -> None:
         super().__init__()
         self._question = question
+        self._agreed = False
 
     def compose(self) -> ComposeResult:
         """Lay out the dialog."""
-        with Vertical(classes="dialog"):
+        with Vertical(classes="final" if FINAL in self._question else ""):
             yield Static(harmless(self._question), markup=False)
-            yield Static("y yes   n no", markup=False)
+            yield Static(id="choice", markup=False)
+        yield KeyLine()
+
+    def on_mount(self) -> None:
+        """Begin with a no."""
+        self.action_choose(False)
+
+    def on_key(self, event: Key) -> None:
+        """Take back a yes that something else follows."""
+        if event.key not in ("y", "enter"):
+            self.action_choose(False)
+
+    def action_choose(self, agreed: bool) -> None:
+        """Choose an answer."""
+        self._agreed = agreed
+        self.query_one("#choice", Static).update("  no   ▸ yes" if agreed else "▸ no     yes")
+
+    def action_answer(self) -> None:
+        """Give the answer."""
+        self.dismiss(self._agreed)
 
 
-class Approval(ModalScreen[Decision]):
-    """Whether a tool may do something."""
+class ApprovalDialog(ModalScreen[Decision]):
+    """Whether a tool may do something: everything that is asked, to scroll through."""
 
+    DEFAULT_CSS = """
+    ApprovalDialog { align: center middle; }
+    ApprovalDialog Vertical { width: 90%; height: auto; max-height: 90%; border: round $accent; padding: 0 1; }
+    ApprovalDialog VerticalScroll { height: auto; max-height: 100%; margin: 1 0; }
+    """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "dismiss('yes')", "yes"),
-        Binding("a", "dismiss('always')", "always"),
-        Binding("n,escape", "dismiss('no')", "no"),
-        Binding("v", "dismiss('never')", "never"),
+        Binding("y", "dismiss('yes')", "yes", tooltip="yes, this once"),
+        Binding("a", "dismiss('always')", "always", tooltip="always in this conversation"),
+        Binding("n,escape", "dismiss('no')", "no", tooltip="no, not now"),
+        Binding("v", "dismiss('never')", "never", tooltip="never in this conversation"),
     ]
 
-    def __init__(self, heading: str, question: str) -> None:
+    def __init__(self, asked: Asked) -> None:
         super().__init__()
-        self._heading, self._question = heading, question
+        self.asked = asked
 
     def compose(self) -> ComposeResult:
         """Lay out the dialog."""
-        with Vertical(classes="dialog"):
-            yield Static(harmless(self._heading), markup=False, classes="heading")
-            yield Static(harmless(self._question), markup=False)
-            yield Static("y yes   a always   n no   v never", markup=False)
+        approval = self.asked.approval
+        with Vertical():
+            yield Static(harmless(approval.heading), markup=False, classes="heading")
+            with VerticalScroll():
+                yield Static(_details(approval), markup=False)
+        yield KeyLine()
+
+
+def _details(approval: Approval) -> Content:
+    """Return everything that is asked; the sign of a line says whether it goes or comes."""
+    lines = approval.lines()
+    signs = any(line.sign != " " for line in lines)
+    style = {" ": "", "-": "dim", "+": "bold"}
+    shown = [(f"{line.sign} {line.text}" if signs else line.text, style[line.sign]) for line in lines]
+    return Content("\n").join(Content.styled(harmless(text), style) for text, style in shown)
+
+
+class ApprovalBar(Static):
+    """The approval that waits, above the prompt."""
+
+    DEFAULT_CSS = """
+    ApprovalBar { height: auto; max-height: 4; padding: 0 1; border-left: thick $accent; display: none; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(markup=False)
+
+    def show_asked(self, asked: Asked | None, others: int) -> None:
+        """Show the approval that is answered next, and the number of those behind it."""
+        self.display = asked is not None
+        if asked is not None:
+            approval = asked.approval
+            behind = others + approval.waiting
+            more = f" ({count(behind, 'more question')} behind it)" if behind else ""
+            text = f"{approval.heading}; F8 answers{more}\n{approval.question}"
+            self.update(harmless(text))

@@ -15,7 +15,7 @@ from textual.widgets import Footer
 
 from foldmark.log import Agent
 
-LAST = ("f2", "f3", "f4", "f5", "f6", "escape", "ctrl+c", "f1")
+LAST = ("f2", "f3", "f4", "f5", "f6", "f8", "escape", "ctrl+c", "f1")
 """Keys that are shown behind a screen's own, in this order."""
 
 

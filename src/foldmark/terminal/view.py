@@ -10,6 +10,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
+from foldmark.chat.approvals import Approval
 from foldmark.core.ports import Progress
 from foldmark.core.request import Edge, Piece, ToolCall
 from foldmark.log import Agent, Result
@@ -62,7 +63,7 @@ class Display(Protocol):
     def ask(self, question: str, answer: "Future[bool]") -> None:
         """Ask for a yes or no."""
 
-    def ask_approval(self, heading: str, question: str, answer: "Future[Decision]") -> None:
+    def ask_approval(self, approval: Approval, answer: "Future[Decision]") -> None:
         """Ask whether a tool may do something."""
 
 
@@ -235,9 +236,9 @@ class TerminalView:
         """Show a notice; in any thread."""
         self.show(text)
 
-    def approve(self, heading: str, question: str) -> Decision:
+    def approve(self, approval: Approval) -> Decision:
         """Ask whether a tool may do something; in the tool's thread."""
-        return self._ask(partial(self._display.ask_approval, heading, question), "no")
+        return self._ask(partial(self._display.ask_approval, approval), "no")
 
     def _confirm(self, question: str) -> bool:
         return self._ask(partial(self._display.ask, question), False)

@@ -20,7 +20,7 @@ from foldmark.core.config import approvals, approved
 from foldmark.core.errors import CommandError
 from foldmark.core.request import ToolSpec
 from foldmark.log import Agent, Log, family
-from foldmark.operations.effects import Asking
+from foldmark.operations.effects import Asking, Permission
 from foldmark.sending.interruption import watched
 
 WAKE = 0.05
@@ -65,18 +65,29 @@ class Tool(Struct, frozen=True):
 
 
 class _Conversation:
-    """One conversation while its log is open: a question holds `lock`; `answers` are permanent ones, by tool."""
+    """One conversation while its log is open: a question holds `lock`; `waiting` are the uuids of the agents with a
+    question that is put or waits; `answers` are permanent ones, by tool."""
 
     def __init__(self) -> None:
-        self.lock, self.answers = Lock(), dict[str, str]()
+        self.lock, self.waiting, self.answers = Lock(), list[str](), dict[str, str]()
+
+    @contextmanager
+    def waits(self, agent: Agent) -> Iterator[None]:
+        """Count the agent among those that wait while the block runs."""
+        self.waiting.append(agent.id)
+        try:
+            yield
+        finally:
+            self.waiting.remove(agent.id)
 
 
 _open: WeakKeyDictionary[Log, defaultdict[str, _Conversation]] = WeakKeyDictionary()
 _opening = Lock()
 
 
-def approve(agent: Agent, tool: str, question: str, asking: Asking) -> None:
-    """Return if the tool may do what `question` says; blocks while a person is asked.
+def approve(agent: Agent, tool: str, question: str, asking: Asking, arguments: Mapping[str, Any] | None = None) -> None:
+    """Return if the tool may do what `question` says, with `arguments` where it shortens them; blocks while a person is
+    asked.
 
     A conversation asks one question at a time; a caller that waited for another's question need not ask if that was
     answered permanently. Raises CommandError, worded for the model, if it may not, nobody is there, the agent has ended
@@ -98,16 +109,23 @@ def approve(agent: Agent, tool: str, question: str, asking: Asking) -> None:
         )
     if override is not None:
         question += f"\n({override.source} says to ask: always and never hold until Foldmark ends)"
-    with watched() as cut, _exclusive(_conversation(root).lock, cut):
+    conversation = _conversation(root)
+    with watched() as cut, conversation.waits(agent), _exclusive(conversation.lock, cut):
         if _allowed(root, tool):
             return
-        answer = asking.approve(tool, question)
+        answer = asking.approve(Permission(tool, question, arguments or {}))
         _check_going_on(cut)
         _check_living(agent)
         if answer in ("always", "never"):
             _remember(root, tool, answer)
     if answer not in ("yes", "always"):
         raise CommandError(f"the person did not allow {tool} to do this; ask what they want instead, or go on without")
+
+
+def waiting_for_approval(agent: Agent) -> list[str]:
+    """Return the uuids of the agents of a conversation that wait for a person's approval in this process, the one whose
+    question is put included."""
+    return [*_conversation(family.root(agent)).waiting]
 
 
 def _allowed(root: Agent, tool: str) -> bool:

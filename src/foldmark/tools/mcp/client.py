@@ -57,7 +57,7 @@ class McpTool:
             raise CommandError(f"{self.spec.name} takes an object with the members that its schema names")
         given: dict[str, Any] = well_formed({**args})
         if not self.together:
-            approve(agent, self.spec.name, self._question(given), asking)
+            approve(agent, self.spec.name, self._question(given), asking, given)
         result = self._call(self._name, given)
         text = _result_text(result)
         if result.is_error:
