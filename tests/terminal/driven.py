@@ -69,6 +69,7 @@ async def driven(
         async with app.run_test(size=size) as pilot:
             found = Driven(app, pilot)
             await found.until(lambda: app.attended)
+            await found.until("F1 keys")  # the line of keys comes last
             yield found
             app.action_leave()
             await found.until(lambda: app.ended)
