@@ -6,11 +6,11 @@ from asyncio import sleep
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from importlib.resources import files as resources
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 from command_line import Cli, events
-from terminal import CTRL_C, CTRL_D, Terminal
 
 import foldmark
 from foldmark.chat.line_mode import chat
@@ -18,8 +18,10 @@ from foldmark.core.errors import FoldmarkError
 from foldmark.core.request import Request
 from foldmark.log.doctor import examine
 from foldmark.providers.offline import OfflineModel
+from foldmark.providers.retrying import LazyProvider
 from patience import LIMIT
 from stored import stored
+from terminal import CTRL_C, CTRL_D, Terminal
 
 EMPTY = "Context: 2K/200K tokens (1%) ⚪"
 METER = "Context: 2K/200K tokens (1%) ⚪"
@@ -42,6 +44,23 @@ def closed(log: foldmark.Log, name: str = "default") -> None:
     ended = [event.turn_id for event in events(log) if event.kind == "turn_ended"]
     assert set(opened) <= set(ended)
     assert list(examine(log)) == []
+
+
+def test_the_provider_is_made_while_the_first_line_is_typed(log: foldmark.Log) -> None:
+    made = Event()
+
+    def make() -> OfflineModel:
+        made.set()
+        return OfflineModel()
+
+    def typing() -> Iterator[str]:
+        assert made.wait(LIMIT), "nothing was made before the first line"
+        yield "/marks"
+
+    assert chat(log.agent("default"), lambda _: LazyProvider(make), typing(), lambda _: False) == 0
+    made.clear()
+    assert chat(log.agent("default"), lambda _: LazyProvider(make), ["/marks"]) == 0
+    assert not made.is_set()  # lines of a pipe are there at once
 
 
 # Through a pipe

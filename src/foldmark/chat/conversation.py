@@ -4,11 +4,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from threading import Thread
 
 from foldmark.chat.controller import ChatController
 from foldmark.core.ports import Provider
 from foldmark.core.wording import count, listing
 from foldmark.operations.effects import Asking
+from foldmark.providers.retrying import LazyProvider
 from foldmark.runtime.background import Background
 
 Models = Callable[[str], Provider]
@@ -25,6 +27,8 @@ def converse(chat: ChatController, models: Models, lines: Iterable[str], first: 
     """
     with _mcp_servers(chat, first), Background(chat.agent.log, models, chat) as chat.agents:
         chat.carry_out(chat.greet)
+        if chat.view.confirm is not None:  # else there is nobody who types
+            _prepare(models(chat.agent.standing().config.model))
         for line in lines:
             chat.carry_out(partial(chat.line, line))
             if chat.left:
@@ -32,6 +36,13 @@ def converse(chat: ChatController, models: Models, lines: Iterable[str], first: 
         if not chat.broken:
             chat.carry_out(chat.settle)
     return chat.code
+
+
+def _prepare(provider: Provider) -> None:
+    """Import the SDK of a provider, which takes seconds, while the person reads and types. The process does not wait
+    for that at its end."""
+    if isinstance(provider, LazyProvider):
+        Thread(target=provider.prepare, name="foldmark-import", daemon=True).start()
 
 
 @contextmanager

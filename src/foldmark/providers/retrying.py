@@ -7,10 +7,10 @@ shorter than the provider asked for. Once a piece of an answer was shown it is t
 import asyncio
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import cached_property
 
-from foldmark.core.errors import ProviderError
+from foldmark.core.errors import FoldmarkError, ProviderError
 from foldmark.core.ports import Provider
 from foldmark.core.request import Piece, Request, Waiting
 
@@ -97,6 +97,12 @@ class LazyProvider:
     @cached_property
     def _provider(self) -> Provider:
         return self._make()
+
+    def prepare(self) -> None:
+        """Make the provider now, which imports its SDK: a person who still types need not wait for that later. What is
+        wrong is raised when it is asked."""
+        with suppress(FoldmarkError):
+            _ = self._provider
 
     async def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
         """Stream the answer. Raises as `make`, ProviderError."""
