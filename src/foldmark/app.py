@@ -15,7 +15,7 @@ from msgspec import structs
 
 from foldmark.core.codec import Secrets, timestamp
 from foldmark.core.errors import FoldmarkError, ProviderError
-from foldmark.core.ports import Provider, Store
+from foldmark.core.ports import Progress, Provider, Store
 from foldmark.core.request import Piece, Request, ToolSpec
 from foldmark.log import Agent, Log, Result
 from foldmark.operations.effects import Asking
@@ -48,6 +48,7 @@ def open(
     given = settings if isinstance(settings, Settings) else read_settings() if settings is None else _given(settings)
     log = _over(open_store(path, create=create), given)
     log.archive = partial(_archive, log.given) if own and path != ":memory:" else None
+    log.coding_sessions = _CodingSessions() if own else None
     return log
 
 
@@ -147,6 +148,20 @@ def _archive(
     from foldmark.sessions.archive.searching import recallable
 
     return recallable(os.environ, given.sync_exclude, filters, tell, given.recall_model)
+
+
+class _CodingSessions:
+    """The sessions of coding agents on this machine (`foldmark.log.log.CodingSessions`)."""
+
+    def bring_in(self, agent: Agent, named: str | None, progress: Progress | None) -> Result:
+        from foldmark.sessions.conversion.chatting import bring_in
+
+        return bring_in(agent, named, progress, os.environ)
+
+    def write_out(self, agent: Agent, folder: str | None) -> Result:
+        from foldmark.sessions.conversion.chatting import write_out
+
+        return write_out(agent, folder, os.environ)
 
 
 def _complete(given: Settings, request: Request) -> str:

@@ -14,11 +14,11 @@ import pytest
 from session_records import REAL_FILES, assistant, call, jsonl, result, user
 
 import foldmark
-from foldmark.cli.conversion import report_text
 from foldmark.core.errors import CommandError
 from foldmark.sessions import session_file
 from foldmark.sessions.conversion import imported as imports
 from foldmark.sessions.conversion.importing import ImportReport, import_session
+from foldmark.sessions.conversion.reports import report_text
 from foldmark.sessions.lenient_json import decode
 from foldmark.text import tokens
 from steps import steps

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from foldmark.chat.approvals import Approval
+from foldmark.chat.imported import ImportNotes
 from foldmark.commands import REGISTRY
 from foldmark.core.errors import CommandError, ConflictError, FoldmarkError, ProviderError, StoreError
 from foldmark.core.ports import Progress
@@ -125,18 +126,19 @@ class View(Protocol):
 
 class ChatController:
     """A chat: the agent that the person talks to, the lines that wait, and whether the chat is over. It is the audience
-    of the supervisor (`foldmark.runtime.supervisor.Audience`)."""
+    of the supervisor (`foldmark.runtime.supervisor.Audience`). `opening` is shown before everything else."""
 
     agents: Background
 
-    def __init__(self, agent: Agent, view: View) -> None:
-        self.agent, self.view = agent, view
+    def __init__(self, agent: Agent, view: View, opening: str = "") -> None:
+        self.agent, self.view, self._opening = agent, view, opening
         self.left, self.code, self.broken = False, 0, False
         self._failed = False
         self._running: Future[None] | None = None
         self._waiting: deque[str] = deque()
         self._edge: int | None = None
         self._assumption: str | None = None
+        self._imported = ImportNotes()
         view.typed = self._waiting.append
 
     def carry_out(self, step: Callable[[], None]) -> None:
@@ -175,6 +177,9 @@ class ChatController:
     def greet(self) -> None:
         """Show the agent, the newest turns and how full the context is."""
         agent = self.agent
+        if self._opening:
+            self.view.show(self._opening)
+            self._opening = ""
         self.agents.attend(agent)
         context = agent.context()
         what = f"{count(len(context.messages), 'message')} in the context" if context.messages else "no messages yet"
@@ -184,6 +189,8 @@ class ChatController:
             self.view.show(f"Another program is answering at the moment, {lease.state}.")
         elif agent.open_turn is not None:
             self.view.show("The last turn was cut off; what was recorded of it is kept.")
+        for line in self._imported.greeting(agent):
+            self.view.show(line)
         request = agent.request()
         self._edge = request.manifest.edge.first
         self.view.show_turns(agent, request.manifest.edge)
@@ -203,6 +210,11 @@ class ChatController:
         if working := len(self.agents.working):
             self.view.show(f"({count(working, 'agent')} still at work; Ctrl-C ends that)")
         self._wait(self.agents.settled())
+
+    @property
+    def farewell(self) -> str:
+        """What a person should know who has left; empty if there is nothing."""
+        return "" if self.broken else self._imported.farewell(self.agent)
 
     def line(self, line: str) -> None:
         """Carry out a command, or send a text to the agent; then show what other threads have handed over."""
@@ -231,6 +243,8 @@ class ChatController:
             self._wait(self.agents.settled())
             settled(map(self.agent.log.agent, result.effect.agents))
         self.view.show_result(result)
+        if (remark := self._imported.after(self.agent, result)) is not None:
+            self.view.show(remark)
         if self._running is None:
             self._follow(result)
 

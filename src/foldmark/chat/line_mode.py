@@ -25,12 +25,23 @@ from foldmark.rendering import counter, fitted, harmless, result_text
 from foldmark.runtime.supervisor import Supervisor
 
 
-def chat(agent: Agent, models: Models, lines: Iterable[str], ask: Callable[[str], bool] | None = None) -> int:
+def chat(
+    agent: Agent,
+    models: Models,
+    lines: Iterable[str],
+    ask: Callable[[str], bool] | None = None,
+    opening: str = "",
+) -> int:
     """Chat line by line as `converse` does; `ask` puts the question of a command to the person, None if nobody is
-    there."""
+    there. `opening` is shown first."""
     keyboard = lines if isinstance(lines, Typed | ScriptedLines) else ScriptedLines(lines)
     first = Asking(approve=lambda asked: decides(asked.tool, asked.question)) if ask else Asking()
-    return converse(ChatController(agent, LineView(keyboard, ask)), models, keyboard, first)
+    view = LineView(keyboard, ask)
+    controller = ChatController(agent, view, opening)
+    code = converse(controller, models, keyboard, first)
+    if text := controller.farewell:
+        view.show(text)
+    return code
 
 
 def answer(agent: Agent, models: Models, asking: Asking, *, shown: bool) -> None:

@@ -16,7 +16,7 @@ from foldmark.core.agents import check_name
 from foldmark.core.errors import ConflictError, FoldmarkError
 from foldmark.core.ports import Provider
 from foldmark.core.wording import one_line
-from foldmark.log import Result
+from foldmark.log import Agent, Log, Result
 from foldmark.operations.effects import Asking
 from foldmark.rendering import counter, result_json, result_text
 
@@ -159,12 +159,15 @@ def _show(result: Result, as_json: bool) -> None:
 
 
 @cli.command()
-@click.argument("name", default="default", shell_complete=conversations)
+@click.argument("name", required=False, shell_complete=conversations)
+@click.option("--session", metavar="FILE|ID", help="Open this session of a coding agent; NAME is its conversation.")
 @click.option("--model", "model", metavar="PROVIDER/MODEL", help="Use this model from now on; /model changes it.")
 @click.option("--plain", is_flag=True, help="Print line by line, also on a terminal.")
 @click.pass_obj
-def chat(setup: Setup, name: str, model: str | None, plain: bool) -> int:
-    """Chat in conversation NAME, creating it if needed.
+def chat(setup: Setup, name: str | None, session: str | None, model: str | None, plain: bool) -> int:
+    """Chat in conversation NAME, creating it if needed; `default` without one.
+
+    With --session, import a session of Claude Code or Codex, or what is new in it, and chat in its conversation.
 
     On a terminal this is an application on the whole screen; with --plain, or TERM=dumb, it prints line by line. Lines
     may also come from a pipe. /help lists the commands.
@@ -177,8 +180,9 @@ def chat(setup: Setup, name: str, model: str | None, plain: bool) -> int:
     from foldmark.settings.user_folders import data_folder
 
     typed = sys.stdin.isatty()
-    if not setup.has_database:
+    if name is not None and not setup.has_database:
         check_name(name)
+    file = _session_file(session) if session is not None else None
     given = setup.given
     if model is not None:
         check_model(model, given.dialects)
@@ -189,7 +193,9 @@ def chat(setup: Setup, name: str, model: str | None, plain: bool) -> int:
         return provider(name, given, setup.delay)
 
     with setup.log(create=True, given=given) as log:
-        agent = log.find(name, create=True)
+        agent, opening = (
+            _opened(log, file, name) if file is not None else (log.find(name or "default", create=True), "")
+        )
         if model is not None and agent.standing().config.model != model:
             agent.configure("model", model)
         if typed and not plain and sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
@@ -197,12 +203,30 @@ def chat(setup: Setup, name: str, model: str | None, plain: bool) -> int:
                 from foldmark.terminal.application import run as talk_on_screen
 
                 with embedding(setup.db, given):
-                    return talk_on_screen(agent, models)
+                    return talk_on_screen(agent, models, opening)
             print("(the application on the whole screen is not installed: pip install 'foldmark[terminal]')")
         history = Path(data_folder(os.environ), "history.jsonl")
         lines = Typed(InputHistory(history, log.secrets.hidden)) if typed else piped(sys.stdin.buffer)
         with leaving(), embedding(setup.db, given):
-            return talk(agent, models, lines, asks if typed else None)
+            return talk(agent, models, lines, asks if typed else None, opening)
+
+
+def _session_file(named: str) -> Path:
+    from foldmark.cli.conversion import session_file
+
+    return session_file(named)
+
+
+def _opened(log: Log, file: Path, name: str | None) -> tuple[Agent, str]:
+    """Import a session into its conversation, or into `name`. Return the conversation, and what was imported."""
+    from foldmark.cli.conversion import import_file
+    from foldmark.sessions.conversion.chatting import adopt_model
+    from foldmark.sessions.conversion.reports import short_report_text
+
+    report = import_file(log, file, name)
+    agent = log.agent(report.agent_id)
+    adopt_model(agent)
+    return agent, short_report_text(report)
 
 
 class _WithCommands(click.Command):

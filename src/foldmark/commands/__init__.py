@@ -5,6 +5,7 @@
 
 from foldmark.commands.agents import AGENTS, MAIL
 from foldmark.commands.context import CONTEXT, PLANNING
+from foldmark.commands.conversion import CONVERSION
 from foldmark.commands.history import OPERATIONS, POINTS
 from foldmark.commands.memory import MEMO, NOTEBOOK
 from foldmark.commands.messages import MESSAGES
@@ -27,6 +28,7 @@ REGISTRY = Registry(
         *RECALL,
         *MAIL,
         *AGENTS,
+        *CONVERSION,
         *GENERAL,
     )
 )

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from foldmark.core.agents import AgentRecord, Changes, Size, check_name, is_uuid
 from foldmark.core.codec import Secrets
 from foldmark.core.errors import CommandError
-from foldmark.core.ports import Clock, NewId, Snapshot, Store
+from foldmark.core.ports import Clock, NewId, Progress, Snapshot, Store
 from foldmark.core.replay import birth
 from foldmark.core.request import Piece, Request, ToolSpec
 from foldmark.core.search import ANY, ArchivedMessages, Filters, Hit, LogIndex, Mode, RankedMessage, SearchScope
@@ -137,6 +137,17 @@ Archives = Callable[[Filters, Callable[[str], object]], AbstractContextManager[A
 """Opens the index of archived sessions, None if none is archived; reports in words what is missing."""
 
 
+class CodingSessions(Protocol):
+    """The sessions of coding agents on this machine; None is the session that an agent was imported from, and the
+    folder that this one works in."""
+
+    def bring_in(self, agent: Agent, named: str | None, progress: Progress | None) -> Result:
+        """Import the session that a file or the beginning of an id names. Raises FoldmarkError."""
+
+    def write_out(self, agent: Agent, folder: str | None) -> Result:
+        """Write an agent's context as a new session that works in `folder`. Raises FoldmarkError."""
+
+
 class Log:
     """All conversations of one database. Use it as a context manager, or call `close`."""
 
@@ -158,6 +169,7 @@ class Log:
         self._tools, self._call_tool, self.vectors = tools, call_tool, store.vectors
         self.added: dict[str, AddedTool] = {}
         self.archive: Archives | None = None
+        self.coding_sessions: CodingSessions | None = None
         self.compact: Compact = lambda request: [complete(request)]
         self._meanings: LogVectors | None = None
         self._loading = Lock()
@@ -303,11 +315,9 @@ class Log:
     def index(self, moment: Snapshot, filters: Filters = ANY) -> LogIndex:
         """Return an index of the messages of all conversations that pass `filters`, to be searched together with other
         indexes; planning conversations are excluded."""
-        agents = None
-        if filters.agent or filters.project:
-            there = moment.agents()
-            named = next((record for record in there if filters.agent and record.name == filters.agent), None)
-            agents = [record.id for record in there if _passes(record, filters, named)]
+        from foldmark.log.outlines import passing
+
+        agents = passing(moment.agents(), filters) if filters.agent or filters.project else None
         return moment.index(SearchScope(filters, agents, self.outlines(moment)))
 
     def hits(self, index: LogIndex, query: "Query", places: Sequence[RankedMessage]) -> list[Hit]:
@@ -388,10 +398,3 @@ class Log:
         return (
             f"conversations: {listing(names)}" if names else "there is no conversation yet, `foldmark chat` starts one"
         )
-
-
-def _passes(record: AgentRecord, filters: Filters, named: AgentRecord | None) -> bool:
-    """Return True if an agent passes the filter; `named` is the conversation whose name that is, and then the only
-    one."""
-    by_agent = not filters.agent or (record.id == named.id if named else record.id.startswith(filters.agent.lower()))
-    return by_agent and (filters.project or "").casefold() in (record.name or "").casefold()

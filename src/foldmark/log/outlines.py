@@ -13,11 +13,12 @@ from operator import itemgetter
 
 from msgspec import Struct
 
+from foldmark.core.agents import AgentRecord
 from foldmark.core.codec import operation_of
 from foldmark.core.errors import CommandError, DamagedError
 from foldmark.core.events import ROLES, Event, Filter, PlanningEnded
 from foldmark.core.ports import Snapshot
-from foldmark.core.search import Mode, Similarity, VectorSource
+from foldmark.core.search import Filters, Mode, Similarity, VectorSource
 from foldmark.core.segments import END, Segment, Segments, contains
 from foldmark.recall.embeddings import EmbeddingError
 from foldmark.request.planning import ends
@@ -171,3 +172,12 @@ def similarities(query: str, mode: Mode, sources: Sequence[VectorSource | None])
             "there are no vectors of what was said by the model that is set; `foldmark index` makes them"
         )
     return known
+
+
+def passing(records: Sequence[AgentRecord], filters: Filters) -> list[str]:
+    """Return the uuids of the agents that pass the filters by agent and by project. A conversation's name excludes all
+    other agents, although their uuids may begin so."""
+    named = [each for each in records if filters.agent and each.name == filters.agent]
+    begin, part = (filters.agent or "").lower(), (filters.project or "").casefold()
+    found = named[:1] or [each for each in records if each.id.startswith(begin)]
+    return [each.id for each in found if part in (each.name or "").casefold()]

@@ -60,6 +60,13 @@ class WaitForAgents(Effect, frozen=True, rename={"agents": "waits_for"}):
     agents: list[str]
 
 
+class WroteSession(Effect, frozen=True):
+    """The context was written as the session of a coding agent; `command` resumes it."""
+
+    session_id: str
+    command: str
+
+
 class LeaveChat(Effect, frozen=True):
     """The chat is to end."""
 

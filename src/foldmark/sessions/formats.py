@@ -97,6 +97,9 @@ class SessionFormat:
     dialect: str = "openai"
     """The wire whose content blocks its messages hold."""
 
+    provider: str | None = None
+    """The provider of the models that its sessions name; None if there may be several."""
+
     running: str | None = None
     """The environment variable with the id of the session that a program runs in."""
 

@@ -32,6 +32,22 @@ def access(provider: str, environment: Mapping[str, str], settings: Settings) ->
     return Access(key, address or server.base_url or spec.default, project, not spec.native)
 
 
+def missing_key(provider: str, environment: Mapping[str, str], settings: Settings) -> str | None:
+    """Return the variable for the key of `provider`, if its server wants one and none is set; None also for an unknown
+    provider."""
+    try:
+        spec = provider_spec(provider, settings.dialects)
+        server = settings.providers.get(spec.name) or Server()
+        variable = server.key_env or next(iter(spec.keys), None)
+        reached = access(provider, environment, settings)
+    except ProviderError:
+        return variable
+    except CommandError:
+        return None
+    known = reached.key or reached.base_url or any(_variable(environment, name) for name in SDKS)
+    return None if known else variable
+
+
 def keys(environment: Mapping[str, str], settings: Settings) -> dict[str, str]:
     """Return the keys of all providers in the environment: variable -> key."""
     names = [name for each in BUILT_IN.values() for name in each.keys]

@@ -13,6 +13,7 @@ from importlib import import_module
 from threading import Thread
 from typing import ClassVar, TypeVar
 
+import click
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen, Screen
@@ -24,6 +25,7 @@ from foldmark.chat.person import edited
 from foldmark.core.request import Piece, ToolCall
 from foldmark.log import Agent, Result
 from foldmark.operations.effects import Decision
+from foldmark.rendering import harmless
 from foldmark.terminal.dialogs import ApprovalBar, ApprovalDialog, Asked, Question
 from foldmark.terminal.meter import Meter
 from foldmark.terminal.prompt import Prompt
@@ -45,15 +47,18 @@ SCREENS = {
 """Screens beside the chat, each imported when it is opened."""
 
 
-def run(agent: Agent, models: Models) -> int:
-    """Chat in the application until the person leaves. Return the exit code of the last error."""
-    application = ChatApplication(agent, models)
+def run(agent: Agent, models: Models, opening: str = "") -> int:
+    """Chat in the application until the person leaves; `opening` is shown first. Return the exit code of the last
+    error."""
+    application = ChatApplication(agent, models, opening)
     try:
         application.run()
     finally:
         application.end()
     if application.failure is not None:
         raise application.failure
+    if text := application.farewell:
+        click.echo(harmless(text))
     return application.code
 
 
@@ -70,17 +75,18 @@ class ChatApplication(App[None]):
         Binding("f1", "open('keys')", "keys", tooltip="all keys"),
         Binding("question_mark", "open('keys')", show=False, tooltip="all keys, while nothing is typed", priority=True),
         Binding("f8", "answer", "answer", tooltip="answer a tool that asks for approval", priority=True),
+        Binding("f7", "bring_in", "import", show=False, tooltip="import what is new in the session"),
         Binding("f9", "change_theme", "light or dark", show=False),
     ]
 
-    def __init__(self, agent: Agent, models: Models) -> None:
+    def __init__(self, agent: Agent, models: Models, opening: str = "") -> None:
         super().__init__()
         self.agent, self.code = agent, 0
         self.attended = self.ended = False
         self.failure: BaseException | None = None
         self._models = models
         self._view = TerminalView(self, self._put)
-        self._controller = ChatController(agent, self._view)
+        self._controller = ChatController(agent, self._view, opening)
         self._actions: deque[Callable[[], object]] = deque()
         self._thread = Thread(target=self._converse, name="foldmark-chat")
         self._asked: list[Asked] = []
@@ -90,6 +96,11 @@ class ChatApplication(App[None]):
     def get_default_screen(self) -> Screen[None]:
         """Return the screen of the chat."""
         return ChatScreen(self.submit)
+
+    @property
+    def farewell(self) -> str:
+        """What a person should know who has left."""
+        return self._controller.farewell
 
     @property
     def chat(self) -> "ChatScreen":
@@ -170,6 +181,10 @@ class ChatApplication(App[None]):
     def action_leave(self) -> None:
         """Leave the chat behind what is at work."""
         self._view.leave()
+
+    def action_bring_in(self) -> None:
+        """Import what the conversation's session has grown by."""
+        self.submit("/import")
 
     def action_change_theme(self) -> None:
         """Change between light and dark."""

@@ -27,6 +27,7 @@ class ClaudeFormat(SessionFormat):
     """Claude Code's sessions."""
 
     name, title, dialect, running = "claude", "Claude Code", "anthropic", "CLAUDE_CODE_SESSION_ID"
+    provider = "anthropic"
     linked = null_stops = True
     why_not_repaired = None
 

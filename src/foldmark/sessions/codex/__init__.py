@@ -24,6 +24,7 @@ class CodexFormat(SessionFormat):
     """Codex's rollouts."""
 
     name, title, dialect, running = "codex", "Codex", "openai", "CODEX_THREAD_ID"
+    provider = "openai_responses"
     why_not_repaired = (
         "Codex rollouts are not repaired: Codex itself skips lines that it cannot read, and adds what a call "
         "is missing; `foldmark import` reads what is there"

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct, ValidationError, convert, to_builtins
 
 from foldmark.core.agents import is_uuid
+from foldmark.core.events import Event
 from foldmark.core.segments import END, Segment, Segments, normal
 from foldmark.log import Agent, Log
 from foldmark.sessions.formats import SessionFormat
@@ -47,7 +48,7 @@ class ImportRecord(Struct, frozen=True, kw_only=True):
     bytes, lines, and a digest of the bytes. `begin` is the first event that the import may have appended. `tips`
     are the records that a new one continues if the active chain goes on; `carried` is the state of the index.
     `hidden` are groups that left the context because they are not active, with the operation that removed them (0: none
-    was in it); `back` are groups that came back.
+    was in it); `back` are groups that came back. `file` is the absolute path of the file, "" in older records.
     """
 
     source: str
@@ -60,6 +61,7 @@ class ImportRecord(Struct, frozen=True, kw_only=True):
     carried: dict[str, Any] = {}
     hidden: tuple[tuple[int, int], ...] = ()
     back: tuple[int, ...] = ()
+    file: str = ""
 
 
 class ImportedSession:
@@ -131,6 +133,16 @@ def import_record(data: dict[str, Any] | None) -> ImportRecord | None:
         return convert((data or {}).get("import"), ImportRecord)
     except ValidationError:
         return None
+
+
+def newest_import(agent: Agent) -> tuple[Event, ImportRecord] | None:
+    """Return the event and the record of the newest import into a conversation, or None."""
+    with agent.log.store.read() as moment:
+        for event_id in reversed(moment.of_kind("command", (Segment(agent.id, 1, END),))):
+            event = moment.event(event_id)
+            if event is not None and (note := import_record(event.data)) is not None:
+                return event, note
+    return None
 
 
 def packed(key: bytes, line: ImportedLine) -> bytes:

@@ -225,6 +225,7 @@ class _Import:
             carried=carried,
             hidden=tuple(writer.hidden.items()),
             back=tuple(writer.back),
+            file=os.path.abspath(session.path),  # noqa: PTH100 - a link stays what it is
         )
         imports.record_import(agent, note, writer.lines, entries[-1].moment if entries else None)
 

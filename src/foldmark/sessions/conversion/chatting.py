@@ -1,0 +1,103 @@
+"""A conversation that was imported from a session, while a person works on it: `/import`, `/export`, its model."""
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from foldmark.core.errors import CommandError, FoldmarkError
+from foldmark.core.ports import Progress
+from foldmark.core.wording import one_line
+from foldmark.log import Agent, Result, family
+from foldmark.operations.effects import SwitchAgent, WroteSession
+from foldmark.sending.interruption import watched
+from foldmark.sessions.conversion.exporting import export, write
+from foldmark.sessions.conversion.imported import ImportRecord, newest_import
+from foldmark.sessions.conversion.importing import import_session
+from foldmark.sessions.conversion.reports import export_data, export_text, report_data, short_report_text
+from foldmark.sessions.formats import existing, format_named
+from foldmark.sessions.places import find, session_path
+
+ANSWERS = 20
+"""Number of newest answers in which a session's model is looked for."""
+
+
+def bring_in(agent: Agent, named: str | None, progress: Progress | None, environment: Mapping[str, str]) -> Result:
+    """Import as `foldmark.log.log.CodingSessions.bring_in`; an interruption leaves nothing behind."""
+    log = agent.log
+    file = find(named, Path.cwd(), environment).path if named else _own_file(agent)
+    with watched() as cut:
+
+        def report_progress(done: int, total: int) -> None:
+            if cut.is_set():
+                raise FoldmarkError("the import was interrupted; nothing was written")
+            if progress is not None:
+                progress(done, total)
+
+        report = import_session(log, file, None if named else agent.name, report_progress)
+    if report.agent_id == agent.id:
+        return Result(short_report_text(report), None, report_data(report))
+    adopt_model(log.agent(report.agent_id))
+    switch = SwitchAgent(report.agent_id, report.name)
+    return Result(short_report_text(report), None, report_data(report), effect=switch)
+
+
+def write_out(agent: Agent, folder: str | None, environment: Mapping[str, str]) -> Result:
+    """Export as `foldmark.log.log.CodingSessions.write_out`."""
+    from importlib.metadata import version  # 30 ms
+
+    cwd = Path(os.path.expanduser(folder)) if folder else working_folder(agent) or Path.cwd()  # noqa: PTH111 - no `~name` raises
+    if not cwd.is_dir():
+        raise CommandError(f"there is no folder {one_line(str(cwd))}; name the one that the session is to work in")
+    found = export(agent, cwd, version("foldmark"))
+    written = write(found, environment)
+    effect = WroteSession(found.session_id, written.command.shell)
+    return Result(export_text(found, written), None, export_data(found, written), effect=effect)
+
+
+def working_folder(agent: Agent) -> Path | None:
+    """Return the folder that the imported session works in, if it is there."""
+    imported = newest_import(agent)
+    if imported is None or not imported[1].file:
+        return None
+    note = imported[1]
+    with suppress(FoldmarkError, OSError):
+        return existing(format_named(note.source).surroundings(session_path(Path(note.file), note.source)).cwd)
+    return None
+
+
+def session_model(agent: Agent) -> str | None:
+    """Return the model that answered last in the imported session, as `Config.model` names it; None if unknown."""
+    imported = newest_import(agent)
+    if imported is None:
+        return None
+    event, note = imported
+    with suppress(FoldmarkError), agent.log.store.read() as moment:
+        provider = format_named(note.source).provider
+        for usage in moment.recent("usage", agent.id, event.id, ANSWERS):
+            data = usage.data or {}
+            if provider and "provider" not in data and isinstance(data.get("model"), str):  # our own name it
+                agent.log.check_model(name := f"{provider}/{data['model']}")
+                return name
+    return None
+
+
+def adopt_model(agent: Agent) -> None:
+    """Have the session's model answer from now on, unless somebody has chosen another one."""
+    at = agent.standing()
+    chosen = at.given.source("model", at.settings, at.inherited) != "default"
+    if not chosen and (model := session_model(agent)) is not None:
+        agent.configure("model", model)
+
+
+def _own_file(agent: Agent) -> Path:
+    imported = newest_import(agent)
+    if imported is None:
+        raise CommandError(
+            f"{family.label(agent)} was not imported from a session; /import SESSION imports one, by its file or id"
+        )
+    note: ImportRecord = imported[1]
+    if not note.file or not os.path.lexists(note.file):
+        where = f"not at {one_line(note.file)} any more" if note.file else "somewhere unknown"
+        raise CommandError(f"the session of this conversation is {where}; /import FILE names it")
+    return Path(note.file)
