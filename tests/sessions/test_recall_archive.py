@@ -83,6 +83,10 @@ def test_filters_reach_them(home: Home, agent: foldmark.Agent) -> None:
     assert ids("--agent 0b0b") == [B]
     assert ids("--before 2020-01-01") == []
     assert ids("--visible") == ids("--forgotten") == []
+    agent.append("user", "A zebra crossing")
+    alone = agent.do("/recall zebra --archived")
+    assert (len(alone.data["sessions"]), alone.data["runs"]) == (2, [])
+    assert "zebra (archived sessions)" in alone.text.splitlines()[0]
 
 
 def test_a_session_in_several_files_is_named_by_the_right_one(home: Home, agent: foldmark.Agent) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -36,6 +36,7 @@ OPTIONS = (
     ("--tool NAME", "Calls of this tool, and what it answered."),
     ("--visible", "Only messages in the context of the agent that wrote them."),
     ("--forgotten", "Only messages that left it."),
+    ("--archived", "Only archived sessions of coding agents."),
 )
 """The options of `/recall`, each with its help."""
 
@@ -46,16 +47,42 @@ HITS = 20
 @command("recall QUERY...", options=OPTIONS, at_once=True)
 def _recall(call: CommandCall) -> Result:
     """Search everything that was ever said, forgotten or not; filters: /help recall."""
-    query, limit = call.arguments["QUERY"], call.number("--limit") if call.flag("--limit") else HITS
-    if call.flag("--visible") and call.flag("--forgotten"):
-        raise CommandError("--visible and --forgotten exclude each other; without either, both are found")
-    visible = True if call.flag("--visible") else False if call.flag("--forgotten") else None
+    asked = read_recall(call)
+    recalled = asked.search(call.agent.log)
+    entries = entries_of(call.agent, recalled.found)
+    wording = Wording("foldmark search --read ")
+    text, marks = text_of(lines_of(asked.query, asked.narrowed, recalled, entries, asked.limit, wording))
+    return Result(text, None, _data(asked.query, recalled, entries), marks)
+
+
+class RecallQuery(NamedTuple):
+    """The arguments of `/recall`; with `archived` only archived sessions are searched."""
+
+    query: str
+    limit: int
+    filters: Filters
+    archived: bool
+
+    @property
+    def narrowed(self) -> str:
+        """The filters in words; empty if there are none."""
+        return ", ".join(filter(None, (describe_filters(self.filters), "archived sessions" if self.archived else "")))
+
+    def search(self, log: Log) -> RecallResults:
+        """Return the results, the best first. Raises CommandError if there is no word in the query."""
+        return search_with_archive(log, self.query, self.limit, self.filters, beside=False, archived=self.archived)
+
+
+def read_recall(call: CommandCall) -> RecallQuery:
+    """Return the arguments, checked. Raises CommandError."""
+    shown = [flag for flag in ("--visible", "--forgotten", "--archived") if call.flag(flag)]
+    if len(shown) > 1:
+        raise CommandError(f"{' and '.join(shown)} exclude each other; without them, all are found")
+    visible = True if shown == ["--visible"] else False if shown == ["--forgotten"] else None
     names = ("role", "since", "before", "agent", "project", "tool")
     wanted = filters({name: call.get(f"--{name}") for name in names}, visible)
-    recalled = search_with_archive(call.agent.log, query, limit, wanted, beside=False)
-    entries = entries_of(call.agent, recalled.found)
-    text, marks = text_of(lines_of(query, wanted, recalled, entries, limit, Wording("foldmark search --read ")))
-    return Result(text, None, _data(query, recalled, entries), marks)
+    limit = call.number("--limit") if call.flag("--limit") else HITS
+    return RecallQuery(call.arguments["QUERY"], limit, wanted, shown == ["--archived"])
 
 
 def entries_of(agent: Agent, found: Sequence[SearchResult]) -> list[RecallEntry]:
@@ -74,10 +101,10 @@ def entries_of(agent: Agent, found: Sequence[SearchResult]) -> list[RecallEntry]
 
 
 def lines_of(
-    query: str, wanted: Filters, recalled: RecallResults, entries: Sequence[RecallEntry], limit: int, wording: Wording
+    query: str, narrowed: str, recalled: RecallResults, entries: Sequence[RecallEntry], limit: int, wording: Wording
 ) -> Iterable[HighlightedLine]:
-    """Return the answer as lines."""
-    yield HighlightedLine(opening(query, describe_filters(wanted), entries))
+    """Return the answer as lines; `narrowed` are the filters in words."""
+    yield HighlightedLine(opening(query, narrowed, entries))
     for entry in entries:
         yield from listed(entry, wording)
     if len(recalled.found) >= limit:

@@ -180,17 +180,20 @@ def search_with_archive(
     counts: Callable[[SearchResult], bool] | None = None,
     *,
     beside: bool = True,
+    archived: bool = False,
 ) -> RecallResults:
-    """Return the best results for `query`, at most `limit` that count. An archive that cannot be used is left out.
+    """Return the best results for `query`, at most `limit` that count. An archive that cannot be used is left out. With
+    `archived` nothing else is searched.
 
     `beside` and CommandError are as for `search_everything`.
     """
     missing: list[str] = []
+    own = None if archived else log
 
     def searched(archive: ArchivedMessages | None) -> list[SearchResult]:
         most = limit
         while True:
-            every = search_everything(query, most, filters, log=log, archive=archive, beside=beside)
+            every = search_everything(query, most, filters, log=own, archive=archive, beside=beside)
             found = [each for each in every if not is_unfound(each.tool) and (counts is None or counts(each))]
             if len(found) >= limit or len(found) == len(every) or most >= MOST:
                 return found[:limit]

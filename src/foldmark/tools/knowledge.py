@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from foldmark.commands.recall import HITS, entries_of, filters, lines_of
+from foldmark.commands.recall import HITS, describe_filters, entries_of, filters, lines_of
 from foldmark.commands.recall_entries import Run, Wording, text_of
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.ports import Snapshot
@@ -195,7 +195,7 @@ def _search(agent: Agent, arguments: RecallArguments) -> str:
     )
     wording = Wording(_AROUND, partial(_ids, agent.standing().visible))
     entries = entries_of(agent, recalled.found)
-    return text_of(lines_of(arguments.query, wanted, recalled, entries, limit, wording))[0]
+    return text_of(lines_of(arguments.query, describe_filters(wanted), recalled, entries, limit, wording))[0]
 
 
 def _is_news(agent: str, turn: int | None, found: SearchResult) -> bool:
