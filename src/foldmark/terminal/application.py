@@ -205,6 +205,7 @@ class ChatApplication(App[None]):
     def submit(self, line: str) -> None:
         """Take a line that was typed, or that a screen made of what the person did there."""
         self.chat.busy = True
+        self.chat.transcript.add_typed(line)
         self._view.submit(line)
 
     # What the view shows
@@ -215,7 +216,7 @@ class ChatApplication(App[None]):
 
     def add_typed(self, line: str) -> None:
         """Add a line that waited."""
-        self.chat.transcript.add_line(f"› {line}")
+        self.chat.transcript.add_typed(line)
 
     def add_result(self, result: Result) -> None:
         """Add the result of a command."""
@@ -356,6 +357,10 @@ class ChatScreen(Screen[None]):
 
     def on_prompt_submitted(self, message: Prompt.Submitted) -> None:
         """Hand over a line."""
+        self._submit(message.line)
+
+    def on_transcript_submitted(self, message: Transcript.Submitted) -> None:
+        """Hand over what was asked for in the transcript."""
         self._submit(message.line)
 
     def attend(self, agent: Agent, offer: str) -> None:

@@ -1,54 +1,377 @@
-"""The conversation on the screen: what the log has of it, and behind it the answer that streams."""
+"""The conversation on the screen: pages of the log, lines that are not in it, and the answer that streams.
 
-from textual.containers import VerticalScroll
-from textual.widgets import Static
+It draws lines, without a widget for each entry, and keeps a few pages: the cost of a screen does not depend on the
+length of the conversation. The log is read in a thread.
+"""
 
-from foldmark.chat.screen import call_line, result_lines
+from collections.abc import Callable, Iterator
+from typing import ClassVar, Literal
+
+from textual import work
+from textual.binding import Binding, BindingType
+from textual.events import Resize
+from textual.message import Message
+
+from foldmark.chat.pages import Pages, Place, read
+from foldmark.chat.transcript import Calls, Entry, Gap, Operated, Said
+from foldmark.core.errors import FoldmarkError
 from foldmark.core.request import Piece, ToolCall
+from foldmark.core.segments import normal, subtract
 from foldmark.log import Agent, Result
-from foldmark.rendering import harmless, json_line, result_text
+from foldmark.operations.receipts import Receipt
+from foldmark.rendering import harmless, result_text
+from foldmark.terminal.answer import Answer, number
+from foldmark.terminal.drawing import Drawing, Item, Key, Loose, LooseKind, is_apart, key_of
+from foldmark.terminal.prompt import Prompt
+from foldmark.terminal.surface import Surface
+
+PAUSE = 0.1
+"""Seconds between two drawings of an answer that streams."""
 
 
-class Transcript(VerticalScroll):
-    """The conversation; `streaming` while an answer streams."""
+class Transcript(Surface):
+    """The conversation; the cursor moves over its entries."""
 
-    streaming = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("home", "read('beginning')", "beginning", show=False),
+        Binding("end", "read('end')", "end", show=False),
+        Binding("enter", "open", "open"),
+        Binding("e", "evict", "evict"),
+        Binding("r", "restore", "restore"),
+        Binding("escape", "leave", "back"),
+    ]
+
+    class Submitted(Message):
+        """A person has asked for a command."""
+
+        def __init__(self, line: str) -> None:
+            super().__init__()
+            self.line = line
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._agent: Agent | None = None
+        self._pages = Pages()
+        self._reading, self._shown = 0, 0  # the newest reading that was begun, and that is shown
+        self._target: Place | None = None
+        self._placed: list[tuple[int, Loose]] = []  # each with the event that it stands behind
+        self._tail: list[Loose | Answer] = []  # behind the pages, until the log is read again
+        self._begun = 0  # the newest event when the answer began
+        self._levels: dict[Key, int] = {}
+        self._drawing: Drawing | None = None
+        self._drawn: dict[Key, tuple[object, list[Item]]] = {}
+        self._pausing = False
+
+    # What the application shows
+
+    @property
+    def streaming(self) -> bool:
+        """True while an answer streams."""
+        return self._answer is not None
+
+    @property
+    def _answer(self) -> Answer | None:
+        last = next((each for each in reversed(self._tail) if isinstance(each, Answer)), None)
+        return last if last is not None and last.replaced_by is None else None
 
     def attend(self, agent: Agent) -> None:
         """Show the agent as the log has it now."""
+        if self._agent is None or agent.id != self._agent.id:
+            self._pages, self._placed, self.following = Pages(), [], True
+            self._levels.clear()
+        self._agent = agent
+        self._read(Place("end" if self.following else "same"))
 
     def add_line(self, text: str, *, error: bool = False) -> None:
-        """Add a line that is not in the log."""
-        self.mount(Static(harmless(text), markup=False, classes="error" if error else "note"))
-        self.scroll_end(animate=False)
+        """Add text that is not in the log."""
+        self._add(self._loose(text, "error" if error else "line"))
+
+    def add_typed(self, line: str) -> None:
+        """Add a line that was typed, until the log has it."""
+        self._tail = [each for each in self._tail if not _is_typed(each, line)]
+        self._placed = [each for each in self._placed if not _is_typed(each[1], line)]
+        self.following = True
+        self._add(self._loose(line, "typed"))
 
     def add_result(self, result: Result) -> None:
-        """Add the result of a command."""
-        if text := result_text(result):
-            self.add_line(text)
+        """Add the result of a command. A receipt stands in place of its operation's line."""
+        text = result_text(result)
+        if text:
+            done = result.effect if isinstance(result.effect, Receipt) else None
+            line = self._loose(text, "line", done)
+            if (answer := self._answer) is not None and done is not None:
+                answer.add(line)
+                self._draw_soon()
+            else:
+                self._add(line)
+
+    def _loose(self, text: str, kind: LooseKind, done: Receipt | None = None) -> Loose:
+        event, back = (None, None) if done is None else (done.event_id, done.back)
+        return Loose(number(), text.strip("\n"), kind, event, back, self._pages.newest)
+
+    def _add(self, line: Loose) -> None:
+        self._tail.append(line)
+        self._draw_soon()
 
     def begin_answer(self) -> None:
-        """Begin an answer."""
-        self.streaming, self._answer, self._text = True, Static(markup=False), ""
-        self.mount(self._answer)
+        """Begin an answer behind everything else."""
+        self._place(self._pages.newest)
+        self._begun = self._pages.newest
+        self._tail.append(Answer())
+        self._draw_soon()
 
     def add_text(self, text: str) -> None:
         """Add streamed text to the answer."""
-        self._text += text
-        self._answer.update(harmless(self._text))
-        self.scroll_end(animate=False)
+        self._stream(lambda answer: answer.add_text(text))
 
     def add_call(self, call: ToolCall) -> None:
         """Add a tool call to the answer."""
-        self.add_line(call_line(call.name, json_line(call.args)))
+        self._stream(lambda answer: answer.add_call(call))
 
     def add_returned(self, call: ToolCall, text: str) -> None:
         """Add the result of a call."""
-        self.add_line(result_lines(text))
+        self._stream(lambda answer: answer.add_returned(call, text))
 
     def add_piece(self, piece: Piece) -> None:
         """Add another piece of the answer."""
+        self._stream(lambda answer: answer.add_piece(piece))
+
+    def _stream(self, add: Callable[[Answer], None]) -> None:
+        if (answer := self._answer) is not None:
+            add(answer)
+            self._draw_soon()
 
     def end_answer(self) -> None:
-        """Show the answer as it was recorded."""
-        self.streaming = False
+        """Show the answer as it was recorded, once that is read."""
+        if (answer := self._answer) is not None:
+            answer.replaced_by = self._reading + 1
+            self._read(Place("end" if self.following else "same"))
+
+    def jump(self, event_id: int) -> None:
+        """Show an event and put the cursor on it; what it lies in is read and opened."""
+        self.focus()
+        self._target = Place("event", event_id)
+        self._read(self._target)
+
+    # Reading
+
+    def _read(self, place: Place) -> None:
+        if self._agent is not None:
+            self._reading += 1
+            self._read_pages(self._agent, self._target or place, self._reading, self._pages)
+
+    @work(thread=True, group="transcript")
+    def _read_pages(self, agent: Agent, place: Place, reading: int, known: Pages) -> None:
+        try:
+            pages = read(agent, place, known)
+        except FoldmarkError as error:
+            self.app.call_from_thread(self._fail, str(error), reading)
+        else:
+            self.app.call_from_thread(self._show, place, reading, pages)
+
+    def _fail(self, message: str, reading: int) -> None:
+        if reading == self._reading:
+            self._target, self._shown = None, reading
+            self.notify(harmless(message), severity="error", markup=False)
+
+    def _show(self, place: Place, reading: int, pages: Pages) -> None:
+        if reading != self._reading:
+            return  # a later one is on its way
+        self._pages, self._shown, self._target = pages, reading, None
+        self._tail = [
+            each
+            for each in self._tail
+            if not isinstance(each, Answer) or each.replaced_by is None or each.replaced_by > reading
+        ]
+        newest = pages.newest
+        if self.streaming and pages.open_turn is not None:
+            newest = min(newest, max(self._begun, pages.open_turn - 1))
+        self._place(newest)
+        match place.where:
+            case "end":
+                self.following = True
+            case "beginning":
+                self.following = False
+            case "event":
+                self.following = False
+        self._draw()
+        if place.where == "event":
+            self._go_to(place.event)
+        elif place.where == "beginning" and self._items:
+            self.scroll_to(y=0, animate=False, immediate=True)
+            self.set_cursor(self._items[0].key)
+        self._read_on()
+
+    def _place(self, event: int) -> None:
+        """Let the lines in front of an answer stand behind an event from now on."""
+        while self._tail and isinstance(line := self._tail[0], Loose):
+            self._placed.append((event, line))
+            del self._tail[0]
+
+    def _read_on(self) -> None:
+        """Read the page beside those that are shown if the person is near their end."""
+        pages = self._pages.kept
+        if not pages or self._shown != self._reading or not self.size.height:
+            return
+        if self.scroll_y < self.size.height and pages[0].older:
+            self._read(Place("older"))
+        elif self.scroll_y > self.max_scroll_y - self.size.height and pages[-1].newer:
+            self._read(Place("newer"))
+
+    # Drawing
+
+    def _entries(self) -> Iterator[Entry | Loose]:
+        """Yield everything in its order."""
+        pages, said = self._pages.kept, set[tuple[str, int]]()
+        receipts = {line.event for _, line in self._placed} | {e.event for e in self._tail if isinstance(e, Loose)}
+        shown = [entry for each in pages for entry in each.entries if self._counts(entry)]
+        said = {(e.text, e.id) for e in shown if isinstance(e, Said) and e.kind == "user" and e.actor == "human"}
+
+        def is_said(line: Loose) -> bool:
+            return line.kind == "typed" and any(text == line.text and id > line.since for text, id in said)
+
+        first = pages[0].first if pages else 0
+        lines = [(event, line) for event, line in self._placed if event >= first and not is_said(line)]
+        for entry in shown:
+            while lines and lines[0][0] < entry.id:
+                yield lines.pop(0)[1]
+            if not (isinstance(entry, Operated) and entry.id in receipts):
+                yield entry
+        if not pages or not pages[-1].newer:
+            yield from (line for _, line in lines)
+            for each in self._tail:
+                if isinstance(each, Answer):
+                    yield from each.entries
+                elif not is_said(each):
+                    yield each
+
+    def _counts(self, entry: Entry) -> bool:
+        """Return False for the messages of a turn that streams: they are shown as they come."""
+        turn = self._pages.open_turn
+        return not (self.streaming and turn is not None and entry.id >= turn and entry.id > self._begun)
+
+    def _draw_soon(self) -> None:
+        if not self._pausing:
+            self._pausing = True
+            self.set_timer(PAUSE if self.streaming else 0.01, self._draw)
+
+    def _draw(self) -> None:
+        """Draw what has changed, and keep the lines that a person looks at where they are."""
+        self._pausing = False
+        width = self.scrollable_content_region.width
+        if width < 1:
+            return
+        if self._drawing is None or self._drawing.width != width or self._numbers != self._drawing.numbers:
+            self._drawing = Drawing(width, self._numbers, self.styles_by_name(), dark=self.app.current_theme.dark)
+            self._drawn = {}
+        before: Entry | Loose | None = None
+        items: list[Item] = []
+        drawn: dict[Key, tuple[object, list[Item]]] = {}
+        for entry in self._entries():
+            key = key_of(entry)
+            levels = {each: level for each, level in self._levels.items() if each[0] == key[0]}
+            state = (entry, levels, is_apart(entry, before))
+            known = self._drawn.get(key)
+            drawn[key] = known if known and known[0] == state else (state, self._drawing.items(*state))
+            items += drawn[key][1]
+            before = entry
+        self._drawn, self.indent = drawn, self._drawing.gutter
+        self.show(items, width)
+
+    @property
+    def _numbers(self) -> int:
+        return len(str(self._pages.newest))
+
+    def on_resize(self, event: Resize) -> None:
+        """Draw for the new width."""
+        self._draw()
+        self._read_on()
+
+    def on_mount(self) -> None:
+        """Draw again when the colours change."""
+        self.watch(self.app, "theme", self._redraw_soon, init=False)
+
+    def _redraw_soon(self) -> None:
+        self.call_after_refresh(self._redraw)
+
+    def _redraw(self) -> None:
+        self._drawing = None
+        self._draw()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Follow the end if it is shown; read on near the end of what was read."""
+        super().watch_scroll_y(old_value, new_value)
+        newer = bool(self._pages.kept) and self._pages.kept[-1].newer
+        self.following = not newer and new_value >= self.max_scroll_y - 1
+        self._read_on()
+
+    # Keys
+
+    def _go_to(self, event_id: int) -> None:
+        """Put the cursor on an event, or on what it lies in."""
+        found: Key | None = None
+        for item in self._items:
+            if item.call is not None and event_id in (item.call.id, item.call.result):
+                found = item.key
+                break
+            if isinstance(item.entry, Calls) and any(event_id in (call.id, call.result) for call in item.entry.calls):
+                self._levels[item.key] = 1
+                self._draw()
+                self._go_to(event_id)
+                return
+            if 0 < item.key[0] <= event_id and not isinstance(item.entry, Gap):
+                found = item.key
+        if found is not None:
+            self.set_cursor(found)
+
+    def action_read(self, where: Literal["beginning", "end"]) -> None:
+        """Show the beginning or the end of the conversation."""
+        self._target, self._cursor = Place(where), None
+        self._read(self._target)
+
+    def action_open(self) -> None:
+        """Open what the cursor is on, or fold it."""
+        self.open()
+
+    def open(self) -> None:
+        """Open what the cursor is on, or fold it."""
+        item = self.current
+        if item is None:
+            return
+        if isinstance(item.entry, Gap):
+            opened, gap = self._pages.opened, item.entry
+            opened = subtract(opened, gap.segments) if gap.opened else normal((*opened, *gap.segments))
+            self._pages = self._pages._replace(opened=opened)
+            self.following = False
+            self._read(Place("same"))
+        else:
+            self._levels[item.key] = self._levels.get(item.key, 0) + 1
+            self.following = False
+            self._draw()
+
+    def action_evict(self) -> None:
+        """Ask for the eviction of the result that the cursor is on."""
+        call = self.current.call if self.current else None
+        if call is None or call.result is None or call.result < 0 or call.evicted is not None:
+            self.notify("Put the cursor on a tool call with a result; e evicts the result.")
+        else:
+            self.post_message(self.Submitted(f"/context evict {call.result}"))
+
+    def action_restore(self) -> None:
+        """Ask for the return of what the cursor is on."""
+        item = self.current
+        back = item.entry.back if item and isinstance(item.entry, Gap | Operated | Loose) else None
+        if item and item.call and item.call.evicted:
+            back = f"/restore {item.call.evicted}"
+        if back is None:
+            self.notify("Put the cursor on a line with ✂; r takes the operation back.")
+        else:
+            self.post_message(self.Submitted(back))
+
+    def action_leave(self) -> None:
+        """Go back to the prompt."""
+        self.screen.query_one(Prompt).focus()
+
+
+def _is_typed(each: object, line: str) -> bool:
+    return isinstance(each, Loose) and each.kind == "typed" and each.text == line.strip("\n")

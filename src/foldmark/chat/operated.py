@@ -1,0 +1,114 @@
+"""Operations in a transcript: one line for each, and which messages each of them keeps out of the context."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from foldmark.core.codec import operation_of
+from foldmark.core.events import (
+    Clear,
+    Drop,
+    Evict,
+    Filter,
+    Operation,
+    Pin,
+    Redact,
+    Restore,
+    Rewind,
+    Summary,
+    Undo,
+    Unpin,
+)
+from foldmark.core.segments import Segment, Segments, intersect, subtract
+from foldmark.core.wording import count, title
+from foldmark.operations.history import OperationEntry, ids_named
+
+WHO = {"human": "you", "model": "the model", "system": "Foldmark"}
+"""Actors as a person at the terminal reads them."""
+
+_REASON = 60
+
+
+def brief(tokens: int) -> str:
+    """Return a number of tokens in few characters: `842`, `3.1K`, `21K`, `1.2M`."""
+    if tokens < 1000:
+        return str(tokens)
+    if tokens < 9_950:
+        return f"{tokens / 1000:.1f}K"
+    return f"{(tokens + 500) // 1000}K" if tokens < 999_500 else f"{tokens / 1_000_000:.1f}M"
+
+
+def line(entry: OperationEntry) -> str:
+    """Return an operation in one line: `✂ turns 33–41 dropped by you: "led nowhere" · 9 turns, 21K · /restore 412`."""
+    event, operation = entry.event, operation_of(entry.event)
+    sign, what = _told(operation, entry.words)
+    reason = f': "{title(event.reason, _REASON)}"' if event.reason else ""
+    parts = [f"{sign} {what} by {WHO.get(event.actor, event.actor)}{reason}"]
+    if entry.left.messages:
+        number = count(entry.left.messages, "message")
+        if isinstance(operation, Drop | Undo):
+            number = count(len(operation.turns), "turn")
+        parts.append(f"{number}, {brief(entry.left.tokens)}")
+    if entry.returned.messages:
+        parts.append(f"{count(entry.returned.messages, 'message')}, {brief(entry.returned.tokens)} came back")
+    if entry.by is not None:
+        parts.append(f"taken back by {entry.by}")
+    elif entry.back is not None:
+        parts.append(entry.back)
+    return " · ".join(parts)
+
+
+def _told(operation: Operation, words: str) -> tuple[str, str]:
+    """Return the sign of an operation, and what it did."""
+    match operation:
+        case Drop(turns=turns) if len(turns) > 2:
+            return "✂", f"turns {min(turns)}–{max(turns)} dropped"
+        case Drop(turns=turns):
+            return "✂", f"{ids_named('turn', turns)} dropped"
+        case Undo(turn=turn):
+            return "✂", f"turn {turn} undone"
+        case Clear():
+            return "✂", "context cleared"
+        case Evict(results=results):
+            return "✂", f"{count(len(results), 'result')} evicted"
+        case Redact():
+            return "✂", words
+        case Filter() | Rewind() | Summary():
+            return "✂", words
+        case Restore(target=target):
+            return "↶", f"operation {target} taken back"
+        case Pin(turn=turn):
+            return "●", f"turn {turn} pinned"
+        case Unpin(turn=turn):
+            return "○", f"turn {turn} unpinned"
+        case _:
+            return "⑂", words
+
+
+def kept_out(gone: Segments, entries: Sequence[OperationEntry]) -> Iterator[tuple[Segment, OperationEntry | None]]:
+    """Yield the parts of what left a context, each with the newest operation in force that keeps it out; None where the
+    log does not say."""
+    targets = {entry.by: entry for entry in entries if entry.by is not None}
+    for entry in reversed(entries):
+        if not gone:
+            return
+        if entry.by is None:
+            mine = intersect(gone, _hides(entry, gone, targets.get(entry.event.id)))
+            gone = subtract(gone, mine)
+            yield from ((segment, entry) for segment in mine)
+    yield from ((segment, None) for segment in gone)
+
+
+def _hides(entry: OperationEntry, gone: Segments, target: OperationEntry | None) -> Iterable[Segment]:
+    """Return ranges that an operation in force keeps out; `target` is what it took back."""
+    event, operation = entry.event, operation_of(entry.event)
+    match operation:
+        case Clear():
+            return [Segment(agent, 0, event.id) for agent in {segment.agent for segment in gone}]
+        case Rewind(position=position, kept=kept):
+            own = (Segment(event.agent_id, position + 1, event.id),)
+            return subtract(own, [Segment(event.agent_id, each, each) for each in kept])
+        case Filter(ranges=ranges) | Drop(ranges=ranges) | Undo(ranges=ranges) | Summary(ranges=ranges):
+            return ranges
+        case Restore() if target is not None and target.event.kind == "summary":  # its text left with it
+            return [Segment(target.event.agent_id, target.event.id, target.event.id)]
+        case _:
+            return ()

@@ -1,0 +1,77 @@
+"""Which pages of a transcript are kept while a person scrolls through it."""
+
+from typing import Literal, NamedTuple
+
+from foldmark.chat.transcript import Page, page, page_at
+from foldmark.core.errors import CommandError
+from foldmark.core.request import Edge
+from foldmark.core.segments import END, Segments
+from foldmark.log import Agent
+
+KEPT = 400
+"""Number of entries from which on the page farthest away is let go."""
+
+
+class Place(NamedTuple):
+    """What is read: the end of the transcript, its beginning, the same pages again, a page beside them, or the page
+    with an event."""
+
+    where: Literal["end", "beginning", "same", "older", "newer", "event"]
+    event: int = 0
+
+
+class Pages(NamedTuple):
+    """Pages without a gap between them, the oldest first; the window's edge, what was opened, and the id of the turn
+    that is open."""
+
+    kept: tuple[Page, ...] = ()
+    edge: Edge = Edge(None, None, 0)
+    opened: Segments = ()
+    open_turn: int | None = None
+
+    @property
+    def newest(self) -> int:
+        """The agent's newest event when the pages were read; 0 without any."""
+        return self.kept[-1].newest if self.kept else 0
+
+
+def read(agent: Agent, place: Place, known: Pages) -> Pages:
+    """Return the pages for a place, given those that are kept. Cost follows the pages. Raises FoldmarkError, and
+    CommandError for an event outside of the conversation."""
+    pages, edge, opened, _ = known
+    if place.where not in ("older", "newer"):
+        edge = _edge(agent)
+    with agent.reading() as (moment, at):
+        match place.where:
+            case "older" if pages:
+                pages = (page(moment, at, edge, before=pages[0].first, opened=opened), *pages)
+                pages = pages[:-1] if _entries(pages) > KEPT and len(pages) > 2 else pages
+            case "newer" if pages:
+                pages = (*pages, page(moment, at, edge, after=pages[-1].last, opened=opened))
+                pages = pages[1:] if _entries(pages) > KEPT and len(pages) > 2 else pages
+            case "same" if pages:
+                first, last = pages[0].first, pages[-1].last
+                found = [page(moment, at, edge, before=END if last == END else last + 1, opened=opened)]
+                while found[0].first > first and sum(len(each.entries) for each in found) <= 2 * KEPT:
+                    found.insert(0, page(moment, at, edge, before=found[0].first, opened=opened))
+                pages = tuple(found)
+            case "beginning":
+                pages = (page(moment, at, edge, after=-1, opened=opened),)
+            case "event":
+                found_page, opened = page_at(moment, at, edge, place.event, opened)
+                pages = (found_page,)
+            case _:
+                pages = (page(moment, at, edge, opened=opened),)
+        return Pages(pages, edge, opened, at.record.open_turn)
+
+
+def _entries(pages: tuple[Page, ...]) -> int:
+    return sum(len(each.entries) for each in pages)
+
+
+def _edge(agent: Agent) -> Edge:
+    """Return the edge of the agent's next request; without a request there is none."""
+    try:
+        return agent.request().manifest.edge
+    except CommandError:
+        return Edge(None, None, 0)

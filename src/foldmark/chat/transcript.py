@@ -1,0 +1,366 @@
+"""The transcript: what an agent's lineage holds, page by page, as a person reads it.
+
+A page has the messages in the context, the marks, the window's edge, operations as one line each, and for what left the
+context one line that can be opened. Its cost follows the page and the operations, never the history.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from foldmark.chat.operated import brief, kept_out, line
+from foldmark.core.agents import Size
+from foldmark.core.errors import CommandError
+from foldmark.core.events import Event
+from foldmark.core.ports import Snapshot
+from foldmark.core.request import ERROR, Edge
+from foldmark.core.segments import END, Segment, Segments, contains, intersect, normal, since, subtract, until
+from foldmark.core.wording import count, title
+from foldmark.operations.history import OperationEntry, operations
+from foldmark.request.standing import Standing
+
+LIMIT = 40
+"""Messages of a page, at least where there are as many; a page holds whole turns unless one turn is longer."""
+
+_CALLS = ("tool_call", "tool_result")
+
+TITLE = 60
+"""Maximum number of characters of a tool call's title."""
+
+
+class TurnSize(NamedTuple):
+    """The size of a turn, beside the message that opened it."""
+
+    tokens: int
+    calls: int
+    pinned: bool
+
+
+class Said(Struct, frozen=True):
+    """A message that is text. `opens` is the size of its turn if the message opened it; `outside` is True in front of
+    the window, `left` if it is not in the context."""
+
+    id: int
+    turn: int | None
+    kind: str
+    actor: str
+    text: str
+    interrupted: bool = False
+    opens: TurnSize | None = None
+    outside: bool = False
+    left: bool = False
+
+
+class Call(Struct, frozen=True):
+    """A tool call with its result; `tokens` of both. `result` is the result's event, None while there is none;
+    `evicted` is the operation that evicted it, 0 for one that the parent made."""
+
+    id: int
+    name: str
+    about: str
+    text: str
+    tokens: int
+    result: int | None
+    evicted: int | None = None
+
+    @property
+    def failed(self) -> bool:
+        """True if the result is an error."""
+        return self.text.startswith(ERROR)
+
+
+class Calls(Struct, frozen=True):
+    """Consecutive tool calls of one turn."""
+
+    id: int
+    calls: tuple[Call, ...]
+    outside: bool = False
+    left: bool = False
+
+    @property
+    def line(self) -> str:
+        """`4 tool calls · Read tags.py, Bash pytest … · 3.1K`."""
+        named = ", ".join(f"{call.name} {call.about}".strip() for call in self.calls[:2])
+        more = " …" if len(self.calls) > 2 else ""
+        return f"{count(len(self.calls), 'tool call')} · {named}{more} · {brief(sum(c.tokens for c in self.calls))}"
+
+
+class Flag(Struct, frozen=True):
+    """A mark in force."""
+
+    id: int
+    name: str
+
+
+class WindowEdge(Struct, frozen=True):
+    """Where the window begins, and how much of the context lies before it."""
+
+    id: int
+    before: Size
+
+    @property
+    def line(self) -> str:
+        """`the window begins here · 48 messages, 21K before it`."""
+        before = f"{count(self.before.messages, 'message')}, {brief(self.before.tokens)}"
+        return f"the window begins here · {before} before it"
+
+
+class Operated(Struct, frozen=True):
+    """An operation at its place in time; `back` is the command that takes it back."""
+
+    id: int
+    line: str
+    back: str | None
+
+
+class Gap(Struct, frozen=True):
+    """Messages that left the context, behind one line; `id` is the first event of `segments`. `operation` keeps them
+    out (None: the log does not say)."""
+
+    id: int
+    segments: Segments
+    line: str
+    back: str | None
+    operation: int | None
+    opened: bool = False
+
+
+class _Step(NamedTuple):
+    """A tool call or its result, before calls in a row become one entry."""
+
+    event: Event
+    outside: bool
+    left: bool
+
+    @property
+    def id(self) -> int:
+        return self.event.id
+
+
+Entry: TypeAlias = Said | Calls | Flag | WindowEdge | Operated | Gap
+
+
+class Page(Struct, frozen=True):
+    """Entries with ids from `first` to `last`, and whether there are `older` and `newer` ones. `newest` is the agent's
+    newest event."""
+
+    entries: tuple[Entry, ...]
+    first: int
+    last: int
+    newest: int
+
+    @property
+    def older(self) -> bool:
+        """True if there are older entries."""
+        return self.first > 0
+
+    @property
+    def newer(self) -> bool:
+        """True if there are newer entries."""
+        return self.last < END
+
+
+def page(
+    moment: Snapshot,
+    at: Standing,
+    edge: Edge,
+    *,
+    before: int = END,
+    after: int | None = None,
+    opened: Segments = (),
+) -> Page:
+    """Return the page of an agent's transcript that ends before event `before`, or begins after event `after`.
+
+    `edge` is that of the agent's next request; messages that left the context are shown inside of `opened`.
+    """
+    lineage = until(at.lineage, at.newest)
+    shown = normal((*at.visible, *intersect(lineage, opened)))
+    if after is None:
+        read = moment.messages(until(shown, before - 1), newest_first=True, expected=LIMIT + 1)
+        messages, beyond = _whole_turns(read)
+        first, last = messages[-1].id if beyond else 0, before - 1 if before < END else END
+        messages.reverse()
+    else:
+        messages, beyond = _whole_turns(moment.messages(since(shown, after + 1), expected=LIMIT + 1))
+        first, last = after + 1, beyond - 1 if beyond else END
+    entries = operations(moment, at)
+    rows: list[Entry] = [*_gaps(at, subtract(lineage, at.visible), entries, (first, last), opened)]
+    hidden = subtract(lineage, shown)
+    for each in entries:
+        if first <= each.event.id <= last and not contains(hidden, at.record.id, each.event.id):
+            rows += _operated(at, each)
+    rows.sort(key=lambda row: row.id)
+    if len(rows) > LIMIT:  # many operations with nothing between them
+        first, last = (rows[-LIMIT].id, last) if after is None else (first, rows[LIMIT].id - 1)
+        rows = [row for row in rows if first <= row.id <= last]
+        messages = [message for message in messages if first <= message.id <= last]
+    if edge.first is not None and edge.before and first <= edge.first <= last:
+        rows.append(WindowEdge(edge.first, moment.size(until(at.visible, edge.first - 1))))
+    said = _told(moment, at, edge, shown, messages, last)
+    return Page(_in_order(moment, at, rows, said, entries), first, last, at.newest)
+
+
+def page_at(moment: Snapshot, at: Standing, edge: Edge, event_id: int, opened: Segments = ()) -> tuple[Page, Segments]:
+    """Return the page with event `event_id`, and what is opened then: also the gap that it lies in.
+
+    Raises CommandError if the agent's lineage does not have this event.
+    """
+    event = moment.event(event_id)
+    lineage = until(at.lineage, at.newest)
+    if event is None or not contains(lineage, event.agent_id, event_id):
+        raise CommandError(f"event {event_id} is not in this conversation")
+    gone = subtract(lineage, at.visible)
+    within = [segment for segment in gone if contains((segment,), event.agent_id, event_id)]
+    opened = normal((*opened, *within))
+    begin = min(event_id, event.answers or event_id, event.turn_id or event_id)
+    if moment.size((Segment(event.agent_id, begin, event_id),)).messages > LIMIT // 2:
+        begin = event.answers or event_id
+    return page(moment, at, edge, after=begin - 1, opened=opened), opened
+
+
+def _whole_turns(read: Iterator[Event]) -> tuple[list[Event], int]:
+    """Return the next messages without the turn that is cut off, and the id of the first that follows them; 0 if none
+    does. A turn that is longer is cut between its tool calls."""
+    found: list[Event] = []
+    for message in read:
+        in_run = bool(found) and message.kind in _CALLS and found[-1].kind in _CALLS
+        if len(found) >= LIMIT and (not in_run or len(found) >= 2 * LIMIT):
+            break
+        found.append(message)
+    else:
+        return found, 0
+    if any(each.turn_id != message.turn_id for each in found):
+        while found[-1].turn_id == message.turn_id:
+            message = found.pop()
+    return found, message.id
+
+
+def _gaps(
+    at: Standing, gone: Segments, entries: Sequence[OperationEntry], span: tuple[int, int], opened: Segments
+) -> Iterator[Gap]:
+    """Yield what left the context, for each operation and each place that begins inside `span`; without lines."""
+    first, last = span
+    near = tuple(each for each in gone if each.last >= first and each.first <= last)
+    for segment, entry in kept_out(near, entries):
+        if first <= segment.first <= last:
+            by, back = (None, None) if entry is None else (entry.event.id, entry.back)
+            yield Gap(segment.first, (segment,), "", back, by, bool(intersect((segment,), opened)))
+
+
+def _operated(at: Standing, entry: OperationEntry) -> list[Entry]:
+    event = entry.event
+    if event.kind != "mark":
+        return [Operated(event.id, line(entry), None if entry.by is not None else entry.back)]
+    return [Flag(event.id, name) for name, place in at.fold.marks.items() if place == event.id]
+
+
+def _told(
+    moment: Snapshot, at: Standing, edge: Edge, shown: Segments, messages: Sequence[Event], last: int
+) -> Iterator[Said | _Step]:
+    """Yield messages that are text, and the parts of calls with `outside` and `left`, in order."""
+    sizes: dict[int | None, TurnSize] = {}
+    for message in messages:
+        tokens, calls, pinned = sizes.get(message.turn_id, TurnSize(0, 0, message.turn_id in at.fold.pins))
+        sizes[message.turn_id] = TurnSize(tokens + message.tokens, calls + (message.kind == "tool_call"), pinned)
+    if messages and last < END and any(message.id == messages[-1].turn_id for message in messages):
+        turn = messages[-1].turn_id or 0  # the page may end inside of it
+        of_turn = [each for each in moment.turns([turn])[turn] if contains(shown, each.agent_id, each.id)]
+        size = moment.size(intersect(shown, (Segment(each.agent_id, each.id, each.id) for each in of_turn)))
+        calls = sum(each.kind == "tool_call" for each in of_turn)
+        sizes[turn] = TurnSize(size.tokens, calls, turn in at.fold.pins)
+    for event in messages:
+        left = not contains(at.visible, event.agent_id, event.id)
+        outside = not left and edge.first is not None and event.id < edge.first and event.turn_id not in at.fold.pins
+        if event.kind in _CALLS:
+            yield _Step(event, outside, left)
+        elif event.content.strip() or event.interrupted or event.id == event.turn_id:
+            opens = sizes[event.turn_id] if event.id == event.turn_id else None
+            yield Said(
+                *(event.id, event.turn_id, event.kind, event.actor, event.content.strip("\n")),
+                *(event.interrupted, opens, outside, left),
+            )
+
+
+def _in_order(
+    moment: Snapshot,
+    at: Standing,
+    rows: Iterable[Entry],
+    said: Iterable[Said | _Step],
+    entries: Sequence[OperationEntry],
+) -> tuple[Entry, ...]:
+    """Put everything in the order of the log: calls in a row become one entry, and so do gaps of one operation."""
+    found: list[Entry] = []
+    run: list[_Step] = []
+    behind: list[Entry] = []
+
+    def end_run() -> None:
+        if run:
+            found.append(_calls(run, at.fold.evicted))
+        found.extend(behind)
+        run.clear()
+        behind.clear()
+
+    for each in sorted((*rows, *said), key=lambda each: (each.id, isinstance(each, Said | _Step))):
+        if isinstance(each, _Step):
+            if run and (run[-1].event.turn_id, *run[-1][1:]) != (each.event.turn_id, *each[1:]):
+                end_run()
+            run.append(each)
+        elif isinstance(each, Operated | Flag) and run:  # a model's operation stands behind the calls around it
+            behind.append(each)
+        else:
+            end_run()
+            before = found[-1] if found else None
+            if isinstance(each, Gap) and isinstance(before, Gap) and each.operation == before.operation:
+                segments, opened = (*before.segments, *each.segments), before.opened or each.opened
+                found[-1] = Gap(before.id, segments, "", each.back, each.operation, opened)
+            elif isinstance(each, Operated) and isinstance(before, Gap) and each.id == before.operation:
+                found[-1] = replace(before, line=each.line)
+            else:
+                found.append(each)
+    end_run()
+    by_id = {entry.event.id: entry for entry in entries}
+    return tuple(_worded(moment, each, by_id) if isinstance(each, Gap) else each for each in found)
+
+
+def _worded(moment: Snapshot, gap: Gap, entries: Mapping[int, OperationEntry]) -> Gap:
+    if gap.line:
+        return gap
+    size, entry = moment.size(gap.segments), entries.get(gap.operation or 0)
+    if entry is not None and size == entry.left:
+        return replace(gap, line=line(entry))
+    back = f" · {gap.back}" if gap.back else ""
+    return replace(gap, line=f"✂ {count(size.messages, 'message')}, {brief(size.tokens)} left the context{back}")
+
+
+def _calls(run: Sequence[_Step], evicted: Mapping[int, int]) -> Calls:
+    asked = {step.id for step in run if step.event.kind == "tool_call"}
+    results = {step.event.answers: step.event for step in run if step.event.kind == "tool_result"}
+    calls = []
+    for event, _, _ in run:
+        if event.kind == "tool_call":
+            name, result = str((event.data or {}).get("name")), results.get(event.id)
+            calls.append(_call(event, name, about(event.content), result, evicted))
+        elif event.answers not in asked:  # its call stands elsewhere
+            calls.append(_call(event, "result", f"of call {event.answers or '?'}", event, evicted))
+    return Calls(run[0].id, tuple(calls), run[0].outside, run[0].left)
+
+
+def _call(event: Event, name: str, what: str, result: Event | None, evicted: Mapping[int, int]) -> Call:
+    if result is None:
+        return Call(event.id, name, what, "", event.tokens, None)
+    tokens = result.tokens + (0 if result is event else event.tokens)
+    return Call(event.id, name, what, result.content.strip("\n"), tokens, result.id, evicted.get(result.id))
+
+
+def about(arguments: str) -> str:
+    """Return what a tool call is about, from its arguments as JSON: the first text among them, in one line."""
+    try:
+        found = msgspec.json.decode(arguments) if len(arguments) < 100_000 else arguments
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        found = arguments
+    if isinstance(found, dict):
+        found = next((value for value in found.values() if isinstance(value, str)), arguments if found else "")
+    return title(found if isinstance(found, str) else arguments, TITLE)

@@ -1,0 +1,133 @@
+"""An answer while it streams: entries of a transcript that are not in the log yet."""
+
+from itertools import count as numbers_from
+
+from foldmark.chat.screen import STOPPED
+from foldmark.chat.transcript import Call, Calls, Said, about
+from foldmark.core.codec import count_tokens, well_formed
+from foldmark.core.request import Piece, Stopped, Thought, ToolCall, Usage, Waiting
+from foldmark.rendering import json_line
+from foldmark.request.usage import left_out
+from foldmark.terminal.drawing import Loose
+
+SETTLED, LONGEST = 2_000, 8_000
+"""Characters after which the finished part of a text is not rendered again, between paragraphs if there are any."""
+
+FENCE = "```"
+
+_numbers = numbers_from(1)
+
+
+def number() -> int:
+    """Return an id that no event has: a negative one."""
+    return -next(_numbers)
+
+
+class Answer:
+    """What a turn has shown so far. `replaced_by` is the reading of the log that replaces it, once it has ended."""
+
+    def __init__(self) -> None:
+        self.replaced_by: int | None = None
+        self._done: list[Said | Calls | Loose] = []
+        self._text, self._thought, self._text_id = "", 0, number()
+        self._status = Loose(number(), "▍ waiting for the model …")
+
+    @property
+    def entries(self) -> list[Said | Calls | Loose]:
+        """What is shown now."""
+        while (end := settled(self._text)) > 0:
+            before, after = parted(self._text, end)
+            self._done.append(Said(self._text_id, None, "assistant", "model", before.strip("\n")))
+            self._text, self._text_id = after, number()
+        found = list(self._done)
+        if self._text.strip():
+            found.append(Said(self._text_id, None, "assistant", "model", self._text.strip("\n")))
+        return found if self.replaced_by is not None else [*found, self._status]
+
+    def add_text(self, text: str) -> None:
+        """Add streamed text."""
+        self._text += well_formed(text)
+        self._say("▍ streaming …")
+
+    def add_call(self, call: ToolCall) -> None:
+        """Add a tool call, to those directly before it."""
+        self._end_text()
+        arguments = json_line(well_formed(call.args))
+        added = Call(number(), call.name, about(arguments), "", count_tokens(arguments, None), None)
+        last = self._done[-1] if self._done else None
+        if isinstance(last, Calls):
+            self._done[-1] = Calls(last.id, (*last.calls, added))
+        else:
+            self._done.append(Calls(number(), (added,)))
+        self._say(f"▍ {call.name} is running …")
+
+    def add_returned(self, call: ToolCall, text: str) -> None:
+        """Add the result of a call: the oldest without one that has this name."""
+        text = well_formed(text)
+        for at, entry in enumerate(self._done):
+            for each in entry.calls if isinstance(entry, Calls) else ():
+                if isinstance(entry, Calls) and each.result is None and each.name == call.name:
+                    tokens = each.tokens + count_tokens(text, None)
+                    result = Call(each.id, each.name, each.about, text.strip("\n"), tokens, number())
+                    self._done[at] = Calls(entry.id, tuple(result if one is each else one for one in entry.calls))
+                    self._say("▍ waiting for the model …")
+                    return
+
+    def add_piece(self, piece: Piece) -> None:
+        """Add another piece of the answer."""
+        match piece:
+            case Thought(text=text):
+                self._thought += len(text)
+                self._say(f"▍ thinking … {self._thought:,} characters")
+            case Waiting(seconds=seconds, reason=reason):
+                when = f" in {seconds:.0f} s" if seconds else ""
+                self._say(f"▍ {reason.rstrip('.')}; asking again{when}")
+            case Stopped(why=why, said=said) if why in STOPPED:
+                self.add(Loose(number(), f"({STOPPED[why]}: {said})"))
+            case Usage(altered=altered) if omitted := left_out(altered):
+                self.add(Loose(number(), f"({omitted})"))
+            case _:
+                pass
+
+    def add(self, line: Loose) -> None:
+        """Add a line in its place."""
+        self._end_text()
+        self._done.append(line)
+
+    def _end_text(self) -> None:
+        if self._text.strip():
+            self._done.append(Said(self._text_id, None, "assistant", "model", self._text.strip("\n")))
+        self._text, self._text_id, self._thought = "", number(), 0
+
+    def _say(self, status: str) -> None:
+        if status != self._status.text:
+            self._status = Loose(self._status.id, status)
+
+
+def settled(text: str) -> int:
+    """Return how many characters of a text need not be rendered again; 0 if it is short."""
+    if len(text) < SETTLED:
+        return 0
+    end = at = 0
+    fence = ""
+    for line in text[:LONGEST].split("\n"):
+        if not line and not fence and at:
+            end = at
+        fence, at = _fence(line, fence), at + len(line) + 1
+    if end or len(text) < LONGEST:
+        return end
+    return max(text.rfind("\n", 1, LONGEST), 0) or LONGEST
+
+
+def parted(text: str, end: int) -> tuple[str, str]:
+    """Divide a text at a character; a block of code that goes on is closed and opened again."""
+    before, after, fence = text[:end], text[end:], ""
+    for line in before.split("\n"):
+        fence = _fence(line, fence)
+    return (f"{before}\n{FENCE}", f"{fence}\n{after.lstrip(chr(10))}") if fence else (before, after)
+
+
+def _fence(line: str, fence: str) -> str:
+    """Return the line that opens the block of code which a line stands in, given that of the line before."""
+    begin = line[:40].strip()
+    return ("" if fence else begin) if begin.startswith(FENCE) else fence

@@ -1,0 +1,289 @@
+"""Entries of a transcript as lines of a terminal: wrapped, indented behind the numbers of turns, Markdown rendered.
+
+All text is from a model, a file or a person, and harmless before it is drawn. A long text is cut before it is wrapped.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from io import StringIO
+from typing import Literal, NamedTuple, TypeAlias
+
+from msgspec import Struct
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console, RenderableType
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+from rich.theme import Theme
+from textual.strip import Strip
+
+from foldmark.chat.operated import brief
+from foldmark.chat.transcript import Call, Calls, Entry, Flag, Gap, Operated, Said, WindowEdge
+from foldmark.core.wording import count, one_line
+from foldmark.rendering import harmless
+
+PREVIEW = 3
+"""Lines of a tool's result that are shown before it is opened."""
+
+FOLDED = 12
+"""Lines of a person's text, or of a command's output, that are shown before it is opened."""
+
+MANY_CALLS = 3
+"""From so many calls in a row on they are one line until it is opened."""
+
+ANSWER, WHOLE = 20_000, 200_000
+"""Characters of an answer that are rendered; of anything that was opened."""
+
+LABELS = {"summary": "Summary", "system": "System message", "mail": "Mail", "user": "Notice", "tool": "Tool"}
+"""What stands above a message that is neither a person's nor a model's."""
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+Key: TypeAlias = tuple[int, int]
+"""What the cursor stands on: the id of an entry, and the id of a call in it, or `RANKS` of what has the same id."""
+
+
+LooseKind = Literal["line", "error", "typed"]
+
+
+class Loose(Struct, frozen=True):
+    """Text that is not in the log: a notice, what a command said, its receipt (that of operation `event`), or what a
+    person typed. `since` is the newest event when it came."""
+
+    id: int
+    text: str
+    kind: LooseKind = "line"
+    event: int | None = None
+    back: str | None = None
+    since: int = 0
+
+
+RANKS: Mapping[type, int] = {Gap: -1, WindowEdge: -2, Operated: -3, Flag: -4, Loose: -5}
+"""Tell entries with the same id apart."""
+
+
+def key_of(entry: Entry | Loose) -> Key:
+    """Return the key of an entry, or of the line above its calls."""
+    return entry.id, RANKS.get(type(entry), 0)
+
+
+class Item(NamedTuple):
+    """Lines that the cursor takes as one: of entry `entry`, or of one call of it."""
+
+    key: Key
+    strips: list[Strip]
+    entry: Entry | Loose
+    call: Call | None = None
+
+
+class Drawing:
+    """Draws entries for a width in columns. `styles` are those of `muted`, `accent`, `error`, `strong`, `left`;
+    `levels` say what was opened or folded: 0 by default, one more each time."""
+
+    def __init__(self, width: int, numbers: int, styles: Mapping[str, Style], *, dark: bool) -> None:
+        self.width, self.numbers, self.gutter = width, numbers, max(7, numbers + 3)
+        self.room = max(20, width - self.gutter - 1)
+        self._styles, self._code = styles, "ansi_dark" if dark else "ansi_light"
+        accent, muted = styles["accent"], styles["muted"]
+        bold = Style(bold=True)
+        named = {f"markdown.h{level}": bold for level in range(1, 7)} | {"markdown.h1.border": muted}
+        named |= {"markdown.code": accent, "markdown.item.bullet": accent, "markdown.item.number": accent}
+        named |= {"markdown.block_quote": muted, "markdown.link": Style(underline=True), "markdown.link_url": muted}
+        named |= {"markdown.hr": muted, "markdown.table.border": muted, "markdown.table.header": bold}
+        self._console = Console(
+            file=StringIO(), width=width, theme=Theme(named), force_terminal=True, color_system="truecolor"
+        )
+
+    def items(self, entry: Entry | Loose, levels: Mapping[Key, int], apart: bool) -> list[Item]:
+        """Draw an entry, behind an empty line if it stands `apart`."""
+        first, *rest = self._entry(entry, levels)
+        return [first._replace(strips=[Strip([]), *first.strips]) if apart else first, *rest]
+
+    def _entry(self, entry: Entry | Loose, levels: Mapping[Key, int]) -> Iterator[Item]:
+        key = key_of(entry)
+        level = levels.get(key, 0)
+        match entry:
+            case Said():
+                yield Item(key, self._said(entry, level), entry)
+            case Calls():
+                yield from self._calls(entry, levels)
+            case Flag(name=name):
+                yield Item(key, [Strip([Segment(" "), *self._plain(f"⚑ {one_line(name)}", "accent")])], entry)
+            case WindowEdge():
+                text = f" {entry.line} "
+                left = max(1, (self.width - cell_len(text)) // 2)
+                rule = f" {'─' * (left - 1)}{text}{'─' * max(1, self.width - left - cell_len(text) - 1)}"
+                yield Item(key, [Strip(self._plain(rule, "muted")), Strip([])], entry)
+            case Gap(line=line, opened=opened):
+                shown = f"{line} · Enter {'hides' if opened else 'shows'} it"
+                yield Item(key, self._block(self._lines(shown, "muted")), entry)
+            case Operated(line=line):
+                yield Item(key, self._block(self._lines(line, "muted")), entry)
+            case Loose(text=text, kind="typed"):
+                yield Item(key, self._block(self._folded(text, level, "strong"), number="›"), entry)
+            case Loose(text=text, kind=kind):
+                yield Item(key, self._block(self._folded(text, level, "error" if kind == "error" else "muted")), entry)
+
+    # Texts
+
+    def _said(self, said: Said, level: int) -> list[Strip]:
+        person = said.kind == "user" and said.actor == "human"
+        number, aside = "", ""
+        if said.opens is not None:
+            tokens, calls, pinned = said.opens
+            parts = [*(["📌"] if pinned else []), brief(tokens), *([count(calls, "call")] if calls else [])]
+            number, aside = str(said.id), " · ".join(parts)
+        lines: list[list[Segment]] = []
+        if not person and said.kind != "assistant":
+            lines += self._lines(LABELS.get(said.kind, said.kind.replace("_", " ")), "muted")
+        if said.kind in ("assistant", "summary"):
+            lines += self._answer(said.text, level)
+        elif said.text.strip():
+            narrow = self.room - cell_len(aside) - 2 if aside else self.room
+            lines += self._folded(said.text, level, "strong" if person else "plain", narrow)
+        if said.interrupted:
+            lines += self._lines("(interrupted)", "muted")
+        style = "left" if said.left else "muted" if said.outside else None
+        return self._block(lines or [[]], number=number, aside=aside, over=style, sign="✂" if said.left else "")
+
+    def _answer(self, text: str, level: int) -> list[list[Segment]]:
+        limit = WHOLE if level % 2 else ANSWER
+        shown = text[:limit]
+        lines = self._markdown(shown)
+        if len(text) > limit:
+            more = f"… {len(text) - limit:,} more characters" + ("" if level % 2 else " · Enter opens")
+            lines += self._lines(more, "muted")
+        return lines
+
+    def _markdown(self, text: str) -> list[list[Segment]]:
+        from foldmark.terminal.markdown import markdown  # 60 ms with what it needs
+
+        try:
+            lines = self._rendered(markdown(harmless(text), self._code), self.room)
+        except Exception:  # whatever a text does to a renderer of Markdown, it is shown
+            lines = self._rendered(Text(harmless(text)), self.room)
+        while lines and not "".join(segment.text for segment in lines[-1]).strip():
+            lines.pop()
+        while lines and not "".join(segment.text for segment in lines[0]).strip():
+            del lines[0]
+        return lines
+
+    def _folded(self, text: str, level: int, style: str, width: int | None = None) -> list[list[Segment]]:
+        """Wrap a text as it is; only its beginning before it was opened."""
+        if level % 2:
+            return self._cut(text, WHOLE, WHOLE, style, width, "")
+        return self._cut(text, FOLDED, FOLDED * 200, style, width, " · Enter opens")
+
+    def _cut(
+        self, text: str, most: int, characters: int, style: str, width: int | None, hint: str
+    ) -> list[list[Segment]]:
+        """Wrap the first lines of a text, and say how much more there is."""
+        kept = "\n".join(text[: characters + 1].split("\n")[:most])[:characters]
+        lines = self._lines(kept, style, width)
+        rest = text[len(kept) :].strip("\n")
+        more = count(rest.count("\n") + 1, "more line") if text[len(kept) :].startswith("\n") else ""
+        if rest:
+            lines += self._lines(f"… {more or f'{len(rest):,} more characters'}{hint}", "muted", width)
+        return lines
+
+    # Calls
+
+    def _calls(self, calls: Calls, levels: Mapping[Key, int]) -> Iterator[Item]:
+        over = "left" if calls.left else "muted" if calls.outside else None
+        many, opened = len(calls.calls) >= MANY_CALLS, levels.get((calls.id, 0), 0) % 2
+        if many:
+            line = f"{'▾' if opened else '▸'} {one_line(calls.line)}"
+            yield Item((calls.id, 0), self._block([self._fitted(line, "muted", self.room)], over=over), calls)
+        for call in calls.calls if opened or not many else ():
+            level = levels.get((calls.id, call.id), 0) + (0 if many else 1)
+            yield Item((calls.id, call.id), self._call(call, level % 3, over, 2 if many else 0), calls, call)
+
+    def _call(self, call: Call, level: int, over: str | None, indent: int) -> list[Strip]:
+        """Draw a call with none of its result (level 0), with its beginning (1) or with all of it (2)."""
+        room = self.room - indent
+        state = "no result yet" if call.result is None else "evicted" if call.evicted is not None else ""
+        state = state or ("failed" if call.failed else "")
+        if not level and not state:
+            state = count(call.text.count("\n") + 1 if call.text else 0, "line")
+        title = f"{'▾' if level else '▸'} {one_line(f'{call.name} {call.about}'.rstrip())}"
+        size = brief(call.tokens)
+        title += f" · {state}" if state else ""
+        shown = [self._fitted(title, "plain" if level else "muted", room - cell_len(size) - 2)]
+        if level and call.evicted is not None:
+            back = f"/restore {call.evicted} sends it again" if call.evicted else "only the parent can take it back"
+            shown += self._indented(self._lines(f"a placeholder is sent in its place; {back}", "muted", room - 2))
+        if level == 2 or (level and call.evicted is None):
+            hint = "" if level == 2 else " · Enter opens, e evicts"
+            lines, characters = (WHOLE, WHOLE) if level == 2 else (PREVIEW, 100 * PREVIEW)
+            shown += self._indented(self._cut(call.text, lines, characters, "muted", room - 2, hint))
+        return self._block(self._indented(shown, indent), aside=size, over=over)
+
+    def _indented(self, lines: list[list[Segment]], by: int = 2) -> list[list[Segment]]:
+        return [[Segment(" " * by), *line] for line in lines]
+
+    # Lines
+
+    def _plain(self, text: str, style: str) -> list[Segment]:
+        return [Segment(text, self._styles[style])]
+
+    def _fitted(self, text: str, style: str, width: int) -> list[Segment]:
+        if cell_len(text) > width:
+            text = f"{set_cell_size(text, max(1, width - 1))}…"
+        return self._plain(text, style)
+
+    def _lines(self, text: str, style: str, width: int | None = None) -> list[list[Segment]]:
+        found = Text(harmless(text), self._styles[style], overflow="fold", tab_size=4)
+        return self._rendered(found, width or self.room)
+
+    def _rendered(self, what: RenderableType, width: int) -> list[list[Segment]]:
+        options = self._console.options.update(width=max(10, width), height=None)
+        return [_clean(line) for line in self._console.render_lines(what, options, pad=False)]
+
+    def _block(
+        self,
+        lines: Sequence[list[Segment]],
+        *,
+        number: str = "",
+        aside: str = "",
+        over: str | None = None,
+        sign: str = "",
+    ) -> list[Strip]:
+        """Indent lines behind the number of a turn, with something at the right end of the first."""
+        strips = []
+        for index, line in enumerate(lines):
+            before = f"{number:>{self.gutter - 2}}  " if not index else " " * self.gutter
+            if sign:
+                before = f" {sign}{before[2:]}"
+            line = [Segment(before, self._styles["muted"]), *line]
+            if aside and not index:
+                taken = sum(cell_len(segment.text) for segment in line)
+                gap = " " * max(2, self.width - 1 - taken - cell_len(aside))
+                line += [Segment(gap), Segment(aside, self._styles["muted"])]
+            if over:
+                line = list(Segment.apply_style(line, post_style=self._styles[over]))
+            strips.append(Strip(line))
+        return strips
+
+
+def is_apart(entry: Entry | Loose, before: Entry | Loose | None) -> bool:
+    """Return True if an empty line stands between two entries."""
+    aside = isinstance(before, Gap | Operated | Loose)
+    match entry:
+        case _ if before is None or isinstance(before, WindowEdge):
+            return False
+        case Said(opens=None) | Calls():  # parts of an answer that streams have no ids of the log
+            return aside or (isinstance(before, Said) and entry.id < 0 and before.id < 0)
+        case Said():
+            return not isinstance(before, Flag)
+        case Gap() | Operated() | Loose():
+            return not aside
+        case _:
+            return True
+
+
+def _clean(line: list[Segment]) -> list[Segment]:
+    """Remove what a renderer may have decoded from a text, such as an escape in an entity of HTML."""
+    return [
+        Segment(_CONTROL.sub("�", text), style) if _CONTROL.search(text) else Segment(text, style)
+        for text, style, _ in line
+    ]

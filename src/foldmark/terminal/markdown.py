@@ -1,0 +1,25 @@
+"""Markdown for a terminal: links show their address and open nothing, headings stand at the left."""
+
+from typing import ClassVar
+
+from markdown_it import MarkdownIt
+from rich.console import JustifyMethod
+from rich.markdown import Heading, Markdown, MarkdownElement
+
+# Entities are shown as they are written: one may stand for an escape or for a mark that turns the direction of writing.
+_PARSER = MarkdownIt().enable(["strikethrough", "table"]).disable("entity")
+
+
+class _LeftHeading(Heading):
+    LEVEL_ALIGN: ClassVar[dict[str, JustifyMethod]] = {}
+
+
+class _Markdown(Markdown):
+    elements: ClassVar[dict[str, type[MarkdownElement]]] = {**Markdown.elements, "heading_open": _LeftHeading}
+
+
+def markdown(text: str, code_theme: str) -> Markdown:
+    """Return text as Rich draws it."""
+    found = _Markdown("", code_theme=code_theme, hyperlinks=False)
+    found.markup, found.parsed = text, _PARSER.parse(text)
+    return found

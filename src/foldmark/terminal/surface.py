@@ -1,0 +1,156 @@
+"""Lines that a person scrolls through and moves a cursor over: drawn one by one, without a widget for each entry."""
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+from textual.binding import Binding, BindingType
+from textual.events import Click
+from textual.geometry import Size
+from textual.scroll_view import ScrollView
+from textual.selection import Selection
+from textual.strip import Strip
+
+from foldmark.terminal.drawing import Item, Key
+
+STYLES = ("muted", "accent", "error", "strong", "left", "plain")
+
+
+class Surface(ScrollView, can_focus=True):
+    """Items one below the other. It follows its end unless the person has scrolled away from that."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"surface--{name}" for name in STYLES}
+    DEFAULT_CSS = """
+    Surface {
+        overflow-x: hidden;
+        overflow-y: scroll;
+        scrollbar-size-vertical: 1;
+        & > .surface--muted { color: $text-muted; }
+        & > .surface--accent { color: $text-accent; }
+        & > .surface--error { color: $text-error; text-style: bold; }
+        & > .surface--strong { text-style: bold; }
+        & > .surface--left { color: $text-muted; text-style: strike; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "up", show=False),
+        Binding("down,j", "move(1)", "down", show=False),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.following = True
+        self.indent = 0
+        self._items: list[Item] = []
+        self._tops: list[int] = []
+        self._cursor: Key | None = None
+
+    def styles_by_name(self) -> Mapping[str, Style]:
+        """Return the styles of the theme, for `Drawing`."""
+        return {name: self.get_component_rich_style(f"surface--{name}", partial=True) for name in STYLES}
+
+    def open(self) -> None:
+        """Open the item at the cursor."""
+
+    def show(self, items: list[Item], width: int) -> None:
+        """Show these items; the lines that a person looks at stay where they are."""
+        top = self._top()
+        self._items, self._tops, height = items, [], 0
+        for item in items:
+            self._tops.append(height)
+            height += len(item.strips)
+        self.virtual_size = Size(width, height)
+        if self.following:
+            self.scroll_end(animate=False, immediate=True, x_axis=False)
+        elif top is not None:
+            self._scroll_back(*top)
+        self.refresh()
+
+    def _top(self) -> tuple[Key, int] | None:
+        """Return the item at the top of the screen, and how many of its lines are above."""
+        if not self._items:
+            return None
+        at = max(0, bisect_right(self._tops, self.scroll_offset.y) - 1)
+        return self._items[at].key, self.scroll_offset.y - self._tops[at]
+
+    def _scroll_back(self, key: Key, above: int) -> None:
+        at = self._at(key)
+        if at is None:  # it left, or was folded
+            later = [place for place, item in enumerate(self._items) if item.key[0] >= key[0]]
+            at = later[0] if later else len(self._items) - 1
+        if at >= 0:
+            self.scroll_to(y=self._tops[at] + above, animate=False, immediate=True)
+
+    def _at(self, key: Key | None) -> int | None:
+        return next((place for place, item in enumerate(self._items) if item.key == key), None)
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one line of the screen."""
+        width, base = self.scrollable_content_region.width, self.rich_style
+        line = self.scroll_offset.y + y
+        at = bisect_right(self._tops, line) - 1
+        strips = self._items[at].strips if at >= 0 else []
+        within = line - self._tops[at] if at >= 0 else 0
+        if within >= len(strips):
+            return Strip.blank(width, base)
+        strip = strips[within]
+        if self.has_focus and self._items[at].key == self._cursor and strip.cell_length:
+            bar = Segment("▌", self.get_component_rich_style("surface--accent", partial=True))
+            strip = Strip([bar, *strip.crop(1)])
+        if (selection := self.text_selection) is not None and (span := selection.get_span(line)) is not None:
+            text = Text.assemble(*((segment.text, segment.style or "") for segment in strip))
+            style = self.screen.get_component_rich_style("screen--selection")
+            text.stylize(style, span[0], len(text) if span[1] == -1 else span[1])
+            strip = Strip(text.render(self.app.console, end=""))
+        return strip.crop_extend(0, width, None).apply_style(base).apply_offsets(0, line)
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """Return the text that was selected with the mouse, without what it is indented by."""
+        text = selection.extract("\n".join(strip.text for item in self._items for strip in item.strips))
+        lines = [line[self.indent :] if not line[: self.indent].strip() else line for line in text.split("\n")]
+        return "\n".join(line.rstrip() for line in lines), "\n"
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        """Draw again what is selected."""
+        self.refresh()
+
+    def set_cursor(self, key: Key) -> None:
+        self._cursor = key
+        if (at := self._at(key)) is not None:
+            top, end = self._tops[at], self._tops[at] + len(self._items[at].strips)
+            if top < self.scroll_y or end - top > self.size.height:
+                self.scroll_to(y=top, animate=False, immediate=True)
+            elif end > self.scroll_y + self.size.height:
+                self.scroll_to(y=end - self.size.height, animate=False, immediate=True)
+        self.refresh()
+
+    @property
+    def current(self) -> Item | None:
+        """What the cursor is on."""
+        at = self._at(self._cursor)
+        return None if at is None else self._items[at]
+
+    def on_focus(self) -> None:
+        """Put the cursor on the newest entry that is shown, unless it is on one."""
+        if self.current is None and self._items:
+            end = bisect_right(self._tops, self.scroll_offset.y + self.size.height - 1) - 1
+            self.set_cursor(self._items[max(0, end)].key)
+
+    def on_click(self, event: Click) -> None:
+        """Put the cursor there, and open what it is on already."""
+        at = bisect_right(self._tops, self.scroll_offset.y + event.y) - 1
+        if at >= 0 and self.text_selection is None:
+            if self._items[at].key == self._cursor:
+                self.open()
+            else:
+                self.set_cursor(self._items[at].key)
+
+    def action_move(self, by: int) -> None:
+        """Move the cursor by one."""
+        at = self._at(self._cursor)
+        if self._items:
+            to = len(self._items) - 1 if at is None else min(max(0, at + by), len(self._items) - 1)
+            self.set_cursor(self._items[to].key)
