@@ -3,8 +3,9 @@
 from typing import ClassVar
 
 from markdown_it import MarkdownIt
-from rich.console import JustifyMethod
-from rich.markdown import Heading, Markdown, MarkdownElement
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
+from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement
+from rich.syntax import Syntax
 
 # Entities are shown as they are written: one may stand for an escape or for a mark that turns the direction of writing.
 _PARSER = MarkdownIt().enable(["strikethrough", "table"]).disable("entity")
@@ -14,8 +15,17 @@ class _LeftHeading(Heading):
     LEVEL_ALIGN: ClassVar[dict[str, JustifyMethod]] = {}
 
 
+class _Code(CodeBlock):
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        code = str(self.text).rstrip()
+        yield Syntax(code, self.lexer_name, theme=self.theme, word_wrap=True, padding=(0, 1))
+
+
 class _Markdown(Markdown):
-    elements: ClassVar[dict[str, type[MarkdownElement]]] = {**Markdown.elements, "heading_open": _LeftHeading}
+    elements: ClassVar[dict[str, type[MarkdownElement]]] = {
+        **Markdown.elements,
+        **{"heading_open": _LeftHeading, "fence": _Code, "code_block": _Code},
+    }
 
 
 def markdown(text: str, code_theme: str) -> Markdown:
