@@ -24,7 +24,9 @@ class _Code(CodeBlock):
 class _Markdown(Markdown):
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
         **Markdown.elements,
-        **{"heading_open": _LeftHeading, "fence": _Code, "code_block": _Code},
+        "heading_open": _LeftHeading,
+        "fence": _Code,
+        "code_block": _Code,
     }
 
 
