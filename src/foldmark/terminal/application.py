@@ -29,7 +29,7 @@ from foldmark.rendering import harmless
 from foldmark.terminal.dialogs import ApprovalBar, ApprovalDialog, Asked, Question
 from foldmark.terminal.meter import Meter
 from foldmark.terminal.prompt import Prompt
-from foldmark.terminal.screens import ContextScreen, KeyLine
+from foldmark.terminal.screens import ContextScreen, GoTo, KeyLine
 from foldmark.terminal.theme import DARK, LIGHT, fitting
 from foldmark.terminal.transcript import Transcript
 from foldmark.terminal.view import TerminalView
@@ -91,6 +91,7 @@ class ChatApplication(App[None]):
         self._thread = Thread(target=self._converse, name="foldmark-chat")
         self._asked: list[Asked] = []
         self._leaving = False
+        self._destination: GoTo | None = None
         self._ended_by = 0
 
     def get_default_screen(self) -> Screen[None]:
@@ -202,6 +203,17 @@ class ChatApplication(App[None]):
         if not isinstance(self.screen, opened):
             self.push_screen(opened(self.agent, self.submit))
 
+    def on_go_to(self, message: GoTo) -> None:
+        """Show an event in the transcript, as soon as the chat has come to its agent."""
+        self._destination = message
+        self._arrive()
+
+    def _arrive(self) -> None:
+        wanted = self._destination
+        if wanted is not None and wanted.agent_id == self.agent.id:
+            self._destination = None
+            self.chat.transcript.jump(wanted.event_id)
+
     def submit(self, line: str) -> None:
         """Take a line that was typed, or that a screen made of what the person did there."""
         self.chat.busy = True
@@ -226,6 +238,7 @@ class ChatApplication(App[None]):
         """Show the agent as the log has it now, on every screen."""
         self.agent, self.attended = agent, True
         self.chat.attend(agent, offer)
+        self._arrive()
         for screen in self.screen_stack[1:]:
             if isinstance(screen, ContextScreen):
                 screen.attend(agent)

@@ -9,11 +9,21 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.message import Message
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Footer
 
 from foldmark.log import Agent
+
+
+class GoTo(Message):
+    """A person wants to see an event of an agent in the transcript; the application takes it."""
+
+    def __init__(self, agent_id: str, event_id: int) -> None:
+        super().__init__()
+        self.agent_id, self.event_id = agent_id, event_id
+
 
 LAST = ("f2", "f3", "f4", "f5", "f6", "f8", "escape", "ctrl+c", "f1")
 """Keys that are shown behind a screen's own, in this order."""

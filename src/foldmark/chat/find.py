@@ -1,0 +1,174 @@
+"""The search of a person who types: the hits of `/recall` one by one, the place of each, and the text around it."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import NamedTuple
+
+from foldmark.commands import REGISTRY
+from foldmark.commands.recall import read_recall
+from foldmark.commands.registry import CommandCall, split_options
+from foldmark.core.agents import minute
+from foldmark.core.codec import utc
+from foldmark.core.errors import CommandError
+from foldmark.core.search import ANY, PROGRAMS, SPEAKERS, Excerpt, PassageMessage, SearchResult
+from foldmark.core.segments import contains
+from foldmark.core.wording import count, one_line
+from foldmark.log import Agent, Log
+from foldmark.log.search import message_excerpt
+
+DAYS = (1, 7, 30)
+"""Days back that the filter by time offers."""
+
+
+class FoundHit(NamedTuple):
+    """A hit with its place, relative to the agent that asks: "context", "forgotten" (in its past only), "family"
+    (another agent of its conversation wrote it), "elsewhere", "session" or "memo"."""
+
+    result: SearchResult
+    place: str
+
+    @property
+    def about(self) -> str:
+        """Who said it, when and where, in one line."""
+        result, named = self.result, one_line(self.result.name)
+        who = f"{result.role} {result.tool}" if result.tool else result.role
+        forgotten = "" if result.visible else ", forgotten there"
+        where = {
+            "context": "in the context",
+            "forgotten": "forgotten",
+            "family": f"agent {named}{forgotten}",
+            "elsewhere": f"conversation {named}{forgotten}",
+            "session": f"{PROGRAMS.get(result.source, result.source)} session {result.id[:8]}, {named}",
+            "memo": f"memo {result.id}{f' [{named}]' if named else ''}",
+        }[self.place]
+        number = f"message {result.event_id}" if result.event_id is not None else ""
+        words = (minute(result.at) if result.at else "", one_line(who) if self.place != "memo" else "", number, where)
+        return " · ".join(filter(None, words))
+
+
+class Found(NamedTuple):
+    """The answer to a query: the hits, the best first, and a line about them."""
+
+    hits: tuple[FoundHit, ...]
+    about: str
+
+
+def find(agent: Agent, line: str) -> Found:
+    """Search for `line`, which is what stands behind `/recall`: words and options. Raises CommandError."""
+    call = CommandCall(agent, REGISTRY.commands["recall"].parse(line), "human", REGISTRY)
+    asked = read_recall(call)
+    recalled = asked.search(agent.log)
+    hits = _placed(agent, recalled.found)
+    number = f"the {asked.limit} best hits" if len(hits) >= asked.limit else count(len(hits), "hit")
+    return Found(hits, " · ".join(filter(None, (number, one_line(asked.narrowed), *map(one_line, recalled.missing)))))
+
+
+def _placed(agent: Agent, found: Sequence[SearchResult]) -> tuple[FoundHit, ...]:
+    with agent.reading() as (moment, at):
+        root, roots = moment.root_of(agent.id), dict[str, str]()
+
+        def place(result: SearchResult) -> str:
+            if result.event_id is None:
+                return "memo" if result.source == "memo" else "session"
+            if contains(at.visible, result.id, result.event_id):
+                return "context"
+            if contains(at.lineage, result.id, result.event_id):
+                return "forgotten"
+            if result.id not in roots:
+                roots[result.id] = moment.root_of(result.id)
+            return "family" if roots[result.id] == root else "elsewhere"
+
+        return tuple(FoundHit(each, place(each)) for each in found)
+
+
+def surroundings(log: Log, hit: FoundHit, reach: int) -> Excerpt:
+    """Return a hit with `reach` messages on each side. Raises FoldmarkError if it cannot be read any more."""
+    result = hit.result
+    if result.event_id is not None:
+        return message_excerpt(log, result.event_id, reach)
+    if hit.place == "memo":
+        with log.store.read() as moment:
+            memo = moment.memo(int(result.id))
+        text = memo.content if memo is not None else "(it was removed)"
+        line = PassageMessage(f"memo {result.id}", result.id, "memo", None, result.at, text, True, result.name)
+        return Excerpt("memo of this database", (line,))
+    if log.archive is not None:
+        with log.archive(ANY, lambda _: None) as archive:
+            if archive is not None:
+                return archive.read(f"{result.file}:{result.line}", reach)
+    raise CommandError("the archive of sessions is not there any more")
+
+
+def opening(hit: FoundHit) -> str | None:
+    """Return the command that goes to the agent of a hit, or opens its session; None where the hit is in the past of
+    the agent that asked, or a memo."""
+    result = hit.result
+    if hit.place in ("family", "elsewhere"):
+        return f"/switch {result.id}"
+    return f"/import {_session(result)}" if hit.place == "session" else None
+
+
+def _session(result: SearchResult) -> str:
+    """Return the name that opens an archived session: its id if its own file is still there, else the archived one."""
+    import os
+    from pathlib import Path
+
+    from foldmark.sessions.places import NoSessionError, find
+
+    with suppress(NoSessionError):
+        return find(result.id, Path.cwd(), os.environ).id
+    return str(result.file)
+
+
+# The filters that keys set: they are options of the line, so that a person sees and may edit them.
+
+
+def next_role(line: str) -> str:
+    """Return the line with the next role: any, user, assistant, …"""
+    return _cycled(line, "--role", SPEAKERS)
+
+
+def next_time(line: str, now: str) -> str:
+    """Return the line with the next time: any, from yesterday on, a week, a month."""
+    days = [(utc(now) - timedelta(days=days)).date().isoformat() for days in DAYS]
+    return _cycled(line, "--since", days)
+
+
+def next_place(line: str) -> str:
+    """Return the line with the next place: everywhere, in a context, forgotten, archived."""
+    flags = ("--visible", "--forgotten", "--archived")
+    options, rest = _options(line)
+    given = next((flag for flag in flags if flag in options), None)
+    others = {name: value for name, value in options.items() if name not in flags}
+    wanted = _next(given, flags)
+    return _line(rest, others if wanted is None else {**others, wanted: ""})
+
+
+def only_here(line: str, agent: Agent) -> str:
+    """Return the line with the filter for this agent, or without it if it is there."""
+    return _cycled(line, "--agent", [agent.name or agent.id])
+
+
+def _cycled(line: str, option: str, values: Sequence[str]) -> str:
+    options, rest = _options(line)
+    wanted = _next(options.pop(option, None), values)
+    return _line(rest, options if wanted is None else {**options, option: wanted})
+
+
+def _next(value: str | None, values: Sequence[str]) -> str | None:
+    if value is None:
+        return values[0]
+    at = values.index(value) + 1 if value in values else len(values)
+    return values[at] if at < len(values) else None
+
+
+def _options(line: str) -> tuple[dict[str, str], str]:
+    """Return the options of a line, and its words. Raises CommandError while one is not complete."""
+    options = (option.partition(" ") for option, _ in REGISTRY.commands["recall"].options)
+    return split_options(line.strip(), {name: bool(value) for name, _, value in options})
+
+
+def _line(rest: str, options: dict[str, str]) -> str:
+    words = [f'{name} "{value}"' if " " in value else f"{name} {value}".rstrip() for name, value in options.items()]
+    return " ".join((rest, *words))

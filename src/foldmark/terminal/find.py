@@ -1,0 +1,292 @@
+"""The search: hits while a person types, the text around a hit, and the way to its place.
+
+The line takes what `/recall` takes. Keys set its filters by writing them into the line.
+"""
+
+from collections.abc import Callable
+from typing import ClassVar
+from weakref import WeakKeyDictionary
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.timer import Timer
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from foldmark.chat.find import (
+    Found,
+    FoundHit,
+    find,
+    next_place,
+    next_role,
+    next_time,
+    only_here,
+    opening,
+    surroundings,
+)
+from foldmark.core.errors import CommandError, FoldmarkError
+from foldmark.core.search import Excerpt, PassageMessage, passage_lines
+from foldmark.core.wording import one_line
+from foldmark.log import Agent, Log
+from foldmark.rendering import harmless
+from foldmark.terminal.screens import ContextScreen, GoTo
+
+PAUSE = 0.15
+"""Seconds without a key before a search begins."""
+
+AROUND, MOST_AROUND, BESIDE = 3, 200, 2000
+"""Messages on each side of a hit at first and at most, and characters of each."""
+
+HINT = "words, “phrases”, beginnings as in migrat*, and the filters of /recall: --role user --since 2026-01-31 …"
+
+_SEARCHED: WeakKeyDictionary[Log, str] = WeakKeyDictionary()
+"""What was searched for last."""
+
+
+class FindScreen(ContextScreen):
+    """Search: everything that was ever said, while it is typed."""
+
+    DEFAULT_CSS = """
+    FindScreen Input { border: none; height: 1; padding: 0 1; }
+    FindScreen #about { color: $text-muted; padding: 0 1; height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
+    FindScreen OptionList {
+        border: none; height: 1fr; padding: 0; text-wrap: nowrap; text-overflow: ellipsis; background: $background;
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "open", "open", tooltip="go to the place, or show the text around it", priority=True),
+        Binding("ctrl+r", "cycle('role')", "role", tooltip="filter: who said it", priority=True),
+        Binding("ctrl+t", "cycle('time')", "time", tooltip="filter: since when", priority=True),
+        Binding("ctrl+o", "cycle('agent')", "this agent", tooltip="filter: this agent alone", priority=True),
+        Binding(
+            "ctrl+s", "cycle('place')", "where", tooltip="filter: in a context, forgotten, archived", priority=True
+        ),
+        *(
+            Binding(key, f"move('{action}')", show=False, tooltip="another hit", priority=True)
+            for key, action in (
+                ("down", "cursor_down"),
+                ("up", "cursor_up"),
+                ("pagedown", "page_down"),
+                ("pageup", "page_up"),
+            )
+        ),
+    ]
+
+    def __init__(self, agent: Agent, submit: Callable[[str], None]) -> None:
+        super().__init__(agent, submit)
+        self._hits: tuple[FoundHit, ...] = ()
+        self._pause: Timer | None = None
+        self._searching = False
+        self._searched: str | None = None
+
+    def compose(self) -> ComposeResult:
+        """Lay out the screen."""
+        yield Input(_SEARCHED.get(self.agent.log, ""), placeholder=HINT, compact=True, select_on_focus=False)
+        yield Static(id="about", markup=False)
+        yield OptionList(compact=True, markup=False)
+
+    async def on_mount(self) -> None:
+        """Search for what was searched for last."""
+        self.query_one(OptionList).can_focus = False
+        self.query_one(Input).focus()
+        self._search()
+
+    def renew(self) -> None:
+        """Search again: something may have left the context."""
+        self._searched = None
+        if self.is_mounted:
+            self._search()
+
+    # Searching
+
+    def on_input_changed(self) -> None:
+        """Search once the person pauses."""
+        if self._pause is not None:
+            self._pause.stop()
+        self._pause = self.set_timer(PAUSE, self._search)
+
+    def _search(self) -> None:
+        """Search for the line as it is now. While a search runs, the next one waits: only the newest is begun."""
+        line = _SEARCHED[self.agent.log] = self.query_one(Input).value
+        if self._searching or line == self._searched:
+            return
+        self._searched = line
+        if line.strip():
+            self._searching = True
+            self._find(self.agent, line)
+        else:
+            self._show(Found((), ""))
+
+    @work(thread=True, exit_on_error=False)
+    def _find(self, agent: Agent, line: str) -> None:
+        found: Found | str
+        try:
+            found = find(agent, line)
+        except FoldmarkError as error:
+            found = str(error)
+        self.app.call_from_thread(self._found, found)
+
+    def _found(self, found: Found | str) -> None:
+        if not self.is_attached:
+            return
+        self._searching = False
+        if self.query_one(Input).value != self._searched:
+            self._search()  # the person has typed on, or something has changed
+        elif isinstance(found, str):
+            self._tell(found)  # the hits before stay: an option may not be complete yet
+        else:
+            self._show(found)
+
+    def _show(self, found: Found) -> None:
+        hits = self.query_one(OptionList)
+        self._hits = found.hits
+        hits.clear_options()
+        hits.add_options([Option(_shown(hit)) for hit in found.hits])
+        hits.highlighted = 0 if found.hits else None
+        self._tell(found.about)
+
+    def _tell(self, text: str) -> None:
+        self.query_one("#about", Static).update(harmless(text))
+
+    # Keys
+
+    def action_cycle(self, name: str) -> None:
+        """Write the next value of a filter into the line."""
+        line = self.query_one(Input)
+        try:
+            match name:
+                case "role":
+                    value = next_role(line.value)
+                case "time":
+                    value = next_time(line.value, self.agent.log.clock())
+                case "place":
+                    value = next_place(line.value)
+                case _:
+                    value = only_here(line.value, self.agent)
+        except CommandError as error:
+            self._tell(str(error))
+            return
+        line.value = value
+        line.cursor_position = len(value)
+
+    def action_move(self, action: str) -> None:
+        """Move to another hit."""
+        getattr(self.query_one(OptionList), f"action_{action}")()
+
+    def on_option_list_option_selected(self) -> None:
+        """Open the hit that was clicked."""
+        self.action_open()
+
+    def action_open(self) -> None:
+        """Go to the place of a hit; one of another conversation is shown with the text around it first."""
+        at = self.query_one(OptionList).highlighted
+        if at is None:
+            return
+        hit = self._hits[at]
+        if hit.place in ("context", "forgotten", "family"):
+            self._go(hit)
+        else:
+            self.app.push_screen(SurroundingsScreen(self.agent, self.submit, hit, self._go))
+
+    def _go(self, hit: FoundHit) -> None:
+        if (command := opening(hit)) is not None:
+            self.submit(command)
+        if hit.result.event_id is not None:
+            self.app.post_message(GoTo(hit.result.id, hit.result.event_id))
+        self.dismiss()
+
+
+class SurroundingsScreen(ContextScreen):
+    """Text around a hit of another conversation, of a session, or a memo."""
+
+    DEFAULT_CSS = """
+    SurroundingsScreen #head { color: $text-muted; padding: 0 1; }
+    SurroundingsScreen VerticalScroll { padding: 1 1 0 1; }
+    SurroundingsScreen VerticalScroll > Static { margin-bottom: 1; padding-left: 1; }
+    SurroundingsScreen .asked { border-left: thick $accent; }
+    SurroundingsScreen .beside { border-left: thick $background; color: $text-muted; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("o", "open", "open", tooltip="open the conversation or the session"),
+        Binding("m", "more", "more", tooltip="more messages on each side"),
+    ]
+
+    def __init__(
+        self, agent: Agent, submit: Callable[[str], None], hit: FoundHit, go: Callable[[FoundHit], None]
+    ) -> None:
+        super().__init__(agent, submit)
+        self._hit, self._go, self._reach = hit, go, AROUND
+
+    def compose(self) -> ComposeResult:
+        """Lay out the screen."""
+        yield Static(id="head", markup=False)
+        yield VerticalScroll()
+
+    async def on_mount(self) -> None:
+        """Read what is around the hit."""
+        self._read(self._reach)
+
+    @work(thread=True, exclusive=True, exit_on_error=False)
+    def _read(self, reach: int) -> None:
+        found: Excerpt | str
+        try:
+            found = surroundings(self.agent.log, self._hit, reach)
+        except FoldmarkError as error:
+            found = str(error)
+        self.app.call_from_thread(self._show, found)
+
+    def _show(self, found: Excerpt | str) -> None:
+        if not self.is_attached:
+            return
+        self.query_one("#head", Static).update(harmless(found if isinstance(found, str) else one_line(found.head)))
+        if isinstance(found, str):
+            return
+        place = self.query_one(VerticalScroll)
+        place.remove_children()
+        lines = [_Line(line) for line in found.lines]
+        place.mount_all(lines)
+        place.focus()
+        asked = next((each for each in lines if each.line.asked), lines[0])
+        self.call_after_refresh(lambda: place.scroll_to_widget(asked, animate=False))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Return False for an action without something to do."""
+        if action == "open":
+            return self._hit.place != "memo"
+        return action != "more" or (self._hit.place != "memo" and self._reach < MOST_AROUND)
+
+    def action_open(self) -> None:
+        """Open the conversation or the session."""
+        self.app.pop_screen()
+        self._go(self._hit)
+
+    def action_more(self) -> None:
+        """Show more messages."""
+        self._reach = min(2 * self._reach, MOST_AROUND)
+        self._read(self._reach)
+
+
+class _Line(Static):
+    """A message of the surroundings."""
+
+    def __init__(self, line: PassageMessage) -> None:
+        text = "\n".join(list(passage_lines(line, None if line.asked else BESIDE))[1:])
+        super().__init__(harmless(text), markup=False, classes="asked" if line.asked else "beside")
+        self.line = line
+
+
+def _shown(hit: FoundHit) -> Content:
+    """Return a hit as two lines: who said it, when and where, then the snippet."""
+    parts: list[str | tuple[str, str]] = [(harmless(hit.about), "$text-muted"), "\n    "]
+    snippet, at = hit.result.snippet, 0
+    for start, end in hit.result.highlights:
+        parts += [_plain(snippet[at:start]), (_plain(snippet[start:end]), "bold $accent")]
+        at = end
+    return Content.assemble(*parts, _plain(snippet[at:]))
+
+
+def _plain(text: str) -> str:
+    return harmless(one_line(text))
