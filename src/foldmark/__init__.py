@@ -56,7 +56,7 @@ if not TYPE_CHECKING:
     }
 
     def __getattr__(name):
-        """What `__all__` names is imported when it is first asked for."""
+        """Import a name of `__all__` when it is first used."""
         for module, names in _HOMES.items():
             if name in names:
                 from importlib import import_module

@@ -1,4 +1,4 @@
-"""The composition root: what is wired to what."""
+"""The composition root: connects settings, stores, providers and the runtime."""
 
 import os
 import sys
@@ -69,10 +69,8 @@ def _over(store: Store, given: Settings) -> Log:
 
 
 def read_settings(options: Mapping[str, Any] = {}) -> Settings:
-    """The settings of this process: its environment, its working folder, the user's folder [SPEC 10].
-
-    `options` are those of the command line, key -> value; they go before all others. Raises CommandError.
-    """
+    """Return the settings of this process: its environment, its working folder, the user's folder [SPEC 10]. `options`
+    are those of the command line, key -> value; they override all others. Raises CommandError."""
     from foldmark.settings.loading import load
 
     try:
@@ -83,7 +81,8 @@ def read_settings(options: Mapping[str, Any] = {}) -> Settings:
 
 
 def known_keys() -> Secrets:
-    """The keys of all providers, for a text that is about to be shown; those of wrong settings are not among them."""
+    """Return the keys of all providers, to hide them in a text that is about to be shown. With invalid settings, keys
+    of configured providers are missing."""
     try:
         return _secrets(read_settings())
     except FoldmarkError:
@@ -91,7 +90,7 @@ def known_keys() -> Secrets:
 
 
 def _secrets(settings: Settings, database: str = "") -> Secrets:
-    """The keys of all providers that stand in the environment of this process, and the passwords of databases."""
+    """Return the keys of all providers in the environment of this process, and the passwords of databases."""
     from foldmark.settings.access import keys  # 4 ms
 
     addresses = (os.environ.get("FOLDMARK_DB", ""), settings.database or "", database)
@@ -100,7 +99,8 @@ def _secrets(settings: Settings, database: str = "") -> Secrets:
 
 
 def _without_keys(settings: Settings, secrets: Secrets) -> Settings:
-    """The settings as the log may hold them: a system prompt may stand in a file or in the environment."""
+    """Return the settings without keys, as the log may hold them: a system prompt from a file or the environment may
+    contain one."""
 
     def told(values: Mapping[str, Value]) -> dict[str, Value]:
         return {
@@ -165,12 +165,12 @@ class _CodingSessions:
 
 
 def _complete(given: Settings, request: Request) -> str:
-    """The model's whole answer to a request, text only. Raises as `_pieces`."""
+    """Return the model's whole answer to a request, text only. Raises as `_pieces`."""
     return "".join(piece for piece in _pieces(given, request) if isinstance(piece, str))
 
 
 def _pieces(given: Settings, request: Request) -> list[Piece]:
-    """The model's whole answer to a request; blocks. Raises FoldmarkError, also for half an answer."""
+    """Return the model's whole answer to a request; blocks. Raises FoldmarkError, also for an incomplete answer."""
     import asyncio
     from contextlib import aclosing
 
@@ -211,7 +211,7 @@ _counted = 0.0
 
 
 def _count(given: Settings, request: Request) -> int:
-    """The tokens of a request as its provider counts them; blocks. Raises FoldmarkError."""
+    """Return the tokens of a request as its provider counts them; blocks. Raises FoldmarkError."""
     import asyncio
     import time
 
@@ -224,10 +224,11 @@ def _count(given: Settings, request: Request) -> int:
 
 
 def provider(name: str, settings: Settings, delay: float = 0.0, attempts: int = 5) -> Provider:
-    """What answers for a model, named as in `Config.model`; `delay` is the offline model's, in seconds between words.
+    """Return the provider of a model, named as in `Config.model`; `delay` is the offline model's, in seconds between
+    words.
 
-    It is asked up to `attempts` times where it cannot answer at once. Keys come from the environment. What is wrong is
-    raised when it is asked: CommandError for an unknown provider, ProviderError where a key or an SDK is missing.
+    It is asked up to `attempts` times if it cannot answer at once. Keys come from the environment. It raises errors
+    when it is asked: CommandError for an unknown provider, ProviderError for a missing key or SDK.
     """
     if name.partition("/")[0] == "offline":
         from foldmark.providers.offline import OfflineModel
@@ -255,8 +256,8 @@ def _provider(name: str, settings: Settings, attempts: int) -> Provider:
 def supervise(
     log: Log, models: Callable[[str], Provider] | None = None, audience: "Audience | None" = None
 ) -> "Supervisor":
-    """What runs the agents of `log`, an asynchronous context manager: turns in the foreground, forked children beside
-    them [SPEC 6].
+    """Return the supervisor of `log`'s agents, an asynchronous context manager: it runs turns in the foreground and
+    forked children beside them [SPEC 6].
 
     `models` makes the provider of a model's name, by default `provider`; `audience` is told of agents in the background
     (`foldmark.runtime.supervisor.Audience`).
@@ -267,8 +268,8 @@ def supervise(
 
 
 def embedding(path: str, settings: Settings) -> "AbstractContextManager[None]":
-    """While this context manager is open, vectors of what is said in the database at `path` and in archived sessions
-    are made in the background; where there are none yet, nothing is done (`foldmark index` makes the first)."""
+    """Keep the vectors of the database at `path` and of archived sessions up to date in the background during the
+    block. Without vectors it does nothing (`foldmark index` makes the first)."""
     from foldmark.log.embedding import VectorDatabase, kept_up
     from foldmark.sessions.archive.index import NAME
     from foldmark.sessions.archive.storing import archive_folder
@@ -283,7 +284,7 @@ def embedding(path: str, settings: Settings) -> "AbstractContextManager[None]":
 
 @contextmanager
 def _vectors(path: str) -> Iterator["Vectors"]:
-    """The vectors of the database at a path, for the thread that asks."""
+    """Open the vectors of the database at a path, for the calling thread."""
     with closing(open_store(path, create=False)) as store:
         assert store.vectors is not None
         yield store.vectors
@@ -310,10 +311,8 @@ def _new_id() -> str:
 
 
 class Setup:
-    """What a command of the command line works with: its settings and its database, each read when first needed.
-
-    `db` is the database that was named on the command line, if one was.
-    """
+    """The settings and the database of a command line, each read when first needed. `db` is the database named on the
+    command line, if any."""
 
     def __init__(self, db: str | None) -> None:
         self._named = db

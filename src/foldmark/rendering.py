@@ -24,17 +24,17 @@ _STYLE = re.compile("\x1b\\[[0-9;]*m")
 
 
 def harmless(text: str) -> str:
-    """Text with what would steer a terminal made visible; CR LF becomes LF."""
+    """Return text with control characters made visible, so that it cannot steer a terminal; CR LF becomes LF."""
     return _STEERING.sub(lambda match: ascii(match[0])[1:-1], text.replace("\r\n", "\n"))
 
 
 def is_bold() -> bool:
-    """Whether standard output shows what stands out: a terminal, unless `NO_COLOR` says otherwise."""
+    """Return True if standard output shows bold text: if it is a terminal and `NO_COLOR` is not set."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
 def marked(text: str, places: Iterable[tuple[int, int]], *, bold: bool) -> str:
-    """Harmless text, in bold from and up to each of these places, which are in order."""
+    """Return harmless text, in bold between each of these pairs of positions, which are in order."""
     shown, at = "", 0
     for start, end in places if bold else ():
         shown += f"{harmless(text[at:start])}{_BOLD}{harmless(text[start:end])}{_PLAIN}"
@@ -43,7 +43,7 @@ def marked(text: str, places: Iterable[tuple[int, int]], *, bold: bool) -> str:
 
 
 def result_text(result: Result) -> str:
-    """A result as a person reads it: its text, and for an operation what changed and how to take it back."""
+    """Return a result as text for a person, with the receipt of an operation."""
     lines = [marked(result.text, result.marks, bold=is_bold())] if result.text else []
     if result.event_id is not None:
         lines.append(f"  {receipt(result)}")
@@ -79,17 +79,17 @@ def receipt(result: Result) -> str:
 
 
 def result_json(result: Result) -> str:
-    """A result as JSON: text, event_id, data."""
+    """Return a result as JSON: text, event_id, data."""
     return json_text({"text": result.text, "event_id": result.event_id, "data": result.data})
 
 
 def json_text(value: Any) -> str:
-    """Indented JSON; what would steer a terminal is escaped, which means the same in JSON."""
+    """Return indented JSON; control characters are escaped, which means the same in JSON."""
     return _escaped(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
 def json_line(value: Any) -> str:
-    """JSON on one line; what would steer a terminal is escaped."""
+    """Return JSON on one line; control characters are escaped."""
     return _escaped(msgspec.json.format(msgspec.json.encode(value), indent=0).decode())
 
 
@@ -110,7 +110,7 @@ def counter(label: str) -> Progress | None:
 
 
 def columns(stream: TextIO) -> int:
-    """The width of a terminal; 0 for what is none."""
+    """Return the width of a terminal; 0 if the stream is not a terminal."""
     if not stream.isatty():
         return 0
     try:
@@ -120,16 +120,16 @@ def columns(stream: TextIO) -> int:
 
 
 def fitted(text: str, stream: TextIO | None = None) -> str:
-    """Text as it is printed to `stream`, by default standard output: broken between words if that is a terminal."""
+    """Return text as it is printed to `stream`, by default standard output: broken between words for a terminal."""
     wrapping = Wrapping(columns(stream or sys.stdout))
     return wrapping.feed(text) + wrapping.flush()
 
 
 class Wrapping:
-    """Breaks text that comes piece by piece; 0 columns break nothing. A word is held back until it ends.
+    """Breaks streamed text into lines; with 0 columns it breaks nothing.
 
-    A line that goes on in the next one keeps its indentation. A word that is wider than the terminal begins a line, and
-    the terminal breaks it.
+    A word is held back until it ends. A continued line keeps its indentation. A word that is wider than the terminal
+    begins a line, and the terminal breaks it.
     """
 
     def __init__(self, columns: int) -> None:
@@ -138,11 +138,11 @@ class Wrapping:
         self._gap = self._word = self._indent = ""
 
     def feed(self, text: str) -> str:
-        """What may be printed now."""
+        """Take the next piece and return the text that can be printed now."""
         return "".join(map(self._char, text)) if self.columns else text
 
     def flush(self) -> str:
-        """What was held back."""
+        """Return the text that was held back."""
         if not self._word:
             return ""
         gap, word, self._gap, self._word = self._gap, self._word, "", ""
@@ -173,7 +173,7 @@ class Wrapping:
 
 
 def _width(text: str) -> int:
-    """The columns that text takes."""
+    """Return the number of columns that text takes."""
     plain = _STYLE.sub("", text)
     return sum(2 if _is_wide(char) else 0 if unicodedata.combining(char) else 1 for char in plain)
 

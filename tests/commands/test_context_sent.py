@@ -84,7 +84,7 @@ def test_one_as_it_is_shown_before_it_is_sent(agent: Agent, name: str) -> None:
         f"Request 1, which went to {name} for root after event 4, 2026-03-01 12:00: {size}. Purpose: answer."
     )
     assert re.fullmatch(r"Rebuilt byte for byte: the same [\d,]+ bytes as were sent, SHA-256 [0-9a-f]{16}\.", verdict)
-    assert wire == f"Over the wire went {dialect_of(name.partition('/')[0]).on_the_wire}."
+    assert wire == f"Sent over the wire: {dialect_of(name.partition('/')[0]).on_the_wire}."
     assert found.data["verdict"] == "identical"
     assert found.data["request"] == shown.data["request"]
     data = shown.data["request"]["bytes"].encode()
@@ -101,7 +101,7 @@ def test_what_is_wrong(log: Log, agent: Agent) -> None:
     fails(agent, "/context sent 3", r"^there is no request 3 of this agent; its newest: 2, 1$")
     for wrong in ("0", "9" * 19, "9" * 40):
         fails(agent, f"/context sent {wrong}", r"^there is no request \d+ of this agent; its newest: 2, 1$")
-    fails(agent, "/context sent x", r"^ID is a number, not 'x'$")
+    fails(agent, "/context sent x", r"^ID must be a number, not 'x'$")
     fails(agent, "/context sent 1 2", r"^unexpected argument '2'; usage: /context sent \[ID\]$")
     for actor in ("model", "system"):
         fails(agent, "/context sent 1", r"/context sent is not for a ", actor)

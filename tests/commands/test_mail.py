@@ -336,7 +336,7 @@ def test_a_dead_agent_stays_dead(talk: Log, open_log: Open) -> None:
     log = open_log()
     with pytest.raises(CommandError, match="is dead"):
         agent(log, 2).append("user", "hello?")
-    assert "it gets no mail any more" in refused(agent(log, 2), "/check-mail")
+    assert "it gets no more mail" in refused(agent(log, 2), "/check-mail")
     assert agent(log, 1).do("/agents").data["agents"][1]["unread"] == 1
 
 
@@ -345,7 +345,7 @@ def test_an_agent_killed_while_it_reads_its_mail(talk: Log, open_log: Open) -> N
     child.append("user", "work")
     agent(talk, 1).do("/send 2000 hello")
     agent(open_log(), 1).do("/kill 2000")
-    assert "it gets no mail any more" in refused(child, "/check-mail", "model")
+    assert "it gets no more mail" in refused(child, "/check-mail", "model")
     assert stored(talk).unread_count(uuid(2)) == 1
 
 
@@ -374,7 +374,7 @@ DEAD = f"agent 30000000 is dead: killed by a person in 10000000 at {AT}"
         (1, "/send default hello", "an agent does not send mail to itself; `/note TEXT` adds to this context"),
         (1, "/send 3000 hello", f"{DEAD}; nothing was sent"),
         (3, "/send 1000 hello", f"{DEAD}; nothing was sent"),
-        (3, "/check-mail", f"{DEAD}; it gets no mail any more"),
+        (3, "/check-mail", f"{DEAD}; it gets no more mail"),
         (1, "/check-mail now", "unexpected argument 'now'; usage: /check-mail"),
         (1, "/kill", "UUID is missing; usage: /kill UUID"),
         (1, "/kill 2000 3000", "unexpected argument '3000'; usage: /kill UUID"),
@@ -386,13 +386,17 @@ DEAD = f"agent 30000000 is dead: killed by a person in 10000000 at {AT}"
         (
             2,
             "/kill 1000",
-            "conversation 'default' is above this agent, which would end with it; it cannot be killed here",
+            "conversation 'default' is an ancestor of this agent, which would end with it; kill it from another agent",
         ),
-        (3, "/kill 2000", "agent 20000000 is above this agent, which would end with it; it cannot be killed here"),
+        (
+            3,
+            "/kill 2000",
+            "agent 20000000 is an ancestor of this agent, which would end with it; kill it from another agent",
+        ),
         (
             1,
             "/kill other",
-            "conversation 'other' is nobody's child; a person can /session archive or /session delete it",
+            "conversation 'other' is not a child; a person can /session archive or /session delete it",
         ),
         (1, "/kill 0", NONE.format("0", "20000000, 30000000")),
         (4, "/kill", "UUID is missing; usage: /kill UUID"),
@@ -421,7 +425,7 @@ def test_a_dead_models_commands_reach_nobody(talk: Log) -> None:
     agent(talk, 1).do("/kill 2000")
     fork(agent(talk, 2))
     assert refused(agent(talk, 2), "/kill 6000", "model") == (
-        f"agent 20000000 is dead: killed by a person in 10000000 at {AT}; it ends nobody any more"
+        f"agent 20000000 is dead: killed by a person in 10000000 at {AT}; it cannot kill other agents"
     )
 
 
@@ -433,7 +437,7 @@ def test_a_beginning_that_is_not_unique(talk: Log) -> None:
     fork(agent(talk, 1))
     for line in ("/send abcd hello", "/kill ABCD"):
         assert refused(agent(talk, 1), line) == (
-            f"'{line.split()[1]}' begins several uuids: {twins[0]}, {twins[1]}; "
+            f"several uuids begin with '{line.split()[1]}': {twins[0]}, {twins[1]}; "
             "other agents here: 20000000, 30000000, abcd1000, abcd2000"
         )
     assert agent(talk, 1).do("/send abcd1 hello").data["to"] == twins[0]
@@ -457,5 +461,5 @@ def test_the_doctor_sees_what_is_wrong_with_mail(talk: Log) -> None:
     assert sound(talk)
     connection(talk).execute("UPDATE mail SET event = 1")
     assert [finding.text for finding in examine(talk)] == [
-        "mail 1: event 1, which is said to have carried it, is no message to its recipient"
+        "mail 1: event 1 is recorded as its carrier, but is no message to its recipient"
     ]

@@ -244,7 +244,7 @@ def test_the_question_names_every_agent_that_sees_it(log: Log, agent: Agent) -> 
 def test_only_a_person_may(agent: Agent) -> None:
     (one,) = said(agent, "one")
     for actor in ("model", "system"):
-        with pytest.raises(CommandError, match=rf"/message remove is not for a {actor}; there is: /mark"):
+        with pytest.raises(CommandError, match=rf"/message remove is not for a {actor}; available: /mark"):
             agent.do(f"/message remove {one} --yes", actor=actor)
     assert agent.context().size.messages == 2
 

@@ -136,15 +136,15 @@ def test_the_library_gives_a_reason(log: Log, agent: Agent) -> None:
     event = stored(log).event(agent.apply_filter("forget", [one], reason=" off topic "))
     assert event is not None
     assert event.reason == "off topic"
-    with pytest.raises(CommandError, match="a reason is a text, not 5"):
+    with pytest.raises(CommandError, match="a reason must be a text, not 5"):
         agent.apply_filter("forget", [one + 1], reason=5)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("/undo --", "the reason is empty; say why behind `--`, or leave both out"),
-        ("/undo --  \t", "the reason is empty; say why behind `--`, or leave both out"),
+        ("/undo --", "the reason is empty; write it after `--`, or leave out `--`"),
+        ("/undo --  \t", "the reason is empty; write it after `--`, or leave out `--`"),
         (f"/undo -- {'x' * 501}", "a reason has at most 500 characters, not 501; shorten it"),
         ("/undo because", "unexpected argument 'because'; usage: /undo [--preview] [-- REASON]"),
         ("/context window 3 -- why", "unexpected argument '-- why'; usage: /context window N"),
@@ -271,16 +271,16 @@ def test_calls_that_were_answered_elsewhere_go_along(agent: Agent) -> None:
 @pytest.mark.parametrize(
     ("named", "message"),
     [
-        ("1 99", "no turn 99 is in the context; its newest turns: 4, 1"),
-        ("1 2", "no turn 2 is in the context; its newest turns: 4, 1"),
-        ("50-60", "no turn from 50 to 60 is in the context; its newest turns: 4, 1"),
-        ("4-1", "a range of turns goes from the lower id to the higher one, unlike 4-1"),
-        ("1 x", "GID is a number, not 'x'"),
-        ("1-x", "GID is a number, not 'x'"),
-        ("-4", "GID is a number, not '-4'"),
-        ("1-", "GID is a number, not '1-'"),
-        ("1-2-3", "GID is a number, not '2-3'"),
-        (",", "no turn was named; its newest turns: 4, 1"),
+        ("1 99", "turn 99 is not in the context; newest turns: 4, 1"),
+        ("1 2", "turn 2 is not in the context; newest turns: 4, 1"),
+        ("50-60", "no turn from 50 to 60 is in the context; newest turns: 4, 1"),
+        ("4-1", "the range 4-1 is reversed; write 1-4"),
+        ("1 x", "GID must be a number, not 'x'"),
+        ("1-x", "GID must be a number, not 'x'"),
+        ("-4", "GID must be a number, not '-4'"),
+        ("1-", "GID must be a number, not '1-'"),
+        ("1-2-3", "GID must be a number, not '2-3'"),
+        (",", "no turn was named; newest turns: 4, 1"),
     ],
 )
 def test_wrong_turns(agent: Agent, named: str, message: str) -> None:

@@ -156,7 +156,7 @@ def test_state_blocks(agent: Agent) -> None:
     second = agent.record("state", "Goal: two")
     agent.end_turn()
     assert why(agent, first).startswith("It is in the request")
-    waits = "It is not in the context: it is the state block in force; the next turn takes it along."
+    waits = "It is not in the context: it is the state block in force; it is sent with the next turn."
     assert why(agent, second) == waits
     said(agent, "four")
     assert why(agent, second) == in_force
@@ -208,11 +208,11 @@ def test_not_inherited(log: Log, agent: Agent) -> None:
     child = log.agent(agent.do("/fork M").data["child"])
     (four,) = said(agent, "four")
     grandchild = log.agent(child.do("/fork").data["child"])
-    without = "It is not in the context: this agent was forked without it: its start holds what its parent showed then"
+    without = "It is not in the context: this agent was forked without it: it inherited only the events"
     later = "forked before it, with event 12; nothing later is handed down."
     for each, start, late in (
-        (child, f"{without} behind mark 'M', and this was not among it.", f"this agent was {later}"),
-        (grandchild, f"{without}, and this was not among it.", f"agent {child.id[:8]}, above this one, was {later}"),
+        (child, f"{without} that its parent showed then after mark 'M'.", f"this agent was {later}"),
+        (grandchild, f"{without} that its parent showed then.", f"agent {child.id[:8]}, above this one, was {later}"),
     ):
         assert why(each, one) == why(each, two) == start
         assert why(each, four) == f"It is not in the context: {late}"
@@ -226,7 +226,7 @@ def test_not_inherited(log: Log, agent: Agent) -> None:
     ("line", "detail"),
     [
         ("/context window 1", r"context_size is 1"),
-        ("/context budget 500", r"with turn {one} in front the request would pass 500 tokens"),
+        ("/context budget 500", r"turn {one} does not fit: the request would exceed 500 tokens"),
     ],
 )
 def test_behind_the_window(agent: Agent, line: str, detail: str) -> None:
@@ -234,7 +234,7 @@ def test_behind_the_window(agent: Agent, line: str, detail: str) -> None:
     agent.configure("context_policy", "eager")
     one, two = said(agent, "one " * 500, "two " * 400)
     agent.do(line)
-    expected = f"the window begins at event {two}, behind it ({detail.format(one=one)}); `/pin {one}` keeps it."
+    expected = f"the window begins at event {two}, after it ({detail.format(one=one)}); `/pin {one}` keeps it."
     assert why(agent, one) == f"It is in the context, not in the request: {expected}"
     data = agent.do(f"/context explain {one}").data
     assert (data["in_context"], data["in_request"]) == (True, False)
@@ -513,7 +513,7 @@ def test_a_rewind_that_changes_nothing_says_so_and_is_recorded() -> None:
         agent.end_turn()
         agent.do("/mark M")
         nothing = agent.do("/rewind M")
-        assert nothing.text == "Rewound to 'M'. Nothing lay behind it."
+        assert nothing.text == "Rewound to 'M'. Nothing came after it."
         assert [event.kind for event in stored(log).operations(agent.id)] == ["mark", "rewind"]
         agent.append("user", "More")
         assert agent.do("/clear M").text == "Rewound to 'M'."

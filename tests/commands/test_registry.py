@@ -147,14 +147,14 @@ def test_nothing_is_suggested_where_nothing_is_near(agent: Agent) -> None:
 
 def test_a_model_is_told_its_own_commands(agent: Agent) -> None:
     for line in ("/nope", "/memo", "/zzz 1"):
-        assert refused(agent, line, "model").endswith("; there is: /one, /say, /send, /memory")
+        assert refused(agent, line, "model").endswith("; available: /one, /say, /send, /memory")
     six = refused(agent, "/rewnd", "model", REGISTRY)
-    assert six == "there is no command /rewnd; there is: /mark, /clear, /fork, /send, /check-mail, /kill"
+    assert six == "there is no command /rewnd; available: /mark, /clear, /fork, /send, /check-mail, /kill"
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "+1", "1.0", "1e3", "٣", "²", "1_000", "0x1", "1 ", "9" * 5000])
 def test_what_is_not_a_number(agent: Agent, text: str) -> None:
-    with pytest.raises(CommandError, match=r"^ID is a number, not '") as caught:
+    with pytest.raises(CommandError, match=r"^ID must be a number, not '") as caught:
         CommandCall(agent, {"ID": text}, "human", SAMPLE).number("ID")
     assert len(str(caught.value)) < 80
 
@@ -175,7 +175,7 @@ def test_who_may_call_what(agent: Agent) -> None:
                 assert SAMPLE(agent, line, actor).data["actor"] == actor
             else:
                 message = refused(agent, line, actor)
-                assert message.startswith(f"/{name} is not for a {actor}; there is: ")
+                assert message.startswith(f"/{name} is not for a {actor}; available: ")
                 allowed = message.partition("there is: ")[2].split(", ")
                 assert allowed == [
                     f"/{each}" for each, other in SAMPLE.commands.items() if actor in other.who
@@ -197,7 +197,7 @@ def test_a_model_may_call_its_six_commands_only(agent: Agent) -> None:
         assert ("model" in command.who) == (name in six)
         assert "human" in command.who
         if name not in six:
-            assert f"/{name} is not for a model; there is: /mark" in refused(agent, f"/{name} 1", "model", REGISTRY)
+            assert f"/{name} is not for a model; available: /mark" in refused(agent, f"/{name} 1", "model", REGISTRY)
     assert agent.do("/mark X", actor="model").data["actor"] == "model"
     event = stored(agent.log).event(agent.context().marks["X"])
     assert event is not None

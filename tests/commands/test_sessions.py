@@ -94,7 +94,7 @@ def test_switch_goes_to_a_conversation(talk: Log) -> None:
     for name, number in (("other", 4), ("4000", 4), (uuid(1), 1), ("my plan", 6)):
         assert agent(talk, 3).do(f"/session switch {name}").data["switch"] == uuid(number)
     result = agent(talk, 1).do("/session switch other")
-    assert result.text == "To conversation 'other' (40000000): 1 message in the context."
+    assert result.text == "Switched to conversation 'other' (40000000): 1 message in the context."
     assert result.data == {"switch": uuid(4), "name": "other"}
     text = "You are in conversation 'default' (10000000) already."
     assert agent(talk, 1).do("/session switch default").text == text
@@ -102,7 +102,7 @@ def test_switch_goes_to_a_conversation(talk: Log) -> None:
 
 def test_rename(talk: Log, open_log: Open) -> None:
     result = agent(talk, 2).do("/session rename default the first one")
-    assert result.text == "Conversation 'default' is 'the first one' now."
+    assert result.text == "Conversation 'default' is now named 'the first one'."
     assert result.data == {"agent": uuid(1), "name": "the first one", "was": "default"}
     assert agent(talk, 1).name == "the first one"
     assert not talk.exists("default")
@@ -134,7 +134,7 @@ def test_the_archive_hides_a_conversation_until_it_is_switched_to(talk: Log, ope
     default.do("/switch 4000")
     assert listed(default) == ["default"], "only /session switch brings it back"
     assert default.do("/session switch other").text == (
-        "To conversation 'other' (40000000): 2 messages in the context. It is back from the archive."
+        "Switched to conversation 'other' (40000000): 2 messages in the context. It is back from the archive."
     )
     assert listed(default) == ["default", "other"]
 
@@ -206,7 +206,7 @@ def test_the_name_is_free_after_a_deletion(talk: Log, erased: list[str]) -> None
 def test_a_living_agent_comes_before_a_deleted_one(talk: Log, erased: list[str]) -> None:
     talk.new_id = lambda: "40000000-aaaa-4000-8000-000000000000"
     child = fork(talk.agent("default"))
-    assert "begins several uuids" in refused(child, "/switch 4000")
+    assert "several uuids begin with" in refused(child, "/switch 4000")
     talk.agent("default").do("/session delete other --yes")
     assert talk.find("4000") == child
     assert len(erased) == 2
@@ -322,7 +322,7 @@ def test_looking_takes_no_note_of_what_others_wrote(talk: Log, open_log: Open) -
     said(agent(open_log(), 2), "from elsewhere")
     agent(talk, 1).do("/agents")
     agent(talk, 1).do("/session list")
-    with pytest.raises(Exception, match="was written by somebody else"):
+    with pytest.raises(Exception, match="another writer has appended"):
         mine.append("user", "x")
 
 
@@ -341,22 +341,22 @@ def test_switch_goes_to_any_agent(talk: Log) -> None:
     for name, number in (("3000", 3), (uuid(5), 5), ("default", 1)):
         assert agent(talk, 2).do(f"/switch {name}").data["switch"] == uuid(number)
     assert agent(talk, 1).do("/switch 3000").text == (
-        "To agent 30000000: 4 messages in the context. 1 message of mail unread, /check-mail reads it."
+        "Switched to agent 30000000: 4 messages in the context. 1 unread message; /check-mail shows it."
     )
     agent(talk, 1).do("/kill 5000")
     assert agent(talk, 1).do("/switch 5000").text == (
-        f"To agent 50000000: 1 message in the context. It is dead: killed by a person in 10000000 at {AT}."
+        f"Switched to agent 50000000: 1 message in the context. It is dead: killed by a person in 10000000 at {AT}."
     )
     assert agent(talk, 3).do("/switch 3000").text == "You are in agent 30000000 already."
 
 
 # Wrong requests, each with its whole message
 
-A_NAME = "a conversation's name is 1 to 200 printable characters and not a uuid, unlike {}"
-TAKEN = "there is a conversation '{}' already; choose another name (import takes --as)"
+A_NAME = "invalid name {}: a conversation's name has 1 to 200 printable characters and is not a uuid"
+TAKEN = "a conversation '{}' already exists; choose another name (import takes --as)"
 NONE = "there is no conversation or agent '{}'" + THERE_ARE
 FORK = "agent 20000000 is a fork in conversation 'default', not a conversation; /switch 20000000 goes to it"
-HERE = "conversation 'default' is the one you are in; go to another first (/session switch, /session new)"
+HERE = "you are in conversation 'default'; go to another one first (/session switch, /session new)"
 
 
 @pytest.mark.parametrize(
@@ -413,7 +413,7 @@ def test_wrong_requests(talk: Log, line: str, message: str) -> None:
 def test_archived_already(talk: Log) -> None:
     agent(talk, 1).do("/session archive other")
     assert refused(agent(talk, 1), "/session archive other") == (
-        f"conversation 'other' is archived since {AT}; /session switch brings it back"
+        f"conversation 'other' was already archived on {AT}; /session switch brings it back"
     )
 
 
@@ -438,4 +438,4 @@ def test_deleted_by_somebody_else_meanwhile(talk: Log, open_log: Open, erased: l
     "line", ["/session list", "/session new x", "/session delete other --yes", "/agents", "/switch 3000"]
 )
 def test_these_are_not_for_a_model(talk: Log, line: str) -> None:
-    assert "is not for a model; there is: /mark" in refused(agent(talk, 2), line, "model")
+    assert "is not for a model; available: /mark" in refused(agent(talk, 2), line, "model")

@@ -186,7 +186,7 @@ def test_the_model(agent: Agent) -> None:
 @pytest.mark.parametrize("line", ["/model {}", "/config set model={}", "/config set MODEL = {}"])
 @pytest.mark.parametrize("name", ["foo", "openai", "openai/", "/gpt-5", "foo/bar", "OPENAI/gpt-5"])
 def test_what_is_no_model(agent: Agent, line: str, name: str) -> None:
-    with pytest.raises(CommandError, match=f"a model is 'offline' or PROVIDER/MODEL with one of .*, not '{name}'"):
+    with pytest.raises(CommandError, match=f"a model must be 'offline' or PROVIDER/MODEL with one of .*, not '{name}'"):
         agent.do(line.format(name))
     assert agent.standing().newest == 0
     assert agent.request().provider == "offline"
@@ -297,7 +297,7 @@ def test_a_summary_takes_the_place(log: Log, agent: Agent) -> None:
     seen = []
     log.complete = lambda request: seen.append(request) or " the gist "  # type: ignore[func-returns-value]
     result = agent.do("/summarize M")
-    assert "A summary takes the place of what stood after 'M'" in result.text
+    assert "A summary replaces everything after 'M'" in result.text
     (request,) = seen
     assert request.purpose == "summary"
     body = request.bytes.decode()
@@ -384,10 +384,12 @@ def test_which_tools_a_model_is_offered(tmp_path: Path) -> None:
         everything = [spec.name for spec in agent.tools()]
         # A server's tools, or a program's own, may be there another time.
         told = agent.do("/config set tools=slash, mcp__files__read").text
-        assert told.startswith("tools = slash, mcp__files__read (mcp__files__read: not there now; there is: slash, ")
+        assert told.startswith(
+            "tools = slash, mcp__files__read (mcp__files__read: not available now; available: slash, "
+        )
         agent.do("/config set tools=grep, slash")
         assert [spec.name for spec in agent.tools()] == ["slash", "grep"]
-        with pytest.raises(CommandError, match="there is no tool 'bash'; there is: slash, grep"):
+        with pytest.raises(CommandError, match="there is no tool 'bash'; available: slash, grep"):
             agent.call_tool("bash", {"command": "true"})
         agent.append("user", "About tabs.")
         agent.end_turn()
@@ -415,7 +417,7 @@ def test_config_set_takes_several_pairs(log: Log) -> None:
 
 def test_several_pairs_are_set_all_or_none(log: Log) -> None:
     agent = log.agent("default")
-    with pytest.raises(CommandError, match="context_size is a number"):
+    with pytest.raises(CommandError, match="context_size must be a number"):
         agent.do("/config set sliding_context_tokens=5000 context_size=many")
     assert agent.standing().settings == {}
 

@@ -298,7 +298,7 @@ def test_who_has_not_read_what_is_there_may_not_write(two: tuple[Log, Log], writ
     mine.do("/mark M")
     theirs.context()
     theirs.append("user", "two")
-    refused(two[0], lambda: write(mine), "written by somebody else", "expected 2", error=ConflictError)
+    refused(two[0], lambda: write(mine), "another writer has appended", "expected 2", error=ConflictError)
     assert texts(mine) == ["one", "two"]  # this reads the context
     mine.append("user", "three")
     refused(two[1], lambda: write(theirs), "expected 3", error=ConflictError)
@@ -462,8 +462,8 @@ def test_unknown_and_ambiguous_ones(log: Log) -> None:
     missing = "00000000-0000-4000-8000-000000000000"
     refused(log, lambda: log.agent(missing), f"there is no agent {missing}", "conversations: default")
     refused(log, lambda: log.find(missing), f"'{missing}'", "conversations: default")
-    refused(log, lambda: log.find("abcdef00"), "begins several uuids", agent.id, agent.children[0].id)
-    refused(log, lambda: log.find("a"), "begins several uuids", agent.id, agent.children[0].id)
+    refused(log, lambda: log.find("abcdef00"), "several uuids begin with", agent.id, agent.children[0].id)
+    refused(log, lambda: log.find("a"), "several uuids begin with", agent.id, agent.children[0].id)
     refused(log, lambda: log.find("b"), "no conversation or agent 'b'")
     refused(log, lambda: log.find(""), "no conversation or agent ''")
     assert log.find(agent.id[:-1] + "0") is agent
@@ -499,7 +499,7 @@ def test_creating_is_all_or_nothing(log: Log) -> None:
     assert not log.exists("new")
     make(fail=False)
     assert texts(log.agent("new")) == ["one"]
-    refused(log, lambda: make(fail=False), "there is a conversation 'new' already")
+    refused(log, lambda: make(fail=False), "a conversation 'new' already exists")
 
 
 # The context
@@ -684,15 +684,15 @@ def test_marks_are_listed_in_the_order_they_were_set(agent: Agent) -> None:
         ("/rewind m", ("no mark 'm'", "marks: M")),
         ("/mark a b", ("unexpected argument 'b'", "/mark [NAME]")),
         ("/undo 5", ("unexpected argument '5'", "usage: /undo")),
-        ("/restore x", ("ID is a number",)),
+        ("/restore x", ("ID must be a number",)),
         ("/restore 999", ("no event 999", "2 (mark)")),
         ("/restore 1", ("event 1 is a user, not an operation",)),
         ("/restore 3", ("event 3 belongs to another agent",)),
         ("/restore 4", ("a fork cannot be taken back",)),
         ("/context", ("/context needs one of: drop, evict, show",)),
         ("/context drop", ("GID is missing",)),
-        ("/context drop 2", ("no turn 2 is in the context", "its newest turns: 1")),
-        ("/context drop 3", ("no turn 3 is in the context",)),
+        ("/context drop 2", ("turn 2 is not in the context", "newest turns: 1")),
+        ("/context drop 3", ("turn 3 is not in the context",)),
         ("/help nothing", ("no command /nothing",)),
         ("/mark a\u200bb", ("visible characters without white space",)),
         ("/mark " + "x" * 201, ("1 to 200",)),
@@ -710,7 +710,7 @@ def test_a_wrong_command_says_what_there_is_instead(log: Log, agent: Agent, line
 
 def test_without_marks_and_turns(log: Log, agent: Agent) -> None:
     refused(log, lambda: agent.do("/rewind"), "No checkpoint yet. Use /mark.")
-    refused(log, lambda: agent.do("/clear M"), "there is no mark yet")
+    refused(log, lambda: agent.do("/clear M"), "no mark is set yet")
     refused(log, lambda: agent.do("/undo"), "the context is empty")
     refused(log, lambda: agent.do("/context drop 1"), "the context is empty")
     refused(log, lambda: agent.do("/restore 1"), "no operation is in force")
@@ -720,16 +720,21 @@ def test_what_cannot_be_filtered(log: Log, agent: Agent) -> None:
     agent.append("user", "hello")
     other = log.agent("other").append("user", "there")
     refused(log, lambda: agent.apply_filter("drop", [1]), "'forget' or 'remember'", "'drop'")
-    refused(log, lambda: agent.apply_filter("forget", [1, other, 99, -1, 0, 2**80]), "not of this conversation", "99")
+    refused(
+        log,
+        lambda: agent.apply_filter("forget", [1, other, 99, -1, 0, 2**80]),
+        "do not belong to this conversation",
+        "99",
+    )
     refused(log, lambda: agent.apply_filter("forget", [1], planning=(2, 1)), "(2, 1)")
     child = log.agent(agent.do("/fork").data["child"])
     mine = child.append("user", "mine")
-    refused(log, lambda: agent.apply_filter("forget", [mine]), "not of this conversation")
+    refused(log, lambda: agent.apply_filter("forget", [mine]), "do not belong to this conversation")
 
 
 def test_planning_that_is_no_event(log: Log, agent: Agent) -> None:
     agent.append("user", "hello")
-    refused(log, lambda: agent.apply_filter("forget", [], planning=(2, 2**80)), "planning is")
+    refused(log, lambda: agent.apply_filter("forget", [], planning=(2, 2**80)), "planning must be")
 
 
 @pytest.mark.parametrize("mode", ["forget", "remember"])
@@ -759,7 +764,7 @@ def test_what_the_parent_says_after_the_fork_is_not_the_childs(log: Log, agent: 
     agent.append("user", "hello")
     child = log.agent(agent.do("/fork").data["child"])
     later = agent.append("user", "later")
-    refused(log, lambda: child.apply_filter("forget", [later]), "not of this conversation", str(later))
+    refused(log, lambda: child.apply_filter("forget", [later]), "do not belong to this conversation", str(later))
 
 
 def test_a_model_may_run_its_commands_and_no_others(log: Log, agent: Agent) -> None:

@@ -89,5 +89,5 @@ def test_what_it_cost_is_recorded_with_it(agent: Agent) -> None:
 
 def test_what_is_no_mapping_is_refused(agent: Agent) -> None:
     for wrong in ("text", None, [1], 7):
-        with pytest.raises(CommandError, match=r"as of \.model_dump\(\), not "):
+        with pytest.raises(CommandError, match=r"as from \.model_dump\(\), not "):
             agent.append_answer("openai", wrong)  # type: ignore[arg-type]

@@ -75,14 +75,14 @@ def test_planning_may_be_inherited_but_not_somebody_elses(log: Log, agent: Agent
     assert shown(child) == ["kept"]
     assert shown(agent) == ["plan", "planned", "kept"]
     for wrong in ((first, stranger), (last, first), (0, 1), (first, 2**70), ("a", "b")):
-        with pytest.raises(CommandError, match="planning is"):
+        with pytest.raises(CommandError, match="planning must be"):
             child.apply_filter("forget", [], planning=wrong)  # type: ignore[arg-type]
 
 
 def test_ids_that_are_no_numbers_are_refused(agent: Agent) -> None:
     agent.append("user", "A")
     for wrong in ([1, "2"], [[1]], [None]):
-        with pytest.raises(CommandError, match="ids are numbers"):
+        with pytest.raises(CommandError, match="ids must be numbers"):
             agent.apply_filter("forget", wrong)  # type: ignore[arg-type]
 
 
@@ -112,7 +112,7 @@ def test_an_ambiguous_beginning_makes_no_conversation(log: Log, agent: Agent) ->
         connection(log).execute(
             "INSERT INTO agents (id, created_at) VALUES (?, ?)", (f"deadbeef-{number}", record.created_at)
         )
-    with pytest.raises(CommandError, match="begins several uuids"):
+    with pytest.raises(CommandError, match="several uuids begin with"):
         log.find("deadbeef", create=True)
     assert log.find("new one", create=True).name == "new one"
 

@@ -110,7 +110,7 @@ def test_a_fork_inherits_evictions_and_only_the_parent_takes_them_back(agent: Ag
     assert "/restore" not in sent(child)[one][1]
     assert "before this agent was forked" in child.do(f"/context explain {one}").text
     assert "another agent" in refused(child, f"/restore {done.event_id}")
-    assert f"result {one} is evicted already" in refused(child, f"/context evict {one}")
+    assert f"result {one} is already evicted" in refused(child, f"/context evict {one}")
     child.do(f"/context evict {two}")
     agent.do(f"/restore {done.event_id}")
     assert {how for how, _ in sent(agent).values()} == {"whole"}
@@ -163,12 +163,12 @@ def test_a_clear_leaves_nothing_evicted_and_its_restore_brings_that_back(agent: 
     [
         ("/context evict", "takes the ids of tool results, or --superseded"),
         ("/context evict 3 --superseded", "takes the ids of tool results, or --superseded"),
-        ("/context evict x", "ID is a number, not 'x'"),
-        ("/context evict 1", "event 1 is of kind 'user', not a tool result; its newest results: 3, 5"),
+        ("/context evict x", "ID must be a number, not 'x'"),
+        ("/context evict 1", "event 1 is of kind 'user', not a tool result; newest results: 3, 5"),
         ("/context evict 2", "event 2 is a tool call, not a tool result; its result is 3"),
-        ("/context evict 999", "there is no event 999 in this conversation; its newest results: 3, 5"),
-        ("/context evict 5-3", "a range of ids goes from the lower to the higher one"),
-        ("/context evict 6-20", "no tool result from 6 to 20 can be evicted; its newest results: 3, 5"),
+        ("/context evict 999", "there is no event 999 in this conversation; newest results: 3, 5"),
+        ("/context evict 5-3", "the range 5-3 is reversed; write 3-5"),
+        ("/context evict 6-20", "no tool result from 6 to 20 can be evicted; newest results: 3, 5"),
         ("/context evict 3 99999999999999999999", "there is no event 99999999999999999999"),
     ],
 )
@@ -269,7 +269,7 @@ def test_a_model_lists_and_evicts_results(agent: Agent) -> None:
     assert f"Result {one} evicted" in text
     assert (told[0].data["actor"], told[0].data["reason"]) == ("model", "read")
     assert sent(agent)[one][0] == "evicted"
-    with pytest.raises(CommandError, match="evicted already"):
+    with pytest.raises(CommandError, match="already evicted"):
         agent.call_tool("evict", {"ids": [one]})
 
 

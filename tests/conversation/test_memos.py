@@ -290,7 +290,7 @@ def test_keys_of_providers_do_not_get_into_memos(monkeypatch: pytest.MonkeyPatch
     with foldmark.open(path, settings={}) as log:
         memo = save_memo(log.agent("root"), "It is sk-1234567890abcdef here", [], "model")
         assert memo.content == "It is [OPENAI_API_KEY] here"
-        with pytest.raises(CommandError, match="a tag is up to"):
+        with pytest.raises(CommandError, match="a tag has up to"):
             save_memo(log.agent("root"), "x", ["sk-1234567890abcdef"], "model")
     assert b"sk-1234567890abcdef" not in everything(path.parent)
 
@@ -327,7 +327,7 @@ def test_a_removed_memo_is_redacted_and_gone(path: Path, log: Log, agent: Agent)
     assert [part.memo for part in parts(after)] == [2]
     first, second = sent(log)
     assert (first.verdict, second.verdict) == ("erased", "identical")
-    assert first.said == "memo 1 was erased since; [redacted] stands in its place"
+    assert first.said == "memo 1 was erased since; [redacted] replaces it"
     assert [part.text for part in parts(first.request)] == [before.manifest.parts[-3].text, REDACTED]
     assert "Zanzibar" not in repr(first)
     assert "[redacted]" in agent.do("/context sent 1").text

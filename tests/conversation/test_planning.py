@@ -379,7 +379,9 @@ def test_fork_is_refused_until_it_is_over(talk: Talk, history: list[int], tables
     talk.tool(action="preview")
     talk.says("ok")
     assert "filter_event_id" in talk.tool(action="apply")
-    refused(talk, "/fork", "a planning conversation leaves with the turn that goes on", "wait for its end")
+    refused(
+        talk, "/fork", "a planning conversation leaves the context at the end of this turn", "wait until it has ended"
+    )
     talk.answers("Done.")
     child = talk.agent.do("/fork").data["child"]
     assert [message.id for message in talk.log.agent(child).context().messages] == history[:2] + history[4:]
@@ -491,7 +493,7 @@ def test_cancelled_in_the_turn_of_the_filter(talk: Talk, history: list[int], tab
     talk.forget(tables)
     talk.says("Yes")
     done = talk.tool(action="apply")
-    refused(talk, "/cancel", "leaves with the turn that goes on", f"`/restore {done['filter_event_id']}`")
+    refused(talk, "/cancel", "leaves the context at the end of this turn", f"`/restore {done['filter_event_id']}`")
     talk.agent.do(f"/restore {done['filter_event_id']}")
     talk.agent.do("/fork")
     after = talk.answers("Brought back.")

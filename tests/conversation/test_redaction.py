@@ -34,8 +34,8 @@ from stored import connection, stored
 
 ERASER = Path(__file__).parent / "eraser.py"
 UNTIL_ALL_CLOSE = (
-    "Another program has the database open, or the disk is full: traces may stay in its write-ahead log until all have "
-    "closed it, or until `foldmark doctor --repair`."
+    "Another program has the database open, or the disk is full: traces may stay in the write-ahead log until every "
+    "program has closed the database, or until you run `foldmark doctor --repair`."
 )
 
 _LETTERS = re.compile(rb"[bcdfghjklmnpqrstvwxz]{12,}")
@@ -869,7 +869,7 @@ def test_another_agents_open_turn_is_refused(log: Log, agent: Agent) -> None:
     child = log.agent(agent.do("/fork").data["child"])
     newest = child.standing().newest
     with pytest.raises(
-        CommandError, match=rf"turn {opened} is still going on in agent {agent.id[:8]}; wait for its end, then repeat"
+        CommandError, match=rf"turn {opened} is still open in agent {agent.id[:8]}; wait for its end, then repeat"
     ):
         child.do(f"/message remove {opened} --yes")
     assert child.standing().newest == newest

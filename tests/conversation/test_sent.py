@@ -379,7 +379,7 @@ def test_a_persons_words_in_a_question_are_erased_with_its_turn(path: Path, log:
         agent.do(f"/message remove {gid} --yes")
     (_, question) = all_sent(log)[-1]
     assert question.verdict == "erased"
-    assert "what was asked for was erased since" in question.said
+    assert "the question was erased since" in question.said
     assert b"SECRET" not in everything(path.parent)
     assert b"SECRET" not in question.request.bytes
 
@@ -416,7 +416,7 @@ def test_other_guidelines(log: Log, agent: Agent, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(layers, "_HISTORY", "### HISTORY\nRead it well.")
     ((_, found),) = all_sent(log)
     assert found.verdict == "identical"
-    assert "with the guidelines of then, which Foldmark words otherwise now" in found.said
+    assert "with the guidelines of that time, which differ from the present ones" in found.said
     assert "Parts of this conversation may be missing" in found.request.bytes.decode()
 
 
@@ -427,7 +427,7 @@ def test_another_encoder(log: Log, agent: Agent, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(openai, "OFFLINE", changed)
     ((_, found),) = all_sent(log)
     assert found.verdict == "differs"
-    assert "the same texts, but this version writes the format of offline otherwise" in found.said
+    assert "the same texts, but this version encodes the format of offline differently" in found.said
     assert f"{found.sent.bytes + 14:,} bytes where {found.sent.bytes:,} were sent" in found.said
 
 
@@ -450,7 +450,7 @@ def test_other_truncation(log: Log, agent: Agent, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(view, "shorten", lambda text, limit, *_: Shortened(text[:7], 7))
     found = rebuilt(agent, 1)
     assert found.verdict == "differs"
-    assert found.said.endswith("other texts in window; tool results are cut elsewhere")
+    assert found.said.endswith("other texts in window; tool results are cut at other places")
 
 
 # Whose it is, and damage
@@ -508,7 +508,7 @@ def test_the_doctor_finds_a_text_that_is_missing(path: Path) -> None:
         say(agent, "hello")
         connection(log).execute("DELETE FROM texts WHERE text LIKE '### HISTORY%'")
         found = [finding.text for finding in examine(log)]
-        assert found == [f"agent {agent.id[:8]}: request 1, which it sent, needs guidelines that are not there"]
+        assert found == [f"agent {agent.id[:8]}: request 1, which it sent, needs guidelines that are missing"]
         with pytest.raises(StoreError, match="run `foldmark doctor`"):
             rebuilt(agent, 1)
 

@@ -116,7 +116,7 @@ def test_a_summary_goes_by_where_it_stands(agent: Agent) -> None:
     assert sent(agent) == [f"summary {third.event_id}", "four"]
     agent.do(f"/restore {third.event_id}")
     assert sent(agent) == [f"summary {first}", f"summary {second}", "four"]
-    assert "goes from what comes first" in refused(agent, f"/summarize {four}..{first}")
+    assert "is reversed; name the earlier end first" in refused(agent, f"/summarize {four}..{first}")
 
 
 def test_a_rewind_keeps_a_summary_of_what_lay_before_the_mark(agent: Agent) -> None:
@@ -191,8 +191,8 @@ def test_a_turn_is_not_parted_by_a_summary_in_it(agent: Agent) -> None:
     [
         ("/summarize X..", "there is no mark 'X'; marks: M"),
         ("/summarize 999..", "there is no message 999"),
-        ("/summarize 4..1", "goes from what comes first to what comes later, unlike 4..1"),
-        ("/summarize M..", "nothing of M.. can be summarized"),
+        ("/summarize 4..1", "the span 4..1 is reversed; name the earlier end first"),
+        ("/summarize M..", "nothing in M.. can be summarized"),
         ("/summarize 3..3", "there is no message 3"),
     ],
 )

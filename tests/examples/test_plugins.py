@@ -73,7 +73,7 @@ def test_a_dialect(run: Run, installed: Path) -> None:
 
     (installed / "echo_dialect-0.1.0.dist-info" / "entry_points.txt").unlink()
     out, err = run("log.db", "context", "show", "plans")
-    assert "there is no provider 'echo'; there is: anthropic, " in err
+    assert "there is no provider 'echo'; available: anthropic, " in err
     run("log.db", "do", "plans", "/model offline")
     out, err = run("log.db", "context", "show", "plans")
     assert ("assistant: Hello there." in out, err) == (True, "")
@@ -96,7 +96,7 @@ def test_a_provider(run: Run, installed: Path) -> None:
 
 def test_a_store(run: Run, installed: Path) -> None:
     err = run("memory://scratch", "chat", "plans", text="/mark here\n")[1]
-    assert "no store for memory:// is installed; there is: postgresql, postgres, or the path of an SQLite file" in err
+    assert "no store for memory:// is installed; available: postgresql, postgres, or the path of an SQLite file" in err
 
     install("memory_store", installed)
     assert run("memory://scratch", "chat", "plans", text="/mark here\n")[1] == ""

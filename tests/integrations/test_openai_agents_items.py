@@ -381,5 +381,5 @@ def test_messages_of_foldmark_as_items(tmp_path: Path) -> None:
 def test_ids_of_sessions(tmp_path: Path) -> None:
     with session("foldmark", tmp_path, "\ud800") as talk:
         now(talk.add_items([user("hi")]))
-    with pytest.raises(CommandError, match="id is a text"):
+    with pytest.raises(CommandError, match="id must be a text"):
         session("foldmark", tmp_path, 5).__enter__()  # type: ignore[arg-type]

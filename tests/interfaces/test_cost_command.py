@@ -84,12 +84,12 @@ def test_a_cheaper_policy_that_shows_as_much_is_named(cli: Cli, agent: foldmark.
 
 def test_whether_thinking_was_recorded_is_said(cli: Cli, agent: foldmark.Agent) -> None:
     done = cli("cost", "long", "--policy", "eager")
-    assert "as if every answer had begun with a block, since none is recorded.\n" in done.out
+    assert "assuming that every answer began with one, since none is recorded.\n" in done.out
     with agent.batch():
         agent.append("user", "go", dialect="anthropic")
         block = {"type": "thinking", "thinking": "hm", "signature": "s"}
         agent.append("assistant", "Done.", data={"blocks": [block]}, dialect="anthropic")
-    assert "bound to what stood before it, as recorded.\n" in cli("cost", "long", "--policy", "eager").out
+    assert "bound to the messages before it, as recorded.\n" in cli("cost", "long", "--policy", "eager").out
 
 
 def test_only_the_provider_that_clears_results_has_that_row(cli: Cli, agent: foldmark.Agent) -> None:
@@ -126,8 +126,8 @@ def test_without_a_price_the_cost_is_in_tokens(cli: Cli, agent: foldmark.Agent) 
     [
         (["nobody"], "there is no conversation or agent 'nobody'; conversations: long"),
         (["long", "--model", "gpt-5"], "a model is 'offline' or PROVIDER/MODEL"),
-        (["long", "--low-water", "0"], "sliding_context_low_water is a share above 0 and up to 1, not '0'"),
-        (["long", "--low-water", "1,x"], "sliding_context_low_water is a share above 0 and up to 1, not 'x'"),
+        (["long", "--low-water", "0"], "sliding_context_low_water must be a share above 0 and up to 1, not '0'"),
+        (["long", "--low-water", "1,x"], "sliding_context_low_water must be a share above 0 and up to 1, not 'x'"),
         (["long", "--policy", "none"], "'none' is not one of"),
         (["long", "--budget", "-1"], "Invalid value for '--budget'"),
     ],

@@ -18,9 +18,9 @@ import foldmark
 HELP_LISTS = "/help lists the commands"
 NAMES = "; conversations: default, other, empty"
 IN_FORCE = r"operations in force: 13 \(drop\), 10 \(restore\), 8 \(mark\), 4 \(mark\)"
-NO_NUMBER = r"{} is a number, not '{}'"
-A_MARK = r"a mark's name is 1 to 200 visible characters without white space, not {}"
-A_NAME = r"a conversation's name is 1 to 200 printable characters and not a uuid, unlike {}"
+NO_NUMBER = r"{} must be a number, not '{}'"
+A_MARK = r"a mark's name must be 1 to 200 visible characters without white space, not {}"
+A_NAME = r"invalid name {}: a conversation's name has 1 to 200 printable characters and is not a uuid"
 NO_UUID = "1111aaaa-2222-3333-4444-555555555555"
 HELP = r"\.? `foldmark( \w+)* --help` .*"
 CHILDREN = ("abcd1111-0000-4000-8000-000000000001", "abcd2222-0000-4000-8000-000000000002")
@@ -70,7 +70,7 @@ COMMANDS = [
     do("/undo 1", r"unexpected argument '1'; usage: /undo \[--preview\] \[-- REASON\]"),
     do("/restore 4 8", r"unexpected argument '8'; usage: /restore \[ID\] \[--preview\] \[-- REASON\]"),
     do("/context show all", r"unexpected argument 'all'; usage: /context show"),
-    do("/context drop 5 6", r"no turn 6 is in the context; its newest turns: 5"),
+    do("/context drop 5 6", r"turn 6 is not in the context; newest turns: 5"),
     do("/exit now", r"unexpected argument 'now'; usage: /exit"),
     # Marks
     do("/rewind NOPE", r"there is no mark 'NOPE'; marks: A, B"),
@@ -84,7 +84,7 @@ COMMANDS = [
     do("/mark zero\u200bwidth", A_MARK.format(r"'zero\\u200bwidth'")),
     do("/mark A\u00a0B", r"unexpected argument 'B'; usage: /mark \[NAME\] \[-- REASON\]"),
     do("/rewind", r"No checkpoint yet\. Use /mark\.", "empty"),
-    do("/clear A", r"there is no mark 'A'; there is no mark yet, `/mark NAME` sets one", "empty"),
+    do("/clear A", r"there is no mark 'A'; no mark is set yet. `/mark NAME` sets one", "empty"),
     # Ids
     do("/restore x", NO_NUMBER.format("ID", "x")),
     do("/restore -1", NO_NUMBER.format("ID", "-1")),
@@ -94,7 +94,7 @@ COMMANDS = [
     do("/restore 0x4", NO_NUMBER.format("ID", "0x4")),
     do("/restore \u0664", NO_NUMBER.format("ID", "\u0664")),
     do("/restore ²", NO_NUMBER.format("ID", "²")),
-    do(f"/restore {'9' * 20}", rf"(ID is a number, not '9{{20}}'|there is no event 9{{20}}; {IN_FORCE})"),
+    do(f"/restore {'9' * 20}", rf"(ID must be a number, not '9{{20}}'|there is no event 9{{20}}; {IN_FORCE})"),
     do(f"/restore {2**63}", rf".*{2**63}.*"),
     do(f"/restore {'9' * 5000}", r".*9{40}.*"),
     do("/context drop x", NO_NUMBER.format("GID", "x")),
@@ -106,20 +106,20 @@ COMMANDS = [
     do("/restore 999999999999999999", rf"there is no event 999999999999999999; {IN_FORCE}"),
     do("/restore 1", rf"event 1 is a user, not an operation; {IN_FORCE}"),
     do("/restore 3", rf"event 3 is a turn ended, not an operation; {IN_FORCE}"),
-    do("/restore 9", rf"operation 9 is taken back already; {IN_FORCE}"),
+    do("/restore 9", rf"operation 9 was already taken back; {IN_FORCE}"),
     do("/restore 11", rf"a fork cannot be taken back; {IN_FORCE}"),
     do("/restore 16", rf"event 16 belongs to another agent; {IN_FORCE}"),
     do("/restore 4", r"event 4 belongs to another agent; no operation is in force", "empty"),
     do("/restore 4", r"event 4 belongs to another agent; no operation is in force", CHILDREN[0]),
     # Turns that are not there
-    do("/context drop 0", r"no turn 0 is in the context; its newest turns: 5"),
-    do("/context drop 999", r"no turn 999 is in the context; its newest turns: 5"),
-    do("/context drop 999999999999999999", r"no turn 9{18} is in the context; its newest turns: 5"),
-    do("/context drop 1", r"no turn 1 is in the context; its newest turns: 5"),
-    do("/context drop 6", r"no turn 6 is in the context; its newest turns: 5"),
-    do("/context drop 14", r"no turn 14 is in the context; its newest turns: 5"),
+    do("/context drop 0", r"turn 0 is not in the context; newest turns: 5"),
+    do("/context drop 999", r"turn 999 is not in the context; newest turns: 5"),
+    do("/context drop 999999999999999999", r"turn 9{18} is not in the context; newest turns: 5"),
+    do("/context drop 1", r"turn 1 is not in the context; newest turns: 5"),
+    do("/context drop 6", r"turn 6 is not in the context; newest turns: 5"),
+    do("/context drop 14", r"turn 14 is not in the context; newest turns: 5"),
     do("/undo", r"there is no turn to undo: the context is empty.*", "empty"),
-    do("/context drop 1", r"no turn 1 is in the context; the context is empty", "empty"),
+    do("/context drop 1", r"turn 1 is not in the context; the context is empty", "empty"),
 ]
 
 LINES = [
@@ -133,14 +133,14 @@ AGENTS = [
     do("/mark", rf"there is no conversation or agent 'nope'{NAMES}", "nope"),
     do("/mark", rf"there is no conversation or agent ''{NAMES}", ""),
     do("/mark", rf"there is no conversation or agent 'DEFAULT'{NAMES}", "DEFAULT"),
-    do("/mark", rf"'abcd' begins several uuids: {CHILDREN[0]}, {CHILDREN[1]}", "abcd"),
-    do("/mark", rf"'abc' begins several uuids: {CHILDREN[0]}, {CHILDREN[1]}", "abc"),
+    do("/mark", rf"several uuids begin with 'abcd': {CHILDREN[0]}, {CHILDREN[1]}", "abcd"),
+    do("/mark", rf"several uuids begin with 'abc': {CHILDREN[0]}, {CHILDREN[1]}", "abc"),
     do("/mark", rf"there is no conversation or agent 'abd'{NAMES}", "abd"),
     do("/mark", rf"there is no conversation or agent 'abcd3'{NAMES}", "abcd3"),
     do("/mark", rf"there is no conversation or agent '{NO_UUID}'{NAMES}", NO_UUID),
     do("/mark", rf"there is no conversation or agent 'a\\nb'{NAMES}", "a\nb"),
     Wrong(("context", "show", "nope"), rf"there is no conversation or agent 'nope'{NAMES}"),
-    Wrong(("context", "show", "ABCD"), rf"'ABCD' begins several uuids: {CHILDREN[0]}, {CHILDREN[1]}"),
+    Wrong(("context", "show", "ABCD"), rf"several uuids begin with 'ABCD': {CHILDREN[0]}, {CHILDREN[1]}"),
     Wrong(("chat", ""), A_NAME.format("''")),
     Wrong(("chat", "  "), A_NAME.format("'  '")),
     Wrong(("chat", "a\x1bb"), A_NAME.format(r"'a\\x1bb'")),
@@ -155,7 +155,7 @@ USAGE = [
     Wrong(("--db",), r"Option '--db' requires an argument\. `foldmark --help` .*"),
     Wrong(("doctor", "--session"), r"Option '--session' requires an argument\. `foldmark doctor --help` .*"),
     Wrong(("context", "show", "x", "--json=1"), r"Option '--json' does not .*\. `foldmark context show --help` .*"),
-    Wrong(("doctor", "--out", "x"), r"--out goes with --session and --repair\. `foldmark doctor --help` .*"),
+    Wrong(("doctor", "--out", "x"), r"--out requires --session and --repair\. `foldmark doctor --help` .*"),
     Wrong(("do",), rf"Missing argument 'NAME'{HELP}"),
     Wrong(("do", "default"), rf"Missing argument 'COMMAND\.\.\.'{HELP}"),
     Wrong(("do", "default", "/mark", "--frob"), rf"No such option '?:? ?'?--frob'?{HELP}"),

@@ -41,7 +41,7 @@ def test_into_claudes_folder(cli: Cli, claude: Path, tmp_path: Path) -> None:
     assert done.lines == [
         f"Session {path.stem}: 2 records (1 user, 1 assistant)",
         f"  {path}",
-        "  not in it, or not whole: 1 message: the call that it answers is not in the request",
+        "  missing or incomplete: 1 message: the call that it answers is not in the request",
         "Continue it with:",
         f"  cd {work} && claude --resume {path.stem}",
     ]

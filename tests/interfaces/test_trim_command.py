@@ -75,7 +75,7 @@ def test_what_is_printed(cli: Cli, db: str, session: Path, tmp_path: Path) -> No
         "Context: 15% → ~10% of 200,000 tokens\n"
         "File: M → M\n"
         f"New session: {new}\n"
-        f"The session itself stays as it is: {session}\n"
+        f"The original session is unchanged: {session}\n"
         "The trim takes effect when the new session is resumed:\n"
         "\n"
         f"  cd {Path.cwd()} && claude --resume {new.stem}\n"
@@ -338,17 +338,17 @@ def test_a_failed_database_warns(cli: Cli, session: Path) -> None:
     [
         (("--launch", "--json"), 2, "--json prints the command to start, and --launch starts it: leave out one"),
         (("--launch", "--dry-run"), 2, "--launch starts the new session, and --dry-run writes none"),
-        (("--threshold", "x"), 2, "--threshold is a number from 0"),
-        (("--threshold", "-1"), 2, "--threshold is a number from 0"),
+        (("--threshold", "x"), 2, "--threshold must be a number from 0"),
+        (("--threshold", "-1"), 2, "--threshold must be a number from 0"),
         (("--profile", "deeper"), 2, "there is no profile 'deeper': default, deep"),
         (
             ("--profile", "deep", "--tools", "Read"),
             2,
             "--profile deep cuts the results of all tools: leave out",
         ),
-        (("--spare", "-1"), 2, "--spare is a number of results from 0, not '-1'"),
-        (("--spare", "1" * 30), 2, "--spare is a number of results from 0"),
-        (("--tools", ","), 2, "--tools is a list of tools' names"),
+        (("--spare", "-1"), 2, "--spare must be a number of results from 0, not '-1'"),
+        (("--spare", "1" * 30), 2, "--spare must be a number of results from 0"),
+        (("--tools", ","), 2, "--tools must be a list of tools' names"),
         (("nobody",), 2, "there is no file and no session 'nobody'"),
         (("missing.jsonl",), 1, "there is no file"),
         ((".",), 1, "is a directory; name a session file in it"),

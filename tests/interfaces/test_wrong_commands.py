@@ -30,15 +30,15 @@ class Wrong(NamedTuple):
 
 IN_FORCE = "operations in force: 13 (drop), 11 (pin), 4 (mark)"
 A_MODEL = (
-    "a model is 'offline' or PROVIDER/MODEL with one of anthropic, openai, openai_responses, gemini, gemini_gca, "
+    "a model must be 'offline' or PROVIDER/MODEL with one of anthropic, openai, openai_responses, gemini, gemini_gca, "
     "openrouter, ollama, vllm, offline"
 )
 SETTINGS = ", ".join(KEYS)
-A_NUMBER = "is a number from 0 to 1,000,000,000"
-NO_TURN = "in this conversation; `/message list` shows those there are"
+A_NUMBER = "must be a number from 0 to 1,000,000,000"
+NO_TURN = "in this conversation; `/message list` lists the turns"
 NO_EVENT = "`/message list` shows turns, `/context show` what is sent"
 QUESTION = "Erase turn 1 for good (2 messages, ~6 tokens: question one)? This cannot be taken back."
-NEWEST = "is in the context; its newest turns: 1"
+NEWEST = "is in the context; newest turns: 1"
 ERASED = "was erased already, by a human at 2026-03-04T05:06:07Z"
 MESSAGE = "/message needs one of: list, show, remove"
 NO_PLANNING = "no planning conversation is open; /forget CRITERIA or /remember CRITERIA begins one"
@@ -55,7 +55,7 @@ TABLE = [
     Wrong("/cancel all", "unexpected argument 'all'; usage: /cancel [-- REASON]"),
     Wrong("/cancel", f"{NO_PLANNING}", "empty"),
     Wrong("/agree", "OFFER is missing; usage: /agree OFFER [RANGES...]"),
-    Wrong("/agree yes", "OFFER is a number, not 'yes'"),
+    Wrong("/agree yes", "OFFER must be a number, not 'yes'"),
     Wrong("/agree 20", f"offer 20 {NO_OFFER}{ANEW}", PLANNING),
     Wrong("/agree 20", f"offer 20 is not open. {ANEW}"),
     Wrong("/fork", f"{NO_FORK}", PLANNING),
@@ -65,10 +65,10 @@ TABLE = [
     Wrong("/summarize A B", "unexpected argument 'B'; usage: /summarize [MARK] [--preview] [-- REASON]"),
     Wrong("/summarize a", "there is no mark 'a'; marks: A"),
     Wrong("/pin", "GID is missing; usage: /pin GID [-- REASON]"),
-    Wrong("/pin x", "GID is a number, not 'x'"),
-    Wrong("/pin -1", "GID is a number, not '-1'"),
+    Wrong("/pin x", "GID must be a number, not 'x'"),
+    Wrong("/pin -1", "GID must be a number, not '-1'"),
     Wrong("/pin 1 5", "unexpected argument '5'; usage: /pin GID [-- REASON]"),
-    Wrong("/pin 1", "turn 1 is pinned already; pinned: 1"),
+    Wrong("/pin 1", "turn 1 is already pinned; pinned: 1"),
     Wrong("/pin 0", f"no turn 0 {NEWEST}"),
     Wrong("/pin 2", f"no turn 2 {NEWEST}"),
     Wrong("/pin 5", f"no turn 5 {NEWEST}"),
@@ -77,34 +77,34 @@ TABLE = [
     Wrong("/pin 999", f"no turn 999 {NEWEST}"),
     Wrong(
         "/pin 99999999999999999999999999999999999999999999999",
-        "GID is a number, not '9999999999999999999999999999999999999999'",
+        "GID must be a number, not '9999999999999999999999999999999999999999'",
     ),
     Wrong("/unpin", "GID is missing; usage: /unpin GID [-- REASON]"),
-    Wrong("/unpin A", "GID is a number, not 'A'"),
+    Wrong("/unpin A", "GID must be a number, not 'A'"),
     Wrong("/unpin 8", "turn 8 is not pinned; pinned: 1"),
     Wrong("/unpin 999", "turn 999 is not pinned; pinned: 1"),
     Wrong("/summarize", "there is nothing to summarize", "empty"),
-    Wrong("/pin 1", "no turn 1 is in the context; the context is empty", "empty"),
-    Wrong("/unpin 1", "turn 1 is not pinned; no turn is pinned, `/pin GID` pins one", "empty"),
-    Wrong("/pin 8", "no turn 8 is in the context; its newest turns: 22", CHILD),
+    Wrong("/pin 1", "turn 1 is not in the context; the context is empty", "empty"),
+    Wrong("/unpin 1", "turn 1 is not pinned; no turn is pinned yet. `/pin GID` pins one", "empty"),
+    Wrong("/pin 8", "turn 8 is not in the context; newest turns: 22", CHILD),
     # Explaining, the past, the window
     Wrong("/context explain", "ID is missing; usage: /context explain ID"),
-    Wrong("/context explain x", "ID is a number, not 'x'"),
+    Wrong("/context explain x", "ID must be a number, not 'x'"),
     Wrong("/context explain 0", f"there is no event 0; {NO_EVENT}"),
     Wrong("/context explain 99", f"there is no event 99; {NO_EVENT}"),
     Wrong("/context explain 9223372036854775808", f"there is no event 9223372036854775808; {NO_EVENT}"),
     Wrong("/context explain 1 2", "unexpected argument '2'; usage: /context explain ID"),
-    Wrong("/context explain #1", "ID is a number, not '#1'"),
+    Wrong("/context explain #1", "ID must be a number, not '#1'"),
     Wrong("/context at", "ID is missing; usage: /context at ID"),
-    Wrong("/context at now", "ID is a number, not 'now'"),
+    Wrong("/context at now", "ID must be a number, not 'now'"),
     Wrong("/context at 0", "events are numbered from 1, and there is no event 0"),
     Wrong("/context at 99", "there is no event 99 of this agent yet; its newest is 15"),
     Wrong("/context at 16", "there is no event 16 of this agent yet; its newest is 15"),
     Wrong("/context at 1 2", "unexpected argument '2'; usage: /context at ID"),
     Wrong("/context diff", "ID is missing; usage: /context diff ID [ID2]"),
     Wrong("/context diff 1 2 3", "unexpected argument '3'; usage: /context diff ID [ID2]"),
-    Wrong("/context diff a", "ID is a number, not 'a'"),
-    Wrong("/context diff 1 b", "ID2 is a number, not 'b'"),
+    Wrong("/context diff a", "ID must be a number, not 'a'"),
+    Wrong("/context diff 1 b", "ID2 must be a number, not 'b'"),
     Wrong("/context diff 0", "events are numbered from 1, and there is no event 0"),
     Wrong("/context diff 1 99", "there is no event 99 of this agent yet; its newest is 15"),
     Wrong("/context diff 99 1", "there is no event 99 of this agent yet; its newest is 15"),
@@ -134,12 +134,12 @@ TABLE = [
     Wrong("/message", f"{MESSAGE}"),
     Wrong("/message nope", f"{MESSAGE}"),
     Wrong("/messages", f"{MESSAGE}"),
-    Wrong("/message list x", "N is a number, not 'x'"),
+    Wrong("/message list x", "N must be a number, not 'x'"),
     Wrong("/message list 0", "N is the number of turns to list, from 1; without it the newest 10 are listed"),
     Wrong("/message list 1 2", "unexpected argument '2'; usage: /message list [N]"),
-    Wrong("/message list -3", "N is a number, not '-3'"),
+    Wrong("/message list -3", "N must be a number, not '-3'"),
     Wrong("/message show", "GID is missing; usage: /message show GID"),
-    Wrong("/message show x", "GID is a number, not 'x'"),
+    Wrong("/message show x", "GID must be a number, not 'x'"),
     Wrong("/message show 2", "there is no turn 2 in this conversation; event 2 belongs to turn 1"),
     Wrong("/message show 4", f"there is no turn 4 {NO_TURN}"),
     Wrong("/message show 5", f"turn 5 {ERASED}"),
@@ -148,7 +148,7 @@ TABLE = [
     Wrong("/message show 1 2", "unexpected argument '2'; usage: /message show GID"),
     Wrong("/message remove", "GID is missing; usage: /message remove GID [--yes] [-- REASON]"),
     Wrong("/message remove --yes", "GID is missing; usage: /message remove GID [--yes] [-- REASON]"),
-    Wrong("/message remove x --yes", "GID is a number, not 'x'"),
+    Wrong("/message remove x --yes", "GID must be a number, not 'x'"),
     Wrong(
         "/message remove 1",
         f"{QUESTION} Nothing was changed; repeat with --yes to do it.",
@@ -181,32 +181,34 @@ TABLE = [
     # Settings
     Wrong("/config", "/config needs one of: get, set"),
     Wrong("/config list", "/config needs one of: get, set"),
-    Wrong("/config get nope", f"there is no setting 'nope'; there is: {SETTINGS}"),
+    Wrong("/config get nope", f"there is no setting 'nope'; available: {SETTINGS}"),
     Wrong("/config get window size", "unexpected argument 'size'; usage: /config get [KEY]"),
     Wrong("/config set", "KEY=VALUE is missing; usage: /config set KEY=VALUE..."),
     Wrong(
         "/config set context_size",
         "'context_size' has no '='; usage: /config set KEY=VALUE. `/config get` lists the keys",
     ),
-    Wrong("/config set nope=1", f"there is no setting 'nope'; there is: {SETTINGS}"),
-    Wrong("/config set =1", f"there is no setting ''; there is: {SETTINGS}"),
+    Wrong("/config set nope=1", f"there is no setting 'nope'; available: {SETTINGS}"),
+    Wrong("/config set =1", f"there is no setting ''; available: {SETTINGS}"),
     Wrong("/config set context_size=", f"context_size {A_NUMBER}, not ''"),
     Wrong("/config set context_size=many", f"context_size {A_NUMBER}, not 'many'"),
     Wrong("/config set context_size=-1", f"context_size {A_NUMBER}, not '-1'"),
     Wrong(
-        "/config set sliding_context_low_water=2", "sliding_context_low_water is a share above 0 and up to 1, not '2'"
+        "/config set sliding_context_low_water=2",
+        "sliding_context_low_water must be a share above 0 and up to 1, not '2'",
     ),
     Wrong(
         "/config set sliding_context_low_water=nan",
-        "sliding_context_low_water is a share above 0 and up to 1, not 'nan'",
+        "sliding_context_low_water must be a share above 0 and up to 1, not 'nan'",
     ),
     Wrong(
-        "/config set sliding_context_low_water=0", "sliding_context_low_water is a share above 0 and up to 1, not '0'"
+        "/config set sliding_context_low_water=0",
+        "sliding_context_low_water must be a share above 0 and up to 1, not '0'",
     ),
-    Wrong("/config set truncate_shape=middle", "truncate_shape is one of head, head-tail, not 'middle'"),
-    Wrong("/config set truncation=yes", "truncation is one of on, off, not 'yes'"),
-    Wrong("/config set truncation=True", "truncation is one of on, off, not 'True'"),
-    Wrong("/config set isolation=1", "isolation is one of on, off, not '1'"),
+    Wrong("/config set truncate_shape=middle", "truncate_shape must be one of head, head-tail, not 'middle'"),
+    Wrong("/config set truncation=yes", "truncation must be one of on, off, not 'yes'"),
+    Wrong("/config set truncation=True", "truncation must be one of on, off, not 'True'"),
+    Wrong("/config set isolation=1", "isolation must be one of on, off, not '1'"),
     Wrong("/config set model=gpt-5", f"{A_MODEL}, not 'gpt-5'"),
     Wrong(
         "/config set context_size 5",
@@ -220,7 +222,7 @@ TABLE = [
     Wrong("/system prompt", "unexpected argument 'prompt'; usage: /system"),
     # Taking back
     Wrong("/restore 11 13", "unexpected argument '13'; usage: /restore [ID] [--preview] [-- REASON]"),
-    Wrong("/restore A", "ID is a number, not 'A'"),
+    Wrong("/restore A", "ID must be a number, not 'A'"),
     Wrong("/restore 5", f"event 5 is a user, not an operation; {IN_FORCE}"),
     Wrong("/restore 6", f"event 6 is a assistant, not an operation; {IN_FORCE}"),
     Wrong("/restore 12", f"a redact cannot be taken back; {IN_FORCE}"),

@@ -458,7 +458,7 @@ class NaiveAgent:
         return Operation("evict", evicted=frozenset(ids))
 
     def restore(self, target: int) -> Operation:
-        """Any operation of this agent but a fork or a redaction, unless it is taken back already."""
+        """Any operation of this agent but a fork or a redaction, unless it was already taken back."""
         kinds = ("fork", "redact")
         operations = [e.id for e in self.events if isinstance(e, Operation) and e.kind not in kinds]
         if target not in operations or target in self.taken_back():

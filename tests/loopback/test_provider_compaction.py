@@ -286,12 +286,12 @@ def test_an_empty_answer_says_what_to_do(start: Start) -> None:
 
 def test_it_is_refused_together_with_context_editing(start: Start) -> None:
     agent, server = start(provider_editing="clear_tool_uses")
-    with pytest.raises(CommandError, match="provider_compaction and provider_editing do not go together"):
+    with pytest.raises(CommandError, match="provider_compaction and provider_editing exclude each other"):
         agent.do("/summarize")
     assert server.asked == []
     agent.do("/config set provider_compaction=off")
-    with pytest.raises(CommandError, match="do not go together"):
+    with pytest.raises(CommandError, match="exclude each other"):
         agent.do("/config set provider_compaction=on")
     agent.do("/config set provider_editing=off provider_compaction=on")
-    with pytest.raises(CommandError, match="do not go together"):
+    with pytest.raises(CommandError, match="exclude each other"):
         agent.do("/config set provider_editing=clear_tool_uses")

@@ -192,7 +192,7 @@ def test_another_model_has_vectors_of_its_own(cli: Cli, filled: str, tmp_path: P
     cli("index")
     code, _, err = cli("index", "--model", folder)
     assert code == 0
-    assert err == "foldmark: a search uses tiny once it is the setting recall_model\n"
+    assert err == "foldmark: searches use tiny once recall_model is set to it\n"
     assert 'other_models": 1' in cli("index", "--status", "--json")[1]
     assert "1 other model" in cli("index", "--status", "--model", folder)[1]
     with foldmark.open(filled, settings={"recall_model": folder}) as log:

@@ -224,7 +224,7 @@ def test_as_many_as_asked_for(log: foldmark.Log, say: Say) -> None:
         )
     assert "best;" not in agent.do("/recall schema --limit 100").text
     for wrong in ("0", "1001", "many"):
-        with pytest.raises(CommandError, match="is a number"):
+        with pytest.raises(CommandError, match="must be a number"):
             agent.do(f"/recall schema --limit {wrong}")
 
 

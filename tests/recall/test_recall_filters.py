@@ -70,10 +70,10 @@ def test_what_was_narrowed_is_told(agent: Any) -> None:
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("schema --role me", "role is one of user, assistant, thinking, tool_call, tool_result, not 'me'"),
-        ("schema --since soon", "since is a date such as 2026-01-31 or 2026-01-31T12:00, not 'soon'"),
-        ("schema --before 2026-02-30", "before is a date"),
-        ("schema --since 0001-01-01T00:00+14:00", "since is a date"),
+        ("schema --role me", "role must be one of user, assistant, thinking, tool_call, tool_result, not 'me'"),
+        ("schema --since soon", "since must be a date such as 2026-01-31 or 2026-01-31T12:00, not 'soon'"),
+        ("schema --before 2026-02-30", "before must be a date"),
+        ("schema --since 0001-01-01T00:00+14:00", "since must be a date"),
         ("--visible schema --forgotten", "exclude each other"),
         ("schema --role", "--role needs a value"),
         ("--role user", "QUERY is missing"),

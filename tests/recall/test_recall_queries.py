@@ -186,13 +186,13 @@ def test_a_refusal_says_what_to_type(log: foldmark.Log) -> None:
 
 @pytest.mark.parametrize("limit", [0, -1, 1001, 10**30, 2.5, "10", None])
 def test_a_limit_out_of_bounds(log: foldmark.Log, limit: Any) -> None:
-    with pytest.raises(CommandError, match="limit is a number from 1 to 1000, not "):
+    with pytest.raises(CommandError, match="limit must be a number from 1 to 1000, not "):
         log.search("needle", limit)
 
 
 @pytest.mark.parametrize("query", [None, b"needle", 3, ["needle"]])
 def test_a_query_is_text(log: foldmark.Log, query: Any) -> None:
-    with pytest.raises(CommandError, match="a query is a str, not "):
+    with pytest.raises(CommandError, match="a query must be a str, not "):
         log.search(query)
 
 

@@ -170,7 +170,7 @@ def test_with_codex_itself(real: RealCodex) -> None:
     before = databases(real)
     assert {STATE, HISTORY} <= set(before)
     foldmark(real, "import", str(first))
-    assert "nothing stands in the way" in foldmark(real, "doctor", "--session", str(first))
+    assert "it can be resumed without loss" in foldmark(real, "doctor", "--session", str(first))
     trimmed = json.loads(foldmark(real, "trim", str(first), "--json"))
     (real.work / "summary.md").write_text("### Current Task\nx\n")
     rolled = json.loads(foldmark(real, "rollover", str(first), "--summary-file", "summary.md", "--json"))
@@ -184,7 +184,7 @@ def test_with_codex_itself(real: RealCodex) -> None:
     real.said("carry on", "resume", rolled["new_session_id"])
     assert rolled["prompt"] in [_text(each) for each in real.asked[-1]["input"]]
     for file in (first, Path(trimmed["file"]), Path(rolled["file"])):
-        assert "nothing stands in the way" in foldmark(real, "doctor", "--session", str(file))
+        assert "it can be resumed without loss" in foldmark(real, "doctor", "--session", str(file))
 
     # What a change of the file itself would do.
     first.write_bytes(Path(trimmed["file"]).read_bytes().replace(trimmed["new_session_id"].encode(), id.encode()))
@@ -195,7 +195,7 @@ def test_with_codex_itself(real: RealCodex) -> None:
         path.unlink()
     real.said("seen", "resume", id)
     assert real.shown(id)[-2:] == ["unseen", "seen"], "as the doctor advises"
-    assert "nothing stands in the way" in foldmark(real, "doctor", "--session", str(first))
+    assert "it can be resumed without loss" in foldmark(real, "doctor", "--session", str(first))
 
     moved = real.home / "sessions" / "2026" / "01" / "01" / first.name
     moved.parent.mkdir(parents=True)

@@ -110,7 +110,7 @@ def test_an_unchanged_session_brings_nothing(place: Place) -> None:
     head = place.agent.context().at
     report = place.bring()
     assert (report.again, report.messages, report.lines) == (True, {}, 4)
-    assert report_text(report) == "Conversation 'claude-4f7a4c7c': it has all of this session already"
+    assert report_text(report) == "Conversation 'claude-4f7a4c7c': it already has all of this session"
     assert place.agent.context().at == head
     assert len(place.log.agents()) == 1
 
@@ -120,7 +120,7 @@ def test_what_a_session_has_grown_by_comes_into_its_conversation(place: Place) -
     report = place.grow(*after("b", "c", "d", "e"))
     assert place.shown == ["a", "b", "c", "d", "e"]
     assert (report.messages, report.turns) == ({"user": 2, "assistant": 1}, 2)
-    assert report_text(report) == "Conversation 'claude-4f7a4c7c': brought in 3 new messages (2 turns)"
+    assert report_text(report) == "Conversation 'claude-4f7a4c7c': imported 3 new messages (2 turns)"
     assert place.grow(*after("e", "e2")).messages == {"user": 1}
     assert place.bring().messages == {}
 

@@ -58,7 +58,7 @@ def test_a_block_that_raises_leaves_nothing(writing: Writing, error: type[BaseEx
 def test_a_new_file_replaces_nothing(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"before")
-    with pytest.raises(WriteError, match=r"a exists already, and is left as it is"), new_file(path) as file:
+    with pytest.raises(WriteError, match=r"a already exists and was not changed"), new_file(path) as file:
         file.write(b"after")
     assert there(tmp_path) == {"a": b"before"}
     (tmp_path / "link").symlink_to("nowhere")

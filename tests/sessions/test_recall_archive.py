@@ -198,7 +198,7 @@ def test_the_tool_reads_no_file_that_is_not_archived(home: Home, agent: foldmark
     for place in (A, str(home.archive), "nobody"):
         with pytest.raises(CommandError, match="there is no message"):
             agent.call_tool("recall", {"around": place})
-    with pytest.raises(CommandError, match=r"line 9 .* says nothing that is searched"):
+    with pytest.raises(CommandError, match=r"line 9 .* has no searchable text"):
         agent.call_tool("recall", {"around": f"{A}:9"})
 
 

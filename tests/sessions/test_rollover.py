@@ -333,7 +333,7 @@ def test_a_folder_that_is_gone(place: Place) -> None:
     [
         ([], 2, "Give either --summary-file FILE or --auto-summary"),
         (["--summary-file", "{summary}", "--auto-summary"], 2, "Give either"),
-        (["--summary-file", "{summary}", "--model", "x/y"], 2, "--model is for --auto-summary"),
+        (["--summary-file", "{summary}", "--model", "x/y"], 2, "--model requires --auto-summary"),
         (["--summary-file", "{summary}", "--launch", "--json"], 2, "leave out one"),
         (["--summary-file", "{empty}"], 2, "the summary is empty; nothing was written"),
         (["--summary-file", "/nowhere/x"], 1, "cannot read the summary in /nowhere/x: No such file or directory"),

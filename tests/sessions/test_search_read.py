@@ -95,7 +95,7 @@ def test_what_a_hit_prints_is_what_read_takes(program: Program) -> None:
 @pytest.mark.parametrize(
     ("place", "told"),
     [
-        ("99", "there is no message 99, and no archived session whose id begins so"),
+        ("99", "there is no message 99, and no archived session whose id begins with it"),
         ("2", "there is no message 2, and no archived session"),
         ("diary:99", "there is no message 99 in diary"),
         ("side project:5", "there is no message 5 in side project; it is diary's"),

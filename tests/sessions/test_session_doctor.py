@@ -528,7 +528,7 @@ def test_the_command(
     assert run(["doctor", "--session", str(path)]) == 1
     told = capsys.readouterr().out.splitlines()
     assert told[0] == "stops  line 4: the line is `null`: Claude Code cannot resume the session"
-    assert told[1].endswith("10 lines, 9 messages sent on resuming; 1 fault in the way of resuming it")
+    assert told[1].endswith("10 lines, 9 messages sent on resuming; it cannot be resumed (1 fault)")
     out = path.with_name("mended.jsonl")
     assert run(["doctor", "--session", str(path), "--repair", "--out", str(out)]) == 0
     told = capsys.readouterr().out.splitlines()

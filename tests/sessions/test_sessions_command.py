@@ -82,7 +82,7 @@ def test_a_lineage(home: Home, listed: Callable[..., str]) -> None:
         "   ├─ 2.  three  2025-10-04 09:00 to ?  not archived",
         "   └─ 2.  two  -home-me-app  2025-10-02 10:00 to 2025-10-02 10:00  completed  “Go on”",
         "",
-        "Archived, continuing no other:",
+        "Archived sessions that continue no other:",
         "alone  -home-me-app  2025-10-03 10:00 to 2025-10-03 10:00  “Something else”",
     ]
     told = json.loads(listed("--json"))

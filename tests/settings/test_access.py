@@ -24,7 +24,7 @@ from foldmark.settings.access import access, ollama_address
 from foldmark.settings.given import Server, Settings
 
 TEAM = '[providers.team]\nbase_url = "https://models.example.com/v1/"\n'
-BAD_NAME = "a provider's name is letters, digits, - and _, and not offline or google, unlike"
+BAD_NAME = "invalid name {}: a provider's name has letters, digits, - and _, and is not offline or google"
 
 
 def reached(name: str, environment: dict[str, str], settings: Settings) -> tuple[str | None, ...]:
@@ -91,9 +91,11 @@ def test_where_ollama_is(host: str, address: str) -> None:
 
 
 def test_what_is_no_address() -> None:
-    with pytest.raises(CommandError, match=r"OLLAMA_HOST is host, host:port or an http:// or https:// URL, not one of"):
+    with pytest.raises(CommandError, match=r"OLLAMA_HOST must be host, host:port or an http:// or https:// URL, not"):
         access("ollama", {"OLLAMA_HOST": "ftp://host"}, Settings())
-    with pytest.raises(CommandError, match="VLLM_BASE_URL in the environment is an address such as https://host/v1"):
+    with pytest.raises(
+        CommandError, match="VLLM_BASE_URL in the environment must be an address such as https://host/v1"
+    ):
         access("vllm", {"VLLM_BASE_URL": "localhost:8000"}, Settings())
 
 
@@ -107,7 +109,7 @@ def test_a_key_that_is_missing_or_none(place: Place) -> None:
     for key in ("secret\nx", "sécret", "secret x"):
         with pytest.raises(ProviderError) as error:
             access("openai", {"OPENAI_API_KEY": key}, Settings())
-        assert str(error.value) == "OPENAI_API_KEY holds characters that stand in no key; set it anew"
+        assert str(error.value) == "OPENAI_API_KEY holds characters that no key has; set it again"
 
 
 def test_a_key_is_not_shown() -> None:
@@ -149,20 +151,20 @@ def test_a_server_without_a_key_gets_nobody_elses(place: Place, dialect: str) ->
 @pytest.mark.parametrize(
     ("lines", "line", "told"),
     [
-        ('key = "sk-secret"', 2, "keys do not stand in files: put it into a variable of the environment and name that"),
-        ('api_key = "sk-secret"', 2, "keys do not stand in files: put it into a variable of the environment and name"),
-        ('auth_token = "sk-secret"', 2, "keys do not stand in files: put it into a variable of the environment"),
-        ('key_env = "sk-secret"', 2, 'key_env is the name of a variable in capitals, such as "MY_API_KEY", not the'),
-        ('key_env = "AIzasecret"', 2, 'key_env is the name of a variable in capitals, such as "MY_API_KEY", not the'),
-        ("key_env = 5", 2, 'key_env is the name of a variable in capitals, such as "MY_API_KEY", not the key itself'),
-        ('base_url = "https://user:secret@host/v1"', 2, "base_url has a name or password in it"),
-        ('base_url = "host:8000"', 2, 'base_url is an address such as "https://host:8000/v1"'),
-        ('base_url = "http://[host"', 2, 'base_url is an address such as "https://host:8000/v1"'),
-        ('base_url = "http://host:99999"', 2, 'base_url is an address such as "https://host:8000/v1"'),
-        ('base_url = "http://ho st"', 2, 'base_url is an address such as "https://host:8000/v1"'),
-        ("base_url = 5", 2, 'base_url is an address such as "https://host:8000/v1"'),
-        ('dialect = "mistral"', 2, "dialect is one of openai, anthropic, gemini"),
-        ("dialect = [1]", 2, "dialect is one of openai, anthropic, gemini"),
+        ('key = "sk-secret"', 2, "a key must not be in a file: put it into an environment variable and name the"),
+        ('api_key = "sk-secret"', 2, "a key must not be in a file: put it into an environment variable"),
+        ('auth_token = "sk-secret"', 2, "a key must not be in a file: put it into an environment variable"),
+        ('key_env = "sk-secret"', 2, 'key_env must be the name of a variable, such as "MY_API_KEY", not the'),
+        ('key_env = "AIzasecret"', 2, 'key_env must be the name of a variable, such as "MY_API_KEY", not the'),
+        ("key_env = 5", 2, 'key_env must be the name of a variable, such as "MY_API_KEY", not the key itself'),
+        ('base_url = "https://user:secret@host/v1"', 2, "base_url must not hold a name or password"),
+        ('base_url = "host:8000"', 2, 'base_url must be an address such as "https://host:8000/v1"'),
+        ('base_url = "http://[host"', 2, 'base_url must be an address such as "https://host:8000/v1"'),
+        ('base_url = "http://host:99999"', 2, 'base_url must be an address such as "https://host:8000/v1"'),
+        ('base_url = "http://ho st"', 2, 'base_url must be an address such as "https://host:8000/v1"'),
+        ("base_url = 5", 2, 'base_url must be an address such as "https://host:8000/v1"'),
+        ('dialect = "mistral"', 2, "dialect must be one of openai, anthropic, gemini"),
+        ("dialect = [1]", 2, "dialect must be one of openai, anthropic, gemini"),
         ('baseurl = "http://host"', 2, "a provider has no 'baseurl'; did you mean base_url?"),
         ('dialect = "openai"', 1, "[providers.team] has neither base_url nor key_env; give at least one"),
         ("", 1, "[providers.team] has neither base_url nor key_env; give at least one"),
@@ -179,10 +181,10 @@ def test_wrong_providers(place: Place, lines: str, line: int, told: str) -> None
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("offline", f"{BAD_NAME} 'offline'"),
-        ("google", f"{BAD_NAME} 'google'"),
-        ('"a/b"', f"{BAD_NAME} 'a/b'"),
-        ('""', f"{BAD_NAME} ''"),
+        ("offline", BAD_NAME.format("'offline'")),
+        ("google", BAD_NAME.format("'google'")),
+        ('"a/b"', BAD_NAME.format("'a/b'")),
+        ('""', BAD_NAME.format("''")),
         ("openai", "openai is built in and has its dialect; leave dialect out, or choose another name"),
     ],
 )
@@ -195,7 +197,7 @@ def test_wrong_names_of_providers(place: Place, name: str, told: str) -> None:
 
 def test_a_providers_table_that_is_none(place: Place) -> None:
     place.user_file("[providers]\nteam = 5\n")
-    with pytest.raises(CommandError, match=r"line 2: team is a table, \[providers.team\] in a line of its own"):
+    with pytest.raises(CommandError, match=r"line 2: team must be a table, as \[providers.team\] on its own line"):
         place.load()
 
 
@@ -215,13 +217,13 @@ def test_unknown_providers(name: str) -> None:
     there_is = "anthropic, openai, openai_responses, gemini, gemini_gca, openrouter, ollama, vllm, offline, team"
     with pytest.raises(CommandError) as error:
         check_model(name, {"team": "openai"})
-    assert str(error.value) == f"a model is 'offline' or PROVIDER/MODEL with one of {there_is}, not '{name}'"
+    assert str(error.value) == f"a model must be 'offline' or PROVIDER/MODEL with one of {there_is}, not '{name}'"
     if not name.startswith(("team", "openai")):
         with pytest.raises(
-            CommandError, match=f"there is no provider '{name.partition('/')[0]}'; there is: {there_is}"
+            CommandError, match=f"there is no provider '{name.partition('/')[0]}'; available: {there_is}"
         ):
             dialect_of(name.partition("/")[0], {"team": "openai"})
-        with pytest.raises(CommandError, match=f"there is no provider '{name[:40]}'; there is: anthropic, .*offline"):
+        with pytest.raises(CommandError, match=f"there is no provider '{name[:40]}'; available: anthropic, .*offline"):
             access(name, {}, Settings())
 
 

@@ -101,7 +101,7 @@ def test_every_key_stands_in_files_and_environment(place: Place, key: str) -> No
 
 def test_a_project_does_not_say_what_runs_without_asking(place: Place) -> None:
     place.project_file('[context]\ntool_approval = "always"\n')
-    with pytest.raises(CommandError, match="stands in your own config"):
+    with pytest.raises(CommandError, match="belongs in your own config"):
         place.load()
     place.project_file("")
     place.project_file('[context]\ntool_approval = "always"\ncontext_size = 7\n', ".work.toml")
@@ -289,9 +289,9 @@ def test_settings_of_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     ("keys", "message"),
     [
         ({"contxt_size": 5}, "there is no setting 'contxt_size'; did you mean context_size or context_policy?"),
-        ({"context_size": -1}, "context_size is a number from 0 to 1,000,000,000, not -1"),
-        ({5: 5}, "there is no setting '5'; there is: model, "),
-        ("context_size", "settings are a mapping of keys to values, not 'context_size'"),
+        ({"context_size": -1}, "context_size must be a number from 0 to 1,000,000,000, not -1"),
+        ({5: 5}, "there is no setting '5'; available: model, "),
+        ("context_size", "settings must be a mapping of keys to values, not 'context_size'"),
     ],
 )
 def test_wrong_settings_of_a_program(tmp_path: Path, keys: Any, message: str) -> None:
@@ -347,7 +347,7 @@ def test_a_wrong_setting_ends_a_program_in_one_line(place: Place) -> None:
     path = place.project_file("[context]\n\ncontext_size = true\n")
     program = str(Path(sys.executable).with_name("foldmark"))
     told = ran(place, program, "chat", FOLDMARK_DB="log.db")
-    assert told == f"foldmark: {path}, line 3: context_size is a number from 0 to 1,000,000,000, not true\n"
+    assert told == f"foldmark: {path}, line 3: context_size must be a number from 0 to 1,000,000,000, not true\n"
     assert not (place.deep / "log.db").exists()
 
 

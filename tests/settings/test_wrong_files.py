@@ -14,8 +14,8 @@ from foldmark.settings.given import Settings
 from foldmark.settings.loading import MOST_BYTES
 from patience import LIMIT
 
-A_NUMBER = "is a number from 0 to 1,000,000,000"
-A_MODEL = "a model is 'offline' or PROVIDER/MODEL with one of anthropic, openai, openai_responses, gemini, "
+A_NUMBER = "must be a number from 0 to 1,000,000,000"
+A_MODEL = "a model must be 'offline' or PROVIDER/MODEL with one of anthropic, openai, openai_responses, gemini, "
 
 
 def refused(place: Place, text: str | bytes, name: str = ".foldmark.toml") -> str:
@@ -44,28 +44,28 @@ def refused(place: Place, text: str | bytes, name: str = ".foldmark.toml") -> st
         ("context_size = [5]", f"context_size {A_NUMBER}, not a list"),
         ("context_size = {a = 5}", f"context_size {A_NUMBER}, not a table"),
         ("context_size = 2026-01-01", f"context_size {A_NUMBER}, not a date"),
-        ("warn_threshold = 101", "warn_threshold is a number from 0 to 100, not 101"),
-        ('urgent_threshold = "101"', "urgent_threshold is a number from 0 to 100, not '101'"),
-        ("sliding_context_low_water = nan", "sliding_context_low_water is a share above 0 and up to 1, not nan"),
-        ("sliding_context_low_water = 0", "sliding_context_low_water is a share above 0 and up to 1, not 0"),
-        ("sliding_context_low_water = true", "sliding_context_low_water is a share above 0 and up to 1, not true"),
-        ("truncation = 1", "truncation is one of on, off, not 1"),
-        ('truncation = "yes"', "truncation is one of on, off, not 'yes'"),
-        ("truncate_shape = true", "truncate_shape is one of head, head-tail, not true"),
-        ('truncate_shape = "middle"', "truncate_shape is one of head, head-tail, not 'middle'"),
-        ("system = 5", "system is a text, not 5"),
-        ('thinking = "much"', "thinking is one of default, off, low, medium, high, not 'much'"),
+        ("warn_threshold = 101", "warn_threshold must be a number from 0 to 100, not 101"),
+        ('urgent_threshold = "101"', "urgent_threshold must be a number from 0 to 100, not '101'"),
+        ("sliding_context_low_water = nan", "sliding_context_low_water must be a share above 0 and up to 1, not nan"),
+        ("sliding_context_low_water = 0", "sliding_context_low_water must be a share above 0 and up to 1, not 0"),
+        ("sliding_context_low_water = true", "sliding_context_low_water must be a share above 0 and up to 1, not true"),
+        ("truncation = 1", "truncation must be one of on, off, not 1"),
+        ('truncation = "yes"', "truncation must be one of on, off, not 'yes'"),
+        ("truncate_shape = true", "truncate_shape must be one of head, head-tail, not true"),
+        ('truncate_shape = "middle"', "truncate_shape must be one of head, head-tail, not 'middle'"),
+        ("system = 5", "system must be a text, not 5"),
+        ('thinking = "much"', "thinking must be one of default, off, low, medium, high, not 'much'"),
         (
             'model_commands = ["mark", "undo"]',
-            "model_commands are 'all', 'none' or any of mark, clear, fork, send, check-mail, kill, unlike 'undo'",
+            "model_commands must be 'all', 'none' or any of mark, clear, fork, send, check-mail, kill, not 'undo'",
         ),
         (
             "model_commands = [5]",
-            "model_commands is 'all', 'none' or any of mark, clear, fork, send, check-mail, kill, not a list",
+            "model_commands must be 'all', 'none' or any of mark, clear, fork, send, check-mail, kill, not a list",
         ),
         ("trim_threshold_chars = -1", f"trim_threshold_chars {A_NUMBER}, not -1"),
-        ("trim_target_tools = [1]", "trim_target_tools is a list of tools' names, not a list"),
-        ("trim_target_tools = 5", "trim_target_tools is a list of tools' names, not 5"),
+        ("trim_target_tools = [1]", "trim_target_tools must be a list of tools' names, not a list"),
+        ("trim_target_tools = 5", "trim_target_tools must be a list of tools' names, not 5"),
     ],
 )
 @pytest.mark.parametrize("name", [".foldmark.toml", ".work.toml"])
@@ -88,14 +88,14 @@ def test_wrong_models(place: Place, name: str) -> None:
             ", line 2: there is no setting 'sliding_context_token'; did you mean sliding_context_tokens",
         ),
         ("[context]\nCONTEXT_SIZE = 5\n", ", line 2: there is no setting 'CONTEXT_SIZE'; did you mean context_size"),
-        ("[context]\nxyz = 5\n", ", line 2: there is no setting 'xyz'; there is: model, system, sliding"),
-        ('[context]\n"a b" = 5\n', ", line 2: there is no setting 'a b'; there is: model, "),
-        ("\ncontext_size = 5\n", ", line 2: context_size stands in the table [context]; write [context] in a line"),
+        ("[context]\nxyz = 5\n", ", line 2: there is no setting 'xyz'; available: model, system, sliding"),
+        ('[context]\n"a b" = 5\n', ", line 2: there is no setting 'a b'; available: model, "),
+        ("\ncontext_size = 5\n", ", line 2: context_size belongs in the table [context]; write [context] in a line"),
         ("[contxt]\n", ", line 1: there is no 'contxt'; did you mean context?"),
-        ("\n\ncontext = 5\n", ", line 3: context is a table, [context] in a line of its own"),
-        ("[models]\nx = 5\n", ", line 2: x is a table, [models.x] in a line of its own"),
-        ('database = "x.db"\n', ", line 1: database does not stand in .foldmark.toml; it stands in your own config"),
-        ("[providers.evil]\n", ", line 1: providers does not stand in .foldmark.toml; it stands in your own config"),
+        ("\n\ncontext = 5\n", ", line 3: context must be a table, as [context] on its own line"),
+        ("[models]\nx = 5\n", ", line 2: x must be a table, as [models.x] on its own line"),
+        ('database = "x.db"\n', ", line 1: database is not allowed in .foldmark.toml; it belongs in your own config"),
+        ("[providers.evil]\n", ", line 1: providers is not allowed in .foldmark.toml; it belongs in your own config"),
     ],
 )
 def test_wrong_keys(place: Place, text: str, told: str) -> None:
@@ -125,7 +125,7 @@ def test_the_line(place: Place, text: str, line: int) -> None:
         ("FOLDMARK_CONTEXT_SIZE", "many", f"context_size {A_NUMBER}, not 'many'"),
         ("IKIGAI_CONTEXT_SIZE", "-1", f"context_size {A_NUMBER}, not '-1'"),
         ("IKIGAI_SLIDING_CONTEXT_TOKENS", "9" * 5000, f"sliding_context_tokens {A_NUMBER}, not '{'9' * 40}'"),
-        ("FOLDMARK_TRUNCATION", "false", "truncation is one of on, off, not 'false'"),
+        ("FOLDMARK_TRUNCATION", "false", "truncation must be one of on, off, not 'false'"),
         ("FOLDMARK_TRIM_THRESHOLD_CHARS", "-1", f"trim_threshold_chars {A_NUMBER}, not '-1'"),
         ("FOLDMARK_MODEL", "gpt-5", f"{A_MODEL}gemini_gca, openrouter, ollama, vllm, offline, not 'gpt-5'"),
     ],
@@ -162,7 +162,7 @@ def test_a_wrong_variable_is_told_although_another_goes_before_it(place: Place) 
         (b"context_size = " + b"9" * 5000, ", line 1: this is not TOML: "),
         (b"context = " + b"[" * 100_000, ": lists or tables are nested too deeply"),
         (b"a = " + b"{a=" * 50_000, ": lists or tables are nested too deeply"),
-        (b"#" * (MOST_BYTES + 1), " is too large for a file of settings, which has up to 262,144 bytes"),
+        (b"#" * (MOST_BYTES + 1), " is too large: a settings file has at most 262,144 bytes"),
     ],
 )
 def test_what_is_not_toml(place: Place, text: bytes, told: str) -> None:
@@ -241,11 +241,11 @@ def test_the_user_file_has_its_errors_too(place: Place) -> None:
     for text, told in (
         ("[context]\nx = 1\n", "line 2: there is no setting 'x'"),
         ("databse = 5\n", "line 1: there is no 'databse'; did you mean database?"),
-        ("database = 5\n", "line 1: database is a path or a URL, not 5"),
-        ('database = " "\n', "line 1: database is a path or a URL, not ' '"),
-        ("\noffline_delay = 11\n", "line 2: offline_delay is a number of seconds from 0 to 10, not 11"),
-        ("offline_delay = nan\n", "line 1: offline_delay is a number of seconds from 0 to 10, not nan"),
-        ("offline_delay = true\n", "line 1: offline_delay is a number of seconds from 0 to 10, not true"),
+        ("database = 5\n", "line 1: database must be a path or a URL, not 5"),
+        ('database = " "\n', "line 1: database must be a path or a URL, not ' '"),
+        ("\noffline_delay = 11\n", "line 2: offline_delay must be a number of seconds from 0 to 10, not 11"),
+        ("offline_delay = nan\n", "line 1: offline_delay must be a number of seconds from 0 to 10, not nan"),
+        ("offline_delay = true\n", "line 1: offline_delay must be a number of seconds from 0 to 10, not true"),
     ):
         path = place.user_file(text)
         with pytest.raises(CommandError) as error:

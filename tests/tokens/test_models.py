@@ -97,14 +97,14 @@ def test_the_settings_have_the_last_word() -> None:
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        ({"anthropic/x": {"windw": 5}}, "models.'anthropic/x' has no 'windw'; there is: window, output, input_price"),
-        ({"anthropic/x": {"window": "5"}}, "models.'anthropic/x': window is a whole number of tokens, not '5'"),
-        ({"anthropic/x": {"window": True}}, "window is a whole number of tokens, not True"),
-        ({"anthropic/x": {"window": 0}}, "window is a whole number of tokens, not 0"),
-        ({"anthropic/x": {"output_price": -1}}, "output_price is dollars per million tokens, not -1"),
-        ({"anthropic/x": {"caching": "yes"}}, "caching is 'explicit', 'automatic' or 'none', not 'yes'"),
-        ({"antropic/x": {"window": 5}}, "there is no provider 'antropic'; there is: anthropic, openai"),
-        ({"anthropic/x": 5}, "models.'anthropic/x' is a table, such as {window = 500000}, not 5"),
+        ({"anthropic/x": {"windw": 5}}, "models.'anthropic/x' has no 'windw'; available: window, output, input_price"),
+        ({"anthropic/x": {"window": "5"}}, "models.'anthropic/x': window must be a whole number of tokens, not '5'"),
+        ({"anthropic/x": {"window": True}}, "window must be a whole number of tokens, not True"),
+        ({"anthropic/x": {"window": 0}}, "window must be a whole number of tokens, not 0"),
+        ({"anthropic/x": {"output_price": -1}}, "output_price must be dollars per million tokens, not -1"),
+        ({"anthropic/x": {"caching": "yes"}}, "caching must be 'explicit', 'automatic' or 'none', not 'yes'"),
+        ({"antropic/x": {"window": 5}}, "there is no provider 'antropic'; available: anthropic, openai"),
+        ({"anthropic/x": 5}, "models.'anthropic/x' must be a table, such as {window = 500000}, not 5"),
     ],
 )
 def test_wrong_settings_are_named(overrides: Any, said: Any) -> None:

@@ -124,7 +124,7 @@ def test_always_is_for_all_commands(place: Place) -> None:
 
 def test_nobody_is_asked_for_what_cannot_be_run(place: Place) -> None:
     for command in ("", " \n", "a\0b", "x" * 100_001, "é" * 60_000):
-        assert place.refused("bash", command=command).startswith("a command is a text of up to 100,000 bytes")
+        assert place.refused("bash", command=command).startswith("a command must be a text of at most 100,000 bytes")
     assert place.asked == []
     assert run(place, f"x={'y' * 99_000}; echo ${{#x}}") == "99000\n[exit code 0]"
 

@@ -134,7 +134,7 @@ def test_what_is_not_there_and_what_is_near(place: Place) -> None:
     assert place.refused("read_file", path="src/settings.py") == (
         "there is no src/settings.py; did you mean Settings.py?"
     )
-    assert place.refused("read_file", path="src/zzz") == "there is no src/zzz; there is: Settings.py, other.py"
+    assert place.refused("read_file", path="src/zzz") == "there is no src/zzz; that folder has: Settings.py, other.py"
     assert place.refused("read_file", path="scr/deep/x.py") == (
         "there is no scr/deep/x.py, nor a folder scr; did you mean src?"
     )
@@ -282,7 +282,7 @@ def test_only_regular_files_are_opened_and_nothing_hangs(place: Place) -> None:
 
 def test_links_that_lead_nowhere(links: Place) -> None:
     assert "symbolic link that leads nowhere" in links.refused("read_file", path="loop")
-    assert links.refused("read_file", path="broken").startswith("there is no nowhere; there is: ")
+    assert links.refused("read_file", path="broken").startswith("there is no nowhere; that folder has: ")
     previous = "deep/inside.txt"
     for n in range(1200):
         (links.folder / f"l{n}").symlink_to(previous)
@@ -346,7 +346,7 @@ def test_a_home_folder_is_understood(place: Place, monkeypatch: pytest.MonkeyPat
 def test_the_working_folder_is_removed(place: Place) -> None:
     place.folder.rmdir()
     for name, args in (("read_file", {"path": "x"}), ("list_files", {}), ("bash", {"command": "ls"})):
-        assert place.refused(name, **args).startswith("the working folder is not there any more")
+        assert place.refused(name, **args).startswith("the working folder was removed")
 
 
 def test_a_program_chooses_the_folder(place: Place) -> None:
@@ -473,7 +473,7 @@ def test_one_folder(tree: Place) -> None:
     assert tree.call("list_files", path="node_modules/left") == "node_modules/left/index.js"
 
 
-NOT = "[Not looked into: .git, .venv, __pycache__, node_modules.]"
+NOT = "[Skipped: .git, .venv, __pycache__, node_modules.]"
 
 
 @pytest.mark.parametrize(
@@ -491,8 +491,8 @@ NOT = "[Not looked into: .git, .venv, __pycache__, node_modules.]"
         ("**/deep/**/*.py", ["src/deep/three.py", NOT]),
         ("[ab].p?", ["a.py", "b.py"]),
         ("[!a].py", ["b.py"]),
-        ("nothing", ["[Nothing fits nothing.]"]),
-        ("{a.py", ["[Nothing fits {a.py.]"]),
+        ("nothing", ["[Nothing matches nothing.]"]),
+        ("{a.py", ["[Nothing matches {a.py.]"]),
     ],
 )
 def test_patterns(tree: Place, pattern: str, found: list[str]) -> None:
@@ -513,8 +513,8 @@ def test_a_hostile_pattern_takes_no_time(place: Place) -> None:
     for n in range(20):
         place.write("a" * 240 + str(n))
     pattern = "/".join(["**"] * 20 + ["*a" * 200 + "b"])
-    assert place.call("list_files", pattern=pattern).startswith("[Nothing fits")
-    assert place.call("list_files", pattern="[[:alpha:]-&&~~||") == "[Nothing fits [[:alpha:]-&&~~||.]"
+    assert place.call("list_files", pattern=pattern).startswith("[Nothing matches")
+    assert place.call("list_files", pattern="[[:alpha:]-&&~~||") == "[Nothing matches [[:alpha:]-&&~~||.]"
 
 
 def test_a_list_is_bounded_and_shows_the_nearest_first(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -522,13 +522,13 @@ def test_a_list_is_bounded_and_shows_the_nearest_first(place: Place, monkeypatch
         place.write(f"a/{n:02}")
     place.write("z")
     told = place.call("list_files", pattern="**/*", limit=3).split("\n")
-    assert told == ["a/", "z", "a/00", "[29 more; a narrower path or pattern, or a higher limit.]"]
+    assert told == ["a/", "z", "a/00", "[29 more; use a narrower path or pattern, or a higher limit.]"]
     monkeypatch.setattr(files, "MOST_ENTRIES", 10)
     told = place.call("list_files", pattern="**/*").split("\n")
     assert len(told) == 11
-    assert told[-1] == "[Not everything was looked at, there is too much; a narrower path or pattern.]"
+    assert told[-1] == "[There is too much to list everything; use a narrower path or pattern.]"
     monkeypatch.setattr(files, "SECONDS", -1)
-    assert "Not everything was looked at" in place.call("list_files")
+    assert "There is too much to list everything" in place.call("list_files")
 
 
 def test_names_that_are_not_harmless(place: Place) -> None:
@@ -556,8 +556,8 @@ def test_a_deep_tree(place: Place) -> None:
     os.close(at)
     told = place.call("list_files", pattern="**/*", limit=5000).split("\n")
     assert len(told) == 101
-    assert told[-1].startswith("[Not everything was looked at")
-    assert place.call("grep", pattern="x").startswith("[No match in 0 files. Not everything was searched")
+    assert told[-1].startswith("[There is too much to list everything")
+    assert place.call("grep", pattern="x").startswith("[No match in 0 files. There is too much to search everything")
 
 
 def test_these_tools_may_run_together(place: Place) -> None:

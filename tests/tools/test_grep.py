@@ -57,7 +57,7 @@ def test_what_it_finds(tree: Place) -> None:
     assert lines(tree, pattern=r"door$|^clo.ed$") == ["src/b.ts:1:Open the door", "src/b.ts:2:closed"]
     assert lines(tree, pattern="open", path="src/deep/c.py") == found[1:]
     assert lines(tree, pattern="open", path="node_modules") == ["node_modules/x.js:1:open"]
-    assert lines(tree, pattern="nowhere") == ["[No match in 3 files. Not looked into: .git, node_modules.]"]
+    assert lines(tree, pattern="nowhere") == ["[No match in 3 files. Skipped: .git, node_modules.]"]
     assert tree.asked == []
 
 
@@ -96,7 +96,7 @@ def test_binary_files_are_passed_over_and_other_bytes_are_replaced(place: Place)
     place.write("b.bin", b"needle\0")
     place.write("l.txt", b"caf\xe9 needle")
     assert lines(place, pattern="needle") == ["l.txt:1:caf\ufffd needle"]
-    assert place.refused("grep", pattern="needle", path="b.bin").startswith("b.bin is no text; a program")
+    assert place.refused("grep", pattern="needle", path="b.bin").startswith("b.bin is no text; bash can")
 
 
 def test_a_long_line_is_cut_around_what_was_found(place: Place) -> None:
@@ -138,7 +138,7 @@ def test_large_files(place: Place) -> None:
 
 def test_an_answer_is_bounded(place: Place) -> None:
     place.write("f.txt", ("x" * 1000 + "\n") * 5000)
-    more = "[There may be more; a narrower pattern, path or glob, or a higher limit.]"
+    more = "[There may be more; use a narrower pattern, path or glob, or a higher limit.]"
     found = lines(place, pattern="x")
     assert (len(found), found[-1]) == (101, more)
     found = lines(place, pattern="x", limit=1)
@@ -154,7 +154,7 @@ def test_too_many_files(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "MOST_ENTRIES", 5)
     found = lines(place, pattern="needle")
     assert len(found) == 6
-    assert found[-1] == "[Not everything was searched, there is too much; a narrower path or glob.]"
+    assert found[-1] == "[There is too much to search everything; use a narrower path or glob.]"
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_a_never_ending_expression_is_ended(place: Place, monkeypatch: pytest.Mo
     place.write("3.txt", "x" * 1_000_000)
     monkeypatch.setattr(grep, "SECONDS", 2.0)
     assert lines(place, pattern=NEVER_ENDING) == [
-        *("1.txt:1:aaa", "[The search was ended after 2 seconds; a simpler pattern, a narrower path or glob.]")
+        *("1.txt:1:aaa", "[The search was ended after 2 seconds; use a simpler pattern or a narrower path.]")
     ]
     assert matchers() == []
 

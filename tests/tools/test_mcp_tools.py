@@ -358,8 +358,9 @@ def test_a_crash_in_a_call(
     with pytest.raises(CommandError) as caught:
         agent.call_tool("mcp__stdio__crash", {})
     assert str(caught.value) == (
-        "the MCP server stdio went away in this call, or before it (it said: the disk is full / no way to go on); "
-        "it is connected again, so call once more if doing it twice does no harm"
+        "the MCP server stdio disconnected during this call or before it "
+        "(it said: the disk is full / no way to go on); it is connected again. Repeat the call if "
+        "running it twice does no harm"
     )
     assert agent.call_tool("mcp__stdio__echo", {"text": "back"}) == "back"
     after = running(places[0]["stdio"])
@@ -377,7 +378,7 @@ def test_a_server_that_does_not_come_back(tmp_path: Path, lone: Agent) -> None:
         (tmp_path / "raw.json").rename(tmp_path / "away.json")
         os.kill(running(tmp_path)[0], 9)
         for _ in range(2):
-            with pytest.raises(CommandError, match=r"went away.* and cannot be connected again: .*raw\.json"):
+            with pytest.raises(CommandError, match=r"disconnected.* and cannot be connected again: .*raw\.json"):
                 it(lone, {}, NOBODY)
         (tmp_path / "away.json").rename(tmp_path / "raw.json")
         assert it(lone, {}, NOBODY) == "ok"
@@ -463,10 +464,10 @@ def test_closing_during_a_call(tmp_path: Path, lone: Agent, monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("result", "words"),
     [
-        ({}, "answered what is no result"),
-        ({"content": "x"}, "answered what is no result"),
-        ({"content": [{"type": "hologram"}]}, "answered what is no result"),
-        ({"content": [], "isError": "very"}, "answered what is no result"),
+        ({}, "returned no valid tool result"),
+        ({"content": "x"}, "returned no valid tool result"),
+        ({"content": [{"type": "hologram"}]}, "returned no valid tool result"),
+        ({"content": [], "isError": "very"}, "returned no valid tool result"),
     ],
     ids=range(4),
 )
@@ -589,7 +590,7 @@ def test_no_more_than_a_hundred(tmp_path: Path, lone: Agent) -> None:
     (tmp_path / "b.json").write_text(json.dumps({"tools": [tool(f"t{n}") for n in range(150)], "calls": {}}))
     with Servers(tmp_path) as servers:
         told = servers.connect(lone, Person("yes").asking)
-    assert told == ["65 tools of the MCP server b are left out: 100 are the most"]
+    assert told == ["65 tools of the MCP server b are left out: 100 are allowed"]
     assert [each.spec.name for each in servers.tools][14:16] == ["mcp__a__t14", "mcp__b__t0"]
     assert len(servers.tools) == 100
 
@@ -598,7 +599,7 @@ def test_a_list_that_is_none(tmp_path: Path, lone: Agent) -> None:
     servers, told = listed(tmp_path, lone, tool("good"), {"name": "bad", "inputSchema": {"type": "string"}})
     assert servers.tools == []
     (line,) = told
-    assert line.startswith("the MCP server raw is not there: it answered what is not the protocol: ")
+    assert line.startswith("the MCP server raw is not there: its answer does not follow the protocol: ")
     assert "tools.1.inputSchema.type" in line
 
 

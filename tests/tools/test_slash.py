@@ -145,7 +145,7 @@ def test_what_is_for_persons_only(log: Log, agent: Agent, command: str) -> None:
     agent.append("user", "A")
     before = agent.standing().record.head
     with pytest.raises(
-        CommandError, match="is not for a model; there is: /mark, /clear, /fork, /send, /check-mail, /kill"
+        CommandError, match="is not for a model; available: /mark, /clear, /fork, /send, /check-mail, /kill"
     ):
         slash(agent, command, "1")
     assert agent.standing().record.head == before
@@ -406,7 +406,7 @@ def test_a_wrong_command_is_an_error_result(agent: Agent) -> None:
     provider = run(agent, "go", [call("c1", "exit"), call("c2", "clear", "NOWHERE")], ["Sorry."])
     results = [message for message in agent.context().messages if message.kind == "tool_result"]
     assert [(message.data or {}).get("is_error") for message in results] == [True, True]
-    assert results[0].content.startswith("Error: /exit is not for a model; there is: /mark")
+    assert results[0].content.startswith("Error: /exit is not for a model; available: /mark")
     assert results[1].content.startswith("Error: there is no mark 'NOWHERE'")
     assert [m["content"] for m in provider.requests[-1].body["messages"] if m["role"] == "tool"] == [
         message.content for message in results
@@ -429,11 +429,11 @@ def test_a_clear_in_the_batch_of_the_filter_leaves_no_orphan(agent: Agent) -> No
 def test_model_commands_narrows_what_a_model_may_run(agent: Agent) -> None:
     agent.do("/config set model_commands=mark fork")
     slash(agent, "mark", "A")
-    with pytest.raises(CommandError, match=r"^/clear is not for a model; there is: /mark, /fork$"):
+    with pytest.raises(CommandError, match=r"^/clear is not for a model; available: /mark, /fork$"):
         slash(agent, "clear")
     agent.do("/clear")
     agent.do("/config set model_commands=")
-    with pytest.raises(CommandError, match=r"^there is no tool 'slash'; there is: filter_context, "):
+    with pytest.raises(CommandError, match=r"^there is no tool 'slash'; available: filter_context, "):
         slash(agent, "mark", "B")
-    with pytest.raises(CommandError, match=r"^model_commands are 'all', 'none' or any of mark, .*, unlike 'undo'$"):
+    with pytest.raises(CommandError, match=r"^model_commands must be 'all', 'none' or any of mark, .*, not 'undo'$"):
         agent.do("/config set model_commands=mark, undo")

@@ -116,7 +116,7 @@ def test_the_edge_says_why_in_words(agent: Agent) -> None:
         "same for as long as a step lasts"
     )
     grown = Edge(edge.first, "budget", 9, limit=1500)
-    assert grown.reason == "what came since would have passed 1,500 tokens: one step brought it to low water"
+    assert grown.reason == "newer messages would have exceeded 1,500 tokens: one step reduced the window to low water"
     assert Edge(edge.first, "budget", 9, "as it was said then").reason == "as it was said then"
 
 

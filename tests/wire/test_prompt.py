@@ -312,7 +312,7 @@ def test_provider_names(agent: Agent) -> None:
     assert made(agent, provider="google").provider == "gemini"
     assert made(agent, provider="offline").dialect == "openai"
     assert made(agent, provider="gemini_gca").dialect == "gemini_gca"
-    with pytest.raises(foldmark.CommandError, match=r"no provider 'mistral'; there is: anthropic, openai, openai_resp"):
+    with pytest.raises(foldmark.CommandError, match=r"no provider 'mistral'; available: anthropic, openai, openai_"):
         made(agent, provider="mistral")
 
 
@@ -341,7 +341,7 @@ def test_planning_sees_only_its_segments_and_no_anchors(agent: Agent) -> None:
     )
     assert [entry["content"] for entry in request.body["messages"]] == ["Imported rule.", "One.", "Two.", GO_ON]
     assert request.manifest.edge == foldmark.core.request.Edge(first, "planning", 0)
-    assert request.manifest.edge.reason == "only what is being matched"
+    assert request.manifest.edge.reason == "only the messages that are being matched"
     later = made(agent, only=(Segment(agent.id, third, third),))
     assert (later.manifest.edge.first, later.manifest.edge.before) == (third, 2)
     assert request.purpose == "match"

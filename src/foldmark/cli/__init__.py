@@ -1,7 +1,7 @@
-"""The program `foldmark`: what a coding agent runs after each of its steps goes without the command line's imports.
+"""The program `foldmark`: commands that a coding agent runs after each step skip the imports of the command line.
 
-Those take five times as long as all the rest of a hook [SPEC 8]. Where help is asked for, or anything stands before the
-command's name, the command line has it as any other (`hook_commands`).
+Those take five times as long as all the rest of a hook [SPEC 8]. If help is requested, or anything precedes the
+command's name, the command line handles the command like any other (`hook_commands`).
 """
 
 import sys
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def main() -> int:
-    """Run the program with the arguments of the process; the exit code."""
+    """Run the program with the arguments of the process, and return its exit code."""
     words = sys.argv[1:]
     if words and words[0] in ("hook", "statusline") and not {"-h", "--help"}.intersection(words):
         return hook() if words[0] == "hook" else statusline()
@@ -32,7 +32,7 @@ def main() -> int:
 
 
 def hook(log: "Callable[[], AbstractContextManager[Log]] | None" = None) -> int:
-    """`foldmark hook`: always 0, whatever happens. `log` opens the database that counts, by default this user's."""
+    """Run `foldmark hook` and return 0, whatever happens. `log` opens the database, by default this user's."""
     try:
         from foldmark.sessions.hook.answering import run
 
@@ -43,7 +43,7 @@ def hook(log: "Callable[[], AbstractContextManager[Log]] | None" = None) -> int:
 
 
 def statusline() -> int:
-    """`foldmark statusline`: always 0, whatever happens."""
+    """Run `foldmark statusline` and return 0, whatever happens."""
     try:
         from foldmark.sessions.hook.statusline import run
 

@@ -108,7 +108,7 @@ def forest_text(trees: "Sequence[Node]", others: "Sequence[Node]", all_others: i
     """Return trees of sessions as text, then the first of all sessions that continue no other."""
     blocks = ["\n".join(_tree_lines(tree)) for tree in trees]
     if others:
-        lines = ["Archived, continuing no other:", *map(_session_line, others)]
+        lines = ["Archived sessions that continue no other:", *map(_session_line, others)]
         if all_others > len(others):
             lines.append(f"{count(all_others - len(others), 'session')} more; --limit shows them")
         blocks.append("\n".join(lines))

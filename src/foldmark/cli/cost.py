@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def conversation(db: str, target: str) -> Iterator[Agent]:
-    """The conversation of this name in the database, or else the session file of this name, read into memory.
+    """Yield the conversation of this name in the database, or else the session file of this name, read into memory.
 
     Raises CommandError if there is neither, SessionFileError, StoreError.
     """
@@ -35,7 +35,7 @@ def conversation(db: str, target: str) -> Iterator[Agent]:
             yield log.find(target)
             return
     if not path.is_file():
-        raise CommandError(f"there is no file '{target[:200]}' and no database {shown(db)} to look in")
+        raise CommandError(f"there is no session file '{target[:200]}', and no database at {shown(db)}")
     from foldmark.cli.conversion import import_file
 
     with foldmark.open(":memory:") as log:
@@ -52,7 +52,7 @@ def _existing(db: str) -> Iterator[Log | None]:
 
 
 def _text(found: "CostReport") -> str:
-    """Return the table, and what it says of the first policy."""
+    """Return the table, and the verdict on the first policy."""
     tariff, rows = found.tariff, found.rows
     head = ["policy", "fresh", "cache write", "cache read", "read", "rewritten", "cost", "in view", "largest", "moves"]
     table = [[*head, "thinking", "lost"]] + [
@@ -76,10 +76,10 @@ def _text(found: "CostReport") -> str:
         cells = (cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True))
         lines.append("  ".join([name.ljust(widths[0]), *cells]))
     unit = "dollars" if tariff.input is not None else "fresh input tokens' worth"
-    recorded = "as recorded" if found.thinks else "as if every answer had begun with a block, since none is recorded"
+    recorded = "as recorded" if found.thinks else "assuming that every answer began with one, since none is recorded"
     below = [
-        f"Input in tokens (~), cost in {unit}. Answers of ~{found.answered:,} tokens come on top in every row.",
-        f"Thinking: the share that could still be sent if it is bound to what stood before it, {recorded}.",
+        f"Input in tokens (~), cost in {unit}. Every row excludes answers of ~{found.answered:,} tokens.",
+        f"Thinking: the share that could still be sent if it is bound to the messages before it, {recorded}.",
     ]
     return "\n".join([title(found), "", *lines, "", *below, found.verdict])
 
@@ -129,7 +129,7 @@ def drawing() -> Any:
 
 
 def draw(panels: "Sequence[tuple[str, Sequence[Replayed], Tariff]]", path: Path) -> None:
-    """Draw bars of what each policy costs, one panel for each title. Raises FoldmarkError, OSError."""
+    """Draw bars of the cost of each policy, one panel for each title. Raises FoldmarkError, OSError."""
     matplotlib, pyplot = drawing(), import_module("matplotlib.pyplot")
     with matplotlib.rc_context({"svg.hashsalt": "foldmark", "svg.fonttype": "none", "font.size": 8}):
         figure, axes = pyplot.subplots(

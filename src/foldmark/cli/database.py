@@ -40,15 +40,15 @@ def backup(setup: Setup, file: Path, verify: bool, force: bool, as_json: bool) -
     """
     if verify:
         if force:
-            raise click.UsageError("--force and --verify do not go together")
+            raise click.UsageError("--force and --verify exclude each other")
         from foldmark.stores.sqlite.backup import opened
 
         with opened(file) as (store, schema):
             return _check_database(open_over(store), str(file), False, as_json, schema)
     if kind := scheme(setup.db):
         if kind not in BUILT_IN:
-            raise StoreError(f"`foldmark backup` copies SQLite files; a {kind} database has tools of its own")
-        raise StoreError(f"a PostgreSQL server is backed up by its own tool: {_dump_command(setup.db, file)}")
+            raise StoreError(f"`foldmark backup` copies SQLite files; back up a {kind} database with its own tools")
+        raise StoreError(f"`foldmark backup` copies SQLite files; for PostgreSQL run {_dump_command(setup.db, file)}")
     from foldmark.stores.sqlite.backup import back_up
 
     with progress_bar("Writing") as progress:
@@ -103,7 +103,7 @@ def copy(setup: Setup, source: str, target: str, names: tuple[str, ...], as_json
             scope(moment, names)  # before there is a database to write to
         with foldmark.open(target, settings=setup.given) as other, progress_bar("Copying") as progress:
             if other.store.address == log.store.address:
-                raise CommandError(f"{shown(target)} is the database to copy from; name another one")
+                raise CommandError(f"{shown(target)} is the source of the copy; name another database")
             try:
                 report = copied(log.store, other.store, names, progress)
             except KeyboardInterrupt:
@@ -147,7 +147,7 @@ def doctor(setup: Setup, named: str | None, repair: bool, out: Path | None, as_j
     if named is not None:
         return _check_session(named, repair, out, as_json)
     if out is not None:
-        raise click.UsageError("--out goes with --session and --repair")
+        raise click.UsageError("--out requires --session and --repair")
     with setup.log(create=False) as log:
         return _check_database(log, shown(setup.db), repair, as_json)
 
@@ -178,8 +178,8 @@ def _check_database(log: Log, name: str, repair: bool, as_json: bool, schema: in
     for finding, repaired in findings:
         print(harmless(f"{finding.text}{' (repaired)' if repaired else ''}"))
     if unchecked:
-        print(f"{count(unchecked, 'event')} from before there were checksums: a changed byte in these is not found")
-    verdict = f"{left} wrong" if left else "all is well"
+        print(f"{count(unchecked, 'event')} recorded before there were checksums: changed bytes in them are not found")
+    verdict = count(left, "fault") if left else "all is well"
     version = "" if schema is None else f"schema {schema}, "
     print(harmless(f"{name}: {version}{count(agents, 'agent')}, {verdict}"))
     return 1 if left else 0
@@ -193,7 +193,7 @@ def _check_session(named: str, repairing: bool, out: Path | None, as_json: bool)
     from foldmark.sessions.places import find, recognized
 
     if out and not repairing:
-        raise click.UsageError("--out says where a repaired session goes; add --repair")
+        raise click.UsageError("--out requires --repair")
     session = recognized(find(named, Path.cwd(), os.environ), damaged=True)
     found, new = diagnose(session), None
     if repairing:

@@ -1,4 +1,4 @@
-"""`foldmark demo`: a dozen commands on a sample session, run for real and printed with what they answer."""
+"""`foldmark demo`: a dozen commands on a sample session, run for real and printed with their answers."""
 
 import io
 import shlex
@@ -50,7 +50,7 @@ class _Demo:
         self.foldmark("do", "notes", "/fork RESEARCH")
         self.explain("The child was born with exactly that goal; the parent keeps everything.")
         self.foldmark("context", "show", self.ask(lambda notes: notes.children[-1].id[:8]))
-        self.explain("A wrong word is answered with what there is instead, and nothing is written.")
+        self.explain("An error names the alternatives, and nothing is written.")
         self.foldmark("do", "notes", "/clear BEFORE_PLUGIN", wrong=True)
         self.explain("The stored segments are compared with a full replay of the log.")
         self.foldmark("doctor")
@@ -92,7 +92,7 @@ def _newest_operation(agent: Agent) -> int:
 
 
 def _turn_about(word: str, agent: Agent) -> int:
-    """The id of the oldest turn whose prompt has this word."""
+    """Return the id of the oldest turn whose prompt has this word."""
     prompts = (message for message in agent.context().messages if message.kind == "user")
     return next(message.turn_id or message.id for message in prompts if word in message.content)
 

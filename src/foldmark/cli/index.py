@@ -1,4 +1,4 @@
-"""`foldmark index`: vectors of what was said, so that a search also goes by meaning [SPEC 7]."""
+"""`foldmark index`: vectors of messages, so that a search also goes by meaning [SPEC 7]."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from foldmark.recall.embeddings import Embedder
 
 _LONG = 30.0
-"""Seconds of work that are told of beforehand."""
+"""Minimum seconds of work that are announced beforehand."""
 
 
 @click.command()
@@ -42,7 +42,7 @@ def index(setup: Setup, status: bool, remove: bool, model: str | None, limit: in
     the extra `embeddings`.
     """
     if status + remove + (limit is not None) > 1:
-        raise click.UsageError("--status, --remove and --limit do not go together")
+        raise click.UsageError("--status, --remove and --limit exclude each other")
     given = setup.given if model is None else read_settings({"recall_model": model})
     if not status and not remove:
         from foldmark.recall.embeddings.model import one_thread_each
@@ -68,13 +68,13 @@ def index(setup: Setup, status: bool, remove: bool, model: str | None, limit: in
         warn("interrupted; `foldmark index` goes on from there")
         return 130
     if model is not None and model != setup.given.recall_model and not status:
-        warn(f"a search uses {one_line(embedder.name)} once it is the setting recall_model")
+        warn(f"searches use {one_line(embedder.name)} once recall_model is set to it")
     return 0
 
 
 @contextmanager
 def _stores(setup: Setup) -> Iterator[dict[str, Vectors]]:
-    """What there is to make vectors of, by name. Raises FoldmarkError if there is nothing."""
+    """Yield the stores of messages to embed, by name. Raises FoldmarkError if there are none."""
     from foldmark.sessions.archive.index import NAME
     from foldmark.sessions.archive.storing import archive_folder
     from foldmark.sessions.archive.vectors import opened
@@ -92,7 +92,7 @@ def _stores(setup: Setup) -> Iterator[dict[str, Vectors]]:
 
 
 def _loaded(name: str, *, offering: bool = False) -> "Embedder":
-    """The model. Where packages are missing, a person at a terminal is offered to install them, if `offering`. Raises
+    """Return the model. If packages are missing and `offering`, offer a person at a terminal to install them. Raises
     EmbeddingError."""
     from foldmark.recall.embeddings import NotInstalledError
     from foldmark.recall.embeddings.model import kept
@@ -132,8 +132,8 @@ def _make(stores: Mapping[str, Vectors], embedder: "Embedder", limit: int | None
 
 @contextmanager
 def _bar(total: int) -> Iterator[Callable[[int], None]]:
-    """A bar with the rate and the time that is left on a terminal's standard error. Before it, how long it will take is
-    told to everybody, if that is long; so it begins when the first messages are done."""
+    """Show a bar with the rate and the remaining time on a terminal's standard error. A long duration is announced
+    first, everywhere; so the bar begins after the first messages."""
     began, done = time.monotonic(), 0
     bar: Any = None
 
@@ -165,7 +165,7 @@ def _duration(seconds: float) -> str:
 
 
 def _removed(store: Vectors, fingerprint: str | None) -> int:
-    """Take away the vectors of one model, or of all; how many models that were."""
+    """Remove the vectors of one model, or of all; return the number of models."""
     gone = [each for each in store.embedders() if fingerprint in (None, each)]
     for each in gone:
         store.remove_vectors(each)
@@ -216,8 +216,8 @@ def offer_install(steps: Sequence[Sequence[str]]) -> bool:
 
 
 def _installer() -> list[str] | None:
-    """The beginning of a command that installs into the environment of this interpreter, with pip or else with uv; None
-    if there is neither."""
+    """Return the beginning of a command that installs into the environment of this interpreter, with pip or else with
+    uv; None without either."""
     if find_spec("pip"):
         return [sys.executable, "-m", "pip", "install"]
     uv = shutil.which("uv")

@@ -1,5 +1,5 @@
-"""Foldmark in other programs: `install` and `uninstall` for Claude Code, and what such programs start: `hook`,
-`statusline` and `mcp` [SPEC 8, 9]."""
+"""Foldmark in other programs: `install` and `uninstall` for Claude Code, and the commands that such programs start:
+`hook`, `statusline` and `mcp` [SPEC 8, 9]."""
 
 import difflib
 import os
@@ -30,7 +30,7 @@ _WHERE = (
     AS_JSON,
 )
 _LONGEST_LINE = 400
-"""Characters of a line that a preview shows; Claude Code's own file is one long line for some."""
+"""Maximum characters of a line in a preview; Claude Code's own file may be one long line."""
 
 _NO_MCP = (
     "no MCP server is added: it needs the package `mcp`; `pip install 'foldmark[mcp]'`, then repeat, or add it anyway "
@@ -84,7 +84,7 @@ def install(program: str | None, preview: bool, as_json: bool, **given: Any) -> 
         )
     lines = [_line(done, preview) for done in plan.done]
     if places.root and not shutil.which("foldmark"):
-        lines.append("foldmark is not on your PATH: here these hooks do nothing until it is")
+        lines.append("foldmark is not on your PATH: these hooks do nothing here until it is")
     if not places.root and is_temporary(options.program):
         lines.append(f"{options.program} is in a temporary place: install Foldmark permanently, then repeat")
     print(harmless("\n".join(lines)))
@@ -118,7 +118,7 @@ def _check(program: str | None, verb: str, needed: bool) -> None:
     if program is None and needed:
         raise CommandError(f"name the program: `foldmark {verb} claude`")
     if program not in (None, "claude"):
-        raise CommandError(f"cannot {verb} for '{one_line(program or '')[:40]}'; there is: claude")
+        raise CommandError(f"cannot {verb} for '{one_line(program or '')[:40]}'; available: claude")
 
 
 def _scope(given: dict[str, Any]) -> dict[str, bool]:
@@ -148,7 +148,7 @@ def _data(done: "FileOutcome", preview: bool) -> dict[str, Any]:
 
 
 def _difference(done: "FileOutcome") -> str:
-    """What changes in a file, as a unified difference."""
+    """Return the change of a file as a unified diff."""
     before, after = ((each or b"").decode("utf-8", "replace").splitlines() for each in (done.before, done.after))
     old = "/dev/null" if done.before is None else str(done.file)
     lines = difflib.unified_diff(before, after, old, str(done.file), lineterm="")
@@ -187,7 +187,7 @@ def mcp(setup: Setup, name: str | None, port: int | None, host: str, names: tupl
     FOLDMARK_MCP_TOKEN, or a generated one. NAME is the conversation for calls that name none.
     """
     if port is None and (host != "127.0.0.1" or names):
-        raise click.UsageError("--host and --allow-host go with --http")
+        raise click.UsageError("--host and --allow-host require --http")
     setup.given  # noqa: B018 - wrong settings are reported before anybody connects
     try:
         import_module("mcp")
@@ -215,7 +215,7 @@ def mcp(setup: Setup, name: str | None, port: int | None, host: str, names: tupl
 
     secret, where = http.token(os.environ)
     with http.listening(host, port) as opened, embedding(setup.db, setup.given):
-        said = f"for whoever has the token in {where}"
+        said = f"for clients with the token in {where}"
         if not http.is_loopback(host):
             said += "; other machines may reach it, and nothing is encrypted"
         anyio.run(http.serve, server(conversations, here=False), opened, host, names, secret, said)

@@ -1,6 +1,6 @@
-"""Parameters that several commands have, and their completion: conversations, and the chat commands of `foldmark do`.
+"""Parameters of several commands, and their completion: conversations, and the chat commands of `foldmark do`.
 
-Whatever goes wrong, nothing is completed: there is nobody to read a message.
+On any error nothing is completed: nobody would read a message.
 """
 
 import os
@@ -66,7 +66,8 @@ def _values(context: Context, before: str, incomplete: str) -> list[CompletionIt
 
 
 class _Bash(BashComplete):
-    """Bash takes a completion as it is typed: blanks and signs of the shell need a backslash outside of quotes."""
+    """Completion for bash, which takes a completion as typed text: blanks and special characters need a backslash
+    outside quotes."""
 
     source_template = BashComplete.source_template.replace("read type", "read -r type")
 

@@ -57,7 +57,7 @@ def rollover(
     if (summary_file is None) != auto_summary:
         raise click.UsageError("Give either --summary-file FILE or --auto-summary")
     if model is not None and not auto_summary:
-        raise click.UsageError("--model is for --auto-summary")
+        raise click.UsageError("--model requires --auto-summary")
     check_launch(launch, as_json)
     found = check(places.find(session, _working_folder(), os.environ))
     if not has_content(found):
@@ -91,7 +91,8 @@ def _working_folder() -> str:
 
 
 def _read(name: str) -> str:
-    """The text of a summary file. Raises SummaryError for one of absurd length, FoldmarkError if it cannot be read."""
+    """Return the text of a summary file. Raises SummaryError if it is absurdly long, FoldmarkError if it cannot be
+    read."""
     from foldmark.sessions.rollover.handoff import LONGEST
 
     try:
@@ -107,7 +108,7 @@ def _read(name: str) -> str:
 
 
 def _written(setup: Setup, session: "SessionPath", model: str | None) -> str:
-    """The summary that a model writes; nothing of it is kept but what the rollover hands over."""
+    """Return a summary written by a model; only the text that the rollover hands over is kept."""
     import foldmark
     from foldmark.providers.registry import check_model
     from foldmark.sessions.rollover.auto_summary import summarize

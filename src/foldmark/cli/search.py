@@ -41,7 +41,7 @@ def _date(context: click.Context, option: click.Parameter, value: str | None) ->
     try:
         return None if value is None else utc(value)
     except ValueError:
-        why = f"'{value:.40}' is no date; write one as 2026-01-31 or 2026-01-31T12:00"
+        why = f"'{value:.40}' is not a date; write one as 2026-01-31 or 2026-01-31T12:00"
         raise click.BadParameter(why, context, option) from None
 
 
@@ -110,7 +110,7 @@ def search(
         _read(setup, place, _AROUND if around is None else around, as_json)
         return
     if around is not None:
-        raise click.UsageError("--around belongs to --read")
+        raise click.UsageError("--around requires --read")
     if not query:
         raise click.UsageError("Missing argument 'QUERY'.", click.get_current_context())
     from foldmark.core.codec import well_formed
@@ -253,7 +253,7 @@ def _read(setup: Setup, place: str, reach: int, as_json: bool) -> None:
     except (NoSessionError, IndexFileError):
         if log is None or not re.fullmatch("[0-9]{1,18}", place):
             raise
-        raise CommandError(f"there is no message {place}, and no archived session whose id begins so") from None
+        raise CommandError(f"there is no message {place}, and no archived session whose id begins with it") from None
     print(json_text(passage) if as_json else _passage_text(passage))
 
 

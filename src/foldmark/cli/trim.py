@@ -80,12 +80,12 @@ def _options(
     from foldmark.settings.given import checked_global
 
     if profile not in (None, "default", "deep"):
-        raise click.UsageError(f"there is no profile {one_line(str(profile))!r}: default, deep")
+        raise click.UsageError(f"there is no profile {one_line(str(profile))!r}; profiles: default, deep")
     deep = profile == "deep"
     if deep and tools is not None:
         raise click.UsageError("--profile deep cuts the results of all tools: leave out --tools")
     if spare is not None and not (spare.isascii() and spare.isdigit() and len(spare) < _DIGITS):
-        raise click.UsageError(f"--spare is a number of results from 0, not {one_line(spare)!r}")
+        raise click.UsageError(f"--spare must be a number of results from 0, not {one_line(spare)!r}")
     spared = int(spare) if spare is not None else SPARED if deep else 0
     most, names = setup.given.trim_threshold_chars, setup.given.trim_target_tools
     try:
@@ -160,7 +160,7 @@ def _text(report: "TrimReport", launch: bool) -> str:
         lines.append(f"There is nothing to cut{'' if report.written else '; nothing was written'}.")
     if report.written:
         lines.append(f"New session: {one_line(str(trimmed.session.path))}")
-        lines.append(f"The session itself stays as it is: {one_line(str(report.parent.path))}")
+        lines.append(f"The original session is unchanged: {one_line(str(report.parent.path))}")
         if report.resume and not launch:
             lines.append(f"The trim takes effect when the new session is resumed:\n\n  {report.resume.shell}\n")
     if report.little:

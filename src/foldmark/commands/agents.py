@@ -102,7 +102,7 @@ def _rename(call: CommandCall) -> Result:
     agent, name = _conversation(call), call.arguments["NEW"]
     old = agent.name
     family.rename(agent, name)
-    return Result(f"Conversation '{old}' is '{name}' now.", None, {"agent": agent.id, "name": name, "was": old})
+    return Result(f"Conversation '{old}' is now named '{name}'.", None, {"agent": agent.id, "name": name, "was": old})
 
 
 @command("session archive NAME...")
@@ -121,7 +121,7 @@ def _delete(call: CommandCall) -> Result:
     agent = _conversation(call)
     if agent == family.root(call.agent):
         raise CommandError(
-            f"conversation '{agent.name}' is the one you are in; go to another first (/session switch, /session new)"
+            f"you are in conversation '{agent.name}'; go to another one first (/session switch, /session new)"
         )
     with agent.log.store.read() as moment:
         name, agents = agent.name, [place.agent for place in family.tree(agent)]
@@ -191,9 +191,9 @@ def _arrival(call: CommandCall, agent: Agent) -> str:
         return f"You are in {where} already."
     with agent.reading() as (moment, at):
         unread, end = moment.unread_count(agent.id), moment.end(agent.id)
-    text = f"To {where}: {count(at.size.messages, 'message')} in the context."
+    text = f"Switched to {where}: {count(at.size.messages, 'message')} in the context."
     if unread:
-        text += f" {count(unread, 'message')} of mail unread, /check-mail reads it."
+        text += f" {count(unread, 'unread message')}; /check-mail shows {'it' if unread == 1 else 'them'}."
     if end:
         text += f" It is {end.how}."
     return text

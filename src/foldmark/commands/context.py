@@ -72,7 +72,7 @@ def _rewind(call: CommandCall) -> Result:
     receipt = _record(call, decision)
     assert isinstance(receipt.operation, Rewind)
     mark = receipt.operation.mark
-    nothing = "" if receipt.change.left.messages else " Nothing lay behind it."
+    nothing = "" if receipt.change.left.messages else " Nothing came after it."
     return operation_result(receipt, f"Rewound to '{mark}'.{nothing}", mark=mark)
 
 
@@ -95,7 +95,7 @@ def _fork(call: CommandCall) -> Result:
 def _check_room(agent: Agent) -> None:
     """Raise CommandError if a model may not fork any more: models that fork in models that fork would have no end."""
     if len(list(family.ancestors(agent))) >= GENERATIONS:
-        raise CommandError(f"agents fork down to generation {GENERATIONS}, which this is; do it yourself")
+        raise CommandError(f"agents of generation {GENERATIONS} cannot fork; do it yourself")
     with agent.log.store.read() as moment:
         living = sum(moment.end(place.agent.id) is None for place in family.tree(family.root(agent)))
     if living >= AGENTS:
@@ -158,7 +158,7 @@ def _summarize(call: CommandCall) -> Result:
     receipt = _record(call, lambda *_: decided if made is None else made.operation, content=text)
     return operation_result(
         receipt,
-        f"A summary takes the place of {summed_up(decided)}:\n\n{text}\n",
+        f"A summary replaces {summed_up(decided)}:\n\n{text}\n",
         mark=decided.mark,
         span=decided.span,
         summary=text,

@@ -106,7 +106,7 @@ def _edited(moment: Snapshot, at: Standing) -> str:
     altered = (event.data or {}).get("altered") if event is not None else None
     known = [entry for entry in altered if isinstance(entry, dict)] if isinstance(altered, list) else []
     omitted = left_out(known)
-    return f"; as provider_editing asks, {omitted}, the oldest first" if omitted else ""
+    return f"; because of provider_editing, {omitted}, the oldest first" if omitted else ""
 
 
 def _operation(event: Event) -> dict[str, Any]:
@@ -133,14 +133,14 @@ def _in_request(manifest: Manifest, found: Explanation) -> tuple[bool, str]:
             how = part.how if not part.about else f"{part.how} ({part.about})"
             return True, f"{found.text}; sent {how} in layer '{part.layer}'"
     if not found.in_context:
-        return False, f"{found.text}; the next turn takes it along" if found.reason == "in force" else found.text
+        return False, f"{found.text}; it is sent with the next turn" if found.reason == "in force" else found.text
     for left in manifest.left_out:
         if left.event == event.id:
             return False, f"{left.why}: {left.detail}"
     if edge.why == "planning":
         return False, f"the planning conversation is sent alone until it ends ({edge.reason})"
     keep = f"; `/pin {event.turn_id}` keeps it" if event.turn_id is not None else ""
-    return False, f"the window begins at event {edge.first}, behind it ({edge.reason}){keep}"
+    return False, f"the window begins at event {edge.first}, after it ({edge.reason}){keep}"
 
 
 @command("context at ID", at_once=True)

@@ -193,7 +193,7 @@ def _retry(call: CommandCall) -> Result:
     with call.agent.reading() as (moment, at):
         unanswered = is_unanswered(moment, at)
     if not unanswered:
-        raise CommandError("there is nothing to retry: no answer at the end of the context failed")
+        raise CommandError("there is nothing to retry: the last answer in the context did not fail")
     return Result("", effect=AskModel())
 
 

@@ -28,14 +28,14 @@ from foldmark.log.search import RecallResults, search_with_archive
 
 OPTIONS = (
     ("--limit N", "Maximum number of results."),
-    ("--role ROLE", f"Who said it: {', '.join(SPEAKERS)}."),
-    ("--since DATE", "Said then or later: 2026-01-31 or 2026-01-31T12:00, UTC."),
-    ("--before DATE", "Said before then."),
-    ("--agent NAME", "A conversation, or the beginning of an agent's or a session's id."),
-    ("--project TEXT", "A part of a conversation's name, or of a session's working folder."),
-    ("--tool NAME", "Calls of this tool, and what it answered."),
+    ("--role ROLE", f"Only messages of this role: {', '.join(SPEAKERS)}."),
+    ("--since DATE", "Only messages from DATE on: 2026-01-31 or 2026-01-31T12:00, UTC."),
+    ("--before DATE", "Only messages before DATE."),
+    ("--agent NAME", "Only this conversation, or agents and sessions whose id begins so."),
+    ("--project TEXT", "Only where the conversation's name or the session's working folder contains TEXT."),
+    ("--tool NAME", "Only calls of this tool and its results."),
     ("--visible", "Only messages in the context of the agent that wrote them."),
-    ("--forgotten", "Only messages that left it."),
+    ("--forgotten", "Only messages that left the context."),
     ("--archived", "Only archived sessions of coding agents."),
 )
 """The options of `/recall`, each with its help."""
@@ -143,7 +143,7 @@ def filters(given: Mapping[str, str | None], visible: bool | None = None) -> Fil
     """Return filters from texts by name, as in `Filters`; an empty text filters nothing. Raises CommandError."""
     texts = {name: well_formed(text) for name, text in given.items() if text}
     if "role" in texts and texts["role"] not in SPEAKERS:
-        raise CommandError(f"role is one of {', '.join(SPEAKERS)}, not '{texts['role'][:40]}'")
+        raise CommandError(f"role must be one of {', '.join(SPEAKERS)}, not '{texts['role'][:40]}'")
     since, before = (_moment(name, texts.pop(name)) if name in texts else None for name in ("since", "before"))
     return Filters(since=since, before=before, visible=visible, **texts)
 
@@ -161,7 +161,7 @@ def _moment(name: str, text: str) -> datetime:
     try:
         return utc(text)
     except ValueError:
-        raise CommandError(f"{name} is a date such as 2026-01-31 or 2026-01-31T12:00, not '{text[:40]}'") from None
+        raise CommandError(f"{name} must be a date such as 2026-01-31 or 2026-01-31T12:00, not '{text[:40]}'") from None
 
 
 def _day(moment: datetime) -> str:

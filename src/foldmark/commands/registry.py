@@ -221,7 +221,7 @@ def _option_width(word: str, takes: Mapping[str, bool]) -> int:
 
 def _number(name: str, text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
-        raise CommandError(f"{name} is a number, not '{text[:MOST_DIGITS]}'")
+        raise CommandError(f"{name} must be a number, not '{text[:MOST_DIGITS]}'")
     return int(text)
 
 
@@ -245,7 +245,7 @@ class Registry:
         there_is = listing(f"/{name}" for name in allowed) or "none"
         command, rest = self.parse(line, None if actor == "human" else there_is)
         if command.name not in allowed:
-            raise CommandError(f"/{command.name} is not for a {actor}; there is: {there_is}")
+            raise CommandError(f"/{command.name} is not for a {actor}; available: {there_is}")
         return command.run(CommandCall(agent, command.parse(rest), actor, self, asking))
 
     def interrupts(self, line: str) -> bool:
@@ -271,7 +271,7 @@ class Registry:
         """Return the command that `line` names, and the rest of the line. Raises CommandError; for an unknown command
         that lists `there_is`, or else suggests a similar one."""
         if not isinstance(line, str):
-            raise CommandError(f"a command is a text that begins with '/', not {line!r}")
+            raise CommandError(f"a command must be a text that begins with '/', not {line!r}")
         line = line.strip()
         for alias, own in ALIASES.items():
             size = alias.count(" ") + 1
@@ -305,7 +305,7 @@ class Registry:
             near = near or get_close_matches(first, beginnings, n=1)
             what = f"there is no command /{typed.split()[0][:40]}"
             hint = f"; did you mean /{near[0]}? /help lists the commands" if near else "; /help lists the commands"
-        return CommandError(f"{what}; there is: {there_is}" if there_is is not None else what + hint)
+        return CommandError(f"{what}; available: {there_is}" if there_is is not None else what + hint)
 
 
 @command("help [COMMAND...]", at_once=True)

@@ -125,7 +125,7 @@ def _checked(call: CommandCall, key: str, value: str) -> tuple[str, Any, str]:
     if key == "tools" and value not in ("all", "none"):
         there = [spec.name for spec in call.agent.log.tools()]
         unknown = [name for name in parse(key, value).split(", ") if name not in there]
-    remark = f" ({listing(unknown)}: not there now; there is: {listing(there, 40)})" if unknown else ""
+    remark = f" ({listing(unknown)}: not available now; available: {listing(there, 40)})" if unknown else ""
     return key, parse(key, value), f"{key} = {value}{remark}"
 
 

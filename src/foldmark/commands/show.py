@@ -44,7 +44,7 @@ MOST_LISTED = 20
 
 VERDICTS = {
     "identical": "Rebuilt byte for byte",
-    "erased": "Rebuilt as far as it is still there",
+    "erased": "Rebuilt without what was erased",
     "differs": "Not rebuilt byte for byte",
 }
 
@@ -248,7 +248,7 @@ def _sent(call: CommandCall) -> Result:
         f"Request {sent.id}, which went to {addressee(sent)} for {call.agent.name or call.agent.id} after event "
         f"{sent.event}, {minute(sent.created_at)}: {_size(sent)}. Purpose: {sent.record.purpose}.\n"
         f"{VERDICTS[found.verdict]}: {found.said}.\n"
-        f"Over the wire went {found.on_the_wire}."
+        f"Sent over the wire: {found.on_the_wire}."
     ) + _cost(kept, "\nCache: ")
     context = call.agent.at(sent.event) if sent.event else call.agent.context()
     data = {

@@ -52,7 +52,7 @@ def copy(source: Store, target: Store, names: Sequence[str] = (), progress: Prog
     from an earlier copy; DamagedError at a damaged event; StoreError if the two differ afterwards.
     """
     if source is target:
-        raise CommandError(f"{shown(source.address)} is what is to be copied itself; name another database")
+        raise CommandError(f"{shown(source.address)} is the source of the copy; name another database")
     with source.read() as moment:
         wanted = scope(moment, names)
         return _Copy(moment, target, (shown(source.address), shown(target.address)), wanted, progress).run()
@@ -241,7 +241,7 @@ class _Copy:
             agents = self._wanted.agents
             named = [(agents[each].name or f"agent {each[:8]}") if each in agents else each for each in wrong]
             raise StoreError(
-                f"the copy in {self._names[1]} is not what {self._names[0]} holds: {listing(named, 5)}. "
+                f"the copy in {self._names[1]} differs from {self._names[0]}: {listing(named, 5)}. "
                 "Has another program written there meanwhile? `foldmark doctor` checks each of the two."
             )
         return ours.events, ours.whole

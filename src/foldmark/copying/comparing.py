@@ -64,7 +64,7 @@ def scope(moment: Snapshot, names: Sequence[str]) -> CopyScope:
     writers |= {end.killed[0] for end in moment.copied(CopiedEnd, list(chosen)) if end.killed is not None}
     if others := {roots[agent] for agent in writers} - wanted:
         more = " ".join(f"--conversation {records[agent].name or agent}" for agent in sorted(others))
-        raise CommandError(f"other conversations wrote to what is to be copied. Copy them along: {more}")
+        raise CommandError(f"other conversations have written to these. Copy them as well: {more}")
     return CopyScope(chosen, places, False)
 
 
@@ -75,8 +75,8 @@ def check(ours: Snapshot, theirs: Snapshot, names: tuple[str, str], wanted: Copy
     for what, found in _foreign(ours, theirs, there, names, wanted):
         if found:
             raise CommandError(
-                f"{names[1]} has {what}: {listing(found, 5)}. A copy keeps all ids, so these would meet. Nothing was "
-                "copied. Name a new database, or one that has nothing but earlier copies."
+                f"{names[1]} has {what}: {listing(found, 5)}. A copy keeps all ids, so these would collide. Nothing "
+                "was copied. Name a new database, or one that has nothing but earlier copies."
             )
     return there
 

@@ -284,14 +284,14 @@ class Watch(Protocol):
 def check_page(limit: object) -> None:
     """Raise CommandError if `limit` is no valid page size."""
     if not isinstance(limit, int) or not 1 <= limit <= PAGE:
-        raise CommandError(f"limit is a number from 1 to {PAGE}, not {str(limit)[:40]}")
+        raise CommandError(f"limit must be a number from 1 to {PAGE}, not {str(limit)[:40]}")
 
 
 def check_name(name: str) -> None:
     """Raise CommandError if a conversation cannot have this name."""
     if is_uuid(name) or not name.strip() or len(name) > 200 or not name.isprintable():
         raise CommandError(
-            f"a conversation's name is 1 to 200 printable characters and not a uuid, unlike {name[:40]!r}"
+            f"invalid name {name[:40]!r}: a conversation's name has 1 to 200 printable characters and is not a uuid"
         )
 
 

@@ -92,9 +92,9 @@ def checked_data(operation: Operation) -> Data:
 def checked_reason(reason: str) -> str:
     """Return the reason for an operation without surrounding white space. Raises CommandError."""
     if not isinstance(reason, str):
-        raise CommandError(f"a reason is a text, not {repr(reason)[:40]}")
+        raise CommandError(f"a reason must be a text, not {repr(reason)[:40]}")
     if not reason.strip():
-        raise CommandError("the reason is empty; say why behind `--`, or leave both out")
+        raise CommandError("the reason is empty; write it after `--`, or leave out `--`")
     if len(reason.strip()) > MOST_REASON:
         raise CommandError(f"a reason has at most {MOST_REASON} characters, not {len(reason.strip()):,}; shorten it")
     return reason.strip()

@@ -206,8 +206,8 @@ def check_together(config: Config) -> None:
     """Raise CommandError for settings that exclude each other: Anthropic's API refuses both in one request."""
     if config.provider_compaction and config.provider_editing != NO_EDITS:
         raise CommandError(
-            "provider_compaction and provider_editing do not go together, as Anthropic's API refuses both in one "
-            "request; set one of them to off, as in /config set provider_editing=off"
+            "provider_compaction and provider_editing exclude each other: Anthropic's API refuses both in one request. "
+            "Set one of them to off: /config set provider_editing=off"
         )
 
 
@@ -216,7 +216,7 @@ def key_of(name: str) -> str:
     CommandError."""
     key = name.lower().removeprefix("foldmark_").removeprefix("ikigai_")
     if key not in KEYS:
-        raise CommandError(f"there is no setting '{name[:40]}'; there is: {listing(KEYS, 40)}")
+        raise CommandError(f"there is no setting '{name[:40]}'; available: {listing(KEYS, 40)}")
     return key
 
 
@@ -235,7 +235,7 @@ def takes(key: str) -> str:
     if key == "tools":
         return "'all', 'none' or names of tools"
     if key == "tool_approval":
-        return "one of ask, always, never, then tools of which another is true: 'ask, bash=always'"
+        return "ask, always or never, then exceptions by tool, as in 'ask, bash=always'"
     if key == "provider_editing":
         return EDITS_TAKEN
     if key == "turn_steps":
@@ -294,7 +294,7 @@ def parse(key: str, text: str) -> Any:
             if wanted in (["all"], ["none"]):
                 return wanted[0]
             if unknown := [word for word in wanted if word not in MODEL_COMMANDS]:
-                raise CommandError(f"{key} are {takes(key)}, unlike '{unknown[0][:40]}'")
+                raise CommandError(f"{key} must be {takes(key)}, not '{unknown[0][:40]}'")
             return ", ".join(wanted) or "none"
         case _ if key == "tools":
             names = text.replace(",", " ").split()
@@ -366,4 +366,4 @@ def _most(key: str) -> int:
 
 
 def _wrong(key: str, given: str) -> CommandError:
-    return CommandError(f"{key} is {takes(key)}, not {given}")
+    return CommandError(f"{key} must be {takes(key)}, not {given}")

@@ -30,7 +30,7 @@ class ConflictError(StoreError):
 
     def __init__(self, agent: str, expected: int, found: int) -> None:
         super().__init__(
-            f"agent {agent[:8]} was written by somebody else: its newest event is {found}, expected {expected}. "
+            f"another writer has appended to agent {agent[:8]}: its newest event is {found}, expected {expected}. "
             "Nothing was recorded. Read its context again, then repeat."
         )
         self.agent, self.expected, self.found = agent, expected, found

@@ -82,7 +82,7 @@ def checked_content(text: str) -> str:
         raise CommandError("a memo needs a text; nothing was saved")
     if len(content) > LONGEST_MEMO:
         raise CommandError(
-            f"a memo has at most {LONGEST_MEMO:,} characters, not {len(content):,}; save what matters of it, or several"
+            f"a memo has at most {LONGEST_MEMO:,} characters, not {len(content):,}; shorten it, or save several memos"
         )
     return str(content)
 
@@ -93,12 +93,10 @@ def checked_tags(words: Iterable[str]) -> tuple[str, ...]:
     for tag in tags:
         if len(tag) > LONGEST_TAG or not _TAG.fullmatch(tag):
             raise CommandError(
-                f"a tag is up to {LONGEST_TAG} letters, digits, '-', '_', '.', '+' or '/', unlike {tag[:LONGEST_TAG]!r}"
+                f"invalid tag {tag[:LONGEST_TAG]!r}: a tag has up to {LONGEST_TAG} letters, digits and any of - _ . + /"
             )
     if len(tags) > MOST_TAGS:
-        raise CommandError(
-            f"a memo has at most {MOST_TAGS} tags, not {len(tags)}; the few that it will be looked for by"
-        )
+        raise CommandError(f"a memo has at most {MOST_TAGS} tags, not {len(tags)}; keep those that you will search for")
     return tuple(tags)
 
 

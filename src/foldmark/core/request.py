@@ -145,7 +145,7 @@ class Edge(Struct, frozen=True):
         if self.detail or self.why is None:
             return self.detail
         if self.why == "planning":
-            return "only what is being matched"
+            return "only the messages that are being matched"
         if self.why == "turns":
             return f"context_size is {self.limit}"
         if self.step:
@@ -154,8 +154,8 @@ class Edge(Struct, frozen=True):
                 f"{self.limit:,} and begins the same for as long as a step lasts"
             )
         if self.turn is not None:
-            return f"with turn {self.turn or '-'} in front the request would pass {self.limit:,} tokens"
-        return f"what came since would have passed {self.limit:,} tokens: one step brought it to low water"
+            return f"turn {self.turn or '-'} does not fit: the request would exceed {self.limit:,} tokens"
+        return f"newer messages would have exceeded {self.limit:,} tokens: one step reduced the window to low water"
 
 
 class Manifest(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Small pieces of what a person reads."""
+"""Small pieces of text for a person."""
 
 from collections.abc import Iterable, Sequence
 
@@ -60,7 +60,7 @@ def quoted(text: str, most: int = 1000) -> str:
 
 
 def remarks(told: Sequence[str]) -> list[str]:
-    """What is said about an answer, as its last line: `[2 more; a higher limit. Not looked into: .git.]`."""
+    """Return remarks about an answer as its last line: `[2 more; a higher limit. Not looked into: .git.]`."""
     return [f"[{'. '.join(each[0].upper() + each[1:] for each in told)}.]"] if told else []
 
 

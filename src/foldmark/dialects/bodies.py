@@ -1,4 +1,4 @@
-"""What the bodies of all dialects are made of and read with. Of an answer nothing is taken on trust."""
+"""Pieces that encoders and parsers of all dialects share. Parsers trust nothing in an answer."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
@@ -12,16 +12,16 @@ Json = dict[str, Any]
 
 
 class Reader(Protocol):
-    """An answer while it streams; `over` once all of it has come."""
+    """Reads a streamed answer; `over` is True once all of it has come."""
 
     over: bool
 
     def add(self, event: Json) -> Iterator[str | Thought]:
-        """Take an event, and yield what of it is to be shown at once. Raises ProviderError."""
+        """Take an event, and yield the pieces to show at once. Raises ProviderError."""
 
     def pieces(self) -> Iterable[Piece]:
-        """Return the pieces of the whole answer, and of its text what was not shown. Raises ProviderError, also for an
-        answer that broke off."""
+        """Return the pieces of the whole answer, and the part of its text that was not shown. Raises ProviderError,
+        also for an answer that broke off."""
 
 
 def as_text(value: Any) -> str:
@@ -40,7 +40,7 @@ def objects_in(value: Any) -> list[Json]:
 
 
 def tokens(usage: Any, *path: str) -> int:
-    """Return the number of tokens under a path in what a server says about usage; 0 for anything else."""
+    """Return the number of tokens under a path in a server's report of usage; 0 for anything else."""
     for name in path:
         usage = as_object(usage).get(name)
     return usage if isinstance(usage, int) and not isinstance(usage, bool) and 0 <= usage < 2**53 else 0

@@ -84,5 +84,5 @@ def dialect_named(name: str) -> Dialect:
     found = find(DIALECTS, name, Dialect, BUILT_IN)
     if found is None:
         there_is = listing((*BUILT_IN, *names(DIALECTS)), 40)
-        raise CommandError(f"there is no dialect '{name[:40]}'; there is: {there_is}")
+        raise CommandError(f"there is no dialect '{name[:40]}'; available: {there_is}")
     return found

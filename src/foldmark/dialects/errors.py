@@ -1,8 +1,6 @@
-"""Errors of model servers: one form of message for each kind, with the server's own words in it.
-
-Servers refuse a request that is too long in many words; the ones below are those of Anthropic, Google, OpenAI,
-OpenRouter, vLLM, SGLang, llama.cpp, Ollama, LM Studio, Mistral and xAI, as users report them.
-"""
+"""Errors of model servers: one form of message for each kind, with the server's own words in it. Servers word the
+refusal of a long request in many ways; the patterns below cover those of Anthropic, Google, OpenAI, OpenRouter, vLLM,
+SGLang, llama.cpp, Ollama, LM Studio, Mistral and xAI, as users report them."""
 
 import re
 from collections.abc import Mapping
@@ -61,7 +59,7 @@ _TOKENS = _patterns(
     r"first # tokens",
     r"exceed context limit: # \+ #",
 )
-"""Where a refusal says how long the request is; several numbers add up."""
+"""Patterns of the request's length in a refusal; several numbers add up."""
 _LIMIT = _patterns(
     r"maximum context length (?:is|of) #",
     r"context length (?:is only|of only|of|is) #",
@@ -91,7 +89,7 @@ def refused(
     tokens: int | None = None,
     limit: int | None = None,
 ) -> ProviderError:
-    """Return the error of a kind: what the server did, in which words, and what to do (`hint`).
+    """Return the error of a kind: what the server did, its own words, and the next step (`hint`).
 
     `status` is that of HTTP, 0 for an error in the middle of a stream. `after` is the number of seconds to wait.
     """
@@ -106,7 +104,7 @@ def refused(
 
 
 def not_understood(server: str, what: str) -> ProviderError:
-    """Return the error for an answer that is not what the server is documented to answer."""
+    """Return the error for an answer that does not match the server's documentation."""
     shown = brief(what) or ("a web page" if what.strip() else "it is empty")
     return ProviderError("answer", f"{server}'s answer cannot be understood: {shown}. Ask again, or ask another model.")
 
@@ -117,10 +115,8 @@ def broken_off(server: str) -> ProviderError:
 
 
 def brief(text: str) -> str:
-    """Return a server's words on one line, cut where they are long; nothing of a page of HTML.
-
-    Take keys out of the text first, since half a key is one too.
-    """
+    """Return a server's words on one line, shortened; nothing for a page of HTML. Remove keys from the text first: a
+    cut could leave part of one."""
     if text.lstrip().startswith("<"):
         return ""
     words = " ".join(text[: 20 * LONGEST].split())
@@ -128,8 +124,8 @@ def brief(text: str) -> str:
 
 
 def overflow(words: str) -> tuple[int | None, int | None] | None:
-    """Return the tokens of a request that is too long and their limit, None where they are not told; None if the words
-    say something else."""
+    """Return the tokens of a request that is too long and the limit, each None if unknown; None if the text reports
+    another error."""
     words = " ".join(words[:20_000].split())
     return (_number(_TOKENS, words), _number(_LIMIT, words)) if _OVERFLOW.search(words) else None
 
@@ -153,7 +149,7 @@ def seconds(duration: str) -> float | None:
 
 
 def _seconds_until(value: str) -> float | None:
-    """A number of seconds, or those up to a date; None for anything else."""
+    """Return a number of seconds, or the seconds until a date; None for anything else."""
     if re.fullmatch(r"\d{1,12}(?:\.\d{1,12})?", value.strip()):
         return float(value)
     try:

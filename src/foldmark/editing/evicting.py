@@ -47,7 +47,7 @@ def _result(moment: Snapshot, at: Standing, event_id: int) -> int:
         wrong = f"result {event_id} is not in the context; `/context explain {event_id}` says why"
     elif event_id in at.fold.evicted:
         by = at.fold.evicted[event_id]
-        wrong = f"result {event_id} is evicted already" + (f"; `/restore {by}` takes that back" if by else "")
+        wrong = f"result {event_id} is already evicted" + (f"; `/restore {by}` takes that back" if by else "")
     else:
         return event_id
     raise CommandError(f"{wrong}; {_newest_results(moment, at)}")
@@ -55,7 +55,7 @@ def _result(moment: Snapshot, at: Standing, event_id: int) -> int:
 
 def _results_between(moment: Snapshot, at: Standing, first: int, last: int) -> set[int]:
     if first > last:
-        raise CommandError(f"a range of ids goes from the lower to the higher one, unlike {first}-{last}")
+        raise CommandError(f"the range {first}-{last} is reversed; write {last}-{first}")
     spans = until(since(at.visible, first), last)
     evicted = at.fold.evicted
     found = {each.id for each in moment.messages(spans) if is_longer(each) and each.id not in evicted}
@@ -68,7 +68,7 @@ def _newest_results(moment: Snapshot, at: Standing) -> str:
     """Return the existing results, for an error message."""
     newest = islice(moment.messages(at.visible, newest_first=True), 200)
     there_is = [each.id for each in newest if is_longer(each) and each.id not in at.fold.evicted][:6]
-    return f"its newest results: {listing(reversed(there_is))}" if there_is else "no result can be evicted now"
+    return f"newest results: {listing(reversed(there_is))}" if there_is else "no result can be evicted now"
 
 
 ABOUT = 60

@@ -78,10 +78,9 @@ class Offer(Effect, frozen=True):
         if more := len(self.ranges) - len(found):
             found.append(f"  … and {count(more, 'more range')}, to message {self.ranges[-1].last}")
         if self.along:
-            verb = "goes" if len(self.along) == 1 else "go"
             found.append(
-                f"  Along {verb if self.mode == 'forget' else 'stay' + 's' * (len(self.along) == 1)}, so that no tool "
-                f"call is parted from its result: {listing(self.along)} (~{count(self.along_tokens, 'token')})"
+                f"  Also {'forgotten' if self.mode == 'forget' else 'kept'}, so that no tool call is separated from "
+                f"its result: {listing(self.along)} (~{count(self.along_tokens, 'token')})"
             )
         found.append(f"  Context: {sized(self.before)} before, {sized(self.after)} after")
         return found
@@ -102,7 +101,7 @@ class Offer(Effect, frozen=True):
         numbered = "" if count_of < 2 else ", all but 2, only 1" if count_of == 2 else ", all but 2, only 1 3"
         answers = f"Nothing has changed yet. Answer yes, no{numbered}, or say what else to look for."
         told = [*self.lines(), *(f"  {line[0].upper()}{line[1:]}" for line in price)]
-        return "\n".join([f"{self.title}?", *told, f"{answers} Anything else leaves all as it is."])
+        return "\n".join([f"{self.title}?", *told, f"{answers} Any other answer changes nothing."])
 
 
 def question(moment: Snapshot, at: Standing) -> str:
@@ -283,7 +282,7 @@ def agree(agent: "Agent", offer_id: int, choice: str | None = None) -> Result:
         agent.end_turn(interrupted=True)
         numbers = chosen(choice, len(preview.parts)) if choice is not None else None
         if choice is not None and numbers is None and not is_yes(choice):
-            raise CommandError(f"'{one_line(choice[:40])}' is no choice of ranges, as in: all but 2, or: only 1 3")
+            raise CommandError(f"'{one_line(choice[:40])}' names no ranges; write them as in: all but 2, or: only 1 3")
         return _applied(agent, preview, _ids(preview, numbers), "human")
 
 
@@ -346,7 +345,7 @@ def _offered(moment: Snapshot, at: Standing, offer_id: int) -> RecordedPreview:
     if preview is not None:
         raise CommandError(f"offer {offer_id} is not open, but {preview.event_id} is: `/agree {preview.event_id}`")
     over = offered(moment, at) is not None or planning(moment, at) is not None
-    why = "; it was good for the next message, and until the context changed" if over else ""
+    why = ": it ended with the person's next message, or when the context changed" if over else ""
     raise CommandError(f"offer {offer_id} is not open{why}. `/forget CRITERIA` or `/remember CRITERIA` makes a new one")
 
 
@@ -355,7 +354,7 @@ def _open(moment: Snapshot, at: Standing) -> Planning:
     if open_one is None:
         if at.fold.leaving is not None and at.fold.closing is not None:
             raise CommandError(
-                "the planning conversation is over and leaves with the turn that goes on; "
+                "the planning conversation has ended, and leaves the context at the end of this turn; "
                 f"`/restore {at.fold.closing[0]}` takes its filter back"
             )
         raise CommandError("no planning conversation is open; /forget CRITERIA or /remember CRITERIA begins one")

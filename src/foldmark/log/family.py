@@ -69,16 +69,14 @@ def kill(by: Agent, target: Agent, actor: str) -> list[Agent]:
         above = list(ancestors(target))
         if target in ancestors(by):
             raise CommandError(
-                f"{label(target)} is above this agent, which would end with it; it cannot be killed here"
+                f"{label(target)} is an ancestor of this agent, which would end with it; kill it from another agent"
             )
         if not above:
-            raise CommandError(
-                f"{label(target)} is nobody's child; a person can /session archive or /session delete it"
-            )
+            raise CommandError(f"{label(target)} is not a child; a person can /session archive or /session delete it")
         if actor != "human" and by not in above:
             raise CommandError(f"{label(target)} is not a descendant of this agent; only those can be killed")
         if (end := transaction.end(by.id)) is not None and actor != "human":
-            raise CommandError(f"{end.sentence}; it ends nobody any more")
+            raise CommandError(f"{end.sentence}; it cannot kill other agents")
         living = [place.agent for place in tree(target) if transaction.end(place.agent.id) is None]
         for agent in living:
             transaction.kill(agent.id, by.id, actor, log.clock())
@@ -122,7 +120,7 @@ def archive(conversation: Agent) -> None:
         _check_there(transaction, conversation)
         if since := transaction.archived(conversation.id):
             raise CommandError(
-                f"{label(conversation)} is archived since {minute(since)}; /session switch brings it back"
+                f"{label(conversation)} was already archived on {minute(since)}; /session switch brings it back"
             )
         transaction.archive(conversation.id, conversation.log.clock())
 
@@ -238,7 +236,7 @@ def deliver(agent: Agent) -> Delivery | None:
         _check_alive(moment, agent)
         if not moment.unread_count(agent.id):
             return None
-        not_while_planning(moment, at, "the mail would leave the context with it; it waits")
+        not_while_planning(moment, at, "the mail would leave the context with it")
     with agent.batch() as transaction:
         mail = tuple(transaction.unread(agent.id))
         if not mail:
@@ -258,7 +256,7 @@ def deliver(agent: Agent) -> Delivery | None:
 
 def _check_alive(moment: Snapshot, agent: Agent) -> None:
     if (end := moment.end(agent.id)) is not None:
-        raise CommandError(f"{end.sentence}; it gets no mail any more")
+        raise CommandError(f"{end.sentence}; it gets no more mail")
 
 
 def _shown(mail: Mail) -> str:

@@ -23,7 +23,7 @@ def changes(store: Store, after: str | None, limit: int, seconds: float) -> Chan
     """
     check_page(limit)
     if not isinstance(after, str | None):
-        raise CommandError(f"a cursor is a text, not {after!r:.40}")
+        raise CommandError(f"a cursor must be a text, not {after!r:.40}")
     end = monotonic() + seconds
     found = _read(store, after, limit)
     if found.changes or seconds <= 0:

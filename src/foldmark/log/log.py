@@ -92,10 +92,10 @@ class Agent(Operable):
         """
         offered = [spec.name for spec in self.tools()]
         if name not in offered:
-            raise CommandError(f"there is no tool '{str(name)[:40]}'; there is: {listing(offered, 40) or 'none'}")
+            raise CommandError(f"there is no tool '{str(name)[:40]}'; available: {listing(offered, 40) or 'none'}")
         answer: Any = self.log.call_tool(self, name, args, asking)
         if not isinstance(answer, str):  # a program's own tool
-            raise CommandError(f"{name} answered with a {type(answer).__name__} and not with a text")
+            raise CommandError(f"{name} answered with a {type(answer).__name__} instead of a text")
         return self.log.secrets.hidden(answer)
 
 
@@ -191,7 +191,7 @@ class Log:
         """Add a tool for the models of all conversations, as long as this log is open. Raises CommandError if the name
         is taken."""
         if not isinstance(getattr(tool, "spec", None), ToolSpec) or not callable(tool):
-            raise CommandError(f"a tool has a spec and can be called, unlike {tool!r:.80}; docs/agents.md shows one")
+            raise CommandError(f"a tool must have a `spec` and be callable, not {tool!r:.80}; docs/agents.md shows one")
         if tool.spec.name in [spec.name for spec in self.tools()]:
             raise CommandError(f"there is a tool '{tool.spec.name}' already; give yours another name")
         self.added[tool.spec.name] = tool
@@ -259,7 +259,7 @@ class Log:
             near = [each for each in moment.agents() if len(name) >= least and each.id.startswith(name.lower())]
             near = [each for each in near if not each.deleted] or near[:1]
             if len(near) > 1:
-                raise CommandError(f"'{name}' begins several uuids: {listing(each.id for each in near)}")
+                raise CommandError(f"several uuids begin with '{name}': {listing(each.id for each in near)}")
             if not near and not create:
                 raise CommandError(f"there is no conversation or agent '{name}'; {self._there_are(moment)}")
         return self._object(near[0]) if near else self.agent(name)
@@ -288,7 +288,7 @@ class Log:
         if there is no word in `query`, or no vector in mode vector.
         """
         if not isinstance(query, str):
-            raise CommandError(f"a query is a str, not {type(query).__name__}")
+            raise CommandError(f"a query must be a str, not {type(query).__name__}")
         from foldmark.log.outlines import similarities
         from foldmark.recall.query import read  # takes 5 ms, only needed for a search
         from foldmark.recall.searching import check_limit, search
@@ -369,7 +369,7 @@ class Log:
         """Raise CommandError if a conversation of this name exists already, or the name is invalid."""
         check_name(name)
         if self.exists(name):
-            raise CommandError(f"there is a conversation '{name}' already; choose another name (import takes --as)")
+            raise CommandError(f"a conversation '{name}' already exists; choose another name (import takes --as)")
 
     def _named(self, moment: Snapshot, name: str) -> AgentRecord | None:
         # No agent has an unprintable name, which may hold what a database cannot (lone surrogates).
@@ -396,5 +396,5 @@ class Log:
     def _there_are(moment: Snapshot) -> str:
         names = [record.name for record in moment.agents() if record.name]
         return (
-            f"conversations: {listing(names)}" if names else "there is no conversation yet, `foldmark chat` starts one"
+            f"conversations: {listing(names)}" if names else "there is no conversation yet. `foldmark chat` starts one"
         )

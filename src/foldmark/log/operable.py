@@ -59,7 +59,7 @@ class Operable(Timeline):
         CommandError for an unknown provider.
         """
         if not isinstance(provider, str | None) or not isinstance(model, str | None):
-            raise CommandError(f"a provider and a model are texts, not {provider!r} and {model!r}")
+            raise CommandError(f"a provider and a model must be texts, not {provider!r} and {model!r}")
         from foldmark.request.prepare import prepare, whole  # takes 20 ms, and only requests need it
 
         with self._store.read() as moment:
@@ -114,7 +114,7 @@ class Operable(Timeline):
         stand with the parent. An erased event keeps its id, kind, time and actor. Raises CommandError.
         """
         if not isinstance(after, int) or not 0 <= after < END:
-            raise CommandError(f"after is an event's id, or 0 to begin with the first event, not {str(after)[:40]}")
+            raise CommandError(f"after must be an event's id, or 0 for the beginning, not {str(after)[:40]}")
         check_page(limit)
         with self._store.read() as moment:
             return moment.events_after(self.id, after, limit)
@@ -131,11 +131,11 @@ class Operable(Timeline):
         """Return where the agent stood after event `event_id`; raises as `at`."""
         now = self.standing_in(moment)
         if not isinstance(event_id, int):
-            raise CommandError(f"an event's id is a number, not {event_id!r}")
+            raise CommandError(f"an event's id must be a number, not {event_id!r}")
         if event_id > now.newest:
             raise CommandError(f"there is no event {event_id} of this agent yet; its newest is {now.newest}")
         if event_id < 1:
-            raise CommandError(f"events are numbered from 1, and there is no event {event_id}")
+            raise CommandError(f"there is no event {event_id}; events are numbered from 1")
         if event_id < now.record.fork_event:
             raise CommandError(f"this agent was born with event {now.record.fork_event}, after event {event_id}")
         fold = replay(now.origin, recorded(moment.operations(self.id, until=event_id)))
@@ -280,7 +280,7 @@ class Operable(Timeline):
         inherited, or is another agent's open one.
         """
         if not isinstance(turn_id, int):
-            raise CommandError(f"a turn's id is a number, not {turn_id!r}")
+            raise CommandError(f"a turn's id must be a number, not {turn_id!r}")
         from foldmark.operations.redaction import erasable, erase
 
         with self.batch() as transaction:

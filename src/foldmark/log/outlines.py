@@ -114,7 +114,7 @@ def around(moment: Snapshot, visible: Callable[[str], Segments], event_id: int, 
     Raises CommandError if there is no such message, or for a reach outside of 0 to 1000.
     """
     if not isinstance(reach, int) or not 0 <= reach <= MOST:
-        raise CommandError(f"as many as 0 to {MOST} neighbours can be asked for, not {str(reach)[:40]}")
+        raise CommandError(f"the number of neighbours must be from 0 to {MOST}, not {str(reach)[:40]}")
     event = message(moment, event_id)
     agent = event.agent_id
     before = list(islice(moment.messages((Segment(agent, 1, event_id - 1),), newest_first=True), reach))
@@ -137,9 +137,9 @@ def message(moment: Snapshot, event_id: int) -> Event:
     """Return the message with this id. Raises CommandError."""
     event = moment.event(event_id) if isinstance(event_id, int) and 0 < event_id < END else None
     if event is None:
-        raise CommandError(f"there is no message {str(event_id)[:40]}; a search names those it finds")
+        raise CommandError(f"there is no message {str(event_id)[:40]}; a search gives the ids of messages")
     if event.kind not in ROLES:
-        raise CommandError(f"event {event_id} is no message but what is recorded as {event.kind.replace('_', ' ')}")
+        raise CommandError(f"event {event_id} is of kind '{event.kind.replace('_', ' ')}', not a message")
     return event
 
 
@@ -168,9 +168,7 @@ def similarities(query: str, mode: Mode, sources: Sequence[VectorSource | None])
                 raise
             known.append(None)
     if needed and not any(known):
-        raise NoVectorsError(
-            "there are no vectors of what was said by the model that is set; `foldmark index` makes them"
-        )
+        raise NoVectorsError("there are no vectors by the configured model; `foldmark index` makes them")
     return known
 
 

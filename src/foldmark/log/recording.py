@@ -76,7 +76,7 @@ def append_parsed(agent: Operable, provider: str, answer: Mapping[str, Any]) -> 
 
     if not isinstance(provider, str) or not isinstance(answer, Mapping):
         raise CommandError(
-            f"an answer is a provider's name and a mapping, as of .model_dump(), not {type(answer).__name__}"
+            f"an answer must be a provider's name and a mapping, as from .model_dump(), not {type(answer).__name__}"
         )
     dialect = dialect_of(provider, agent.log.given.dialects)
     own, model = agent.standing().config.model.partition("/"), answer.get("model")

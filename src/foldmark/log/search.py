@@ -271,4 +271,4 @@ def _without_text(event: Event) -> str:
 
 def _whose(moment: Snapshot, event: Event | None) -> str:
     record = moment.agent(event.agent_id) if event else None
-    return f"; it is {one_line(record.name or record.id[:8])}'s" if record else ""
+    return f"; it belongs to {one_line(record.name or record.id[:8])}" if record else ""

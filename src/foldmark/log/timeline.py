@@ -300,11 +300,11 @@ class Timeline:
         elif kind == "config":
             self._speaks = None
         if actor not in ACTORS:
-            raise CommandError(f"an actor is one of {', '.join(ACTORS)}, not {actor!r}")
+            raise CommandError(f"an actor must be one of {', '.join(ACTORS)}, not {actor!r}")
         if dialect not in (None, *DIALECTS):
             dialect = _recorded(dialect)
         if not isinstance(content, str):
-            raise CommandError(f"the text of a {kind.replace('_', ' ')} is a str, not {type(content).__name__}")
+            raise CommandError(f"the text of a {kind.replace('_', ' ')} must be a str, not {type(content).__name__}")
         secrets = self.log.secrets
         try:
             if secrets:
@@ -341,9 +341,9 @@ def _recorded(dialect: object) -> str:
     found = canonical(dialect) if isinstance(dialect, str) else None
     if found in DIALECTS or found in (installed := plugins.names(plugins.DIALECTS)):
         return found
-    raise CommandError(f"a dialect is one of {', '.join((*DIALECTS, *installed))}, not {dialect!r}")
+    raise CommandError(f"a dialect must be one of {', '.join((*DIALECTS, *installed))}, not {dialect!r}")
 
 
 def _check_call_id(call_id: object) -> None:
     if not isinstance(call_id, str):
-        raise CommandError(f"a call id is a str, not {call_id!r}")
+        raise CommandError(f"a call id must be a str, not {call_id!r}")

@@ -22,7 +22,7 @@ from foldmark.request.planning import offer
 Context = ServerRequestContext[Any]
 
 SHOWN = 8
-"""Ranges of messages that a question names."""
+"""Maximum number of ranges of messages that a question names."""
 
 _BOX = "agree"
 
@@ -37,14 +37,14 @@ class ConsentQuestion(Struct, frozen=True):
 
     @property
     def form(self) -> ElicitRequestFormParams:
-        """One box to tick."""
+        """Return the form to show: one box to tick."""
         box = {"type": "boolean", "title": "Yes, do it", "description": "`/restore` takes it back"}
         schema = {"type": "object", "properties": {_BOX: box}, "required": [_BOX]}
         return ElicitRequestFormParams(message=self.text, requested_schema=schema)
 
     @property
     def refusal(self) -> str:
-        """The error for a model whose client cannot ask."""
+        """Return the error for a model whose client cannot ask."""
         return (
             "the person has not agreed to the preview yet, and this client cannot ask them. Show them the preview; "
             f"they carry it out with `foldmark do {shlex.quote(self.name)} '/agree {self.offer}'`.\n{self.text}"
@@ -84,15 +84,15 @@ def agreed_key(params: CallToolRequestParams) -> str | None:
 def ask_before_retry(
     context: Context, question: ConsentQuestion, params: CallToolRequestParams
 ) -> InputRequiredResult | None:
-    """Ask as from protocol 2026-07-28 on: the client asks, and calls again. None if there is an answer already, or the
-    client speaks an older protocol, or cannot ask."""
+    """Ask as in the protocol since 2026-07-28: the client asks and calls again. Return None if there is an answer
+    already, or the client speaks an older protocol, or cannot ask."""
     if context.protocol_version not in MODERN_PROTOCOL_VERSIONS or not _can_ask(context) or params.input_responses:
         return None
     return InputRequiredResult(input_requests={question.key: ElicitRequest(params=question.form)})
 
 
 async def ask(context: Context, question: ConsentQuestion) -> bool | None:
-    """Ask while the call goes on, as before 2026-07-28; None if the client cannot ask."""
+    """Ask during the call, as in the protocol before 2026-07-28; return None if the client cannot ask."""
     if not _can_ask(context) or not context.session.can_send_request:
         return None
     form = question.form

@@ -16,7 +16,7 @@ ARGUMENT = "conversation"
 """The argument that every tool about a conversation takes besides its own."""
 
 PATIENCE = 1.0
-"""Seconds that a call waits for a conversation that another client works in."""
+"""Maximum seconds that a call waits for a conversation that another client uses."""
 
 
 class Conversations:
@@ -30,24 +30,25 @@ class Conversations:
 
     @property
     def exist(self) -> bool:
-        """Whether there is a database."""
+        """True if there is a database."""
         return self.setup.has_database
 
     @contextmanager
     def log(self) -> Iterator[Log]:
-        """The log. Raises StoreError, also where there is no database yet."""
+        """Open the log. Raises StoreError, also if there is no database yet."""
         with self.setup.log(create=False) as log:
             yield log
 
     @contextmanager
     def agent(self, named: Any, *, any_will_do: bool = False, writes: bool = False) -> Iterator[Agent]:
-        """The agent with this name, uuid or beginning of one; by default the server's, or if `any_will_do` the one
-        that was written to last.
+        """Yield the agent with this name, uuid or beginning of a uuid; by default the server's, or with `any_will_do`
+        the one with the newest event.
 
-        With `writes` it is held meanwhile, so that nobody else runs it. Raises CommandError, LeaseError, StoreError.
+        With `writes` its lease is held during the block, so that nobody else runs it. Raises CommandError, LeaseError,
+        StoreError.
         """
         if not isinstance(named, str | None):
-            raise CommandError(f"{ARGUMENT} is a conversation's name, not {named!r:.60}")
+            raise CommandError(f"{ARGUMENT} must be a conversation's name, not {named!r:.60}")
         with self.log() as log:
             wanted = named or self.default
             agent = log.find(wanted) if wanted else _unnamed(log, any_will_do)
@@ -68,13 +69,13 @@ def _unnamed(log: Log, any_will_do: bool) -> Agent:
     if any_will_do:
         return log.agent(max(records, key=lambda record: record.newest).id)
     names = listing((record.name for record in records), 40)
-    raise CommandError(f"name a conversation as `{ARGUMENT}`; there is: {names}")
+    raise CommandError(f"name a conversation as `{ARGUMENT}`; available: {names}")
 
 
 @contextmanager
 def _leased(agent: Agent) -> Iterator[None]:
-    """Hold the lease of an agent: a turn that another program runs is not disturbed. Waits for calls of other clients,
-    which are short."""
+    """Hold the lease of an agent during the block, so that a turn of another program is not disturbed. Wait for calls
+    of other clients, which are short."""
 
     def free() -> HeldLease | None:
         with suppress(LeaseError):

@@ -28,22 +28,22 @@ _FORM = re.compile("[!-~]{16,512}")
 
 
 class OneToken:
-    """Lets one token in."""
+    """Verifies tokens: accepts one and refuses all others."""
 
     def __init__(self, token: str) -> None:
         self._token = token.encode()
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Whoever has the token; nobody else."""
+        """Return the client's access if it has the token, else None."""
         if not hmac.compare_digest(token.encode("utf-8", "surrogatepass"), self._token):
             return None
         return AccessToken(token="", client_id="foldmark", scopes=[])
 
 
 def token(environment: Mapping[str, str]) -> tuple[str, str]:
-    """The token, and where it is from. One that is made is kept for the next time, readable for this user alone.
+    """Return the token and its source. A generated token is kept for the next start, readable for this user alone.
 
-    Raises CommandError for one that is not fit to be one, FoldmarkError for a file of somebody else's.
+    Raises CommandError for an invalid token, FoldmarkError for a file that others can read.
     """
     if given := environment.get(VARIABLE):
         return _checked(given, VARIABLE), VARIABLE
@@ -65,7 +65,7 @@ def _kept(file: Path) -> str:
         status = os.fstat(descriptor)
         own = os.name == "nt" or (status.st_uid == os.geteuid() and not status.st_mode & 0o077)
         if not stat.S_ISREG(status.st_mode) or not own:
-            raise FoldmarkError(f"others can read the token in {file}; remove it, and a new one is made")
+            raise FoldmarkError(f"other users can read the token in {file}; remove the file to get a new token")
         return kept.read(4096).strip()
 
 
@@ -78,11 +78,11 @@ def _checked(text: str, where: str) -> str:
 PATH = "/mcp"
 LOOPBACK = "127.0.0.1"
 ENDING = 2
-"""Seconds that requests may take to end when the server does."""
+"""Maximum seconds that requests may go on after the server was told to end."""
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket that takes connections; port 0 is any that is free. Raises FoldmarkError."""
+    """Return a socket that listens; port 0 stands for any free port. Raises FoldmarkError."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         opened = socket.socket(family, socket.SOCK_STREAM)
@@ -95,7 +95,7 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine gets there."""
+    """Return True if only this machine can reach the host."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -107,8 +107,9 @@ async def serve(
 ) -> None:
     """Serve until the process is told to end.
 
-    `names` are those under which clients may reach it beside loopback and `host`: what a page in a browser calls by any
-    other name is refused, and so is what comes from a page of elsewhere. `said` is told on standard error.
+    `names` are the host names besides loopback and `host` by which clients may reach the server. Requests under other
+    names, as from a web page in a browser, and requests from pages of other origins are refused. `said` is printed on
+    standard error.
     """
     port = opened.getsockname()[1]
     hosts = [_bracketed(name) for name in dict.fromkeys((LOOPBACK, "localhost", "::1", host, *names))]

@@ -24,19 +24,19 @@ from foldmark.mcp import resources
 from foldmark.mcp.conversations import Conversations
 
 EVERY = 0.2
-"""Seconds between two looks at what was committed, at least; all of what came meanwhile is told at once."""
+"""Minimum seconds between two reads of the committed changes; changes in between are reported together."""
 
 AGAIN = 1.0
-"""Seconds after which a database that is not there, or cannot be read, is tried again."""
+"""Seconds between two attempts to read a database that is missing or unreadable."""
 
 LONGEST = 60.0
-"""Seconds that one wait for a commit takes at most."""
+"""Maximum seconds of one wait for a commit."""
 
 LIST = ""
 """Stands for the list of resources among the addresses that are followed."""
 
 LISTED = ("born", "renamed", "deleted")
-"""What changes the list when it becomes of a conversation."""
+"""Kinds of changes of a conversation that change the list."""
 
 UNSEEN = ("archived", "unarchived")
 """Kinds of changes that no resource shows."""
@@ -45,7 +45,7 @@ Context = ServerRequestContext["Subscriptions"]
 
 
 class Subscriptions:
-    """Who follows what, on one server; `tasks` run as long as that does."""
+    """The resources that each client of one server follows; `tasks` run as long as the server."""
 
     def __init__(self, conversations: Conversations, tasks: TaskGroup) -> None:
         self._conversations, self._tasks = conversations, tasks
@@ -56,15 +56,15 @@ class Subscriptions:
         self._begun = anyio.Event()
 
     async def listen(self, context: Context, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
-        """Tell a client what it asked for until it goes away."""
+        """Send a client the notifications that it asked for until it disconnects."""
         asked = params.notifications
         uris = {uri for uri in asked.resource_subscriptions or () if _is_resource(uri)}
         await self.follow(context, uris | {LIST} if asked.resources_list_changed else uris)
         return await self._streams(context, params)
 
     async def follow(self, context: Context, uris: Iterable[str]) -> None:
-        """Tell a client of changes of these resources from now on, until its connection ends; for a client of 2026 each
-        request is one."""
+        """Notify a client of changes of these resources from now on, until its connection ends. For a client of 2026
+        each request is a connection."""
         connection = context.session._connection  # what it has for its end is not public yet
         if connection not in self._followed:
             self._followed[connection] = set()
@@ -76,7 +76,7 @@ class Subscriptions:
         await self._begun.wait()
 
     def unfollow(self, context: Context, uri: str) -> None:
-        """Tell an older client no more of one resource."""
+        """Stop notifying an older client of changes of one resource."""
         connection = context.session._connection
         if (followed := self._followed.get(connection)) is not None:
             followed.discard(uri)
@@ -128,14 +128,14 @@ class Subscriptions:
 
 @asynccontextmanager
 async def listening(conversations: Conversations) -> AsyncIterator[Subscriptions]:
-    """What a server has for its clients to listen to, as long as it runs."""
+    """Yield the subscriptions of a server, which end with the block."""
     async with anyio.create_task_group() as tasks:
         yield Subscriptions(conversations, tasks)
         tasks.cancel_scope.cancel()
 
 
 class News:
-    """Which resources were changed since they were looked at last."""
+    """Finds the resources that changed since the last reading."""
 
     def __init__(self) -> None:
         self._cursor: str | None = None
@@ -143,11 +143,11 @@ class News:
         self._agents: dict[str, str | None] = {}
 
     def lose(self) -> None:
-        """Changes may have been missed: the next reading gives all that is followed, and goes on from there."""
+        """Record that changes may have been missed: the next reading returns every followed resource."""
         self._cursor, self._lost = None, True
 
     def read(self, log: Log, followed: set[str]) -> set[str]:
-        """Return those of the `followed` addresses that read differently since the last time; the first time none."""
+        """Return those of the `followed` addresses whose content changed since the last reading; none at the first."""
         with log.store.read() as moment:
             if self._cursor is None:
                 self._cursor = moment.changes(None, 1).cursor
@@ -187,7 +187,7 @@ class News:
 
 
 def _agent(log: Log, uri: str) -> str | None:
-    """The uuid of the agent that a resource is about, if there is one."""
+    """Return the uuid of the agent that a resource is about, if there is one."""
     if uri == LIST or (name := resources.about(uri).name) is None:
         return None
     with suppress(CommandError):

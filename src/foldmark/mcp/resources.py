@@ -29,7 +29,7 @@ PAGE = 50
 """Number of conversations on a page, and in the answer to a client that lists resources."""
 
 MOST = 100
-"""Maximum number of completions, as the protocol has it."""
+"""Maximum number of completions, set by the protocol."""
 
 _URI = re.compile(
     rf"{re.escape(CONVERSATION)}(?P<name>[^/?#]+)/(?P<what>context|request|requests)"
@@ -87,7 +87,7 @@ def listed(conversations: Conversations, cursor: str | None) -> types.ListResour
     CommandError for a cursor, StoreError.
     """
     if cursor is not None:
-        raise CommandError(f"'{one_line(cursor)[:40]}' is no cursor of this server's: resources are one page")
+        raise CommandError(f"'{one_line(cursor)[:40]}' is not a cursor of this server: all resources are on one page")
     rows, total = _rows(conversations, 1)
     text = f"The {len(rows)} newest of {count(total, 'conversation')}, as JSON; older ones: {ALL}?page=2 and so on"
     if len(rows) == total:
@@ -103,8 +103,8 @@ def listed(conversations: Conversations, cursor: str | None) -> types.ListResour
 
 
 class ResourceTopic(NamedTuple):
-    """What a resource is about: the conversation with this name, or all of them (None). Only erasing changes one of the
-    `past`."""
+    """The subject of a resource: the conversation with this name, or all of them (None). Only an erasure changes a
+    resource of the `past`."""
 
     name: str | None
     past: bool = False
@@ -121,7 +121,7 @@ def about(uri: str) -> ResourceTopic:
 def _of_one(uri: str) -> re.Match[str]:
     match = _URI.fullmatch(uri)
     if match is None:
-        raise CommandError(f"there is no resource '{one_line(uri)[:200]}'; there is {ALL}, and what its templates say")
+        raise CommandError(f"there is no resource '{one_line(uri)[:200]}'; available: {ALL} and the resource templates")
     return match
 
 
@@ -163,8 +163,8 @@ def _names(conversations: Conversations) -> list[str]:
 
 
 def _rows(conversations: Conversations, page: int) -> tuple[list[dict[str, Any]], int]:
-    """A page of the conversations, the one with the newest event first, and how many there are; none where there is
-    no database yet. What is read of the others is their names."""
+    """Return a page of the conversations, the one with the newest event first, and the number of all; none without a
+    database. Of the conversations on other pages only the names are read."""
     if not conversations.exist:
         return [], 0
     with conversations.log() as log, log.store.read() as moment:
@@ -204,7 +204,7 @@ def prompts() -> list[types.Prompt]:
 def prompt(name: str, arguments: Mapping[str, str]) -> types.GetPromptResult:
     """Return a prompt with its argument. Raises CommandError if there is none of this name, or no such argument."""
     if name not in SKILLS:
-        raise CommandError(f"there is no prompt '{one_line(name)[:60]}'; there is: {listing(SKILLS)}")
+        raise CommandError(f"there is no prompt '{one_line(name)[:60]}'; available: {listing(SKILLS)}")
     if surplus := [each for each in arguments if each != ARGUMENT]:
         raise CommandError(f"{name} takes no '{one_line(surplus[0])[:60]}'; it takes: {ARGUMENT}")
     description, text = _parts(name)

@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 
 
 MOST, CONCEPTS, DEEP = 50, 5, 200
-"""The most results, and concepts of one search; how many hits of each concept are looked at."""
+"""Maximum number of results and of concepts of one search, and number of hits that are examined for each concept."""
 
 CONVERSATION = "foldmark://conversations/"
-"""How the path of a conversation begins; its lines are ids of messages."""
+"""Beginning of the path of a conversation; its lines are ids of messages."""
 
 MEMO = "foldmark://memos/"
-"""How the path of a memo begins; it has no lines."""
+"""Beginning of the path of a memo; it has no lines."""
 
 _Limit = Annotated[int, Meta(ge=1, le=MOST)]
 _Concepts = Annotated[list[str], Meta(min_length=1, max_length=CONCEPTS)]
@@ -131,7 +131,7 @@ def _several(query: str | list[str]) -> list[str]:
 
 def _filters(wanted: SearchArguments) -> Filters:
     if wanted.role is not None and wanted.role not in SPEAKERS:
-        raise CommandError(f"role is one of {', '.join(SPEAKERS)}, not '{one_line(wanted.role)[:40]}'")
+        raise CommandError(f"role must be one of {', '.join(SPEAKERS)}, not '{one_line(wanted.role)[:40]}'")
     return Filters(
         since=_day("after", wanted.after),
         before=_day("before", wanted.before),
@@ -146,7 +146,7 @@ def _day(name: str, text: str | None) -> datetime | None:
     try:
         return None if text is None else utc(text)
     except ValueError:
-        raise CommandError(f"{name} is a day as 2026-01-31, not '{one_line(text or '')[:40]}'") from None
+        raise CommandError(f"{name} must be a day such as 2026-01-31, not '{one_line(text or '')[:40]}'") from None
 
 
 def _in_all(lists: Sequence[Sequence[SearchResult]]) -> list[list[SearchResult]]:
@@ -239,7 +239,7 @@ def _data(
 
 
 INDEXING = 5.0
-"""Seconds that a search spends on bringing the index up to date."""
+"""Maximum seconds that a search spends on updating the index."""
 
 
 def _find(
@@ -359,7 +359,7 @@ def _memo(named: str, conversations: Conversations) -> str:
 
 
 def _limited(messages: list[tuple[int, str]]) -> str:
-    """Join as many messages as there is room for, at least the first, cut if need be."""
+    """Join as many messages as fit, at least the first, which is cut if it does not fit."""
     texts: list[str] = []
     length = 0
     for line, text in messages:

@@ -90,7 +90,7 @@ says how full a context is. The other tools work on conversations that Foldmark 
 
 
 class Handlers:
-    """The answers to requests. `here`: the client was started in this process's folder."""
+    """The answers to requests. `here` is True if the client was started in this process's folder."""
 
     def __init__(self, conversations: Conversations, *, here: bool) -> None:
         self._conversations, self._here = conversations, here
@@ -125,7 +125,7 @@ class Handlers:
     ) -> types.CallToolResult | types.InputRequiredResult:
         """Call a tool. Wrong arguments are an answer to the model, as a result that is an error."""
         if params.name not in tools.TOOLS:
-            why = f"there is no tool '{one_line(params.name)[:60]}'; there is: {listing(tools.TOOLS, 40)}"
+            why = f"there is no tool '{one_line(params.name)[:60]}'; available: {listing(tools.TOOLS, 40)}"
             raise MCPError(types.INVALID_PARAMS, why)
         try:
             answer = await self._run(context, params, agreement.agreed_key(params))
@@ -196,7 +196,7 @@ class Handlers:
         return types.EmptyResult()
 
     async def unsubscribe(self, context: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
-        """Stop that."""
+        """Stop notifying an older client of a resource."""
         context.lifespan_context.unfollow(context, params.uri)
         return types.EmptyResult()
 

@@ -18,10 +18,10 @@ from pydantic import ValidationError
 from foldmark.core.codec import well_formed
 
 LONGEST = 32 << 20
-"""Bytes of a line."""
+"""Maximum bytes of a line."""
 
 LINGER = 5.0
-"""Seconds that requests have to be answered after the last line was read."""
+"""Maximum seconds that requests may take after the last line was read."""
 
 LISTEN = "subscriptions/listen"
 
@@ -37,24 +37,24 @@ class Pending:
         self._changed = Condition()
 
     def begun(self, id: types.RequestId) -> None:
-        """A request was read."""
+        """Record that a request was read."""
         with self._changed:
             self._ids.add(id)
 
     def ended(self, id: types.RequestId | None) -> None:
-        """Its answer was written, or nobody wants it any more."""
+        """Record that a request was answered or cancelled."""
         with self._changed:
             self._ids -= {id}
             self._changed.notify_all()
 
     def wait(self, seconds: float) -> None:
-        """Wait until all are answered, but no longer."""
+        """Wait until all requests are answered, at most `seconds`."""
         with self._changed:
             self._changed.wait_for(lambda: not self._ids, seconds)
 
 
 class MessageLines:
-    """What the SDK reads, in a thread of its own; `refuse` answers a line that is wrong."""
+    """The lines that the SDK reads, in a thread of its own; `refuse` answers an invalid line."""
 
     refuse: Callable[[types.JSONRPCError], None]
 
@@ -62,7 +62,7 @@ class MessageLines:
         self._raw, self._pending = raw, pending
 
     def readline(self) -> str:
-        """The next line that is a message; empty at the end, once everything was answered that can be."""
+        """Return the next line that is a message; empty at the end, after the pending requests were answered."""
         while line := self._raw.readline(LONGEST + 1):
             if len(line) > LONGEST:
                 self._pass_over(line)
@@ -80,7 +80,7 @@ class MessageLines:
             line = self._raw.readline(LONGEST)
 
     def _checked(self, line: str) -> str | types.JSONRPCError:
-        """The line, mended if need be, or what to answer to it."""
+        """Return the line, mended if necessary, or the error to answer it with."""
         try:
             message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValidationError:
@@ -106,7 +106,7 @@ class MessageLines:
 
 
 def _id(value: Any, name: str = "id") -> types.RequestId | None:
-    """The id of the request that is meant, if it has one."""
+    """Return the id of the request in a line, if it has one."""
     id = value.get(name) if isinstance(value, dict) else None
     return id if type(id) in (str, int) else None
 
@@ -139,7 +139,7 @@ async def serve(server: Server[Any]) -> None:
 
 
 class _Answers:
-    """What the server writes to, so that it is known which requests were answered."""
+    """The output of the server, which records the requests that were answered."""
 
     def __init__(self, to: Any, pending: Pending) -> None:
         self._to, self._pending = to, pending

@@ -44,7 +44,7 @@ ROWS: dict[str, Any] = {
     },
     "required": ["row_count", "rows"],
 }
-"""Of `query_db`."""
+"""JSON Schema of the answer of `query_db`."""
 
 FILTERED: dict[str, Any] = {
     "type": "object",
@@ -77,7 +77,7 @@ FILTERED: dict[str, Any] = {
         {"required": ["filter_event_id", "messages_filtered", "context_before", "context_after"]},
     ],
 }
-"""Of `filter_context`: of a preview, or of what was applied."""
+"""JSON Schema of the answer of `filter_context`: of a preview, or of an applied filter."""
 
 
 METER = ToolSpec(
@@ -103,7 +103,7 @@ class MeterArguments(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def context_meter(wanted: MeterArguments, conversations: Conversations, *, here: bool) -> str:
-    """One line for each context that is meant; `here` says whether the caller works in this process's folder.
+    """Return one line for each context asked for; `here` says whether the caller works in this process's folder.
 
     Raises CommandError if none is known, NoSessionError, StoreError.
     """
@@ -134,8 +134,8 @@ def _conversation_meter(named: str | None, conversations: Conversations) -> str:
 
 
 def _session_meters(named: str | None) -> list[str]:
-    """The session that is meant; by default the caller's, and one of the same folder that was written to since: after
-    `/clear` another begins, while a server goes on with the environment of the first."""
+    """Return the meter of a session; by default the caller's, and of one in the same folder that was written to since.
+    After `/clear` another session begins, but a server keeps the environment of the first."""
     found = find(named, Path.cwd(), os.environ)
     with suppress(SessionFileError):  # a session that has hardly begun has no record that tells
         found = recognized(found)
@@ -163,7 +163,7 @@ Arguments = Mapping[str, Any]
 
 
 class ToolUse(Struct, frozen=True):
-    """One use of a tool. `agreed` is the question that the person has said yes to, by its key; `here` says whether the
+    """One use of a tool. `agreed` is the key of the question that the person has agreed to; `here` says whether the
     client works in this process's folder."""
 
     conversations: Conversations
@@ -199,7 +199,8 @@ def _model_tool(
     destroys: bool = False,
     output: dict[str, Any] | None = None,
 ) -> Offered:
-    """`any_will_do`: it is about all conversations. `writes`: it records in one."""
+    """Return a tool for models as it is offered; `any_will_do`: it is about all conversations; `writes`: it records in
+    one."""
     run = partial(_run, tool, any_will_do, writes)
     return Offered(tool.spec, title, run, tool.together, destroys, output)
 
@@ -268,7 +269,7 @@ TOOLS = {**_OWN, **_MODELS}
 
 
 def specs(conversations: Conversations) -> list[ToolSpec]:
-    """Each tool as it is shown; as the server's conversation narrows them, if there is that one."""
+    """Return each tool as it is offered, restricted by the settings of the server's conversation if it exists."""
     narrowed = {name: offered.spec for name, offered in _MODELS.items()}
     if conversations.default:
         with suppress(FoldmarkError), conversations.agent(None) as agent:

@@ -52,7 +52,7 @@ def mark(at: Standing, name: str | None) -> Mark:
             number += 1
         name = f"mark-{number}"
     if not name or len(name) > 200 or not name.isprintable() or any(char.isspace() for char in name):
-        raise CommandError(f"a mark's name is 1 to 200 visible characters without white space, not {name[:40]!r}")
+        raise CommandError(f"a mark's name must be 1 to 200 visible characters without white space, not {name[:40]!r}")
     return Mark(name)
 
 
@@ -118,7 +118,7 @@ def restore(moment: Snapshot, at: Standing, target: int, is_back: Callable[[int]
     elif not operation_of(event).restorable:
         wrong = f"a {event.kind} cannot be taken back"
     elif is_back(target):
-        wrong = f"operation {target} is taken back already"
+        wrong = f"operation {target} was already taken back"
     else:
         return Restore(target)
     pairs = recorded(moment.operations(at.record.id))
@@ -136,7 +136,7 @@ def pin(moment: Snapshot, at: Standing, turn_id: int) -> Pin:
     """Return a pin of a turn with visible messages."""
     _turns(moment, at, [turn_id])
     if turn_id in at.fold.pins:
-        raise CommandError(f"turn {turn_id} is pinned already; {_pinned(at)}")
+        raise CommandError(f"turn {turn_id} is already pinned; {_pinned(at)}")
     return Pin(turn_id)
 
 
@@ -158,9 +158,9 @@ def filter(
     """Return a filter for `/forget` or `/remember`: it removes the ids named (or all others) and the planning
     conversation."""
     if mode not in ("forget", "remember"):
-        raise CommandError(f"a filter's mode is 'forget' or 'remember', not {mode!r}")
+        raise CommandError(f"a filter's mode must be 'forget' or 'remember', not {mode!r}")
     if not isinstance(criteria, str | None):
-        raise CommandError(f"a filter's criteria are a text, not {criteria!r}")
+        raise CommandError(f"a filter's criteria must be a text, not {criteria!r}")
     named, talk = _named(moment, at, ids), _planning_segments(moment, at, planning)
     inside = messages_in(moment, talk)
     if mode == "forget":
@@ -192,7 +192,7 @@ def marked(moment: Snapshot, at: Standing, name: str | None) -> tuple[str, int, 
             raise CommandError("No checkpoint yet. Use /mark.")
         name = max(marks, key=lambda each: marks[each])
     if name not in marks:
-        there_is = f"marks: {listing(marks)}" if marks else "there is no mark yet, `/mark NAME` sets one"
+        there_is = f"marks: {listing(marks)}" if marks else "no mark is set yet. `/mark NAME` sets one"
         raise CommandError(f"there is no mark '{name}'; {there_is}")
     return name, marks[name], _settled_position(moment, at, marks[name])
 
@@ -221,14 +221,14 @@ def _turns(moment: Snapshot, at: Standing, turn_ids: Iterable[int]) -> dict[int,
     found = moment.turns([turn for turn in turn_ids if turn < END])
     for turn in turn_ids:
         if not _visible_ids(at, found.get(turn, ())):
-            raise CommandError(f"no turn {turn} is in the context; {_newest_turns(moment, at)}")
+            raise CommandError(f"turn {turn} is not in the context; {_newest_turns(moment, at)}")
     return found
 
 
 def _between(moment: Snapshot, at: Standing, first: int, last: int) -> dict[int, list[Message]]:
     """Return the messages of each turn with an id from `first` to `last` that has visible ones."""
     if first > last:
-        raise CommandError(f"a range of turns goes from the lower id to the higher one, unlike {first}-{last}")
+        raise CommandError(f"the range {first}-{last} is reversed; write {last}-{first}")
     agents = {segment.agent for segment in at.visible}
     opened = moment.opened(tuple(Segment(agent, first, min(last, at.newest)) for agent in sorted(agents)))
     found = {turn: messages for turn, messages in moment.turns(opened).items() if _visible_ids(at, messages)}
@@ -241,7 +241,7 @@ def _newest_turns(moment: Snapshot, at: Standing) -> str:
     """Return the existing turns, for an error message."""
     newest = newest_turns(islice(moment.messages(at.visible, newest_first=True), 200), 6)
     there_is = listing(turn.id for turn in reversed(newest) if turn.id is not None)
-    return f"its newest turns: {there_is}" if there_is else "the context is empty"
+    return f"newest turns: {there_is}" if there_is else "the context is empty"
 
 
 def whole_exchanges(moment: Snapshot, at: Standing, messages: Sequence[Message]) -> tuple[Segments, tuple[int, ...]]:
@@ -261,16 +261,16 @@ def whole_exchanges(moment: Snapshot, at: Standing, messages: Sequence[Message])
 def _named(moment: Snapshot, at: Standing, ids: Iterable[int]) -> list[Message]:
     """Return the events with these ids, which must be of this conversation's lineage."""
     if not isinstance(ids, Iterable):
-        raise CommandError(f"ids are a list of numbers, not {ids!r}")
+        raise CommandError(f"ids must be a list of numbers, not {ids!r}")
     ids = list(ids)
     if wrong := [id for id in ids if not isinstance(id, int) or isinstance(id, bool)]:
-        raise CommandError(f"ids are numbers, unlike {listing(map(repr, wrong))}")
+        raise CommandError(f"ids must be numbers, not {listing(map(repr, wrong))}")
     wanted = sorted(set(ids))
     found = list(moment.lookup(id for id in wanted if 0 < id < END))
     lineage = at.lineage
     known = {message.id for message in found if contains(lineage, message.agent_id, message.id)}
     if unknown := [id for id in wanted if id not in known]:
-        raise CommandError(f"these ids are not of this conversation: {listing(unknown)}")
+        raise CommandError(f"these ids do not belong to this conversation: {listing(unknown)}")
     return found
 
 
@@ -279,26 +279,24 @@ def _planning_segments(moment: Snapshot, at: Standing, planning: tuple[int, int 
     if planning is None:
         return ()
     if not isinstance(planning, tuple | list) or len(planning) != 2 or any(isinstance(end, bool) for end in planning):
-        raise CommandError(f"planning is (first id, last id) or (first id, None), not {planning!r}")
+        raise CommandError(f"planning must be (first id, last id) or (first id, None), not {planning!r}")
     first, last = planning
     if last is None:
         if not (isinstance(first, int) and 0 < first <= at.newest) or at.record.open_turn is None:
-            raise CommandError(
-                f"planning that goes on begins in this agent and needs an open turn, unlike ({first}, None)"
-            )
+            raise CommandError(f"open planning must begin in this agent and in an open turn; ({first}, None) does not")
         return (Segment(at.record.id, first, END),)
     if not (isinstance(first, int) and isinstance(last, int) and 0 < first <= last < END):
-        raise CommandError(f"planning is (first id, last id), not ({first}, {last})")
+        raise CommandError(f"planning must be (first id, last id), not ({first}, {last})")
     ends = [event for event in moment.lookup((first, last)) if contains(at.lineage, event.agent_id, event.id)]
     if len(ends) < 2 or first > last:
-        raise CommandError(f"planning is (first id, last id) of this conversation, not ({first}, {last})")
+        raise CommandError(f"planning must be (first id, last id) of this conversation, not ({first}, {last})")
     agents = {segment.agent for segment in at.lineage}
     behind = until_next(moment, at, [(agent, last) for agent in agents])
     return intersect(at.lineage, [Segment(each.agent, first, each.last) for each in behind])
 
 
 def _pinned(at: Standing) -> str:
-    return f"pinned: {listing(at.fold.pins)}" if at.fold.pins else "no turn is pinned, `/pin GID` pins one"
+    return f"pinned: {listing(at.fold.pins)}" if at.fold.pins else "no turn is pinned yet. `/pin GID` pins one"
 
 
 def _visible_ids(at: Standing, messages: Iterable[Message]) -> tuple[int, ...]:

@@ -197,7 +197,7 @@ def summed_up(operation: Summary) -> str:
     """Describe what a summary replaces: `A..B`, `what stood after 'X'`, `everything`."""
     if operation.span is not None:
         return operation.span
-    return "everything" if operation.mark is None else f"what stood after '{operation.mark}'"
+    return "everything" if operation.mark is None else f"everything after '{operation.mark}'"
 
 
 def ids_named(noun: str, ids: Sequence[int]) -> str:
@@ -294,7 +294,7 @@ def _metadata(moment: Snapshot, at: Standing, event: Event) -> tuple[str, str]:
         case "scratchpad" if event.agent_id == at.record.id:
             newest, what = at.newest_of.get("scratchpad"), "scratchpad"
         case "window_summary":
-            text = "a summary of what the window has passed: sent while it is true and the window begins behind it"
+            text = "a window summary: it is sent while it is valid and the window begins after it"
             return "metadata", text
         case kind if kind in OPERATION_KINDS:
             return "metadata", "an operation itself is never sent"
@@ -324,8 +324,8 @@ def _not_inherited(moment: Snapshot, at: Standing, child: AgentRecord, event: Ev
     born = moment.event(at.record.fork_event)
     operation = operation_of(born) if born else None
     mark = operation.mark if isinstance(operation, Fork) else None
-    whole = "what its parent showed then" if mark is None else f"what its parent showed then behind mark '{mark}'"
-    return f"this agent was forked without it: its start holds {whole}, and this was not among it"
+    after = "" if mark is None else f" after mark '{mark}'"
+    return f"this agent was forked without it: it inherited only the events that its parent showed then{after}"
 
 
 def _in_force(moment: Snapshot, at: Standing, wanted: Callable[[int, Operation, frozenset[int]], bool]) -> list[Event]:

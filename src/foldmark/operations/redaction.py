@@ -11,8 +11,8 @@ from foldmark.request.exchanges import ranges_of
 from foldmark.request.standing import Standing, birth_of
 
 TRACES_MAY_STAY = (
-    "Another program has the database open, or the disk is full: traces may stay in its write-ahead log until all have "
-    "closed it, or until `foldmark doctor --repair`."
+    "Another program has the database open, or the disk is full: traces may stay in the write-ahead log until every "
+    "program has closed the database, or until you run `foldmark doctor --repair`."
 )
 
 
@@ -35,14 +35,14 @@ def erasable(moment: Snapshot, at: Standing, turn_id: int) -> Erasure:
         if inside is not None and by is not None:
             which = inside.turn_id or turn_id
             raise CommandError(f"turn {which} was erased already, by a {by.actor} at {by.created_at[:19]}Z")
-        hint = "`/message list` shows those there are"
+        hint = "`/message list` lists the turns"
         if inside is not None and inside.turn_id is not None and contains(lineage, inside.agent_id, turn_id):
             hint = f"event {turn_id} belongs to turn {inside.turn_id}"
         raise CommandError(f"there is no turn {turn_id} in this conversation; {hint}")
     owner, last = messages[0].agent_id, messages[-1].id
     record = at.record if owner == at.record.id else moment.head(owner).record
     if record.open_turn == turn_id and record is not at.record:
-        raise CommandError(f"turn {turn_id} is still going on in agent {owner[:8]}; wait for its end, then repeat")
+        raise CommandError(f"turn {turn_id} is still open in agent {owner[:8]}; wait for its end, then repeat")
     following = moment.message_after(owner, last)
     while following is not None and following.kind == "summary":  # in the middle of the turn, whose metadata may go on
         following = moment.message_after(owner, following.id)

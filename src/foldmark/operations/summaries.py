@@ -49,7 +49,9 @@ def _summary_of_span(moment: Snapshot, at: Standing, span: str) -> Summary:
     ranges, widened = whole_exchanges(moment, at, messages_in(moment, ranges))
     ranges = without_open(moment, at, ranges)
     if not moment.size(intersect(at.visible, ranges)).messages:
-        raise CommandError(f"nothing of {span} can be summarized: nothing in it is visible, or its calls go on")
+        raise CommandError(
+            f"nothing in {span} can be summarized: nothing in it is visible, or its calls have no results yet"
+        )
     state = state_of(moment, at)
     carried = state is not None and contains(ranges, state.agent_id, state.id)
     operations = [operation_of(each) for each in inside]
@@ -70,7 +72,7 @@ def _bounds(moment: Snapshot, at: Standing, span: str) -> tuple[int, int]:
     begin = _bound(moment, at, first, last=False) if first else 1
     end = _bound(moment, at, last, last=True) if last else at.newest
     if begin > end and first and last:
-        raise CommandError(f"a span goes from what comes first to what comes later, unlike {span}")
+        raise CommandError(f"the span {span} is reversed; name the earlier end first")
     return begin, end
 
 

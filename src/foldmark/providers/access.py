@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 NO_KEY = "no-key-needed"
-"""For a server that wants none: without a key, some SDKs send it one that is meant for another."""
+"""The key for a server that needs none: without a key, some SDKs would send the key of another server."""
 
 
 class Access(Struct, frozen=True):
@@ -20,12 +20,12 @@ class Access(Struct, frozen=True):
 
     @property
     def given_key(self) -> str | None:
-        """The key to give to an SDK: a server that is not its own and wants none gets none that is meant for it."""
+        """Return the key to give to an SDK. A foreign server that needs no key must not get the SDK's own."""
         return self.key or (NO_KEY if self.foreign else None)
 
     def __repr__(self) -> str:
         return f"Access(key={'…' if self.key else None}, base_url={self.base_url!r}, project={self.project!r})"
 
     def hidden(self, text: str) -> str:
-        """`text` without the key, should an error repeat it."""
+        """Return `text` without the key, in case an error repeats it."""
         return text.replace(self.key, "…") if self.key else text

@@ -22,7 +22,7 @@ _COUNTED = ("model", "thinking", "output_config", "context_management", "system"
 
 
 def connect(model: str, access: Access) -> "Anthropic":
-    """Return the provider of a model. Raises ProviderError where it cannot be asked: no SDK, a wrong address."""
+    """Return the provider of a model. Raises ProviderError if the SDK is missing or the address is invalid."""
     if access.base_url is not None:
         host(access.base_url)
     return Anthropic(NAME, imported("anthropic", NAME, "anthropic"), access)

@@ -38,11 +38,11 @@ from foldmark.providers.sdk import (
 KEYS = "GEMINI_API_KEY or GOOGLE_API_KEY"
 
 TIMEOUTS = {"connect": 20.0, "read": 600.0, "write": 120.0, "pool": 20.0}
-"""Seconds that each of these may take; models that think are silent for minutes."""
+"""Maximum seconds of each step; models that think are silent for minutes."""
 
 
 def connect(model: str, access: Access) -> Provider:
-    """Return the provider of a model. Raises ProviderError without the SDK, a key, or an address that can be one."""
+    """Return the provider of a model. Raises ProviderError without the SDK or a key, or for an invalid address."""
     imported("google.genai", "Gemini", "gemini")
     key = check_key((access.given_key or "").strip(), "Gemini", KEYS)
     server = GoogleServer("Gemini", access.base_url, "v1beta", f"Check {KEYS}.", {"x-goog-api-key": key}, access.hidden)
@@ -50,7 +50,7 @@ def connect(model: str, access: Access) -> Provider:
 
 
 class _Gemini:
-    """A model that is asked directly."""
+    """A model of Gemini's API."""
 
     def __init__(self, model: str, server: "GoogleServer") -> None:
         self._name = quote(model if "/" in model else f"models/{model}")
@@ -109,7 +109,7 @@ class GoogleServer(Struct, frozen=True):
 
     @asynccontextmanager
     async def _client(self) -> AsyncIterator[tuple[Any, list[Any]]]:
-        """The SDK's client, and the responses that it gets."""
+        """Yield the SDK's client, and the list of the responses that it gets."""
         from google import genai
         from google.genai.types import HttpOptions
 
@@ -149,8 +149,8 @@ class GoogleServer(Struct, frozen=True):
         return transport_failure(where, problem, self.hidden)
 
     def _objects(self, text: str) -> list[Json]:
-        """What a piece of an answer holds: an object, or a list of them. Raises ProviderError, also for an error in
-        it."""
+        """Return the objects in a piece of an answer: one, or a list of them. Raises ProviderError, also for an error
+        in it."""
         found = well_formed(_decoded(text))
         objects = found if isinstance(found, list) and found else [found]
         for each in objects:
@@ -164,7 +164,8 @@ class GoogleServer(Struct, frozen=True):
 
 
 async def _events(response: Any) -> AsyncGenerator[str, None]:
-    """The data of each server-sent event, and at the end what was none, as one: an error that came as a page."""
+    """Yield the data of each server-sent event, then everything that was no event as one text, such as an error
+    page."""
     rest, data, others = b"", list[bytes](), list[bytes]()
     async with aclosing(response.aiter_bytes()) as chunks:
         async for chunk in chunks:
@@ -182,7 +183,7 @@ async def _events(response: Any) -> AsyncGenerator[str, None]:
 
 
 def _decoded(text: str) -> Any:
-    """The JSON of a body, or its text where it is none."""
+    """Return the JSON of a body, or its text if it is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -190,8 +191,8 @@ def _decoded(text: str) -> Any:
 
 
 def countable(body: Json) -> Json:
-    """Return a request without what the counting endpoint stumbles over: thoughts, and parts that hold a signature
-    alone."""
+    """Return a request without the parts that the counting endpoint refuses: thoughts, and parts with only a
+    signature."""
     contents: list[Json] = []
     for content in body["contents"]:
         parts = [part for part in content["parts"] if part.get("text") != "" and not part.get("thought")]

@@ -32,7 +32,7 @@ _COUNTED = ("contents", "systemInstruction", "tools")
 
 
 def connect(model: str, access: Access) -> Provider:
-    """Return the provider of a model. Raises ProviderError without the SDK, or for an address that is none."""
+    """Return the provider of a model. Raises ProviderError without the SDK, or for an invalid address."""
     imported("google.genai", "Code Assist", "gemini")
     token = (access.key or "").strip()
     if token:
@@ -43,7 +43,7 @@ def connect(model: str, access: Access) -> Provider:
 
 
 class _CodeAssist:
-    """A model that is asked for an account and a project."""
+    """A model of Code Assist, for one account and project."""
 
     def __init__(self, model: str, access: Access, token: str) -> None:
         self._model, self._token, self._project = model, token, access.project
@@ -77,7 +77,7 @@ class _CodeAssist:
         return GoogleServer("Code Assist", self._address, "", SIGN_IN, headers, Access(key=token).hidden)
 
     def _fresh(self) -> str:
-        """A token of Google's default credentials that is still good. Raises ProviderError."""
+        """Return a valid token of Google's default credentials. Raises ProviderError."""
         import google.auth
         from google.auth.exceptions import GoogleAuthError, TransportError
         from google.auth.transport.requests import Request as Transport
@@ -96,7 +96,7 @@ class _CodeAssist:
         return str(self._credentials.token)
 
     async def _own_project(self, server: GoogleServer) -> str:
-        """The project that was named, or the one that Code Assist has for the account. Raises ProviderError."""
+        """Return the configured project, or the one that Code Assist has for the account. Raises ProviderError."""
         if self._project is None:
             answer = await server.posted("v1internal:loadCodeAssist", {"metadata": _CLIENT})
             project = answer.get("cloudaicompanionProject")

@@ -63,7 +63,7 @@ _CRITERIA = (
     (_ALSO, "{old}, {new}"),
     (_MEANT, "{new}"),
 )
-"""What a person may say to a preview, and the criteria that follow from it."""
+"""Answers to a preview, and the criteria that follow from them."""
 
 _PREAMBLE = re.compile(
     r"(?:only|just|the|all|any|every|messages?|everything|anything|about|on|of|regarding)\s+", re.IGNORECASE
@@ -140,12 +140,12 @@ def _state(scene: Scene) -> Reply:
 
 
 def _written(lines: Sequence[Line]) -> list[str]:
-    """The first lines of what people wrote, commands of a planning conversation included."""
+    """Return the first lines of people's messages, including commands of a planning conversation."""
     return [line.text.strip().splitlines()[0] for line in lines if line.by_person and line.text.strip()]
 
 
 def _named(pattern: re.Pattern[str], text: str) -> str:
-    """The distinct matches, newest first."""
+    """Return the distinct matches, newest first."""
     return listing(dict.fromkeys(reversed(pattern.findall(text))), 5) or "none named"
 
 
@@ -159,7 +159,7 @@ def _quote(line: Line) -> str:
 
 
 def planned(scene: Scene) -> Reply | None:
-    """Return the next step in a planning conversation, a call or what to say; None where there is none to take."""
+    """Return the next step in a planning conversation, a call or a text; None if there is none."""
     lines = scene.lines
     if not lines or TOOL not in scene.tools:
         return None
@@ -173,7 +173,7 @@ def planned(scene: Scene) -> Reply | None:
 
 
 def _reply(lines: Sequence[Line]) -> Reply | None:
-    """The call that a person's words lead to in the newest planning conversation, if it is not over."""
+    """Return the call that a person's words lead to in the newest planning conversation; None if it is over."""
     begun = _begun(lines)
     if begun is None:
         return None
@@ -196,7 +196,8 @@ def _reply(lines: Sequence[Line]) -> Reply | None:
 
 
 def _apply(mode: str, found: str) -> Reply:
-    """Ids are named if all of them can be read; without them Foldmark takes those that it previewed."""
+    """Return the call that applies the preview. It names the ids if all can be read; otherwise Foldmark takes all of
+    its preview."""
     args: dict[str, Any] = {"action": "apply", "mode": mode}
     ids = [int(each) for each in _FOUND_ID.findall(found)]
     if len(ids) == _number(found, "message_count"):
@@ -211,7 +212,7 @@ def _call(args: dict[str, Any]) -> Reply:
 
 
 def _criteria(mode: str, old: str, text: str) -> str | None:
-    """What to look for now; None for what does not read as criteria."""
+    """Return the new criteria in a text; None if it does not read as criteria."""
     if len(text) > LONGEST or "\n" in text:
         return None
     text = " ".join(text.split())
@@ -226,7 +227,7 @@ def _criteria(mode: str, old: str, text: str) -> str | None:
 
 
 def _begun(lines: Sequence[Line]) -> tuple[int, str, str] | None:
-    """The newest /forget or /remember that a person typed: its place, its mode and its criteria."""
+    """Return the newest /forget or /remember that a person typed: its position, its mode and its criteria."""
     for index in reversed(range(len(lines))):
         if lines[index].by_person and (typed := _TYPED.match(lines[index].text)):
             return index, typed[1], " ".join(typed[2].split())
@@ -234,13 +235,13 @@ def _begun(lines: Sequence[Line]) -> tuple[int, str, str] | None:
 
 
 def _calls(lines: Sequence[Line]) -> dict[str | None, dict[str, Any]]:
-    """The arguments of the tool's calls by call id."""
+    """Return the arguments of the tool's calls by call id."""
     calls = [call for line in lines for call in line.calls if call.name == TOOL]
     return {call.call_id: call.args if isinstance(call.args, dict) else {} for call in calls}
 
 
 def _tell(lines: Sequence[Line]) -> Reply | None:
-    """What to say of the newest message, the result of a call; None if the call was one of something else."""
+    """Return the answer to the newest message, the result of a call; None if the call belongs to something else."""
     calls, line, begun = _calls(lines), lines[-1], _begun(lines)
     args = calls.get(line.answers)
     if args is None:
@@ -257,7 +258,7 @@ def _tell(lines: Sequence[Line]) -> Reply | None:
 
 
 def _previewed(mode: str, criteria: str, result: str) -> str:
-    """How much was found, and the question whether to proceed; Foldmark itself shows what."""
+    """Return the number of matches and the question whether to proceed; Foldmark itself shows the matches."""
     number, rest = _number(result, "message_count"), _number(result, "everything_else")
     if number == 0:
         return (
@@ -280,7 +281,7 @@ def _previewed(mode: str, criteria: str, result: str) -> str:
 
 
 def _done(mode: str, result: str, criteria: str) -> str:
-    """That the filter was applied; without `criteria` it is not known any more what the messages were about."""
+    """Return the report that the filter was applied; without `criteria` the subject of the messages is unknown."""
     if mode == "remember":
         return f"Done. Context reduced to {count(_number(result, 'context_after') or 0, 'message')}."
     number = _number(result, "messages_filtered") or 0
@@ -289,7 +290,7 @@ def _done(mode: str, result: str, criteria: str) -> str:
 
 
 def _topic(criteria: str) -> str:
-    """The criteria as they read behind "about": without what says that they are criteria."""
+    """Return the criteria as they read after "about", without introductory words."""
     topic = criteria
     while found := _PREAMBLE.match(topic):
         topic = topic[found.end() :]

@@ -125,7 +125,7 @@ class _Turn(Struct, frozen=True):
 
 
 def delegated(scene: Scene) -> Reply | None:
-    """Return the next step in delegation or with mail, calls or what to say; None where there is none to take."""
+    """Return the next step in delegation or with mail, calls or a text; None if there is none."""
     lines = scene.lines
     child = _child_of(scene)
     begin = _begin_of(lines, child)
@@ -156,7 +156,7 @@ def delegated(scene: Scene) -> Reply | None:
 
 
 def _step(turn: _Turn, child: _Child | None, tasks: Sequence[str], task: str | None, wants_mail: bool) -> Reply | None:
-    """The next call, for something in the turn that no call before it was for."""
+    """Return the next call: for the first thing in the turn that no earlier call has handled."""
     forked, sent, checked = turn.of("fork"), turn.of("send"), turn.of("check-mail")
     if len(forked) < len(tasks):
         # The child gets the words of the answer that forks it: [S0]'s sub-agent pattern in one answer.
@@ -181,7 +181,7 @@ def _slash(command: str, args: str = "") -> Reply:
 
 
 def _outcome(turn: _Turn, child: _Child | None, tasks: int, task: str | None) -> str:
-    """What there is to say at the end of a turn of calls and mail; empty for nothing."""
+    """Return the report at the end of a turn with calls and mail; empty if there is nothing to report."""
     said = []
     if failed := next((each for each in turn.calls if not each.worked), None):
         error = (failed.result and failed.result.error) or "the call has no result"
@@ -204,7 +204,7 @@ def _outcome(turn: _Turn, child: _Child | None, tasks: int, task: str | None) ->
 
 
 def _child_of(scene: Scene) -> _Child | None:
-    """The child that the request is for, if it is one. A birth message that it inherited is its parent's."""
+    """Return the child that the request is for; None for a root agent. An inherited birth message is the parent's."""
     identity = _IDENTITY.search(scene.system)
     for index, line in reversed(list(enumerate(scene.lines))):
         birth = _BIRTH.match(line.text) if line.role == "user" else None
@@ -217,7 +217,8 @@ def _child_of(scene: Scene) -> _Child | None:
 
 
 def _begin_of(lines: Sequence[Line], child: _Child | None) -> int:
-    """Where the turn begins: with what a person wrote, with the birth, or behind the newest answer that ended one."""
+    """Return where the turn begins: with a person's message, with the birth message, or after the newest final
+    answer."""
     begin = 0 if child is None or child.born is None else child.born
     for index in range(len(lines) - 1, begin, -1):
         if lines[index].typed:
@@ -228,7 +229,7 @@ def _begin_of(lines: Sequence[Line], child: _Child | None) -> int:
 
 
 def _turn_of(lines: Sequence[Line]) -> _Turn:
-    """What happened in these lines, which are not empty."""
+    """Return the turn that these lines hold; they are not empty."""
     results = {line.answers: line for line in lines if line.role == "tool"}
     calls, mail, notified = [], [], -1
     for at, line in enumerate(lines):
@@ -248,7 +249,7 @@ def _turn_of(lines: Sequence[Line]) -> _Turn:
 
 
 def tasks_in(text: str) -> tuple[str, ...]:
-    """Return the tasks that a text delegates, in order, without repetitions; none where it does not clearly say so."""
+    """Return the tasks that a text clearly delegates, in order, without repetitions."""
     lines = _FENCED.sub("", text[:LONGEST]).splitlines()
     found: list[str] = []
     for number, line in enumerate(lines):
@@ -287,7 +288,8 @@ def asks_for_mail(text: str) -> bool:
 
 
 def _listed(rest: str, below: Sequence[str]) -> list[str]:
-    """The items of a list behind a colon: in the same line, below it, or both. A single item needs a mark."""
+    """Return the items of a list after a colon: on the same line, below it, or both. A single item needs a bullet or
+    number."""
     if first := _ITEM.match(rest):
         mark = r"\(?\d{1,2}[.)]" if first[2].strip("(.)").isdigit() else re.escape(first[2])
         return [*(each for each in re.split(rf"(?:^|\s+){mark}\s+", rest) if each), *_below(below)]
@@ -298,7 +300,7 @@ def _listed(rest: str, below: Sequence[str]) -> list[str]:
 
 
 def _below(lines: Sequence[str]) -> list[str]:
-    """The items that stand in the lines below; what is indented deeper belongs to the item above it."""
+    """Return the items in the lines below; a deeper indented line belongs to the item above it."""
     found: list[str] = []
     margin = 0
     for line in lines:
@@ -314,13 +316,13 @@ def _below(lines: Sequence[str]) -> list[str]:
 
 
 def _bare(text: str) -> str:
-    """A task without what surrounds it in its sentence, on one line."""
+    """Return a task on one line, without the rest of its sentence."""
     task = _REPORT.sub("", " ".join(text[: 2 * TASK].split())).strip(" .;,")
     return task.removeprefix("and ")[:TASK].strip()
 
 
 def report(task: str) -> str:
-    """Return what there is to report of a task."""
+    """Return the report about a task."""
     if not task:
         return f"{WHO}: I see no task that would be mine."
     return f"{WHO}: I cannot carry out “{cut(task, 200)}”; the task has {count(len(task.split()), 'word')}."

@@ -30,7 +30,7 @@ class Line(Struct, frozen=True):
 
     @property
     def error(self) -> str:
-        """The text of an error, without what marks it as one."""
+        """The text of an error without its prefix."""
         return self.text.removeprefix(ERROR).strip().rstrip(".")
 
     @property

@@ -20,7 +20,7 @@ OWN_HOSTS = ("api.openai.com", "eu.api.openai.com", "us.api.openai.com")
 
 
 def connect(model: str, access: Access) -> Provider:
-    """Return the provider of a model. Raises ProviderError where it cannot be asked: no SDK, no key, no address."""
+    """Return the provider of a model. Raises ProviderError if the SDK, the key or the address is missing."""
     return _ChatCompletions(access)
 
 
@@ -56,7 +56,7 @@ class OpenAIServer(Server):
 
     def no_counting(self) -> ProviderError:
         """Return the error of a server that counts no tokens."""
-        return ProviderError("request", f"{self.name} has no counting endpoint; estimates have to do.")
+        return ProviderError("request", f"{self.name} has no counting endpoint; only estimates are available.")
 
     def client(self) -> Any:
         """Return a new client of the SDK."""
@@ -77,7 +77,7 @@ class OpenAIServer(Server):
         return refusal(self.name, status, body, headers, self.hidden)
 
     def checked(self, event: object) -> Json:
-        """Return an event. Raises ProviderError if it is none, or tells of an error."""
+        """Return an event. Raises ProviderError if it is not an event, or reports an error."""
         found = super().checked(event)
         if error := failure_in(found):
             raise self.refusal(0, error, {})

@@ -17,7 +17,7 @@ _COUNTED = ("model", "input", "instructions", "tools", "reasoning")
 
 
 def connect(model: str, access: Access) -> Provider:
-    """Return the provider of a model. Raises ProviderError where it cannot be asked: no SDK, no key, no address."""
+    """Return the provider of a model. Raises ProviderError if the SDK, the key or the address is missing."""
     return _Responses(access)
 
 

@@ -62,7 +62,7 @@ BUILT_IN = {
         ProviderSpec("offline", "offline", "foldmark.providers.offline"),
     )
 }
-"""Those that come with Foldmark."""
+"""The providers that come with Foldmark."""
 
 ALIASES = {"google": "gemini"}
 
@@ -85,7 +85,7 @@ def provider_spec(name: str, configured: Mapping[str, str] = {}) -> ProviderSpec
         return ProviderSpec(name, like.dialect, like.module)
     if plugin := find(PROVIDERS, name, ProviderSpec):
         return replace(plugin, name=name)
-    raise CommandError(f"there is no provider '{name[:40]}'; there is: {_all(configured)}")
+    raise CommandError(f"there is no provider '{name[:40]}'; available: {_all(configured)}")
 
 
 def installed() -> list[ProviderSpec]:
@@ -119,7 +119,7 @@ def check_model(name: str, configured: Collection[str] = ()) -> None:
     known = canonical(provider) in (*BUILT_IN, *configured) or provider in names(PROVIDERS)
     if not known or (provider != "offline" and not model):
         there_is = _all(configured)
-        raise CommandError(f"a model is 'offline' or PROVIDER/MODEL with one of {there_is}, not '{name[:60]}'")
+        raise CommandError(f"a model must be 'offline' or PROVIDER/MODEL with one of {there_is}, not '{name[:60]}'")
     parse("model", name)
 
 

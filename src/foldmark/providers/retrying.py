@@ -72,12 +72,12 @@ class RetryingProvider:
             attempt += 1
 
     def _wait(self, error: ProviderError, attempt: int) -> float:
-        """The seconds to wait after this many attempts. Raises ProviderError if waiting is of no use."""
+        """Return the seconds to wait after this many attempts. Raises ProviderError if another attempt is pointless."""
         if not error.passes:
             raise error
         delay = error.retry_after
         if delay is not None and delay > LONGEST:
-            text = f"{error} It asks to wait {delay:,.0f} seconds, more than the {LONGEST:.0f} that are waited here."
+            text = f"{error} It asks to wait {delay:,.0f} seconds; Foldmark waits at most {LONGEST:.0f}."
             raise ProviderError(error.kind, text, delay) from error
         if attempt >= self._attempts:
             after = "1 attempt" if attempt == 1 else f"{attempt} attempts"
@@ -88,8 +88,8 @@ class RetryingProvider:
 
 
 class LazyProvider:
-    """The provider that `make` makes when it is first asked: what is wrong with a key or an SDK is then part of a turn,
-    and what the person wrote has been recorded."""
+    """The provider that `make` creates when it is first asked. An error about a key or an SDK is then part of a turn,
+    after the person's message was recorded."""
 
     def __init__(self, make: Callable[[], Provider]) -> None:
         self._make = make
@@ -116,10 +116,8 @@ class LazyProvider:
 
 
 async def streams_closed() -> None:
-    """Let the event loop go on for a moment before it ends.
-
-    SDKs leave the generators behind streams that were left in the middle to the collector; the event loop closes them,
-    one layer in each of its rounds. A loop that ends before would lose them with a complaint.
-    """
+    """Let the event loop run for a moment before it ends. SDKs leave the generators of abandoned streams to the garbage
+    collector; the event loop closes them, one layer in each round. A loop that ends earlier would drop them with a
+    warning."""
     for _ in range(ROUNDS):
         await asyncio.sleep(0)

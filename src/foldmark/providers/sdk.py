@@ -27,7 +27,7 @@ from foldmark.providers.access import Access
 CONNECT, READ = 10.0, 600.0
 """Seconds to wait for a connection, and for the next bytes of an answer: models that think are silent for minutes."""
 END = 1.0
-"""Seconds to wait for the end of a stream behind the whole answer."""
+"""Seconds to wait for the end of a stream after the whole answer."""
 
 
 def imported(module: str, server: str, extra: str) -> Any:
@@ -51,14 +51,14 @@ def http(**more: Any) -> Any:
 
 @cache
 def certificates() -> ssl.SSLContext:
-    """Return the certificates to trust, which take a while to read."""
+    """Return the certificates to trust; reading them takes a while."""
     import httpx2
 
     return httpx2.create_ssl_context()
 
 
 def host(url: str) -> str:
-    """Return the host of an address, with its port. Raises ProviderError if it is none."""
+    """Return the host of an address, with its port. Raises ProviderError for an invalid address."""
     try:
         parts = urlsplit(url)
         found = f"{parts.hostname or ''}{'' if parts.port is None else f':{parts.port}'}"
@@ -66,12 +66,12 @@ def host(url: str) -> str:
         found = ""
     if not found or parts.scheme not in ("http", "https") or not url.isprintable() or " " in url:
         shown = url.rpartition("@")[2][:80]
-        raise ProviderError("request", f"'{shown}' is no address of a server; it begins with http:// or https://.")
+        raise ProviderError("request", f"'{shown}' is not a server's address, which begins with http:// or https://.")
     return found
 
 
 def check_key(key: str, server: str, variables: str) -> str:
-    """Return a key. Raises ProviderError if it is missing, or cannot stand in a header."""
+    """Return a key. Raises ProviderError if it is missing, or not valid in a header."""
     if not key.strip():
         raise ProviderError("key", f"There is no key for {server}. Set {variables}.")
     if not key.isascii() or not key.isprintable() or " " in key:
@@ -81,7 +81,7 @@ def check_key(key: str, server: str, variables: str) -> str:
 
 
 def token_count(answer: Any, field: str, server: str) -> int:
-    """Return the number of tokens that a server counted. Raises ProviderError if it is none."""
+    """Return the number of tokens that a server counted. Raises ProviderError if it is not a number."""
     tokens = answer.get(field) if isinstance(answer, dict) else None
     if not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 0:
         raise not_understood(server, "it counted no tokens")
@@ -89,7 +89,7 @@ def token_count(answer: Any, field: str, server: str) -> int:
 
 
 def transport_failure(server: str, problem: Exception, hidden: Callable[[str], str]) -> ProviderError:
-    """Return the error for whatever an SDK or the connection under it raised; `hidden` takes the key out of a text."""
+    """Return the error for an exception of an SDK or of its connection; `hidden` takes the key out of a text."""
     import httpx2
 
     cause = problem if isinstance(problem, httpx2.HTTPError) else problem.__cause__ or problem
@@ -107,9 +107,10 @@ def transport_failure(server: str, problem: Exception, hidden: Callable[[str], s
 
 async def streamed(events: AsyncGenerator[Json, None], reader: Reader, request: Request) -> AsyncGenerator[Piece, None]:
     """Yield the pieces of an answer as they come, calls by their tools' own names; closing this ends the request.
+    Raises ProviderError.
 
-    Raises ProviderError. The stream is read to its end, which comes at once behind the whole answer: leaving it in the
-    middle would leave the SDK's generators to the collector, which has no time for them where the program ends.
+    The stream is read to its end, which follows the whole answer at once. Otherwise the SDK's generators would be left
+    to the garbage collector, which may not run before the program ends.
     """
     try:
         async with asyncio.timeout(None) as patience, aclosing(events):
@@ -129,11 +130,8 @@ async def streamed(events: AsyncGenerator[Json, None], reader: Reader, request: 
 
 
 class Server:
-    """A server behind Anthropic's or OpenAI's SDK, which are of one make.
-
-    Each request has a client of its own, so that none outlives its event loop. `name` names the server to people,
-    `hidden` takes the key out of a text.
-    """
+    """A server behind Anthropic's or OpenAI's SDK, which share one design. Each request has a client of its own, so
+    that none outlives its event loop. `name` names the server to people, `hidden` takes the key out of a text."""
 
     def __init__(self, name: str, sdk: Any, access: Access) -> None:
         self.name, self.sdk, self.access, self.hidden = name, sdk, access, access.hidden
@@ -179,7 +177,7 @@ class Server:
         return transport_failure(self.name, problem, self.hidden)
 
     def checked(self, event: object) -> Json:
-        """Return an event. Raises ProviderError if it is none, or tells of an error."""
+        """Return an event. Raises ProviderError if it is not an event, or reports an error."""
         if not isinstance(event, dict):
             raise not_understood(self.name, self.hidden(repr(event)))
         return well_formed(event)  # type: ignore[no-any-return]  # servers cut texts between the halves of a character
@@ -201,5 +199,5 @@ class Server:
             came = True
             yield self.checked(event)
         if not came and kind != "text/event-stream":
-            due = f"{self.name} answered with {kind or 'nothing'} where a stream of events was due."
+            due = f"{self.name} answered with {kind or 'nothing'} instead of a stream of events."
             raise ProviderError("answer", f"{due} Check its address.")

@@ -158,4 +158,4 @@ def _candidates(
 def check_limit(limit: int) -> None:
     """Raise CommandError if `limit` is out of range."""
     if not isinstance(limit, int) or not 1 <= limit <= MOST_HITS:
-        raise CommandError(f"limit is a number from 1 to {MOST_HITS}, not {str(limit)[:40]}")
+        raise CommandError(f"limit must be a number from 1 to {MOST_HITS}, not {str(limit)[:40]}")

@@ -136,7 +136,9 @@ def not_while_planning(moment: Snapshot, at: Standing, why: str) -> None:
     if planning(moment, at) is not None:
         raise CommandError(f"a planning conversation is under way, and {why}; agree to the filter or /cancel first")
     if at.fold.leaving is not None:
-        raise CommandError(f"a planning conversation leaves with the turn that goes on, and {why}; wait for its end")
+        raise CommandError(
+            f"a planning conversation leaves the context at the end of this turn, and {why}; wait until it has ended"
+        )
 
 
 def talk(moment: Snapshot, at: Standing) -> Segments:

@@ -41,8 +41,8 @@ class HeldLease:
         if lease is None or lease.holder != self._holder:
             who = "nobody" if lease is None else _whom(lease)
             raise LeaseError(
-                f"{family.label(self._agent)} is not run here any more but by {who}: this process was stopped for "
-                f"longer than {SECONDS:.0f} seconds. What it had recorded by then is kept."
+                f"{family.label(self._agent)} is no longer run by this process, which was stopped for more than "
+                f"{SECONDS:.0f} seconds; {who} runs it now. What this process had recorded by then is kept."
             )
 
     def state(self, state: str) -> None:

@@ -154,7 +154,8 @@ class _Turn:
             else:
                 answer = StreamedAnswer()
                 answer.take(
-                    f'[Foldmark: the turn was ended after {most} steps, the most of turn_steps; "go on" goes on.]'
+                    f"[Foldmark: the turn was ended after {most} steps, the maximum set by turn_steps; "
+                    '"go on" continues it.]'
                 )
                 self._show.text(answer.text)
         except (CancelledError, Exception):

@@ -13,7 +13,9 @@ from foldmark.request.prepare import without_thinking
 from foldmark.sending.sent import record_sent
 from foldmark.text.state import Hiding
 
-_REFUSED = "the provider refused the model's earlier thinking, as bound to a different conversation; it is left out"
+_REFUSED = (
+    "the provider refused the model's earlier thinking, because it is bound to a different conversation; it is left out"
+)
 
 
 class StreamedAnswer:

@@ -153,7 +153,7 @@ class Supervisor:
         if not self._on:
             raise CommandError("agents are run inside of `async with foldmark.supervise(log) as agents:`")
         if agent.log is not self.log:
-            raise CommandError(f"{family.label(agent)} is of another log; supervise that one")
+            raise CommandError(f"{family.label(agent)} belongs to another log; supervise that one")
         self._mail_notices.reset_wakes()
         caller = asyncio.current_task()
         assert caller is not None
@@ -197,7 +197,7 @@ class Supervisor:
         self._summaries.interrupt()
 
     def start(self, agent: Agent) -> None:
-        """Let an agent answer its context in the background: a child that was forked."""
+        """Let an agent, such as a forked child, answer its context in the background."""
         if agent.id not in self._tasks:
             self._started.add(agent.id)
             self._background(agent, append_birth)
@@ -387,7 +387,7 @@ class Supervisor:
         return any(family.root(agent) == conversation for agent in map(self.log.agent, talked))
 
 
-_ENDED = "the answer was ended for that, and what had been said of it stays in the log"
+_ENDED = "the answer was ended for that, and the part received so far stays in the log"
 
 
 def _cancel(task: Task[None]) -> None:

@@ -70,8 +70,8 @@ def ask(
     request = within(known.window - known.answer)
     if segments and request.tokens > known.window:
         raise FoldmarkError(
-            f"that is ~{request.tokens:,} tokens, more than the {known.window:,} that {name} takes; nothing was "
-            "changed. Name less, as in /summarize MARK or /summarize FROM..TO, or another model"
+            f"the request has ~{request.tokens:,} tokens, and {name} takes at most {known.window:,}; nothing was "
+            "changed. Name less, as in /summarize MARK or /summarize FROM..TO, or choose another model"
         )
     try:
         text = answer(request)

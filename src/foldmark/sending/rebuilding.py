@@ -72,7 +72,7 @@ def rebuilt(agent: "Agent", sent_id: int) -> Rebuilt:
     parent = at.record.parent
     now = guidelines(remake.tools, identity(agent.id, parent) if parent else None, describe_commands(remake.commands))
     if remake.guidelines not in (None, now):
-        said += "; with the guidelines of then, which Foldmark words otherwise now"
+        said += "; with the guidelines of that time, which differ from the present ones"
     return Rebuilt(sent, request, "identical", said, how)
 
 
@@ -85,10 +85,10 @@ def _differences(sent: SentRequest, request: Request) -> str:
     why = (
         f"other texts in {listing(changed)}"
         if changed
-        else f"the same texts, but this version writes the format of {sent.record.speaks} otherwise"
+        else f"the same texts, but this version encodes the format of {sent.record.speaks} differently"
     )
     if sent.record.truncated != truncated(request.manifest.parts):
-        why += "; tool results are cut elsewhere"
+        why += "; tool results are cut at other places"
     return f"{len(request.bytes):,} bytes where {sent.bytes:,} were sent: {why}"
 
 
@@ -111,8 +111,8 @@ class _Remake:
         which = "event" if len(self.erased) == 1 else "events"
         events = [f"the content of {which} {listing(sorted(self.erased), 20)}"] if self.erased else []
         noted = [f"memo {listing(sorted(self.removed))}"] if self.removed else []
-        words = ["what was asked for"] if self.wordless else []
-        return f"{' and '.join((*events, *noted, *words))} was erased since; {REDACTED} stands in its place"
+        words = ["the question"] if self.wordless else []
+        return f"{' and '.join((*events, *noted, *words))} was erased since; {REDACTED} replaces it"
 
     def request(self) -> Request:
         """Return the rebuilt request."""
@@ -190,7 +190,7 @@ class _Remake:
     def _event(self, event_id: int) -> Event:
         event = self._moment.event(event_id)
         if event is None:
-            raise CommandError(f"event {event_id}, which was sent, is not in this database")
+            raise CommandError(f"event {event_id} was sent, but is not in this database")
         return self._without(event) if self._erased_since(event) else event
 
     def _without(self, event: Event) -> Event:

@@ -41,7 +41,7 @@ def record_sent(
         reads = read_as(dialect_of(request.provider, agent.log.given.dialects).reads)
         at = read_by(transaction, agent.standing_in(transaction), reads)
         if (end := transaction.end(agent.id)) is not None and end.killer is None:
-            raise CommandError(f"{end.sentence}; its model is not asked any more")
+            raise CommandError(f"{end.sentence}; its model is no longer asked")
         manifest, texts = request.manifest, {"config": msgspec.json.encode(at.config, order="sorted").decode()}
         if request.purpose in (ANSWER, COMPACTION):
             texts["tools"] = msgspec.json.encode(agent.tools()).decode()
@@ -96,7 +96,7 @@ def record_sent(
 
 
 def quoting(messages: Iterable[Event], question: str) -> str:
-    """Return a question after the messages that it is about."""
+    """Return a question, preceded by the messages that it is about."""
     from foldmark.text.selection import numbered
 
     return f"{numbered(messages)}\n\n{question}"

@@ -36,7 +36,7 @@ _WALKS = 20
 
 
 class Compaction(Struct, frozen=True):
-    """What a summary leaves as it was, by uuid; `behind` it or in front of it."""
+    """The records that a summary preserves, by uuid; `behind` the summary or in front of it."""
 
     stays: frozenset[str] = frozenset()
     behind: bool = False
@@ -79,7 +79,7 @@ class PlannedTurn(Struct, frozen=True):
 
 
 def plan(entries: Sequence[RecordEntry]) -> Iterator[PlannedTurn]:
-    """Return everything in the order in which it is to be imported; every entry appears exactly once."""
+    """Return all turns in the order in which they are to be imported; every entry appears exactly once."""
     found = _compactions(entries)
     main, others = _branches(entries, found)
     aside = {call for branch in others for entry in branch for call in entry.calls}
@@ -130,10 +130,8 @@ def _ordered(branch: list[RecordEntry]) -> list[RecordEntry]:
 
 
 def _parents(entries: Sequence[RecordEntry], found: Mapping[int, Compaction]) -> list[int]:
-    """Return for each entry the position of the one that it continues, always a smaller one of its own kind; or -1.
-
-    What continues a record that a compaction left behind its summary continues the summary: there that stands.
-    """
+    """Return for each entry the position of the one that it continues, always a smaller one of its own kind; or -1. An
+    entry that continues a record preserved after a summary continues the summary, because the record stands there."""
     known: dict[tuple[bool, str], int] = {}
     parents = []
     previous = -1
@@ -165,7 +163,7 @@ def _active(entries: Sequence[RecordEntry], parents: Sequence[int]) -> set[int]:
 
 
 def _calls_first(branch: list[RecordEntry]) -> list[RecordEntry]:
-    """Return the branch with every record of results behind the first of each call that it answers."""
+    """Return the branch with every record of results after the first record of each call that it answers."""
     first: dict[str, int] = {}
     for at, entry in enumerate(branch):
         for call in entry.calls:
@@ -182,7 +180,7 @@ def _calls_first(branch: list[RecordEntry]) -> list[RecordEntry]:
 
 
 class _Response(Struct, frozen=True, gc=False):
-    """An API message with the results of its calls, and records without a message that stand behind; or any record."""
+    """An API message with the results of its calls, and the records without a message after it; or any other record."""
 
     said: list[RecordEntry]
     results: list[RecordEntry] = []
@@ -199,10 +197,10 @@ class _Response(Struct, frozen=True, gc=False):
 
 
 def _whole_responses(branch: Iterable[RecordEntry]) -> Iterator[RecordEntry]:
-    """Yield the branch with the records of each API message together and the results behind, in the order of its calls.
+    """Yield the branch with the records of each API message together, then the results in the order of its calls.
 
-    Claude Code writes parallel calls of one message as they start, and a result as soon as it is there, be it behind
-    the next message. Nothing is moved past what a person said.
+    Claude Code writes parallel calls of one message as they start, and a result as soon as it arrives, even after the
+    next message. Nothing is moved past a person's message.
     """
     found: list[_Response] = []
     newest: str | None = None
@@ -298,7 +296,7 @@ def _compactions(entries: Sequence[RecordEntry]) -> dict[int, Compaction]:
 
 
 def _sections(main: Sequence[RecordEntry], found: Mapping[int, Compaction]) -> list[Section]:
-    """Part the main chain at its compactions; every entry is in one section, a result in that of its call."""
+    """Split the main chain at its compactions; every entry is in one section, a result in that of its call."""
     sections = [Section([])]
     lines = {entry.uuid: entry.line for entry in main if entry.uuid is not None}
     said = False
@@ -314,7 +312,7 @@ def _sections(main: Sequence[RecordEntry], found: Mapping[int, Compaction]) -> l
 
 
 def _after(summary: RecordEntry, compaction: Compaction, before: Section, lines: Mapping[str, int]) -> Section:
-    """Return the section that `summary` begins; what is to stand behind the summary moves into it."""
+    """Return the section that `summary` begins; preserved records that belong after the summary move into it."""
     behind: list[RecordEntry] = []
     if compaction.behind and compaction.stays:
         behind = [entry for entry in before.entries if entry.uuid in compaction.stays]

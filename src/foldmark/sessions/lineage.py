@@ -32,7 +32,7 @@ def find_work(environment: Mapping[str, str], *, worker: str | None = None, issu
 
 
 def coding_session(log: Log, session: SessionPath) -> CodingSession:
-    """Return what the log knows of a session, or, if that is nothing, what its path says. Writes nothing."""
+    """Return the log's record of a session, or, without one, a record from its path. Writes nothing."""
     id, path = well_formed([session.id, str(session.path)])  # a file's name need not be text
     with log.store.read() as moment:
         return moment.coding_session(session.kind, id) or CodingSession(session.kind, id, path)

@@ -1,4 +1,4 @@
-"""What a format reads from the records of a session [SPEC 8].
+"""The values that a format reads from the records of a session [SPEC 8].
 
 A record has messages, as an import appends them and as a search finds them, and one index entry, from which `chain`
 plans turns and branches. Nothing above asks which agent wrote a session. An entry has none of the texts, so that the

@@ -28,7 +28,7 @@ class WriteError(FoldmarkError):
 
 
 def mode_beside(path: Path) -> int:
-    """Return the permissions of a file that is made of `path`: the same, but its owner may write to it."""
+    """Return the permissions of a file derived from `path`: the same, but writable for its owner."""
     return path.stat().st_mode & 0o777 | 0o600
 
 
@@ -122,4 +122,4 @@ def _remove_left(folder: Path) -> None:
 
 
 def _exists(path: Path) -> WriteError:
-    return WriteError(f"{one_line(str(path))} exists already, and is left as it is")
+    return WriteError(f"{one_line(str(path))} already exists and was not changed")

@@ -116,7 +116,7 @@ def _by_id(named: str, environment: Mapping[str, str]) -> SessionPath:
         )
     if len({each.id for each in fitting}) > 1:
         raise NoSessionError(
-            f"'{one_line(named)[:100]}' is the beginning of several sessions' ids: "
+            f"several session ids begin with '{one_line(named)[:100]}': "
             f"{listing((each.id for each in fitting), 5)}; type more of it"
         )
     return max(fitting, key=lambda each: _written(each.path))
@@ -170,5 +170,5 @@ def _reason(file: SessionFile) -> str:
         else:
             first = first or line
     if types:
-        return "no line of it is a JSON object" if types == {NOT_AN_OBJECT} else "no record of it is one of theirs"
+        return "no line of it is a JSON object" if types == {NOT_AN_OBJECT} else "none of its records is theirs"
     return f"no line of it is JSON (line {first.line}: {one_line(first.reason)})" if first else "it is empty"

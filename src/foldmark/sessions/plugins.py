@@ -82,5 +82,5 @@ def _loaded(point: Any) -> Any:
     except Exception as error:
         raise FoldmarkError(f"{name} fails: {error!r}") from error
     if found.name != point.name:
-        raise FoldmarkError(f"{name} calls itself {found.name!r}")
+        raise FoldmarkError(f"{name} has another name, {found.name!r}")
     return found

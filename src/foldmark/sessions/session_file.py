@@ -1,7 +1,7 @@
-"""Read session files: JSON Lines as they are found in the wild [SPEC 8].
+"""Read session files: JSON Lines, valid or not [SPEC 8].
 
-A session is read as bytes and split at line feeds only, so that no text inside a record can end a line. Every line is
-a record, broken or blank, and one bad line never costs another. Memory is bounded by the longest line.
+A session is read as bytes and split at line feeds only, so that no text inside a record can end a line. Every line is a
+record, broken or blank, and one bad line never costs another. Memory is bounded by the longest line.
 """
 
 import codecs
@@ -236,7 +236,7 @@ def _type_of(value: Any) -> str:
 
 
 def _check_regular(path: Path) -> None:
-    """Raise SessionFileError for what would never end or cannot be read twice."""
+    """Raise SessionFileError for a file that would never end or cannot be read twice."""
     mode = path.stat().st_mode
     if stat.S_ISDIR(mode):
         raise SessionFileError(f"{one_line(str(path))} is a directory; name a session file in it (*.jsonl)")

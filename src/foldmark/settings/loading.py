@@ -51,7 +51,7 @@ class File(NamedTuple):
         for depth, key in enumerate(keys, 1):
             found = found.get(key, {})
             if not isinstance(found, dict):
-                raise self.wrong(keys[:depth], f"{key} is a table, [{'.'.join(keys[:depth])}] in a line of its own")
+                raise self.wrong(keys[:depth], f"{key} must be a table, as [{'.'.join(keys[:depth])}] on its own line")
         return found  # type: ignore[no-any-return]
 
     def _line(self, keys: tuple[str, ...]) -> int | None:
@@ -91,7 +91,7 @@ def _read(path: Path) -> File | None:
     except OSError as error:
         raise _unreadable(path, error) from None
     if len(data) > MOST_BYTES:
-        raise CommandError(f"{path} is too large for a file of settings, which has up to {MOST_BYTES:,} bytes")
+        raise CommandError(f"{path} is too large: a settings file has at most {MOST_BYTES:,} bytes")
     return _parsed(path, data)
 
 
@@ -119,7 +119,7 @@ def _parsed(path: Path, data: bytes) -> File:
         raise CommandError(f"{path}, line {line}: not UTF-8, as TOML has to be; save the file as UTF-8") from None
     if dots := _MANY_DOTS.search(text):
         line = text.count("\n", 0, dots.start()) + 1
-        raise CommandError(f"{path}, line {line}: a key of so many parts is not read")
+        raise CommandError(f"{path}, line {line}: a key has too many parts")
     try:
         return File(path, text, tomllib.loads(text))
     except RecursionError:
@@ -142,9 +142,9 @@ USER, PROJECT, WORK = "config.toml", ".foldmark.toml", ".work.toml"
 PREFIXES = ("FOLDMARK_", "IKIGAI_")
 ALL_KEYS = (*KEYS, *GLOBAL)
 USER_KEYS = {
-    "tool_approval": "a project does not say what runs without asking",
-    "sync_exclude": "a project does not say which of your sessions are kept",
-    "recall_model": "a project does not say which model reads what you said",
+    "tool_approval": "a project must not decide what runs without asking",
+    "sync_exclude": "a project must not decide which of your sessions are kept",
+    "recall_model": "a project must not decide which model reads your texts",
 }
 """Keys that no project's file may hold, and why."""
 
@@ -192,7 +192,7 @@ def load(
 def program_settings(keys: Mapping[str, Any]) -> Settings:
     """Return the settings that a program gives itself, key -> value; agents may change them. Raises CommandError."""
     if not isinstance(keys, Mapping):
-        raise CommandError(f"settings are a mapping of keys to values, not {config.described(keys)}")
+        raise CommandError(f"settings must be a mapping of keys to values, not {config.described(keys)}")
     return Settings(defaults={key: Value(_checked(key, value, ()), "program") for key, value in keys.items()})
 
 
@@ -203,7 +203,7 @@ def _project(
     path = _nearest(PROJECT, working, home)
     file = _read(path) if path else None
     if file:
-        why = f"; it stands in your own {USER}, for it is not the project's to say where texts and keys go"
+        why = f"; it belongs in your own {USER}: a project must not decide where texts and keys go"
         _check_tables(file, ("context", "models"), why)
         for name, table in _models(file).items():
             models[name] = {**models.get(name, {}), **table}
@@ -223,7 +223,7 @@ def _context(file: File, source: str, providers: Collection[str], *, lenient: bo
         if key in USER_KEYS and source != "user file":
             if lenient:
                 continue
-            raise file.wrong(("context", key), f"{key} stands in your own {USER}: {USER_KEYS[key]}")
+            raise file.wrong(("context", key), f"{key} belongs in your own {USER}: {USER_KEYS[key]}")
         if key in ALL_KEYS or not lenient:
             try:
                 found[key] = Value(_checked(key, value, providers), source)
@@ -261,9 +261,9 @@ def _check_tables(file: File, known: tuple[str, ...], why: str) -> None:
         if key in known:
             continue
         if key in ALL_KEYS:
-            raise file.wrong((key,), f"{key} stands in the table [context]; write [context] in a line above it")
+            raise file.wrong((key,), f"{key} belongs in the table [context]; write [context] in a line above it")
         if why and key in ("providers", "database", "offline_delay"):
-            raise file.wrong((key,), f"{key} does not stand in {file.path.name}{why}")
+            raise file.wrong((key,), f"{key} is not allowed in {file.path.name}{why}")
         raise file.wrong((key,), f"there is no '{key[:40]}'; {_suggestion(key, known)}")
 
 
@@ -275,7 +275,7 @@ def _delay(file: File) -> float | None:
     delay = file.tables.get("offline_delay")
     if delay is None or (type(delay) in (int, float) and 0 <= delay <= 10):
         return delay
-    text = f"offline_delay is a number of seconds from 0 to 10, not {config.described(delay)}"
+    text = f"offline_delay must be a number of seconds from 0 to 10, not {config.described(delay)}"
     raise file.wrong(("offline_delay",), text)
 
 
@@ -285,7 +285,7 @@ def _database(file: File) -> str | None:
     if database is None:
         return None
     if not isinstance(database, str) or not database.strip() or "\0" in database:
-        raise file.wrong(("database",), f"database is a path or a URL, not {config.described(database)}")
+        raise file.wrong(("database",), f"database must be a path or a URL, not {config.described(database)}")
     if database == ":memory:" or "://" in database:
         return database
     return str(file.path.parent / os.path.expanduser(database))  # noqa: PTH111 - Path.expanduser raises without a home
@@ -302,7 +302,9 @@ def _server(file: File, name: str) -> Server:
     dialect, base_url, key_env = (table.get(key) for key in _SERVER_KEYS)
     wrong = None
     if not _NAME.fullmatch(name) or name in ("offline", *ALIASES):
-        wrong = f"a provider's name is letters, digits, - and _, and not offline or google, unlike {name[:40]!r}"
+        wrong = (
+            f"invalid name {name[:40]!r}: a provider's name has letters, digits, - and _, and is not offline or google"
+        )
     elif name in BUILT_IN and dialect is not None:
         wrong = f"{name} is built in and has its dialect; leave dialect out, or choose another name"
     elif base_url is None and key_env is None:
@@ -315,15 +317,15 @@ def _server(file: File, name: str) -> Server:
 def _check_server_key(name: str, key: str, value: Any) -> None:
     if _SECRET.search(key):
         raise CommandError(
-            f"keys do not stand in files: put it into a variable of the environment and name that one, as in "
+            f"a key must not be in a file: put it into an environment variable and name the variable, as in "
             f'key_env = "{re.sub("[^A-Z0-9]", "_", name.upper())[:40]}_API_KEY"'
         )
     if key not in _SERVER_KEYS:
         raise CommandError(f"a provider has no '{key[:40]}'; {_suggestion(key, _SERVER_KEYS)}")
     if key == "dialect" and value not in _DIALECTS and value not in (own := names(PROVIDERS)):
-        raise CommandError(f"dialect is one of {', '.join((*_DIALECTS, *own))}")
+        raise CommandError(f"dialect must be one of {', '.join((*_DIALECTS, *own))}")
     if key == "key_env" and not (isinstance(value, str) and _VARIABLE.fullmatch(value)):
-        raise CommandError('key_env is the name of a variable in capitals, such as "MY_API_KEY", not the key itself')
+        raise CommandError('key_env must be the name of a variable, such as "MY_API_KEY", not the key itself')
     if key == "base_url":
         _check_url(value)
 
@@ -336,13 +338,13 @@ def _check_url(value: Any) -> None:
     except ValueError:
         good = False
     if not good or any(char.isspace() for char in value):
-        raise CommandError('base_url is an address such as "https://host:8000/v1"')
+        raise CommandError('base_url must be an address such as "https://host:8000/v1"')
     if parts.username is not None or parts.password is not None:
-        raise CommandError("base_url has a name or password in it; they do not stand in files, key_env names a key")
+        raise CommandError("base_url must not hold a name or password; key_env names the variable with the key")
 
 
 def _suggestion(name: str, known: Collection[str]) -> str:
     from difflib import get_close_matches  # 7 ms
 
     found = get_close_matches(name.lower(), list(known), n=3)
-    return f"did you mean {' or '.join(found)}?" if found else f"there is: {listing(known, 40)}"
+    return f"did you mean {' or '.join(found)}?" if found else f"available: {listing(known, 40)}"

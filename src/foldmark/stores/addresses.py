@@ -72,7 +72,7 @@ def open_store(address: str, *, create: bool = True) -> "Store":
         ) from None
     if opened is None:
         there_is = listing(each for each in (*BUILT_IN, *names(STORES)) if each)
-        raise StoreError(f"no store for {kind}:// is installed; there is: {there_is}, or the path of an SQLite file")
+        raise StoreError(f"no store for {kind}:// is installed; available: {there_is}, or the path of an SQLite file")
     store: Store = opened(address, create=create)
     return store
 

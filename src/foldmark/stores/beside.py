@@ -147,7 +147,7 @@ class BesideView(SqlReader):
     def kept_text(self, sha256: str) -> str:
         for (text,) in self._run("kept_text", hash=sha256):
             return str(text)
-        raise DamagedError(f"the text with the hash {sha256[:12]} is not there; run `foldmark doctor`")
+        raise DamagedError(f"the text with the hash {sha256[:12]} is missing; run `foldmark doctor`")
 
     def tombstones(self, segments: Segments) -> list[Event]:
         found = self._events("tombstones", **self._for_segments(segments)) if segments else []

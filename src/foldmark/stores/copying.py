@@ -60,7 +60,7 @@ class SqlCopyingView(LogSnapshot):
             rows = list(self._rows(name, agents=keys, after=rows[-1][0][0], limit=PAGE))
             for row, damaged in rows:
                 if damaged:
-                    raise DamagedError(f"{kind.__name__} {row[0]}: a text is not UTF-8 any more; run `foldmark doctor`")
+                    raise DamagedError(f"{kind.__name__} {row[0]}: a text is not valid UTF-8; run `foldmark doctor`")
                 yield make(row)
             if kind is CopiedEnd:  # these have no ids, and come all at once
                 return

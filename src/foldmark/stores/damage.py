@@ -14,17 +14,17 @@ Check = Callable[[], Iterator[str]]
 _PAGE = 1000
 
 _FAULTS: Mapping[str, str] = {
-    "wrong_sums": "agent {0:.8}: the sums stored with event {1} are not what its events give",
-    "wrong_weights": "agent {0:.8}: the weight stored with event {1} is not what its events give",
-    "wrong_waiting": "agent {0:.8}: {1} calls of its open turn are wrongly said to wait, or not to",
+    "wrong_sums": "agent {0:.8}: the sums stored with event {1} do not match its events",
+    "wrong_weights": "agent {0:.8}: the weight stored with event {1} does not match its events",
+    "wrong_waiting": "agent {0:.8}: {1} calls of its open turn are wrongly recorded as waiting or as answered",
     "wrong_replayed": "event {0}: it {1} marked as an operation, and its kind says otherwise",
-    "wrong_mail": "mail {0}: event {1}, which is said to have carried it, is no message to its recipient",
+    "wrong_mail": "mail {0}: event {1} is recorded as its carrier, but is no message to its recipient",
     "wrong_deletions": "agent {0:.8}: it is deleted, but its child {1:.8} is not",
     "wrong_remains": "agent {0:.8}: it is deleted, but {1} of its events still hold text",
     "wrong_names": "agent {0:.8}: it is deleted, but still named '{1}'",
     "wrong_archive": "agent {0:.8}: it is archived, but not a conversation",
     "wrong_senders": "agent {0:.8}: request {1}, which it sent, belongs to a deleted agent",
-    "wrong_sent": "agent {0:.8}: request {1}, which it sent, needs {2} that are not there",
+    "wrong_sent": "agent {0:.8}: request {1}, which it sent, needs {2} that are missing",
     "wrong_lineage": "{0} session {1:.8}: its number {2} does not follow its parent's",
 }
 """Statement -> the line for each of its rows."""
@@ -61,7 +61,7 @@ class SqlChecks(SqlReader):
     def _wrong_texts(self) -> Iterator[str]:
         for hash, text in self._pages("all_texts", 1, after=""):
             if sha256(text if isinstance(text, bytes) else text.encode()).hexdigest() != hash:
-                yield f"requests: the text stored under the hash {hash[:12]} is another one"
+                yield f"requests: the text stored under hash {hash[:12]} does not match it"
 
     def _wrong_rows(self) -> Iterator[str]:
         for agent_id, *row in self._run("wrong_rows"):

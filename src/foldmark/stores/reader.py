@@ -216,12 +216,12 @@ def unknown_agent(agent_id: str) -> DamagedError:
 def fault(head: bytes | None, content: bytes | None, data: bytes | None, stored: int | None) -> str | None:
     """Describe what is wrong with an event; one without a checksum is only checked for valid UTF-8."""
     if head is None or content is None:
-        return "a column that it must have is lost"
+        return "a required column is missing"
     for name, raw in (("row", head), ("content", content), ("data", data or b"")):
         try:
             raw.decode()
         except UnicodeDecodeError as error:
-            return f"its {name} holds what is not UTF-8, at byte {error.start + 1}"
+            return f"its {name} is not valid UTF-8 at byte {error.start + 1}"
     if stored is not None and checksum_of(head, content, data) != stored:
-        return "it is not what its checksum was made of: bytes have changed on the disk"
+        return "it does not match its checksum: bytes have changed on the disk"
     return None

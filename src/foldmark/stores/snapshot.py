@@ -69,11 +69,11 @@ class LogSnapshot(BesideView):
 
     def changes(self, after: str | None, limit: int) -> Changes:
         if not self.committed:
-            raise StoreError("changes are what is committed; read them outside of the transaction")
+            raise StoreError("changes are committed events; read them outside of the transaction")
         if after is None:
             return self._changes_from_now()
         if self._cursor.fullmatch(after) is None:
-            raise CommandError(f"'{after:.40}' is no cursor; take the one of an earlier answer, or none to begin now")
+            raise CommandError(f"'{after:.40}' is not a cursor; use the one of an earlier answer, or none to begin now")
         return self._changes_after(after, limit)
 
     def _changes_from_now(self) -> Changes:

@@ -99,8 +99,8 @@ def chosen(text: str, of: int) -> tuple[int, ...] | None:
     if wrong := sorted(number for number in named if not 1 <= number <= of):
         there_is = "there is only range 1" if of == 1 else f"the ranges are 1 to {of}"
         raise CommandError(
-            f"there is no range {listing(wrong)}; {there_is}. The offer is still open; ids "
-            "are named as in: except messages 45-50"
+            f"there is no range {listing(wrong)}; {there_is}. The offer is still open; to name "
+            "ids, write: except messages 45-50"
         )
     found = tuple(number for number in range(1, of + 1) if (number in named) is (kept is not None))
     if not found:

@@ -162,9 +162,9 @@ def _checked(overrides: Mapping[str, Any], configured: Collection[str]) -> dict[
         provider, _, name = key.partition("/")
         if canonical(provider) not in (*_table().providers, *configured):
             there_is = listing((*_table().providers, *configured))
-            raise CommandError(f"models.'{key[:60]}': there is no provider '{provider[:40]}'; there is: {there_is}")
+            raise CommandError(f"models.'{key[:60]}': there is no provider '{provider[:40]}'; available: {there_is}")
         if not isinstance(changes, Mapping):
-            raise CommandError(f"models.'{key[:60]}' is a table, such as {{window = 500000}}, not {changes!r:.40}")
+            raise CommandError(f"models.'{key[:60]}' must be a table, such as {{window = 500000}}, not {changes!r:.40}")
         for field, value in changes.items():
             _check(key, field, value)
         found[canonical(provider), name] = dict(changes)
@@ -173,11 +173,11 @@ def _checked(overrides: Mapping[str, Any], configured: Collection[str]) -> dict[
 
 def _check(key: str, field: str, value: Any) -> None:
     if field not in SETTABLE:
-        raise CommandError(f"models.'{key[:60]}' has no '{field[:40]}'; there is: {listing(SETTABLE)}")
+        raise CommandError(f"models.'{key[:60]}' has no '{field[:40]}'; available: {listing(SETTABLE)}")
     try:
         msgspec.convert(value, _TYPES[field])
     except msgspec.ValidationError:
-        raise CommandError(f"models.'{key[:60]}': {field} is {SETTABLE[field]}, not {value!r:.40}") from None
+        raise CommandError(f"models.'{key[:60]}': {field} must be {SETTABLE[field]}, not {value!r:.40}") from None
 
 
 @cache

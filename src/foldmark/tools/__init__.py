@@ -44,7 +44,7 @@ def call_tool(agent: Agent, name: str, args: Mapping[str, Any], asking: Asking =
     """Run a tool as the model would, and return its result. Raises CommandError for wrong arguments."""
     tool = TOOLS.get(name)
     if tool is None:
-        raise CommandError(f"there is no tool '{str(name)[:40]}'; there is: {listing(TOOLS)}")
+        raise CommandError(f"there is no tool '{str(name)[:40]}'; available: {listing(TOOLS)}")
     return tool(agent, args, asking)
 
 

@@ -109,7 +109,7 @@ def _answer(moment: Snapshot, head: str, found: Sequence[Memo]) -> str:
         shown.append(text)
     if not shown:
         tags = [f"{tag} ({number})" for tag, number in moment.memo_tags(TAGS + 1)]
-        return f"{head}: none. {f'Tags there are: {listing(tags, TAGS)}' if tags else 'No memo has a tag yet'}."
+        return f"{head}: none. {f'Existing tags: {listing(tags, TAGS)}' if tags else 'No memo has a tag yet'}."
     more = [f"{count(len(found) - len(shown), 'memo')} more; ask for fewer tags."] if len(found) > len(shown) else []
     return "\n\n".join((f"{head}, {len(shown)} of {len(found)}:", *shown, *more))
 

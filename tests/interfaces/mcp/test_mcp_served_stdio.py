@@ -254,7 +254,7 @@ def test_a_person_works_on_it_meanwhile(agent: foldmark.Agent, cli: Cli) -> None
     ("arguments", "told"),
     [
         (["--http", "70000"], "is not in the range"),
-        (["--host", "0.0.0.0"], "--host and --allow-host go with --http"),
+        (["--host", "0.0.0.0"], "--host and --allow-host require --http"),
         (["a", "b"], "unexpected extra argument"),
     ],
 )

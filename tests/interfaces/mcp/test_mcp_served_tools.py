@@ -94,7 +94,7 @@ def test_a_visit(db: str, log: foldmark.Log, era: str) -> None:
                 f"Conversation 'default': {agent.do('/context show').text.splitlines()[-1]}"
             )
             assert (
-                await guest.call("slash", command="clear", args="HERE") == "Rewound to 'HERE'. Nothing lay behind it."
+                await guest.call("slash", command="clear", args="HERE") == "Rewound to 'HERE'. Nothing came after it."
             )
             with pytest.raises(MCPError, match="there is no tool 'bash'") as caught:
                 await guest.call("bash", command="id")
@@ -114,7 +114,7 @@ def test_which_conversation_is_meant(db: str, log: foldmark.Log) -> None:
     async def visiting() -> None:
         async with inside(db, None) as guest:
             told = await guest.call("slash", command="mark")
-            assert told == "Error: name a conversation as `conversation`; there is: one, two"
+            assert told == "Error: name a conversation as `conversation`; available: one, two"
             told = await guest.call("slash", command="mark", conversation="three")
             assert told == "Error: there is no conversation or agent 'three'; conversations: one, two"
             assert await guest.call("slash", command="mark", args="M", conversation="one") == "Checkpoint 'M' created."

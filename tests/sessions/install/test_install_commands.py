@@ -109,8 +109,8 @@ def test_a_project_of_the_working_folder(home: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "why"),
     [
-        (["install", "codex"], 2, "cannot install for 'codex'; there is: claude"),
-        (["uninstall", "codex"], 2, "cannot uninstall for 'codex'; there is: claude"),
+        (["install", "codex"], 2, "cannot install for 'codex'; available: claude"),
+        (["uninstall", "codex"], 2, "cannot uninstall for 'codex'; available: claude"),
         (["install"], 2, "name the program: `foldmark install claude`"),
         (["uninstall"], 2, "name the program: `foldmark uninstall claude`"),
         (["install", "claude", "--user", "--project"], 2, "--user and --project exclude each other"),

@@ -191,7 +191,7 @@ def beginning(prompt: Prompt, opener: int) -> Prompt:
     for index, part in enumerate(prompt.parts):
         if mine[index] and (index >= first or part.kind in ("go_on", "empty")):
             if part.event is not None:
-                left.append(LeftOut(part.event, part.turn, "kept", "it stays as it is behind the summary"))
+                left.append(LeftOut(part.event, part.turn, "kept", "it stays unchanged after the summary"))
         elif _among(part, prompt, 0, end):
             parts.append(part)
     return prompt._replace(

@@ -182,7 +182,7 @@ def missed(before: Answered | None, now: Answered, between: Between, rules: "Rul
     if pause > lifetime:
         minutes, hours = round(pause / 60), round(pause / 3600)
         long = f"{minutes} min" if minutes < 120 else f"{hours} h" if hours < 48 else f"{round(hours / 24)} days"
-        found = [Reason("pause", f"a pause of {long}, longer than the {round(lifetime / 60)} min that it is kept")]
+        found = [Reason("pause", f"a pause of {long}; the cache keeps a request for {round(lifetime / 60)} min")]
     found += _chosen(before.sent, now.sent, between)
     found = found or list(_policy(before.sent, now.sent)) or [_AT_LAST[between.begins()]]
     return Missed(held, tokens, tuple(found))
@@ -190,8 +190,8 @@ def missed(before: Answered | None, now: Answered, between: Between, rules: "Rul
 
 _AT_LAST = {
     True: Reason("provider", "nothing changed; the provider did not keep it"),
-    False: Reason("older", "older messages were sent otherwise than before"),
-    None: Reason("unknown", "not known: what was sent then cannot be made again as it was"),
+    False: Reason("older", "older messages were sent in another form than before"),
+    None: Reason("unknown", "unknown: the earlier request cannot be rebuilt as it was sent"),
 }
 
 
@@ -206,7 +206,7 @@ def _chosen(before: SentRequest, now: SentRequest, between: Between) -> Iterator
     """Yield deliberate changes."""
     was, then, operations = before.record, now.record, between.operations
     if (before.provider, before.model) != (now.provider, now.model):
-        yield Reason("model", f"another model: the request before went to {before.provider}/{before.model}")
+        yield Reason("model", f"another model; the previous request went to {before.provider}/{before.model}")
     if (more := len(operations) - NAMED) > 0:
         span = f"events {operations[0][0]} to {operations[more - 1][0]}"
         yield Reason("operation", f"{count(more, 'operation')} ({span})")
@@ -242,7 +242,7 @@ _LAYERS = {
     "state": "state block",
     "scratchpad": "scratchpad",
     "memos": "choice of memos",
-    "window_summary": "summary of what the window passed",
+    "window_summary": "window summary",
 }
 
 

@@ -76,8 +76,8 @@ def position(after: int) -> Block:
 
 
 def answer_blocks(text: str, kept: Sequence[Block], uses: Sequence[Block], *, thinks: bool) -> list[Block]:
-    """Return the blocks of one answer in the order in which the model made them, as far as each can stand there;
-    thinking with what it is `BOUND` to."""
+    """Return the blocks of one answer in the order in which the model made them, as far as each is allowed there;
+    thinking has the key `BOUND`."""
     blocks: list[Block] = []
     left = {use["id"]: use for use in uses}
     done = 0
@@ -120,8 +120,8 @@ def markable(blocks: Sequence[Block]) -> list[Block]:
 
 
 def settle(messages: list[dict[str, Any]]) -> None:
-    """Remove what the API would refuse: of its own tools a result without the call, and a call without its result that
-    is not waiting for one; of several compactions all but the newest, which goes to the front."""
+    """Remove what the API would refuse: a result of its own tools without the call, a call without its result unless it
+    waits for one, and all compactions but the newest, which goes to the front."""
     _compaction_first(messages)
     answered = {block["tool_use_id"] for block in _blocks(messages) if _is_result(block)}
     called: set[str] = set()
@@ -142,7 +142,7 @@ def settle(messages: list[dict[str, Any]]) -> None:
 
 
 def joined(messages: list[dict[str, Any]]) -> None:
-    """Remove messages without content, and join those that then follow one of the same role."""
+    """Remove messages without content, and merge neighbours of the same role."""
     there = [message for message in messages if message["content"]]
     messages.clear()
     for message in there:
@@ -170,7 +170,7 @@ def _compaction_first(messages: list[dict[str, Any]]) -> None:
 def parameters(
     messages: Sequence[Mapping[str, Any]], kept: Iterable[Block], edits: Sequence[dict[str, Any]] = ()
 ) -> dict[str, Any]:
-    """Return the fields that a body needs for its blocks: the newest container, and the `edits` that are asked for.
+    """Return the fields that a body needs for its blocks: the newest container, and the requested `edits`.
 
     A compaction that the API made by itself needs one more edit. One that was asked for is signed, and refused together
     with that edit.
@@ -223,7 +223,7 @@ def betas(body: Mapping[str, Any]) -> list[str]:
 
 
 def _own(block: Block) -> Block | None:
-    """A block of the API's own as it came; None for any other. Imported sessions hold those of tools as they are."""
+    """Return a block of the API's own as it came; None for any other. Imported sessions hold such blocks of tools."""
     kind = _kind(block)
     raw = {name: value for name, value in block.items() if name not in (AFTER, IMPORTED)}
     made = raw if _of_a_tool(kind) else block_in(block, "anthropic")

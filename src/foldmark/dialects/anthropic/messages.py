@@ -1,4 +1,4 @@
-"""Anthropic's Messages API: a prompt in its wire format, and what a message that it answers with says. Needs no SDK."""
+"""Anthropic's Messages API: encodes a prompt in its wire format, and parses its answers. Needs no SDK."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -30,13 +30,14 @@ _NOT_AT_THE_TOP = ("oneOf", "allOf", "anyOf")
 def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: Options = PLAIN) -> dict[str, Any]:
     """Return the body of a request to /v1/messages; consecutive messages of one role become one.
 
-    Cache points stand behind what stays the same: the stable system text (the tools if there is none), the turns before
-    the active one, and everything. One more stands where the second of these was a turn ago: the API looks no more than
-    20 blocks back from a point for what it has. All last for `options.cache_ttl`: the API refuses a longer lifetime
-    behind a shorter one. What `options.thinking` becomes depends on the model (`thinking`). Models that think
-    within a budget refuse to in the middle of calls that they did not think about; then they are not asked to. Where a
-    model does not think, its earlier thinking is not sent: the API refuses it. A model that binds thinking gets what is
-    still valid.
+    Cache points follow the parts that stay the same: the stable system text (the tools if there is none), the turns
+    before the active one, and everything. One more stands where the second of these was a turn ago, because the API
+    looks at most 20 blocks back from a point. All last for `options.cache_ttl`: the API refuses a longer lifetime after
+    a shorter one.
+
+    The model decides what `options.thinking` becomes (`thinking`). Models with a thinking budget refuse to think in the
+    middle of calls that they made without thinking; then no thinking is requested. If a model does not think, its
+    earlier thinking is not sent: the API refuses it. A model that binds thinking gets its valid blocks.
     """
     how = thinking_request(model, options.thinking, options.output, options.binds)
     messages, settled = _messages(prompt, how)
@@ -70,7 +71,7 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
 
 
 def _messages(prompt: Prompt, how: ThinkingRequest) -> tuple[list[dict[str, Any]], list[Block]]:
-    """The messages, and the blocks that the settled history ends in, now and when it was a turn shorter, if any."""
+    """Return the messages, and the last blocks of the settled history, now and when it was a turn shorter, if any."""
     messages: list[dict[str, Any]] = []
     earlier: list[Block] = []
     settled: list[Block] = []
@@ -100,7 +101,7 @@ def _messages(prompt: Prompt, how: ThinkingRequest) -> tuple[list[dict[str, Any]
 
 
 def _end(messages: list[dict[str, Any]]) -> list[Block]:
-    """The last block so far, if there is any."""
+    """Return the last block so far, if any."""
     return markable(messages[-1]["content"]) if messages else []
 
 
@@ -116,7 +117,7 @@ def _add(messages: list[dict[str, Any]], role: str, blocks: list[Block], how: Th
 
 
 def _thoughtless(messages: list[dict[str, Any]]) -> bool:
-    """True if the request answers calls that the model did not think about."""
+    """Return True if the request answers calls that the model made without thinking."""
     answered = messages and any(block["type"] == "tool_result" for block in messages[-1]["content"])
     return bool(answered) and messages[-2]["content"][0]["type"] not in THINKING
 
@@ -128,7 +129,8 @@ def _parameter(how: ThinkingRequest, messages: list[dict[str, Any]]) -> dict[str
 
 
 def _shown(each: Medium) -> Block:
-    """An image or a document, or a text in the place of a document that the API would refuse the whole request for."""
+    """Return the block of an image or a document; a text in place of a document for which the API would refuse the
+    request."""
     if not isinstance(each, Document):
         return _image(each)
     if each.pages > MOST_PAGES:

@@ -21,7 +21,7 @@ _CHANGES = ("stop_reason", "container", "input_transformations", "context_manage
 
 
 class MessageReader:
-    """A message as far as it has come; `body` is the request that it answers."""
+    """Reads a streamed message; `body` is the request that it answers."""
 
     def __init__(self, body: Json) -> None:
         self.over = False
@@ -31,7 +31,7 @@ class MessageReader:
         self._open: dict[int, list[str]] = {}
 
     def add(self, event: Json) -> Iterator[str | Thought]:
-        """Take an event, and yield what of it is to be shown at once. Raises ProviderError (`answer`)."""
+        """Take an event, and yield the pieces to show at once. Raises ProviderError (`answer`)."""
         try:
             yield from self._add(event)
         except (AttributeError, KeyError, TypeError, ValueError) as odd:
@@ -92,7 +92,7 @@ class MessageReader:
             block.update({name: value for name, value in delta.items() if name != "type" and value is not None})
 
     def _more(self, index: int, field: str, new: Any) -> Iterator[str | Thought]:
-        """Text of a block: of its growing field, or of the arguments of a call."""
+        """Add text to a block: to its growing field, or to the arguments of a call."""
         own = self._blocks[index].get("type")
         if not isinstance(new, str) or (own if own in _GROWING else "partial_json") != field:
             raise TypeError("not of the block's kind")
@@ -101,7 +101,7 @@ class MessageReader:
             yield new if field == "text" else Thought(new)
 
     def _change(self, event: Json) -> None:
-        """What a change does not say, or says is null, stays; numbers of tokens are sums."""
+        """Apply a change of the message. Missing and null fields stay; numbers of tokens are sums."""
         if self._message is None:
             raise ValueError("no message")
         said = {**event, **event["delta"]}
@@ -126,10 +126,8 @@ _KEY = "Check the key in ANTHROPIC_API_KEY, and what its account may use."
 
 
 def refusal(status: int, body: Any, headers: Mapping[str, str], hidden: Callable[[str], str]) -> ProviderError:
-    """Return the error for a refusal, by its HTTP status; a status below 400 is that of a stream, and tells nothing.
-
-    `hidden` takes the key out of a text.
-    """
+    """Return the error for a refusal, by its HTTP status; a status below 400 is that of a stream, and says nothing.
+    `hidden` takes the key out of a text."""
     about = as_object(as_object(body).get("error"))
     words = hidden(as_text(about.get("message")) or as_text(body))
     named, status = as_text(about.get("type")), status if status >= 400 else 0

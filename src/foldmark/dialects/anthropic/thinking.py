@@ -1,16 +1,17 @@
-"""Thinking of Anthropic's models: what each takes, by its name, and which earlier blocks a request may hold. Pure.
+"""Thinking of Anthropic's models: the parameters of each model, by its name, and the earlier blocks that a request may
+hold. Pure.
 
-Up to Claude 3.5 they do not think. Up to 4.5 they think within a budget of tokens, which is part of `max_tokens`. From
-4.6 on they decide themselves ("adaptive"), and an effort says how much; from 5 on they do so unless told otherwise, and
-some cannot be told: there a low effort is the nearest to "off". From 4.7 on the text of the thinking is left out of the
-answer unless it is asked for. Of a model whose name tells no version nothing is demanded.
+Models up to Claude 3.5 do not think. Models up to 4.5 think within a budget of tokens, which is part of `max_tokens`.
+From 4.6 on they decide themselves ("adaptive"), and an effort says how much; from 5 on this is the default, and some
+models cannot switch it off: there a low effort is the nearest to "off". From 4.7 on the text of the thinking is left
+out of the answer unless it is requested. For a model whose name has no version nothing is requested.
 
-From 5.1 on, unless the table of models says otherwise, a model takes a thinking block only behind what stood in front
-of it when it was made: the system prompt, the tools, in whatever order, and every message. Cache marks and other
-thinking do not count, but each block knows the one in front of it: blocks may be left out at the beginning, and not
-between others. So an answer's thinking is kept with a hash of its prefix, and is sent while that is the prefix of the
-request. What is thought behind a compaction block is bound to that. What was thought before, in turns that stay behind
-a summary that the API was asked for, stays valid: such a block is kept with the prefix that it took the place of.
+From 5.1 on, unless the table of models says otherwise, a model takes a thinking block only after the same prefix as
+when it was made: the system prompt, the tools, in any order, and every message. Cache marks and other thinking do not
+count, but each block depends on the one before it: blocks may be left out at the beginning, but not between others. So
+an answer's thinking is kept with a hash of its prefix, and is sent while the request has that prefix. What is thought
+behind a compaction block is bound to that. What was thought before, in turns that stay behind a summary that the API
+was asked for, stays valid: such a block is kept with the prefix that it took the place of.
 
 Sources, autumn 2026: platform.claude.com/docs/en/build-with-claude/thinking, /thinking-troubleshooting, /effort,
 /preserved-thinking, /preserved-thinking/prefix-checks and /compaction-thinking-blocks, and the migration guides of Opus
@@ -74,20 +75,21 @@ def binds(model: str) -> bool:
 
 
 def compacts(model: str) -> bool:
-    """Return True if the API sums up a conversation with this model when it is asked to (build-with-claude/
-    compaction-on-demand): from 4.6 on, of the Haikus from 5.5 on."""
+    """Return True if the API can summarize a conversation with this model on request
+    (build-with-claude/compaction-on-demand): from 4.6 on, Haiku models from 5.5 on."""
     family, version = _named(model)
     return version >= ((5, 5) if family == "haiku" else (4, 6))
 
 
 def _named(model: str) -> tuple[str, tuple[int, int]]:
-    """The family and the version in a model's name; (0, 0) if it tells none."""
+    """Return the family and the version in a model's name; (0, 0) without a version."""
     name = _NAME.search(model)
     return (name[1] or name[4] or "", (int(name[2]), int(name[3] or 0))) if name else ("", (0, 0))
 
 
 def _budgeted(level: str, output: int) -> ThinkingRequest:
-    """A quarter, a half or three quarters of the answer's tokens; nothing where that leaves none for the answer."""
+    """Return the request for a budget: a quarter, a half or three quarters of the answer's tokens; without thinking if
+    that leaves none for the answer."""
     budget = max(SMALLEST, output * _QUARTERS.get(level, 0) // 4)
     if level in _QUARTERS and budget < output:
         return ThinkingRequest({"type": "enabled", "budget_tokens": budget}, strict=True)
@@ -115,8 +117,8 @@ _BESIDE = frozenset({"cache_control", BOUND})
 
 
 class _Prefix:
-    """The hash of what stands in front of a block, `own`, while a request is walked through. Behind a compaction also
-    `instead`: the hash with what the compaction replaced in its place."""
+    """The hash of the request before a block, `own`, updated block by block. After a compaction also `instead`: the
+    hash with the replaced messages in place of the compaction."""
 
     def __init__(self, system: Sequence[Block], tools: Sequence[Block]) -> None:
         fixed = sha256()
@@ -176,7 +178,7 @@ def _with(piece: Piece, bound: Mapping[str, dict[str, Any]], replaced: dict[str,
 
 
 def _as_sent(pieces: Sequence[Piece]) -> Iterator[Block]:
-    """The blocks of an answer in the form and order in which they go back."""
+    """Return the blocks of an answer in the form and order in which they are sent again."""
     text = "".join(piece for piece in pieces if isinstance(piece, str))
     kept = [piece.block for piece in pieces if isinstance(piece, Kept)]
     uses = [{"type": "tool_use", "id": piece.call_id} for piece in pieces if isinstance(piece, ToolCall)]
@@ -217,8 +219,8 @@ def keep_valid(messages: list[Block], system: Sequence[Block], tools: Sequence[B
 
 
 def staying(body: Mapping[str, Any], compaction: Mapping[str, Any]) -> set[str]:
-    """Return the thinking blocks of a request, by their marks, that stay valid when a compaction that was asked for
-    replaces what it is bound to."""
+    """Return the thinking blocks of a request, by their marks, that stay valid when a requested compaction replaces the
+    messages that they are bound to."""
     prefix, behind, found = _Prefix(body.get("system", ()), body.get("tools", ())), False, set[str]()
     for role, block in _blocks(body["messages"]):
         if not _is_thought(block):

@@ -37,23 +37,24 @@ from foldmark.dialects.bodies import Json, as_object, as_text, described, object
 from foldmark.dialects.dialect import Dialect
 
 UNSIGNED = "skip_thought_signature_validator"
-"""What Google documents for a call that carries no thought signature, as one from elsewhere; Gemini 3 demands some."""
+"""The signature that Google documents for a call without a thought signature, as from another model; Gemini 3 requires
+one."""
 
 MEDIA = {"png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "webp": "image/webp"}
-"""Images that Gemini takes of those that Foldmark knows, by the ending of an address. GIF is none of them."""
+"""The image types that Gemini takes, by the ending of an address; GIF is not among them."""
 
 MOST_PAGES = 1000
-"""Pages of a document."""
+"""Maximum number of pages of a document."""
 
 _LATEST = (3, 8)
-"""What the names without a version mean now: gemini-flash-latest and its like."""
+"""The version behind names without one, such as gemini-flash-latest."""
 
 _BUDGETS = {"off": 0, "low": 1024, "medium": 8192, "high": 24576}
-"""Tokens that Gemini 2.5 may think; its Pro cannot do without and takes 128 at least."""
+"""Thinking budgets of Gemini 2.5 in tokens; its Pro model cannot switch thinking off and takes at least 128."""
 
 _SAID = {"text", "thought", "thoughtSignature"}
 _PICTURES = {"inlineData", "fileData"}
-"""Parts that are not sent again: what a model drew is in no context."""
+"""Parts that are not sent again: images drawn by a model are in no context."""
 
 _REFUSED = (
     *("SAFETY", "RECITATION", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "LANGUAGE"),
@@ -126,7 +127,7 @@ def parse(message: Json) -> tuple[Piece, ...]:
 
 
 def _is_other(part: Json) -> bool:
-    """True if a part is of an unknown kind, such as code that the API ran, and can be sent again."""
+    """Return True if a part is of an unknown kind, such as code that the API ran, and can be sent again."""
     others = part.keys() - _SAID
     if not others or others & _PICTURES or not all(isinstance(part[name], dict) for name in others) or "text" in part:
         return False
@@ -136,7 +137,7 @@ def _is_other(part: Json) -> bool:
 
 
 def parse_gca(message: Json) -> tuple[Piece, ...]:
-    """Return what a response says that Code Assist wrapped."""
+    """Return the pieces of a response that Code Assist wrapped."""
     return parse(unwrapped(message))
 
 
@@ -186,7 +187,7 @@ def _spoken(step: ViewMessage | Calls) -> list[Json]:
 
 
 def _signed(block: Json) -> Json | None:
-    """A part that carries a signature, without text that is no thought; None if it carries none."""
+    """Return a signed part without its text, unless that is a thought; None for a part without signature."""
     text, signature, thought = block.get("text"), block.get("thoughtSignature"), block.get("thought") is True
     if not isinstance(text, str) or not isinstance(signature, str) or not _BASE64.fullmatch(signature):
         return None
@@ -208,7 +209,7 @@ def _call(call: AnsweredCall, *, third: bool, first: bool) -> Json:
 
 
 def _results(calls: Iterable[AnsweredCall], model: str) -> list[Json]:
-    """The results of calls; Gemini 3 takes images and documents inside them, others behind all of them."""
+    """Return the results of calls; Gemini 3 takes images and documents inside them, other models after all of them."""
     third = _version(model) >= (3, 0)
     results, behind = [], []
     for call in calls:
@@ -238,10 +239,8 @@ def _media(media: Iterable[Medium], model: str) -> list[Json]:
 
 
 def _image(image: Image, model: str) -> Json:
-    """An image, or a text in its place where the API would refuse the whole request for it.
-
-    It fetches https addresses for Gemini 2.5 and later, and wants to be told what is there.
-    """
+    """Return the part of an image; a text in its place if the API would refuse the whole request because of it. The API
+    fetches https addresses for Gemini 2.5 and later, and needs the type of the content."""
     if not image.url:
         if image.media in MEDIA.values():
             return {"inlineData": {"mimeType": image.media, "data": image.data}}
@@ -269,10 +268,8 @@ def _generation(model: str, options: Options) -> Json:
 
 
 def _thinking(model: str, wanted: str) -> Json:
-    """How much to think: by level from Gemini 3 on, where it cannot be switched off, only lowered; by budget in 2.5.
-
-    Models before that refuse the field, so it is left out.
-    """
+    """Return the thinking configuration: a level from Gemini 3 on, where thinking can only be lowered, not switched
+    off; a budget for 2.5. Earlier models refuse the field, so it is left out."""
     version = _version(model)
     if wanted == "default" or version < (2, 5):
         return {}
@@ -288,7 +285,7 @@ def _thinking(model: str, wanted: str) -> Json:
 
 
 def _version(model: str) -> tuple[int, int]:
-    """`(3, 1)` of gemini-3.1-pro; `(0, 0)` of a name that does not say."""
+    """Return `(3, 1)` for gemini-3.1-pro; `(0, 0)` for a name without a version."""
     found = re.search(r"gemini-(\d{1,6})(?:\.(\d{1,6}))?", model)
     if found:
         return int(found[1]), int(found[2] or 0)
@@ -307,7 +304,8 @@ def _called(call: Json, signature: Any) -> ToolCall:
 
 
 def _usage(found: Json) -> Usage:
-    """The prompt's tokens include those that were cached; results of Google's own tools are counted beside them."""
+    """Return the usage. The prompt's tokens include cached ones; results of Google's own tools are counted
+    separately."""
     prompt, cached, tools, answer, thoughts = (
         tokens(found, f"{name}TokenCount")
         for name in ("prompt", "cachedContent", "toolUsePrompt", "candidates", "thoughts")

@@ -15,7 +15,7 @@ from foldmark.dialects.gemini.contents import first_candidate, parse, parts_of
 
 
 class ResponseReader:
-    """The answer to `request` as far as it has come; `response_in` gives the GenerateContentResponse of a chunk."""
+    """Reads the streamed answer to `request`; `response_in` gives the GenerateContentResponse of a chunk."""
 
     over = False
 

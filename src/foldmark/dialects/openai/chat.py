@@ -100,8 +100,8 @@ def _heading(call: AnsweredCall) -> str:
 
 
 def _kept(model: str, blocks: Iterable[Json]) -> Json:
-    """What a server wants to see again, as it came: a model's thinking, what its text refers to. OpenAI's own models
-    take neither here."""
+    """Return the kept fields of an answer that a server wants back: a model's thinking, annotations of its text.
+    OpenAI's own models take neither here."""
     found: Json = {}
     for block in blocks if not models.own(model) else ():
         kind, field = block.get("type"), block.get("field")
@@ -180,7 +180,7 @@ def _tool_calls(calls: Any) -> list[ToolCall]:
 
 
 def _thinking(message: Json) -> list[Piece]:
-    """The details where there are any: they hold the text too, and what is opaque besides."""
+    """Return the thinking of an answer: the details if there are any, since they hold the text and the opaque parts."""
     if blocks := objects_in(message.get("reasoning_details")):
         return [Kept({"type": "reasoning_details", "details": blocks})]
     for field in REASONING:
@@ -191,7 +191,7 @@ def _thinking(message: Json) -> list[Piece]:
 
 
 def _usage(usage: Any) -> list[Piece]:
-    """What the request cost; nothing if the server does not say, which some do not."""
+    """Return the usage; nothing if the server does not report it, as some do not."""
     names = ("prompt_tokens", "completion_tokens")
     return (
         [spent(usage, names, tokens(usage, "prompt_cache_hit_tokens"))] if set(names) & as_object(usage).keys() else []
@@ -234,5 +234,5 @@ CHAT = Dialect(
 )
 
 OFFLINE = replace(
-    CHAT, name="offline", on_the_wire="nothing: the built-in model reads it in this process", foreign=True
+    CHAT, name="offline", on_the_wire="nothing; the built-in model reads it in this process", foreign=True
 )

@@ -1,9 +1,6 @@
-"""What OpenAI's own models take, told from their names.
-
-Other servers speak the same dialect with models of their own; of those nothing is assumed but what is said here.
-Sources: developers.openai.com/api/docs/guides/reasoning and /prompt-caching, and the API's refusals as users report
-them.
-"""
+"""The capabilities of OpenAI's own models, by their names. Other servers speak the same dialect with models of their
+own; nothing is assumed about those except what is stated here. Sources: developers.openai.com/api/docs/guides/reasoning
+and /prompt-caching, and the API's refusals as users report them."""
 
 import re
 from collections.abc import Iterable
@@ -31,11 +28,11 @@ def reasons(model: str) -> bool:
 
 
 def effort(model: str, thinking: str) -> str | None:
-    """Return how much to think, in OpenAI's words; None where nothing is to be said: the model's own default, and
-    models that do not think or are not OpenAI's.
+    """Return the reasoning effort in OpenAI's words; None to leave it out: for the model's own default, and for models
+    that do not think or are not OpenAI's.
 
-    Which word means "not at all" depends on the model: `none` since gpt-5.1, `minimal` for gpt-5; the others cannot
-    help thinking, `low` is the least. The `pro` models take `high` alone for sure.
+    The word for "off" depends on the model: `none` since gpt-5.1, `minimal` for gpt-5; others always think, and `low`
+    is their minimum. The `pro` models certainly take only `high`.
     """
     if thinking == "default" or not reasons(model):
         return None
@@ -56,8 +53,8 @@ def tools_without_thinking(model: str) -> bool:
 
 
 def breakpoints(model: str) -> bool:
-    """Return True if the model's cache knows beginnings of requests by breakpoints alone, so that a request should set
-    some: "For GPT-5.6 models and later model families". To others they are unknown."""
+    """Return True if the model's cache works by breakpoints alone, so that a request should set some: "For GPT-5.6
+    models and later model families". Other models do not know them."""
     return _version(model) >= (5, 6)
 
 
@@ -97,7 +94,7 @@ def wants_reasoning_content(model: str) -> bool:
 
 
 def _version(model: str) -> tuple[int, int]:
-    """The number in the name of a GPT that may think; (0, 0) for all others."""
+    """Return the version in the name of a GPT model that may think; (0, 0) for all others."""
     found = _GPT.match(model)
     if found is None or "-chat" in model:
         return (0, 0)

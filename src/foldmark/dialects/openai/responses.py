@@ -112,8 +112,8 @@ def _called(model: str, step: Calls) -> list[Json]:
 
 
 def _answer(text: str, kept: Sequence[Json], *, called: bool) -> list[Json]:
-    """The items of an answer in the order in which they came. Thinking is refused without what followed it, which may
-    be calls."""
+    """Return the items of an answer in their order. The API refuses thinking without the item after it, which may be a
+    call."""
     items: list[Json] = []
     done = 0
     phases = [block["phase"] for block in kept if block.get("type") == "phase" and block.get("phase") in PHASES]
@@ -138,7 +138,8 @@ def _answer(text: str, kept: Sequence[Json], *, called: bool) -> list[Json]:
 
 
 def _unpaired(items: list[Json]) -> set[int]:
-    """The carried items, by identity, that the API would refuse: a call without its output, or the other way round."""
+    """Return the carried items, by identity, that the API would refuse: a call without its output, or an output without
+    its call."""
     others = [item for item in items if item.get("type") not in _OURS and isinstance(item.get("call_id"), str)]
     outputs = {item["call_id"] for item in others if item["type"].endswith("_output")}
     asked = {item["call_id"] for item in others if not item["type"].endswith("_output")}
@@ -158,14 +159,14 @@ def _message_of(text: str, about: Json) -> list[Json]:
 
 
 def _carried(block: Json) -> Json | None:
-    """An item that is neither text nor a call of ours, as it came."""
+    """Return an item that is neither text nor a call to a tool of ours, as it came."""
     item = block_in(block, READER)
     kind = item.get("type") if item else None
     return item if isinstance(kind, str) and kind not in _OURS else None
 
 
 def _reasoning(block: Json) -> Json | None:
-    """What the model thought, in the form in which it is taken back."""
+    """Return an item of thinking in the form in which the API takes it back."""
     encrypted = block.get("encrypted_content")
     if block.get("type") != "reasoning" or not as_text(encrypted).strip():
         return None
@@ -229,11 +230,9 @@ def parse(answer: Json) -> tuple[Piece, ...]:
 
 
 def _kept_and_text(items: list[Json]) -> tuple[list[Kept | Compacted], str]:
-    """The blocks that the provider wants back, each with its place in the text, and the text.
-
-    Of a message that is whether it was a remark on the way or the answer ("preserve and resend phase on all assistant
-    messages"), what its text refers to, and where it ends if it is one of several.
-    """
+    """Return the blocks that the provider wants back, each with its place in the text, and the text. For a message
+    these are its phase, a remark or the answer ("preserve and resend phase on all assistant messages"), its
+    annotations, and its end if it is one of several messages."""
     found: list[Kept | Compacted] = []
     said_in = [item for item in items if item.get("type") == MESSAGE and _message(item)[0]]
     several = len(said_in) > 1 and any(item.get("phase") or _annotations(item) for item in said_in)
@@ -265,14 +264,15 @@ def _kept_and_text(items: list[Json]) -> tuple[list[Kept | Compacted], str]:
 
 
 def _annotations(item: Json) -> list[Any]:
-    """What a message of one text refers to; positions in one of several texts would mean another place."""
+    """Return the annotations of a message with a single text; in one of several texts their positions would be
+    wrong."""
     parts = objects_in(item.get("content"))
     notes = parts[0].get("annotations") if len(parts) == 1 else None
     return notes if isinstance(notes, list) else []
 
 
 def _message(item: Json) -> tuple[str, bool]:
-    """The text of a message, and whether the model refused in it."""
+    """Return the text of a message, and True if it is a refusal."""
     parts = objects_in(item.get("content"))
     texts = [part.get("refusal" if part.get("type") == "refusal" else "text") for part in parts]
     return "".join(map(as_text, texts)), any(part.get("type") == "refusal" for part in parts)

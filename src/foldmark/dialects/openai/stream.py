@@ -1,4 +1,4 @@
-"""Streamed answers of OpenAI's two APIs, put together again to the wholes that they would have been, and refusals.
+"""Streamed answers of OpenAI's two APIs, assembled into whole answers, and refusals.
 
 Servers of Chat Completions differ: calls come without an index, with a wrong one, or with the same for all; ids and
 names are missing, empty or repeated; the arguments come in pieces or at once; usage comes last, in every chunk, or not
@@ -18,12 +18,12 @@ from foldmark.dialects.errors import broken_off, overflow, refused, retry_after
 from foldmark.dialects.openai import chat, responses
 
 _JOINED = {"reasoning.text": "text", "reasoning.summary": "summary"}
-"""What of the pieces of thinking that belong together is joined, by their type."""
+"""The field that is joined when pieces of thinking belong together, by their type."""
 _ENDS = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
 
 
 class CompletionReader:
-    """A chat completion as far as it has come; `server` names who sends it."""
+    """Reads a streamed chat completion; `server` is the sender's name."""
 
     over = False
 
@@ -36,7 +36,7 @@ class CompletionReader:
         self._usage: Json | None = None
 
     def add(self, chunk: Json) -> Iterator[str | Thought]:
-        """Take a chunk, and yield what of it is to be shown at once."""
+        """Take a chunk, and yield the pieces to show at once."""
         if isinstance(chunk.get("usage"), dict):
             self._usage = chunk["usage"]
         for choice in objects_in(chunk.get("choices")):
@@ -45,7 +45,7 @@ class CompletionReader:
                 yield from self._add(as_object(choice.get("delta") or choice.get("message")))
 
     def pieces(self) -> tuple[Piece, ...]:
-        """Return the pieces of the whole, as a server that does not stream would have sent it."""
+        """Return the pieces of the whole completion, as a server without streaming would have sent it."""
         if not self._finish:
             raise broken_off(self._server)
         calls = [
@@ -82,7 +82,7 @@ class CompletionReader:
             yield from (Thought(each) for each in texts if each)
 
     def _detail(self, detail: Json) -> None:
-        """Join a piece of thinking to the one before, if it continues that; what is opaque always comes whole."""
+        """Join a piece of thinking to the one before if it continues that; opaque pieces always come whole."""
         last, joined = self._details[-1] if self._details else {}, _JOINED.get(str(detail.get("type")))
         same = all(last.get(key) == detail.get(key) for key in ("type", "index"))
         if joined is None or detail.get("index") is None or not same:
@@ -112,7 +112,7 @@ class CompletionReader:
             self._slots[index] = call
 
     def _continued(self, new: dict[str, str], index: int | None) -> dict[str, str] | None:
-        """The call that a piece belongs to; None if it begins another."""
+        """Return the call that a piece belongs to; None if it begins another call."""
         call = None if index is None else self._slots.get(index)
         last = self._calls[-1] if self._calls else None
         if call is None and not new["name"]:
@@ -131,7 +131,7 @@ def _is_whole(raw: str) -> bool:
 
 
 class ResponseReader:
-    """A response as far as it has come; `server` names who sends it."""
+    """Reads a streamed response; `server` is the sender's name."""
 
     def __init__(self, server: str) -> None:
         self.over = False
@@ -143,7 +143,7 @@ class ResponseReader:
         self._items: dict[int, Any] = {}
 
     def add(self, event: Json) -> Iterator[str | Thought]:
-        """Take an event, and yield what of it is to be shown at once."""
+        """Take an event, and yield the pieces to show at once."""
         kind, delta, place = event.get("type"), as_text(event.get("delta")), event.get("output_index")
         if kind in ("response.output_text.delta", "response.refusal.delta") and delta:
             apart = responses.APART if self._text and place != self._said_by else ""
@@ -163,7 +163,7 @@ class ResponseReader:
             self._end(event)  # from a server that does not stream
 
     def pieces(self) -> Iterator[Piece]:
-        """Yield the pieces of the whole, and of its text what was not shown."""
+        """Yield the pieces of the whole response, and the part of its text that was not shown."""
         if not self.over:
             raise broken_off(self._server)
         for piece in responses.parse(self._response):
@@ -196,7 +196,7 @@ def masked(words: str, hidden: Callable[[str], str]) -> str:
 
 
 def failure_in(event: Json) -> Any:
-    """Return the error that an event of a stream, or a whole answer, tells of; None for none."""
+    """Return the error that an event of a stream, or a whole answer, reports; None without one."""
     parts = (event, as_object(event.get("response")), *objects_in(event.get("choices")))
     error = next((part["error"] for part in parts if part.get("error")), None)
     return error or (event if event.get("type") == "error" else None)
@@ -235,7 +235,7 @@ def refusal(
 
 
 def _words(body: object) -> str:
-    """A server's own words, wherever it puts them."""
+    """Return a server's own words, wherever it puts them."""
     about = as_object(body)
     found = about.get("message") or about.get("detail") or about.get("error") or ""
     raw = as_object(about.get("metadata")).get("raw")  # what OpenRouter was told by the provider behind it

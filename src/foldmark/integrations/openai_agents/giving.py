@@ -27,10 +27,10 @@ from foldmark.request.standing import Standing
 from foldmark.tokens.counting import TOKENIZED
 
 WINDOW = ("sliding_context_tokens", "context_size")
-"""The settings that give an agent a window here, if they were set for it: `/context budget` and `/context window`."""
+"""The settings that give an agent a window here if they were set for it: `/context budget` and `/context window`."""
 
 _MODEL = "openai_responses", "gpt-5"
-"""Whose way of counting measures a window where the conversation's own model is none of OpenAI's."""
+"""The model whose token counts measure a window if the conversation's own model is not OpenAI's."""
 
 
 _WORDED = ("function_call_output", "custom_tool_call_output")
@@ -38,7 +38,7 @@ _WORDED = ("function_call_output", "custom_tool_call_output")
 
 
 class Given(NamedTuple):
-    """An event, the items that it stands for, and the ids of all events that these items are made of."""
+    """An event, its items, and the ids of all events that these items are made of."""
 
     event: Event
     items: list[Any]
@@ -56,7 +56,7 @@ def newest_items(moment: Snapshot, at: Standing, limit: int | None) -> list[Any]
 
 
 def newest_first(moment: Snapshot, at: Standing, segments: Segments) -> Iterator[Given]:
-    """Yield the visible events inside `segments` that stand for items, newest first."""
+    """Yield the visible events inside `segments` that have items, newest first."""
     beside: list[int] = []
     for event in moment.messages(segments, newest_first=True):
         if event.kind == "tool_result" and not _called(moment, at, event):
@@ -72,7 +72,7 @@ def newest_first(moment: Snapshot, at: Standing, segments: Segments) -> Iterator
 
 
 def window(moment: Snapshot, at: Standing) -> Segments:
-    """Return the visible segments, or of them what the window of this agent shows if it was given one [SPEC 5.3]."""
+    """Return the visible segments, restricted to the window of this agent if it has one [SPEC 5.3]."""
     own = at.settings
     if not any(own.get(key) for key in WINDOW):
         return at.visible
@@ -93,8 +93,8 @@ def window(moment: Snapshot, at: Standing) -> Segments:
 
 
 def _evicted(event: Event, items: list[Any] | None, evicted: Mapping[int, int]) -> list[Any] | None:
-    """The items of a result, with its placeholder where it was evicted; what a provider's own tool answered has no form
-    that a line could take."""
+    """Return the items of a result, with its placeholder if it was evicted. A result of a provider's own tool has no
+    place for one."""
     if event.id not in evicted or items == []:
         return items
     if items is None:
@@ -104,8 +104,8 @@ def _evicted(event: Event, items: list[Any] | None, evicted: Mapping[int, int]) 
 
 
 def _complete(moment: Snapshot, at: Standing, event: Event, items: list[Any]) -> list[Any]:
-    """Items of an answer: none where what they were taken from is back again, and without ids where what the model
-    thought before has left the context."""
+    """Return the items of an answer: none if the event that they were taken from is visible again, and without ids if
+    the model's thinking before them has left the context."""
     if _visible(moment, at, link(event, "left")):
         return []
     carrier = link(event, "with")
@@ -119,7 +119,7 @@ def _visible(moment: Snapshot, at: Standing, event_id: Any) -> bool:
 
 
 def _called(moment: Snapshot, at: Standing, result: Event) -> bool:
-    """True if the call that a result answers is visible, or there is none."""
+    """Return True if the call that a result answers is visible, or if there is no call."""
     if result.answers is not None:
         return _visible(moment, at, result.answers)
     calls = moment.calls(result.agent_id, result.call_id or "")
@@ -132,7 +132,7 @@ def _seen(moment: Snapshot, at: Standing, message: Message) -> bool:
 
 
 def _own(event: Event) -> list[Any]:
-    """A message that did not come from the SDK, as an item; none if there is nothing to say."""
+    """Return a message that did not come from the SDK as an item; none for an empty message."""
     text, data = event.content, event.data or {}
     match event.kind:
         case "tool_call" | "tool_result" if (event.dialect or DIALECT) != DIALECT:

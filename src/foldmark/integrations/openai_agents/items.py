@@ -54,15 +54,15 @@ _ANSWERS = ("output", "outputs", "result", "results", "tools")
 
 
 class Hole(NamedTuple):
-    """Where an item repeats what stands beside it: the text, or the image with this number."""
+    """A place in an item that repeats the event's text, or the image with this number."""
 
     path: tuple[str | int, ...]
     image: int | None = None
 
 
 class Reading(Struct, frozen=True):
-    """What an item says. `kind` is `user`, `assistant`, `system`, `tool_call` or `tool_result`; `text` is that of a
-    message or a result, or the JSON text of the arguments of a call. `outcome` is the result of a tool that the
+    """The content of an item. `kind` is `user`, `assistant`, `system`, `tool_call` or `tool_result`; `text` is that of
+    a message or a result, or the JSON text of the arguments of a call. `outcome` is the result of a tool that the
     provider ran itself."""
 
     kind: str
@@ -77,12 +77,12 @@ class Reading(Struct, frozen=True):
 
 
 def is_thought(item: Any) -> bool:
-    """Return True if an item is what a model thought. The API takes it only together with what it led to."""
+    """Return True if an item is a model's thinking. The API takes it only together with the item after it."""
     return isinstance(item, dict) and item.get("type") == "reasoning"
 
 
 def read(item: Any) -> Reading:
-    """Return what an item says."""
+    """Return the content of an item."""
     if not isinstance(item, dict):
         return Reading("assistant", as_text(item))
     kind, role = item.get("type"), item.get("role")
@@ -129,7 +129,7 @@ def _result(item: Mapping[str, Any]) -> Reading:
 
 
 def _outcome(item: Mapping[str, Any], kind: str) -> Reading:
-    """What a tool of the provider's answered. A picture that it made is in the item alone."""
+    """Return the result of a tool that the provider ran. An image that it made is in the item alone."""
     if error := item.get("error"):
         return Reading("tool_result", error if isinstance(error, str) else _json(error) or str(error), failed=True)
     text = "\n".join(filter(None, (_answer(item, key)[0] for key in _ANSWERS)))
@@ -143,14 +143,14 @@ def _failed(item: Mapping[str, Any]) -> bool:
 
 
 def _answer(item: Mapping[str, Any], key: str) -> tuple[str, list[dict[str, Any]], list[Hole]]:
-    """What stands under a key as text; JSON text where there is no other, and images."""
+    """Return the value of a key as text, as JSON text if it is not a text, and its images."""
     answer = item.get(key)
     text, blocks, holes = _content(answer, (key,))
     return (text, blocks, holes) if text or blocks or not answer else (_json(answer) or str(answer), [], [])
 
 
 def _content(content: Any, path: tuple[str | int, ...]) -> tuple[str, list[dict[str, Any]], list[Hole]]:
-    """The text of a content (a string, a part or a list of parts), its images, and where both stand."""
+    """Return the text of a content (a string, a part or a list of parts), its images, and the places of both."""
     if isinstance(content, str):
         return content, [], [Hole(path)]
     texts: list[tuple[str, Hole]] = []
@@ -177,7 +177,7 @@ def _parts(content: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[st
 
 
 def _image(url: str) -> dict[str, Any] | None:
-    """An image in Foldmark's form (`core.assembly.media`)."""
+    """Return an image in Foldmark's form (`core.assembly.media`)."""
     if url.startswith("https://"):
         return {"type": "image", "source": {"type": "url", "url": url}}
     found = _DATA_URL.fullmatch(url)
@@ -187,12 +187,12 @@ def _image(url: str) -> dict[str, Any] | None:
 
 
 def _id(item: Mapping[str, Any]) -> str:
-    """What a call and its result have in common; a result of a local shell has only an `id`."""
+    """Return the id that a call and its result share; a result of a local shell has only an `id`."""
     return as_text(item.get("call_id")) or as_text(item.get("id"))
 
 
 def _json(value: Any) -> str | None:
-    """A value as JSON text; None if it cannot be."""
+    """Return a value as JSON text; None if it is not JSON."""
     try:
         return msgspec.json.encode(value).decode()
     except (ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
@@ -208,7 +208,7 @@ def json_copy(item: Any) -> Any:
         return json.loads(json.dumps(item))
     except (TypeError, ValueError, RecursionError) as error:
         raise CommandError(
-            f"an item of a session is JSON, unlike this {type(item).__name__}: {error}. Nothing was recorded."
+            f"an item of a session must be JSON, and this {type(item).__name__} is not: {error}. Nothing was recorded."
         ) from None
 
 
@@ -242,7 +242,8 @@ def data_of(
 
 
 def summary_form(items: Sequence[Any], *, inline: bool = False) -> dict[str, Any]:
-    """Return what a summary keeps of the items that replace others; `inline` if the API added them in a run."""
+    """Return the form in which a summary keeps the items that replace others; `inline` if the API added them in a
+    run."""
     return {KEY: {"json": json.dumps(items), **({"inline": True} if inline else {})}}
 
 
@@ -270,7 +271,7 @@ def link(event: Event, name: str) -> int | None:
 
 
 def _own(event: Event) -> Mapping[str, Any]:
-    """Where an event keeps what is the SDK's: a summary's data is the operation that it is."""
+    """Return the part of an event's data that belongs to the SDK; a summary's data is its operation."""
     data = event.data or {}
     return (data.get("native") or {}) if event.kind == "summary" else data
 
@@ -294,7 +295,7 @@ def unpacked(data: Mapping[str, Any], text: str) -> list[Any]:
 
 
 def _filled(item: Any, path: Sequence[str | int], value: Any) -> Any:
-    """The item with a value put where the path leads; no path is the item itself."""
+    """Return the item with a value at the path; an empty path replaces the item itself."""
     if not path:
         return value
     inner = item
@@ -305,6 +306,6 @@ def _filled(item: Any, path: Sequence[str | int], value: Any) -> Any:
 
 
 def _address(block: Any) -> str:
-    """The address of an image. It is what it was made of, or the caller falls back on the whole item."""
+    """Return the address of an image. The caller keeps the whole item if this differs from the original."""
     source = block["source"]
     return str(source["url"] if "url" in source else f"data:{source['media_type']};base64,{source['data']}")

@@ -36,13 +36,13 @@ from foldmark.operations.summaries import provider_summary
 from foldmark.request.standing import Standing
 
 OPAQUE = "compaction"
-"""The item in which the API puts what only it can read."""
+"""The item with content that only the API can read."""
 
 _BEGINS = ("user", "system")
 
 
 class Entry(NamedTuple):
-    """A message to append; `thinks` says that what the model thought is in its data."""
+    """A message to append; `thinks` is True if its data holds the model's thinking."""
 
     reading: Reading
     data: dict[str, Any]
@@ -69,14 +69,14 @@ def entries(items: Iterable[Any]) -> list[Entry]:
 
 
 def thought(items: Sequence[Any], left_by: int | None = None) -> Entry:
-    """Return the entry of what a model thought without what it led to; `left_by` is the event that held both, out of
-    sight now."""
+    """Return the entry of a model's thinking without the item that it led to; `left_by` is the event that held both and
+    has left the context."""
     data = data_of(items)
     return Entry(Reading("assistant"), data if left_by is None else {**data, KEY: {**data[KEY], "left": left_by}}, True)
 
 
 def append(agent: Agent, wanted: Iterable[Entry]) -> None:
-    """Append all of them, in the batch under way."""
+    """Append all entries, in the current batch."""
     before, carrier, idle = "", None, False
     for entry in wanted:
         kind = entry.reading.kind
@@ -94,7 +94,7 @@ def append(agent: Agent, wanted: Iterable[Entry]) -> None:
 
 
 def end_turn(agent: Agent) -> None:
-    """End the open turn if there is one, as interrupted where nobody has answered what came last."""
+    """End the open turn if there is one, as interrupted if its last message was not answered."""
     with agent.reading() as (moment, at):
         is_open = at.record.open_turn is not None
         newest = moment.message_before(agent.id, at.newest) if is_open else None
@@ -103,7 +103,7 @@ def end_turn(agent: Agent) -> None:
 
 
 def _waits(agent: Agent) -> bool:
-    """True if a call of the open turn has no result yet."""
+    """Return True if a call of the open turn has no result yet."""
     with agent.log.store.read() as moment:
         return bool(moment.waiting(agent.id))
 
@@ -137,8 +137,8 @@ def _append(agent: Agent, reading: Reading, data: dict[str, Any]) -> int:
 
 
 class Tail(NamedTuple):
-    """The newest items, oldest first; `places` are the event and the number in it of each. `complete` says whether
-    there are no older ones."""
+    """The newest items, oldest first; `places` are each item's event and its number in that event. `complete` is True
+    if there are no older ones."""
 
     items: list[Any]
     places: list[tuple[int, int]]
@@ -146,7 +146,7 @@ class Tail(NamedTuple):
 
 
 def tail(moment: Snapshot, at: Standing, limit: int) -> Tail:
-    """Return the newest `limit` items of the context, whatever window it has."""
+    """Return the newest `limit` items of the context, regardless of its window."""
     items: list[Any] = []
     places: list[tuple[int, int]] = []
     complete = True
@@ -160,8 +160,8 @@ def tail(moment: Snapshot, at: Standing, limit: int) -> Tail:
 
 
 def replace_tail(agent: Agent, found: Tail, start: int, copy: Sequence[Any]) -> bool:
-    """Put a copy in the place of `found.items[start:]`, in the batch under way; False if they are not the newest any
-    more."""
+    """Replace `found.items[start:]` with a copy, in the current batch. Return False if they are no longer the
+    newest."""
     if start >= len(found.places):
         return False
     first, kept = found.places[start]
@@ -175,7 +175,7 @@ def replace_tail(agent: Agent, found: Tail, start: int, copy: Sequence[Any]) -> 
 
 
 def replace(agent: Agent, copy: Sequence[Any], first: int = 1) -> None:
-    """Put a copy in the place of everything visible from event `first` on, in the batch under way."""
+    """Replace everything visible from event `first` on with a copy, in the current batch."""
     items = [json_copy(item) for item in copy]
     end_turn(agent)
     if not agent.standing().size.messages and not any(map(_is_opaque, items)):
@@ -185,7 +185,7 @@ def replace(agent: Agent, copy: Sequence[Any], first: int = 1) -> None:
 
 
 def without_last(agent: Agent, copy: Event, rest: Sequence[Any]) -> None:
-    """Put the items of a copy but the last in the place of that copy."""
+    """Replace a copy with its items but the last."""
     within = [Segment(copy.agent_id, copy.id, copy.id)]
     agent.operate(
         lambda moment, at: provider_summary(moment, at, summary_form(rest), within), actor="system", content=_text(rest)
@@ -193,9 +193,8 @@ def without_last(agent: Agent, copy: Event, rest: Sequence[Any]) -> None:
 
 
 def add(agent: Agent, items: Sequence[Any]) -> None:
-    """Append items, in the batch under way. A compaction among them, which the API made in the midst of a run, takes
-    the place of all that stands in front of it; persons' items that came directly before it stay with it, as they do
-    in what the API's own endpoint makes."""
+    """Append items, in the current batch. A compaction among them, which the API made in the middle of a run, replaces
+    everything before it. A person's items directly before it stay, as with the API's own endpoint."""
     last = max((index for index, item in enumerate(items) if _is_opaque(item)), default=-1)
     if last >= 0:
         before, made = list(items[:last]), [items[last]]
@@ -228,10 +227,11 @@ def _is_opaque(item: Any) -> bool:
 
 
 def instead_of_cleared(agent: Agent, items: Sequence[Any]) -> bool:
-    """Put a copy in the place of what was cleared just before it. Return False if the items are no such copy.
+    """Replace what was cleared just before with a copy. Return False if the items are no such copy.
 
     Wrappers that know only the methods of every session replace a history in this way. The clear is taken back, and the
-    copy stands for what it hid."""
+    copy replaces what it hid.
+    """
     if not any(map(_is_opaque, items)):
         return False
     with agent.reading() as (moment, at):
@@ -245,7 +245,7 @@ def instead_of_cleared(agent: Agent, items: Sequence[Any]) -> bool:
 
 
 def _text(items: Sequence[Any]) -> str:
-    """The text of a copy, for whoever reads the conversation elsewhere."""
+    """Return the text of a copy, for readers of the conversation elsewhere."""
     said = []
     for item in items:
         if _is_opaque(item):

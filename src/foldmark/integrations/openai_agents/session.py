@@ -117,7 +117,7 @@ class FoldmarkSession:
     async def _get_compaction_snapshot(
         self, limit: int, *, prune_prefix: "Callable[[TResponseInputItem], bool] | None" = None
     ) -> "_CompactionSnapshot | None":
-        """Return the newest items, and how to put a compacted copy in the place of the last of them.
+        """Return the newest items, and a function that replaces the last of them with a compacted copy.
 
         `prune_prefix` says which items a wrapper does not show any more; here they stay in the log.
         """
@@ -135,14 +135,14 @@ class FoldmarkSession:
         return _CompactionSnapshot(found.items, found.complete, replace_suffix)
 
     async def _atomic_replace_items(self, items: "list[TResponseInputItem]") -> bool:
-        """Put a compacted copy in the place of the whole context, as one operation."""
+        """Replace the whole context with a compacted copy, as one operation."""
         await _settled(lambda: self._writing(lambda: recording.replace(self.agent, items)))
         return True
 
     # What a person does
 
     def do(self, line: str) -> Result:
-        """Carry out a command as it is typed, "/mark BEFORE", on what the conversation is now. Raises CommandError."""
+        """Carry out a command as it is typed, "/mark BEFORE", on the present conversation. Raises CommandError."""
         return self._repeated(lambda: self._living().do(line))
 
     # Inside of a thread
@@ -196,7 +196,7 @@ class FoldmarkSession:
         return self._repeated(recorded)
 
     def _repeated(self, action: Callable[[], _T]) -> _T:
-        """Somebody else may append in between; then that is taken note of, and it is done on top of it."""
+        """Repeat work in which another writer may append: read the new events, then do it again after them."""
         while True:
             self._living().context()
             try:
@@ -210,20 +210,21 @@ def _newest(moment: Snapshot, at: Standing) -> Given | None:
 
 
 def _left(moment: Snapshot, at: Standing, event_id: int) -> bool:
-    """True if the thoughts of an event stand at the end already: it was popped before, and came back."""
+    """Return True if the thoughts of an event are at the end already: the event was popped before and came back."""
     newest = _newest(moment, at)
     return newest is not None and link(newest.event, "left") == event_id
 
 
 def _without(moment: Snapshot, at: Standing, events: tuple[int, ...]) -> Filter:
-    """Exactly these events, be they one half of a call and its result: what the SDK takes back, it takes one by one."""
+    """Return a filter of exactly these events, even one half of a call and its result: the SDK takes items back one by
+    one."""
     ranges = ranges_of(moment, at, moment.lookup(events))
     left = moment.size(subtract(at.visible, ranges)).messages
     return Filter("forget", ranges, POPPED, before=at.size.messages, after=left)
 
 
 async def _settled(action: Callable[[], _T]) -> _T:
-    """Run in a thread, and wait for the end of it however often that is cancelled."""
+    """Run work in a thread, and wait for its end however often the wait is cancelled."""
     work = asyncio.ensure_future(asyncio.to_thread(action))
     try:
         return await asyncio.shield(work)
@@ -237,7 +238,8 @@ async def _settled(action: Callable[[], _T]) -> _T:
 
 
 def _opened(path: str | os.PathLike[str] | None) -> Log:
-    """The log in a database; None is this user's own, whose folder is made as needed [SPEC 9]. Raises FoldmarkError."""
+    """Open the log in a database; None is this user's own, whose folder is created if needed [SPEC 9]. Raises
+    FoldmarkError."""
     if path is not None:
         return foldmark.open(path)
     given = read_settings()
@@ -248,16 +250,17 @@ def _opened(path: str | os.PathLike[str] | None) -> Log:
 
 
 def _conversation(log: Log, session_id: str) -> Agent:
-    """The agent with this uuid, or the conversation of this id, made if there is none. Raises CommandError."""
+    """Return the agent with this uuid, or the conversation of this id, which is created if needed. Raises
+    CommandError."""
     if not isinstance(session_id, str):
-        raise CommandError(f"a session's id is a text, not {session_id!r:.40}")
+        raise CommandError(f"a session's id must be a text, not {session_id!r:.40}")
     with log.store.read() as moment:
         is_agent = is_uuid(session_id) and moment.agent(session_id.lower()) is not None
     return log.agent(session_id if is_agent else _name(session_id))
 
 
 def _name(session_id: str) -> str:
-    """The name of a session's conversation: its id, or a name made from an id that can be none."""
+    """Return the name of a session's conversation: its id, or a name derived from an id that is not a valid name."""
     try:
         check_name(session_id)
     except CommandError:
@@ -268,8 +271,8 @@ def _name(session_id: str) -> str:
 
 
 def _settings(given: "SessionSettings | Mapping[str, Any] | None") -> "SessionSettings":
-    """The SDK's settings of a session. Raises TypeError for unknown ones, as the SDK does, and CommandError where the
-    SDK is not installed."""
+    """Return the SDK's settings of a session. Raises TypeError for unknown ones, as the SDK does, and CommandError
+    where the SDK is not installed."""
     try:
         from agents.memory import SessionSettings
         from agents.memory.session_settings import coerce_session_settings

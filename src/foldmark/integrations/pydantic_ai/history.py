@@ -97,7 +97,7 @@ class FoldmarkHistory(AbstractCapability[Any]):
             return [message for message, _ in made]
 
     def record(self, messages: Sequence[ModelMessage], run_id: str | None = None) -> None:
-        """Record what of a history is not recorded yet. Raises FoldmarkError; nothing of it is recorded then."""
+        """Record the messages of a history that are not recorded yet. Raises FoldmarkError; then none is recorded."""
         with self._lock:
             try:
                 with self._log.store.write() as transaction:
@@ -112,7 +112,7 @@ class FoldmarkHistory(AbstractCapability[Any]):
     # As Pydantic AI calls it
 
     async def __call__(self, ctx: RunContext[Any], messages: list[ModelMessage]) -> list[ModelMessage]:
-        """As the processor of `ProcessHistory`."""
+        """Record and replace a history, as the processor of `ProcessHistory`."""
         return self._processed(messages, ctx.run_id, ctx.model)
 
     def get_toolset(self) -> FunctionToolset[Any] | None:
@@ -122,7 +122,7 @@ class FoldmarkHistory(AbstractCapability[Any]):
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
-        """Record what is new and put the context in place of the history, for this request and the rest of the run."""
+        """Record new messages and replace the history with the context, for this request and the rest of the run."""
         self._running[ctx.run_id] = ctx.messages
         messages = self._processed(request_context.messages, ctx.run_id, ctx.model)
         request_context.messages = list(messages)
@@ -132,12 +132,12 @@ class FoldmarkHistory(AbstractCapability[Any]):
     async def before_tool_execute(
         self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: Any
     ) -> Any:
-        """Record a call before its tool runs: a crash loses nothing, and what the tool does to the context holds."""
+        """Record a call before its tool runs: a crash loses nothing, and the tool's changes to the context hold."""
         self.record(ctx.messages, ctx.run_id)
         return args
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: WrapRunHandler) -> AgentRunResult[Any]:
-        """Record what a run ends with, however it ends, and end the turn."""
+        """Record the end of a run, however it ends, and end the turn."""
         try:
             result = await handler()
         except BaseException:
@@ -169,7 +169,7 @@ class FoldmarkHistory(AbstractCapability[Any]):
     # What is shown
 
     def _shown(self, moment: Snapshot, standing: Standing, model: AbstractModel | None = None) -> list[Piece]:
-        """The pieces for a model; without a model those for the provider of each summary."""
+        """Return the pieces for a model; without a model those for the provider of each summary."""
         at = read_by(moment, standing, partial(self._reads, moment, model))
         shown = [event for event, _ in moment.weights(at.visible)]
         summaries = {event.id: begins(event) for event in moment.events(moment.of_kind("summary", at.visible))}
@@ -183,7 +183,7 @@ class FoldmarkHistory(AbstractCapability[Any]):
         return _shortened(pieces, request) if self.truncation else pieces
 
     def _reads(self, moment: Snapshot, model: AbstractModel | None, event: Event) -> bool:
-        """True if a model takes a summary as it is: one of its own provider, or one that is plain text."""
+        """Return True if a model takes a summary as it is: one of its own provider, or one in plain text."""
         (piece,) = self._logbook.pieces(moment, [event.id])
         made = next((part for part in piece.parts if isinstance(part, CompactionPart)), None)
         if made is None or not isinstance(piece.message, ModelResponse):
@@ -203,7 +203,7 @@ def _shortened(pieces: Sequence[Piece], request: Request) -> list[Piece]:
 
 
 def _evicted(pieces: Sequence[Piece], moment: Snapshot, evicted: Mapping[int, int]) -> list[Piece]:
-    """The pieces as they are, but evicted results with their placeholders."""
+    """Return the pieces, with placeholders for evicted results."""
     out = moment.events([piece.event for piece in pieces if piece.event in evicted])
     told = {event.id: placeholder(event, evicted[event.id]) for event in out}
     return [_shorten(piece, told[piece.event]) if piece.event in told else piece for piece in pieces]
@@ -218,13 +218,11 @@ def _shorten(piece: Piece, text: str) -> Piece:
 
 
 def _toolset(agent: Agent, names: Sequence[str], asking: Asking) -> FunctionToolset[Any]:
-    """The tools with these names; each works on the conversation of `agent`, and asks the person behind `asking`.
-
-    Raises CommandError for a name of none.
-    """
+    """Return the tools with these names; each works on the conversation of `agent`, and asks the person through
+    `asking`. Raises CommandError for an unknown name."""
     there = {spec.name: spec for spec in agent.tools()}
     if unknown := [name for name in names if name not in there]:
-        raise CommandError(f"there is no tool '{str(unknown[0])[:40]}'; there is: {listing(there, 40)}")
+        raise CommandError(f"there is no tool '{str(unknown[0])[:40]}'; available: {listing(there, 40)}")
     return FunctionToolset([_tool(agent, there[name], asking) for name in names])
 
 

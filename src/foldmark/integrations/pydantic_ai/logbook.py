@@ -1,4 +1,4 @@
-"""Recording what passes through a run: each message once, as messages of a conversation."""
+"""Records the messages of runs in a conversation, each once."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
@@ -21,7 +21,7 @@ from foldmark.request.standing import Standing
 
 
 class _Met(NamedTuple):
-    """A message that was seen before, as it was then: its parts, and the events that it says."""
+    """A message that was seen before, as it was then: its parts, and their events."""
 
     message: ModelMessage
     parts: tuple[Any, ...]
@@ -41,16 +41,16 @@ class Logbook:
         self._instructions: tuple[str, int] | None = None
 
     def anew(self) -> "Logbook":
-        """One that knows nothing but the log, and whose turn is open."""
+        """Return a logbook that knows only the log, and whose turn is open."""
         return Logbook(self._agent, self._run)
 
     def record(
         self, transaction: Transaction, messages: Sequence[ModelMessage], run_id: str | None, *, joins: bool = False
     ) -> None:
-        """Record what of `messages`, a history of run `run_id`, is not recorded yet.
+        """Record the messages of a history of run `run_id` that are not recorded yet. A prompt of another run begins a
+        turn, unless that run `joins` one that is still going on.
 
-        A prompt of another run begins a turn, unless that run `joins` one that still goes on. Where the transaction
-        fails, nothing of this object is left to go on with but what it is `anew`.
+        If the transaction fails, discard this object and continue with `anew`.
         """
         self._joins = joins
         first = next((i for i, message in enumerate(messages) if isinstance(message, ModelRequest)), None)
@@ -86,19 +86,19 @@ class Logbook:
         return [self._pieces[event] for event in wanted if event in self._pieces]
 
     def standing(self, moment: Snapshot, at: Standing, messages: Sequence[ModelMessage] = ()) -> list[SystemPromptPart]:
-        """Return the system prompt that an agent begins with: that of a recorded history, or the newest there is."""
+        """Return the system prompt that an agent begins with: that of a recorded history, or the newest."""
         first = next((self._met[id(each)] for each in messages if isinstance(each, ModelRequest)), None)
         given = [piece for piece in self.pieces(moment, first.events if first else ()) if piece.standing]
         pieces = given or self.pieces(moment, (event.id for event in self._recorded.standing(moment, at)))
         return [part for piece in pieces for part in piece.parts]
 
     def handed(self, made: Iterable[Handed]) -> None:
-        """Take note of messages that were made of pieces: they come back."""
+        """Record messages that were made of pieces: they come back."""
         for message, events in made:
             self._met.setdefault(id(message), _Met(message, tuple(message.parts), events))
 
     def end_turn(self, run_id: str | None, *, interrupted: bool) -> None:
-        """End the turn, if it is of this run: other runs may share the conversation."""
+        """End the turn if it belongs to this run: other runs may share the conversation."""
         if self._run == run_id:
             self._agent.end_turn(interrupted=interrupted)
             self._run = None
@@ -113,7 +113,8 @@ class Logbook:
         return None
 
     def _find(self, moment: Snapshot, sought: list[Sought], used: set[int]) -> list[int | None]:
-        """As `Recorded.find`; the system prompt in front is known by its text alone, since every run says it anew."""
+        """Return the events as `Recorded.find`; the system prompt in front is recognized by its text alone, since every
+        run repeats it."""
         found = self._recorded.find(moment, sought, used) if sought else []
         front = [i for i, each in enumerate(sought) if each.entry.standing]
         if any(found[i] is None for i in front):
@@ -133,11 +134,9 @@ class Logbook:
         known: Sequence[int | None],
         behind: Sequence[int],
     ) -> list[int]:
-        """Record the entries of a message that are not `known`; the events of all of them. `behind` are events of the
-        messages behind it, which no summary in it stands for.
-
-        The system prompt in front is kept apart from the message that it came with: it outlives it.
-        """
+        """Record the entries of a message that are not `known`, and return the events of all. `behind` are events of
+        later messages, which no summary in it replaces. The system prompt in front is kept apart from its message,
+        because it outlives the message."""
         heads = {True: None, False: self._head_of(transaction, known, entries)}
         dumped = dump(message) if None in known else None
         events: list[int] = []
@@ -162,7 +161,7 @@ class Logbook:
         return events
 
     def _head_of(self, moment: Snapshot, known: Sequence[int | None], entries: Sequence[Entry]) -> int | None:
-        """The first event of a message of which some is recorded already."""
+        """Return the first event of a message that is partly recorded already."""
         body = (e for e, entry in zip(known, entries, strict=True) if e is not None and not entry.standing)
         return next((piece.head for piece in self.pieces(moment, islice(body, 1))), None)
 
@@ -207,8 +206,8 @@ class Logbook:
     # Giving back
 
     def _take(self, moment: Snapshot, message: ModelMessage, entry: Entry, event_id: int, head: int) -> None:
-        """Remember an event's parts as they came: whoever changed them meant it. Foldmark's own cut of a result, and
-        the notice in place of one, are not that."""
+        """Store an event's parts as they came: a changed part was changed on purpose. Foldmark's own cut of a result,
+        and a notice in its place, do not count."""
         (piece,) = self.pieces(moment, [event_id])
         if piece.kind != entry.kind:
             self._pieces[event_id] = piece._replace(head=head, message=message)
@@ -237,7 +236,7 @@ class Logbook:
 
 
 def _envelope(moment: Snapshot, first: Event | None) -> Json | None:
-    """The message that begins with an event, without its parts."""
+    """Return the message that begins with an event, without its parts."""
     envelope = _message(first)
     said = envelope.get("instructions") if envelope else None
     if envelope and isinstance(said, dict):

@@ -142,13 +142,14 @@ def _said(part: Any, index: int, time: datetime | None, *, standing: bool, reque
 
 
 def _stands_for_something(part: CompactionPart, *, request: bool) -> bool:
-    """True if anybody reads a compaction: that of a response is for its provider; one without content failed."""
+    """Return True if a compaction has a reader: that of a response is for its provider; one without content failed."""
     opaque = (part.provider_details or {}).get("encrypted_content")
     return bool(part.content or opaque) and (request or part.provider_name is not None)
 
 
 def _readable(part: ToolReturnPart[Any]) -> str:
-    """A tool's return as the model reads it; what cannot be written as text, such as JSON too deep, is named."""
+    """Return a tool's return as the model reads it; content that cannot be written as text, such as JSON nested too
+    deeply, is named."""
     try:
         return part.model_response_str()
     except (ValueError, TypeError, RecursionError):
@@ -160,7 +161,7 @@ def _result(part: ToolReturnPart[Any] | RetryPromptPart, text: str, index: int, 
 
 
 def _arguments(args: Any) -> tuple[Any, str]:
-    """A call's arguments as a value, and that as JSON; what is no JSON is its own value."""
+    """Return a call's arguments as a value, and that as JSON; a text that is not JSON is its own value."""
     value = {} if args in (None, "") else args
     if isinstance(value, str):
         with suppress(msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
@@ -173,7 +174,7 @@ def _arguments(args: Any) -> tuple[Any, str]:
 
 
 def prompt_text(content: str | Sequence[Any]) -> str:
-    """Return the text of a prompt, with a line for each thing in it that is no text."""
+    """Return the text of a prompt, with a line for each part that is not text."""
     if isinstance(content, str):
         return content
     return "\n".join(_named(each) for each in content if not isinstance(each, CachePoint))
@@ -276,7 +277,7 @@ def _whole(event: Event, kept: Json) -> list[Json]:
 
 
 def _bare(value: Mapping[str, Any], made: Any) -> Json:
-    """The fields of a dataclass as JSON without those that are as the class has them."""
+    """Return the fields of a dataclass as JSON, without those that have their default values."""
     usual = {f.name: f.default for f in dataclasses.fields(made) if f.name not in _TELLING}
     return {key: each for key, each in value.items() if not (key in usual and _same(usual[key], each))}
 

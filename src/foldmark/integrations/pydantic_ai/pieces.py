@@ -37,7 +37,7 @@ class Piece(NamedTuple):
 
 
 class Handed(NamedTuple):
-    """A message of the history, and the events that it says."""
+    """A message of the history, and its events."""
 
     message: ModelMessage
     events: tuple[int, ...]
@@ -119,7 +119,7 @@ def _together(before: Piece, piece: Piece) -> bool:
 
 
 def _ending(groups: list[Group], last: ModelMessage) -> list[Group]:
-    """The groups with `last` as their end, also where others have spoken since, or where it is not shown."""
+    """Return the groups with `last` at their end, even if others have appended since, or if it is not shown."""
     at = next((i for i in reversed(range(len(groups))) if any(p.message is last for p in groups[i])), None)
     if at is None:
         parts = tuple(part for part in last.parts if not isinstance(part, ToolReturnPart))
@@ -130,7 +130,7 @@ def _ending(groups: list[Group], last: ModelMessage) -> list[Group]:
 
 
 def _side_by_side(groups: list[Group]) -> list[Group]:
-    """The groups with what stands between a call and its results in front of the call."""
+    """Return the groups, with messages between a call and its results moved in front of the call."""
     groups, moved, index = list(groups), set[int](), 0
     answered = {piece.answers for group in groups for piece in group} - {None}
     while index < len(groups):
@@ -148,7 +148,8 @@ def _side_by_side(groups: list[Group]) -> list[Group]:
 
 
 def _answered(groups: list[Group], last: ModelMessage | None, *, waiting: bool) -> list[Group]:
-    """The groups with a result for every call; not for those at the end that are `last`, or may be waiting for it."""
+    """Return the groups with a result for every call, except for calls at the end that are `last` or may wait for
+    results."""
     results = {piece.answers for group in groups for piece in group if piece.kind == "tool_result"}
     found: list[Group] = []
     missing: Group = []
@@ -169,10 +170,8 @@ def _omission() -> Group:
 
 
 def _alternating(before: Handed | None, each: Handed) -> list[Handed]:
-    """A message, with a word in front of it where two answers would follow each other: not every provider takes that.
-
-    Pydantic AI itself joins those that no provider gave.
-    """
+    """Return a message, with a short prompt in front of it if two answers would follow each other: not every provider
+    takes that. Pydantic AI itself joins answers that no provider gave."""
     two = [each.message] if before is None else [before.message, each.message]
     answers = [message for message in two if isinstance(message, ModelResponse)]
     given = any(m.provider_name or m.model_name or m.provider_response_id for m in answers)
@@ -200,7 +199,7 @@ def _missing(call: Piece) -> Piece:
 
 
 def _handed(group: Group, standing: Sequence[SystemPromptPart] = ()) -> Handed:
-    """The message of one group: the very object where all of it is shown, else one like it with what is shown."""
+    """Return the message of one group: the object itself if all of it is shown, else a copy with the shown parts."""
     message = next((piece.message for piece in group if piece.event), group[0].message)
     parts = [*standing, *(part for piece in group for part in piece.parts)]
     if len(parts) != len(message.parts) or {id(part) for part in parts} != {id(part) for part in message.parts}:

@@ -1,8 +1,8 @@
-"""What is recorded already: finding the events of a message that comes back, from wherever it comes.
+"""Finds the recorded events of a message that comes back.
 
-An entry is known by its kind, its time and, for calls and results, the call's id; that holds across runs, processes,
-and requests that Pydantic AI has joined, and it holds where somebody has changed the text. Where a history was made
-anew without its times, as by a browser, an entry is known by its text, in the order of the log.
+An entry is recognized by its kind, its time and, for calls and results, the call's id. That works across runs,
+processes, and requests that Pydantic AI has joined, and also if somebody has changed the text. If a history was made
+anew without its times, as by a browser, an entry is recognized by its text, in the order of the log.
 """
 
 from collections import defaultdict
@@ -25,7 +25,7 @@ _Key = tuple[str, str, str | None]
 
 
 class Sought(NamedTuple):
-    """An entry that came, the run of its message (None if that does not say), and whether it can only be new."""
+    """An entry to find, the run of its message (None if unknown), and True if it can only be new."""
 
     entry: Entry
     run_id: str | None
@@ -33,7 +33,8 @@ class Sought(NamedTuple):
 
 
 class Recorded:
-    """The messages of an agent's lineage by what they are known by; the log is read backwards, as far as is needed."""
+    """The messages of an agent's lineage by the keys that identify them; the log is read backwards, as far as
+    needed."""
 
     def __init__(self, agent: Agent) -> None:
         self._hidden = agent.log.secrets.hidden
@@ -45,7 +46,7 @@ class Recorded:
             self._done, self._lineage = False, _lineage(moment, at)
 
     def add(self, event: Event) -> None:
-        """Take note of an event that was recorded."""
+        """Add an event that was recorded."""
         if event.id in self._texts:
             return
         own = kept_in(event) is not None
@@ -76,7 +77,7 @@ class Recorded:
         return self._hidden(str(codec.well_formed(text)))
 
     def standing(self, moment: Snapshot, at: Standing) -> list[Event]:
-        """Return the newest system prompt that an agent began with: one event for each part of it."""
+        """Return the newest system prompt that an agent began with: one event for each of its parts."""
         newest: list[Event] = []
         for event_id in sorted(of_kind(moment, at, "system", at.lineage), reverse=True):
             event = moment.event(event_id)
@@ -138,7 +139,7 @@ class Recorded:
 
 
 def stamp(time: datetime | None) -> str | None:
-    """Return a time as an event's `created_at` is written; None for none, or one that no event can have."""
+    """Return a time in the form of an event's `created_at`; None without one, or for a time that no event can have."""
     if time is None:
         return None
     try:
@@ -162,8 +163,8 @@ def _run_of(moment: Snapshot, event_id: int) -> str | None:
 
 
 def _lineage(moment: Snapshot, at: Standing) -> Segments:
-    """All events of an agent, and of those that it was forked from up to the fork: also what was not handed down, for
-    a history that still holds it."""
+    """Return the ranges of all events of an agent, and of its ancestors up to each fork, even if not handed down,
+    for a history that still holds them."""
     record: AgentRecord | None = at.record
     found = [Segment(at.record.id, 1, END)]
     while record is not None and record.parent is not None:

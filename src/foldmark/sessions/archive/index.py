@@ -197,7 +197,7 @@ def _is_current(db: apsw.Connection, path: Path, write: bool) -> bool:
             f"{one_line(str(path))} is no index of Foldmark's; name another folder with FOLDMARK_ARCHIVE"
         )
     if version != VERSION and not write:
-        raise IndexFileError(f"the index {one_line(str(path))} is another version's; run `foldmark sync`")
+        raise IndexFileError(f"the index {one_line(str(path))} is of another version; run `foldmark sync`")
     return version == VERSION
 
 

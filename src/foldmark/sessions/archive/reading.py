@@ -99,8 +99,8 @@ def read(archive: Path, named: str, around: int = 3, *, archived_only: bool = Fa
                 break
     if line is not None and not any(each.asked for each in records):
         raise NoSessionError(
-            f"line {line} of {one_line(str(path))} says nothing that is searched"
-            + (f"; next to it are {listing(each.line for each in records)}" if records else "")
+            f"line {line} of {one_line(str(path))} has no searchable text"
+            + (f"; the nearest lines with text are {listing(each.line for each in records)}" if records else "")
         )
     return Passage(str(path), session_path(path, kind).id, tuple(records))
 
@@ -166,7 +166,7 @@ def _resolved(archive: Path, session: str, *, whole: bool, archived_only: bool) 
         )
     if ids[0] != session and len(ids) > 1:
         raise NoSessionError(
-            f"'{one_line(session)[:100]}' is the beginning of several sessions' ids: {listing(ids, 5)}; type more of it"
+            f"several session ids begin with '{one_line(session)[:100]}': {listing(ids, 5)}; type more of it"
         )
     files = [(index.path_of(name, archive), kind, name) for id, name, kind in found if id == ids[0]]
     # Several files may hold a session. A line is one of the file with the session's name; without a line, the longest

@@ -83,7 +83,7 @@ def new_lines(
 
 
 def _working_folder(path: Path, newest: dict[str, Any]) -> Path | None:
-    """Return the folder that a session works in, None if it does not say. Raises SessionFileError."""
+    """Return the folder that a session works in, None if unknown. Raises SessionFileError."""
     home, last = path.parent.name, folder_in(newest)
     if last is not None and project_folder(last) == home:
         return last

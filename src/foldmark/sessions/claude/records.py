@@ -32,7 +32,7 @@ from foldmark.sessions.messages import (
 from foldmark.sessions.session_file import Broken, SessionFile, SessionRecord
 
 INTERRUPTIONS = ("[Request interrupted by user]", "[Request interrupted by user for tool use]")
-"""What Claude Code itself writes, as a user, when a person stops the model."""
+"""Texts that Claude Code writes as a user when a person stops the model."""
 
 CHAINED = frozenset({"user", "assistant", "system", "attachment"})
 """Types of records that can be a parent."""
@@ -43,8 +43,8 @@ Fault = Literal[
     "no message", "message", "content", "plain", "null block", "bad block", "unsigned", "attachment",
     "uuid", "parent", "time", "model", "full", "constant", "mark", "bytes",
 ]  # fmt: skip
-"""What is wrong with a record; `doctor.claude` says what each means. `message` is one that is no object, `constant` NaN
-or Infinity, `mark` a byte order mark inside of the file, `full` the error that the context is full."""
+"""Faults of a record; `doctor.claude` explains them. `message` is one that is no object, `constant` NaN or Infinity,
+`mark` a byte order mark inside of the file, `full` the error that the context is full."""
 
 
 class Row(Struct, kw_only=True, eq=False):
@@ -85,7 +85,7 @@ class Row(Struct, kw_only=True, eq=False):
 
     @property
     def said(self) -> bool:
-        """True if it is a user's or the model's."""
+        """True if it is a user's or the model's message."""
         return not self.gone and self.type in ("user", "assistant")
 
 
@@ -164,7 +164,7 @@ def _usage(value: dict[str, Any]) -> AnswerUsage | None:
 
 
 def _preserved(value: dict[str, Any]) -> PreservedRecords | None:
-    """Return what a record says that a compaction leaves as it was."""
+    """Return the records that a compaction preserves, according to its record."""
     metadata = value.get("compactMetadata")
     if not isinstance(metadata, dict):
         return None
@@ -251,7 +251,7 @@ def _link_faults(value: dict[str, Any], row: Row) -> Iterator[Fault]:
 
 
 def _message_faults(value: dict[str, Any], row: Row) -> Iterator[Fault]:
-    """Yield what is wrong with a message, and note its response and its blocks in the row."""
+    """Yield the faults of a message, and record its response and its blocks in the row."""
     message = value.get("message")
     if not isinstance(message, dict):
         yield "no message" if message is None else "message"

@@ -1,4 +1,4 @@
-"""What Claude Code sends when it resumes a session, and which calls and results in it belong together [SPEC 8].
+"""The messages that Claude Code sends when it resumes a session, and their pairs of calls and results [SPEC 8].
 
 It sends the way from the newest record up to the first, as 2.1.197 was seen to do it. The newest record is the last in
 the file that is not a subagent's and follows something that was said, or the one that the last `last-prompt` names if
@@ -18,7 +18,7 @@ Chain = list[Row]
 
 
 class Links:
-    """The records of a session by their uuids, and who is whose parent."""
+    """The records of a session by their uuids, and their parents."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
         self.by_uuid: dict[str, Row] = {}
@@ -50,15 +50,13 @@ class Links:
         return list(found)
 
     def _passed(self, uuid: str | None) -> str | None:
-        """Return the parent that is meant where this is a record that only reports progress."""
+        """Return the parent of a record that only reports progress; any other record itself."""
         return self._through.get(uuid, uuid) if uuid and uuid not in self.by_uuid else uuid
 
 
 class ResumedChain(Struct, frozen=True):
-    """`chain` is the way, the first record first; `order` all that is sent, in the order in which the model reads it.
-
-    `newest` is the way from the last record in the file, which is another one where a person has gone back.
-    """
+    """`chain` is the way, the first record first; `order` are all messages that are sent, in the order in which the
+    model reads them. `newest` is the way from the last record in the file, which differs if a person has gone back."""
 
     chain: Chain
     order: Chain
@@ -67,7 +65,7 @@ class ResumedChain(Struct, frozen=True):
 
 
 def resume(rows: Sequence[Row]) -> ResumedChain:
-    """Return what is sent of a session."""
+    """Return the messages of a session that are sent on resuming."""
     links = Links(rows)
     main = [row for row in rows if row.chained and row.uuid and not row.side]
     way = links.above(main[-1] if main else None)
@@ -84,7 +82,7 @@ def resume(rows: Sequence[Row]) -> ResumedChain:
 
 
 def _from_said(way: Chain) -> Chain:
-    """Return a way downwards; it ends with something that was said."""
+    """Return a way downwards; it ends with a message."""
     begin = next((at for at, row in enumerate(way) if row.said), len(way))
     return way[begin:][::-1]
 
@@ -114,7 +112,7 @@ def _with_siblings(chain: Chain, links: Links) -> Chain:
 
 
 def _preserved(row: Row, links: Links) -> Chain:
-    """Return what the compaction of a boundary or a summary has left as it was and puts behind this record."""
+    """Return the records that the compaction of a boundary or a summary preserves and puts after this record."""
     boundary = row if row.kept else links.parent(row)
     kept = boundary.kept if boundary else None
     if boundary is None or kept is None or (kept.anchor == boundary.uuid) != (row is boundary):
@@ -142,11 +140,9 @@ class PairedCall(Struct, eq=False):
 
 
 class Pairs(Struct, frozen=True):
-    """What belongs together, and what does not.
-
-    `unanswered` are calls without a result, `early` results in front of their call, `orphans` results without a call or
-    with one that has its result already; `repeated` are calls with the id of an earlier one.
-    """
+    """The pairs of calls and results, and the rest. `unanswered` are calls without a result, `early` results in front
+    of their call, `orphans` results without a call or with one that has its result already; `repeated` are calls with
+    the id of an earlier one."""
 
     unanswered: list[CallBlock]
     early: list[CallBlock]

@@ -133,7 +133,7 @@ def _searched(value: Any) -> str:
 
 
 def _unpacked(value: Any) -> Any:
-    """Return what a text holds that is a JSON object; otherwise the value itself."""
+    """Return the value in a text that is a JSON object; otherwise the value itself."""
     return _parsed(value) if isinstance(value, str) and value.startswith("{") else value
 
 
@@ -143,7 +143,7 @@ def is_injected(text: str) -> bool:
 
 
 def _summary(payload: Data) -> str | None:
-    """Return the summary that a compaction puts in place of what was before; None if it cannot be read."""
+    """Return the summary with which a compaction replaces earlier messages; None if it cannot be read."""
     message = payload.get("message")
     return message if isinstance(message, str) and message.strip() else None
 
@@ -298,7 +298,7 @@ class _Indexing:
         return tuple(self._lines[digest] for digest in digests if digest in self._lines)
 
     def _usage(self, value: Data, payload: Data) -> AnswerUsage | None:
-        """Return what one answer cost, once: Codex reports it again when its limits change."""
+        """Return the usage of one answer, once: Codex reports it again when its limits change."""
         if value.get("type") == "turn_context":
             self.model = filled_text(payload.get("model"))
         is_count = value.get("type") == "event_msg" and payload.get("type") == "token_count"

@@ -1,4 +1,4 @@
-"""How rollouts of Codex hang together, and how one is continued [SPEC 8].
+"""How rollouts of Codex refer to each other, and how one is continued [SPEC 8].
 
 A fork holds only what came after it. Its first line names the rest in `history_base`: the parent's id, and the byte
 (`end_byte_offset`) and the line's `ordinal` (`end_ordinal_exclusive`) at which the parent's file stops to count for it.
@@ -41,7 +41,7 @@ class RolloutHead(Struct, frozen=True):
 
 
 def head(path: Path) -> RolloutHead:
-    """Return the first line of a rollout. Raises SessionFileError if Codex would not read it either."""
+    """Return the first line of a rollout. Raises SessionFileError if Codex could not read it either."""
     if path.suffix == ".zst":
         raise SessionFileError(
             f"{one_line(str(path))} is compressed, which Foldmark cannot read; unpack it with `zstd -d`, then "
@@ -66,8 +66,8 @@ def head(path: Path) -> RolloutHead:
 
 
 def pieces(session: SessionPath) -> list[Piece]:
-    """Return what the whole history of a session is made of: its own first line, what its parents' files hold for it,
-    and its own other lines. Raises SessionFileError if a parent is missing or has changed since."""
+    """Return the pieces of a session's whole history: its own first line, its parts in its parents' files, and its own
+    other lines. Raises SessionFileError if a parent is missing or has changed since."""
     own = head(session.path)
     before = _before(session.path, own.payload, {session.id.lower()})
     if not before:
@@ -82,15 +82,13 @@ def pieces(session: SessionPath) -> list[Piece]:
 
 
 def _before(path: Path, payload: dict[str, Any], known: set[str]) -> list[Piece]:
-    """Return what the history of a rollout is made of before its own lines; `known` are its id and its forks' ids."""
+    """Return the pieces of a rollout's history before its own lines; `known` are its id and its forks' ids."""
     base = payload.get("history_base")
     if base is None:
         return []
     id, end = (base.get("thread_id"), base.get("end_byte_offset")) if isinstance(base, dict) else (None, None)
     if not isinstance(id, str) or not re.fullmatch(UUID, id) or type(end) is not int or id.lower() in known:
-        raise SessionFileError(
-            f"the session that {one_line(str(path))} was forked from is not named in a way that is known"
-        )
+        raise SessionFileError(f"the session that {one_line(str(path))} was forked from is named in an unknown way")
     parent = next(rollouts(path, id), None)
     if parent is None:
         raise SessionFileError(
@@ -100,8 +98,8 @@ def _before(path: Path, payload: dict[str, Any], known: set[str]) -> list[Piece]
     first = head(parent)
     if end < first.end or not _ends_at(parent, end, base.get("end_ordinal_exclusive")):
         raise SessionFileError(
-            f"{one_line(str(parent))} has changed since {one_line(str(path))} was forked from it: its history is not "
-            "there any more; Codex cannot resume the fork either"
+            f"{one_line(str(parent))} has changed since {one_line(str(path))} was forked from it: its history is "
+            "lost; Codex cannot resume the fork either"
         )
     return [*_before(parent, first.payload, {*known, id.lower()}), Piece(parent, first.end, end, first.number + 1)]
 

@@ -1,4 +1,4 @@
-"""What keeps a session from being resumed, what is lost when it is, and a repaired copy [SPEC 8]."""
+"""Faults that prevent resuming a session, losses on resuming it, and a repaired copy [SPEC 8]."""
 
 from collections.abc import Iterable, Mapping
 from typing import Literal
@@ -9,7 +9,7 @@ from foldmark.core.wording import count, listing, one_line
 from foldmark.sessions.formats import SessionPath, format_named
 
 Weight = Literal["stops", "loses", "note"]
-"""The session cannot be resumed; something of it is lost when it is; it is as good as it was."""
+"""Weights of findings: the session cannot be resumed; something of it is lost on resuming; it is not affected."""
 
 WEIGHTS: tuple[Weight, ...] = ("stops", "loses", "note")
 
@@ -23,15 +23,13 @@ class Finding(Struct, frozen=True):
 
     @property
     def matters(self) -> bool:
-        """True if the session is not resumed as it was."""
+        """True if resuming the session fails or loses something."""
         return self.weight != "note"
 
 
 class Diagnosis(Struct, frozen=True):
-    """What is wrong with a session, what weighs most first.
-
-    `lines` counts blank ones too; `sent` are the messages that a resumed session goes on with.
-    """
+    """The findings about a session, the most serious first. `lines` counts blank ones too; `sent` is the number of
+    messages that a resumed session sends."""
 
     session: SessionPath
     lines: int
@@ -40,34 +38,34 @@ class Diagnosis(Struct, frozen=True):
 
     @property
     def wrong(self) -> list[Finding]:
-        """What matters for resuming."""
+        """The findings that matter for resuming."""
         return [each for each in self.findings if each.matters]
 
     @property
     def verdict(self) -> str:
-        """All of it in a few words."""
+        """The result in a few words."""
         stops = sum(each.weight == "stops" for each in self.findings)
         loses = len(self.wrong) - stops
         if not self.wrong:
-            return "nothing stands in the way of resuming it"
-        parts = [f"{count(stops, 'fault')} in the way of resuming it"] if stops else []
-        parts += [f"{count(loses, 'fault')} by which something is lost"] if loses else []
+            return "it can be resumed without loss"
+        parts = [f"it cannot be resumed ({count(stops, 'fault')})"] if stops else []
+        parts += [f"something is lost when it is resumed ({count(loses, 'fault')})"] if loses else []
         return ", ".join(parts)
 
 
 def diagnose(session: SessionPath) -> Diagnosis:
-    """Return what is wrong with a session. Raises SessionFileError if it cannot be read at all."""
+    """Return the diagnosis of a session. Raises SessionFileError if it cannot be read at all."""
     found: Diagnosis = format_named(session.kind).diagnose(session)
     return found
 
 
 def sorted_findings(findings: Iterable[Finding]) -> list[Finding]:
-    """Return what weighs most first, then in the file's order."""
+    """Return the findings, the most serious first, then in the file's order."""
     return sorted(findings, key=lambda each: (WEIGHTS.index(each.weight), each.line or 0))
 
 
 def unknown_types(numbers: Mapping[str, int]) -> Iterable[Finding]:
-    """Yield a note about records of types that nobody knows, given how many there are of each."""
+    """Yield a note about records of unknown types, given the number of each."""
     if numbers:
         ordered = sorted(numbers.items(), key=lambda item: -item[1])
         names = listing((f"{one_line(kind)[:50]} ({number})" for kind, number in ordered), 8)

@@ -1,7 +1,5 @@
-"""What is wrong with a session of Claude Code's [SPEC 8].
-
-What it means was found out by resuming such sessions with Claude Code 2.1.197 against a server that kept the requests.
-"""
+"""Diagnose a session of Claude Code [SPEC 8]. The consequences were found by resuming such sessions with Claude Code
+2.1.197 against a server that kept the requests."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -39,7 +37,7 @@ _SENT: dict[Fault, tuple[Weight, str, str]] = {
     ),
     "unsigned": ("loses", "thinking without a signature", "it is sent as it is, and the provider refuses the request"),
 }
-"""Faults of messages that are sent: how bad it is, what is wrong, and what comes of it."""
+"""Faults of messages that are sent: the weight, the fault and its consequence."""
 
 _ANYWHERE: dict[Fault, tuple[Weight, str]] = {
     "uuid": ("loses", "it has no uuid: it is not sent, nor what stands before it"),
@@ -50,7 +48,7 @@ _ANYWHERE: dict[Fault, tuple[Weight, str]] = {
 
 
 def diagnose(session: SessionPath) -> Diagnosis:
-    """Return what is wrong with the session. Raises SessionFileError."""
+    """Return the diagnosis of a session. Raises SessionFileError."""
     with SessionFile(session.path) as file:
         found = list(rows(file))
         resumed = resume(found)
@@ -65,7 +63,7 @@ def diagnose(session: SessionPath) -> Diagnosis:
 
 
 def _lines(found: Sequence[Row]) -> Iterator[Finding]:
-    """Report lines that are no records, and kinds of records that nobody knows."""
+    """Report lines that are not records, and records of unknown types."""
     for row in found:
         match row.state:
             case "broken":
@@ -81,7 +79,7 @@ def _lines(found: Sequence[Row]) -> Iterator[Finding]:
 
 
 def _whole(session: SessionPath, found: Sequence[Row], resumed: ResumedChain) -> Iterator[Finding]:
-    """Report what is about all of the file."""
+    """Report findings about the whole file."""
     if not resumed.chain and not any(row.said and not row.side for row in found):  # without uuids the last is sent
         is_subagents = any(row.said for row in found)
         why = "every message is a subagent's" if is_subagents else "there is no message in it"
@@ -91,7 +89,7 @@ def _whole(session: SessionPath, found: Sequence[Row], resumed: ResumedChain) ->
         yield Finding("note", None, f"{len(ids)} session ids: {listing(map(one_line, ids), 5)}")
     elif ids and session.id not in ids:
         own = one_line(next(iter(ids)))[:100]
-        yield Finding("note", None, f"the session id in it is {own}; Claude Code goes by the file's name")
+        yield Finding("note", None, f"the session id in it is {own}; Claude Code uses the file's name")
     roots = [row.line for row in found if _is_root(row)]
     if len(roots) > 1:
         where = f"{len(roots)} records without a parent (lines {listing(roots, 8)})"
@@ -109,7 +107,7 @@ def _is_root(row: Row) -> bool:
 
 
 def _chain(found: Sequence[Row], resumed: ResumedChain) -> Iterator[Finding]:
-    """Report where the way upwards breaks off."""
+    """Report where the way upwards ends early."""
     links, inside = resumed.links, {*resumed.chain, *resumed.newest}
     main = [row for row in found if row.chained and not row.side]
     for row in main:
@@ -118,7 +116,7 @@ def _chain(found: Sequence[Row], resumed: ResumedChain) -> Iterator[Finding]:
         if "parent" in row.faults:
             yield Finding("loses" if loses else "note", row.line, f"it has no parentUuid: {ending}")
         elif row.parent and links.is_missing(row):
-            where = f"its parent {one_line(row.parent)[:50]} is nowhere"
+            where = f"its parent {one_line(row.parent)[:50]} is missing"
             yield Finding("loses" if loses else "note", row.line, f"{where}: {ending}")
     seen: dict[str, Row] = {}
     for row in found:
@@ -139,7 +137,7 @@ def _chain(found: Sequence[Row], resumed: ResumedChain) -> Iterator[Finding]:
 
 
 def _messages(found: Sequence[Row], resumed: ResumedChain) -> Iterator[Finding]:
-    """Report what is wrong with single records."""
+    """Report faults of single records."""
     inside = set(resumed.order)
     for row in found:
         for fault in row.faults:
@@ -164,7 +162,7 @@ def _messages(found: Sequence[Row], resumed: ResumedChain) -> Iterator[Finding]:
 
 
 def _is_met(row: Row, fault: Fault) -> bool:
-    """Return True if Claude Code meets the fault, sent or not, in search of the results of parallel calls."""
+    """Return True if Claude Code meets the fault, sent or not, while it searches for the results of parallel calls."""
     if row.type == "user":
         return row.parent is not None and fault in ("no message", "null block")
     return row.type == "assistant" and fault == "no message"
@@ -188,11 +186,11 @@ def _tools(resumed: ResumedChain) -> Iterator[Finding]:
 
 
 def _fullness(session: SessionPath, file: SessionFile, resumed: ResumedChain) -> Iterator[Finding]:
-    """Report that the context is full, or nearly."""
+    """Report that the context is full or nearly full."""
     last = next((row for row in reversed(resumed.order) if row.said), None)
     for row in resumed.order:
         if "full" in row.faults:
-            why = "Claude Code has written here that the context is full"
+            why = "Claude Code reported here that the context is full"
             yield Finding("loses" if row is last else "note", row.line, why)
     for row in reversed(resumed.order):
         if row.type == "assistant" and (tokens := _tokens(file, row)):
@@ -204,7 +202,7 @@ def _fullness(session: SessionPath, file: SessionFile, resumed: ResumedChain) ->
 
 
 def _tokens(file: SessionFile, row: Row) -> int:
-    """Return the tokens in the context after an answer; 0 if it does not say."""
+    """Return the tokens in the context after an answer; 0 if unknown."""
     message = file.reread(row.line, row.offset).value.get("message")
     usage = message.get("usage") if isinstance(message, dict) else None
     return used(usage) if isinstance(usage, dict) else 0

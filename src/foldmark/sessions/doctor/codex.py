@@ -1,7 +1,5 @@
-"""What is wrong with a rollout of Codex's [SPEC 8].
-
-What it means was found out by resuming such rollouts with Codex 0.169 against a server that kept the requests.
-"""
+"""Diagnose a rollout of Codex [SPEC 8]. The consequences were found by resuming such rollouts with Codex 0.169 against
+a server that kept the requests."""
 
 import codecs
 from collections import Counter
@@ -24,7 +22,7 @@ _COMPACTS_AT = 0.9
 
 
 def diagnose(session: SessionPath) -> Diagnosis:
-    """Return what is wrong with the rollout. Raises SessionFileError."""
+    """Return the diagnosis of a rollout. Raises SessionFileError."""
     with SessionFile(session.path) as file:
         reader = _RolloutReader()
         for line in file.lines():
@@ -37,7 +35,7 @@ def diagnose(session: SessionPath) -> Diagnosis:
 
 
 def _beginning(session: SessionPath, reader: "_RolloutReader", *, is_marked: bool) -> Iterator[Finding]:
-    """Report what is wrong with the first record and the name of the file."""
+    """Report faults of the first record and of the file's name."""
     if is_marked:
         yield Finding("stops", 1, "a byte order mark at the beginning: Codex cannot resume the session")
     elif not reader.begun:

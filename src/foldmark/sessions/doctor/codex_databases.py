@@ -43,7 +43,7 @@ class _UnreadableError(Exception):
 
 
 def compare_databases(session: SessionPath) -> Iterator[Finding]:
-    """Yield where Codex's databases differ from the rollout; nothing where they do not have it."""
+    """Yield the differences between Codex's databases and the rollout; nothing if they do not have it."""
     listed = _or_note(_listed, session)
     yield from listed
     if not any(each.matters for each in listed):  # otherwise Codex shows the other file
@@ -58,7 +58,7 @@ def _or_note(compare: Callable[[SessionPath], Iterable[Finding]], session: Sessi
 
 
 def _listed(session: SessionPath) -> Iterator[Finding]:
-    """Report what Codex's list of sessions says otherwise: Codex reads only the file that it names."""
+    """Report differences in Codex's list of sessions: Codex reads only the file that the list names."""
     database = _database(session, "state_*.sqlite")
     rows = _rows(database, _THREAD, session.id) if database else []
     if database is None or not rows:
@@ -78,7 +78,8 @@ def _listed(session: SessionPath) -> Iterator[Finding]:
 
 
 def _shown(session: SessionPath) -> Iterator[Finding]:
-    """Report what Codex shows wrongly: it copied the rollout up to some byte, and does not copy changes before that."""
+    """Report turns that Codex shows wrongly: it copied the rollout up to some byte, and does not copy changes before
+    that."""
     database = _database(session, "thread_history_*.sqlite")
     try:
         copied = _rows(database, _COPIED, session.id) if database else []

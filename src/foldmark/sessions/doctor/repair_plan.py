@@ -1,8 +1,7 @@
 """Plan the repair of a Claude Code session, line by line, before anything is written [SPEC 8].
 
-Lines that nothing can be read of are left out. Every other record gets a uuid of its own and a parent that is there,
-contents that stop Claude Code change, and every call that is sent gets its one result behind it. The rest stays as it
-is.
+Unreadable lines are left out. Every other record gets a unique uuid and an existing parent, contents that stop Claude
+Code are changed, and every call that is sent is followed by its one result. The rest is unchanged.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,7 +17,7 @@ from foldmark.sessions.session_file import SessionFile
 
 _LOOP_ROUNDS, _TOOL_ROUNDS = 20, 200
 _MOVES = 100
-"""Results that are moved behind their calls in one round."""
+"""Maximum number of results that are moved after their calls in one round."""
 
 _UNUSABLE = {
     "no message": "no message in it",
@@ -34,12 +33,10 @@ class RepairError(FoldmarkError):
 
 
 class RecordRepair(Struct):
-    """What changes in a record.
-
-    `members` are new values of the record's own members, `model` is that of its message. `drop` are positions of blocks
-    that are left out, `ids` new call ids by the position of their block, of a call or a result. `wrap`: a content that
-    is a text becomes a block; `plain`: the record is written anew, as JSON that everybody can read.
-    """
+    """The changes of a record. `members` are new values of the record's own members, `model` is that of its message.
+    `drop` are positions of blocks that are left out, `ids` new call ids by the position of their block, of a call or a
+    result. `wrap`: a content that is a text becomes a block; `plain`: the record is written anew, as JSON that
+    everybody can read."""
 
     members: dict[str, Any] = {}
     model: str | None = None
@@ -73,7 +70,7 @@ class RepairPlan:
         _mend_tools(self)
 
     def value(self, row: Row) -> dict[str, Any]:
-        """Return what a line of the file holds."""
+        """Return the value of a line of the file."""
         value: dict[str, Any] = self.file.reread(row.line, row.offset).value
         return value
 
@@ -83,15 +80,15 @@ class RepairPlan:
         return zip([None, *main], main, strict=False)
 
     def change(self, row: Row) -> RecordRepair:
-        """Return what changes in a record, to be changed itself."""
+        """Return the changes of a record, which the caller may extend."""
         return self.changes.setdefault(row, RecordRepair())
 
     def note(self, row: Row, text: str) -> None:
-        """Note that something is done to a line."""
+        """Record a change of a line."""
         self.done.append((row.line, text))
 
     def leave_out(self, row: Row, why: str) -> None:
-        """Leave a line out; what hangs on it goes to its parent (see `relink`)."""
+        """Leave a line out; its children go to its parent (see `relink`)."""
         row.gone = True
         if row.uuid:
             self._left_out[row.uuid] = row.parent
@@ -151,7 +148,7 @@ class RepairPlan:
 
 
 def _leave_out_lines(plan: RepairPlan) -> None:
-    """Leave out lines that nothing can be read of, and those that repeat another one."""
+    """Leave out unreadable lines, and those that repeat another one."""
     first: dict[str, Row] = {}
     for row in plan.rows:
         if row.state == "broken":
@@ -168,7 +165,7 @@ def _leave_out_lines(plan: RepairPlan) -> None:
 
 
 def _name_records(plan: RepairPlan) -> None:
-    """Give every record a uuid of its own; what follows the second of two goes with it."""
+    """Give every record a unique uuid; the children of a renamed record follow it."""
     newer: dict[str, str] = {}
     known = {row.uuid for row in plan.rows if row.type == "progress" and not row.gone}
     for row in plan.rows:
@@ -196,7 +193,7 @@ def _link_faulty(plan: RepairPlan) -> None:
 
 
 def _link_missing(plan: RepairPlan) -> None:
-    """Link records anew whose parent was left out, is nowhere, or is one that hangs on them."""
+    """Link records anew whose parent was left out, is missing, or is their own descendant."""
     if not any(row.said and not row.side for row in plan.rows):
         _as_main(plan)
     plan.relink()
@@ -204,12 +201,12 @@ def _link_missing(plan: RepairPlan) -> None:
     for before, row in plan.main():
         if before is not None and links.is_missing(row):
             plan.set_parent(row, before.uuid)
-            plan.note(row, f"linked to line {before.line}: its parent was nowhere")
+            plan.note(row, f"linked to line {before.line}: its parent was missing")
     _cut_loops(plan)
 
 
 def _as_main(plan: RepairPlan) -> None:
-    """Make a file of a subagent's alone a session of its own."""
+    """Turn a file with only a subagent's records into a session of its own."""
     for row in plan.rows:
         if row.chained and row.side:
             row.side = False
@@ -260,7 +257,7 @@ def _in_loops(plan: RepairPlan, links: Links) -> set[Row]:
 
 
 def _mend_records(plan: RepairPlan) -> None:
-    """Mend contents that stop Claude Code, wherever they stand, and lines that it does not take for JSON."""
+    """Mend contents that stop Claude Code, wherever they are, and lines that it does not accept as JSON."""
     for row in plan.rows:
         if row.gone:
             continue
@@ -275,7 +272,8 @@ def _mend_records(plan: RepairPlan) -> None:
 
 
 def _fill_in(plan: RepairPlan, now: str) -> None:
-    """Give records without a time, and answers without a model, those of the record before, or of the next that has.
+    """Give records without a time, and answers without a model, those of the record before, or of the next record that
+    has them.
 
     `now` is the time where none has any.
     """
@@ -303,7 +301,7 @@ def _names_model(row: Row) -> bool:
 
 
 def _mend_tools(plan: RepairPlan) -> None:
-    """Put behind every call that is sent its one result, and take away what else is in the way. Raises RepairError."""
+    """Put its one result after every call that is sent, and remove results and calls in the way. Raises RepairError."""
     moved: set[Row] = set()
     for _ in range(_TOOL_ROUNDS):
         resumed = resume(plan.rows)
@@ -317,7 +315,7 @@ def _mend_tools(plan: RepairPlan) -> None:
 
 
 def _mend_pairs(plan: RepairPlan, resumed: ResumedChain, moved: set[Row]) -> bool:
-    """Mend one kind of what is wrong, since that may change what is sent; return False if nothing is wrong."""
+    """Mend one kind of fault, since that may change which messages are sent; return False if there is none."""
     pairs = pair_calls(resumed.order)
     spare = [*pairs.orphans]
     chain = resumed.chain
@@ -350,7 +348,7 @@ def _mend_pairs(plan: RepairPlan, resumed: ResumedChain, moved: set[Row]) -> boo
 
 
 def _behind_its_call(plan: RepairPlan, chain: list[Row], result: CallBlock, moved: set[Row]) -> list[Row] | None:
-    """Move a result that stands in front of its call behind it, once; return the new chain, None if that cannot be."""
+    """Move a result from before its call to after it, once; return the new chain, None if that is impossible."""
     row = result.row
     call = next((each for each in chain if any(id == result.id for _, id in each.calls)), None)
     if call is None or row in moved or row not in chain or row in plan.added:
@@ -376,7 +374,7 @@ def _behind_its_call(plan: RepairPlan, chain: list[Row], result: CallBlock, move
 
 
 def _answer(plan: RepairPlan, chain: list[Row], calls: list[CallBlock]) -> None:
-    """Give calls without a result one that says so, all those of an answer in one record."""
+    """Give calls without a result one that says so; all of one answer share a record."""
     inside = {row: at for at, row in enumerate(chain)}
     last: dict[str, Row] = {row.response: row for row in chain if row.response}
     behind: dict[Row, list[str]] = {}

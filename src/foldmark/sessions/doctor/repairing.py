@@ -27,7 +27,7 @@ from foldmark.sessions.places import session_path
 from foldmark.sessions.session_file import SessionFile
 
 INTERRUPTED = "[The session broke off before this tool call had a result.]"
-"""What stands where a call had no result."""
+"""The result of a call that had none."""
 
 _COPIED = ("userType", "cwd", "version", "gitBranch", "timestamp")
 _MEMBERS = ("uuid", "parentUuid", "timestamp", "isSidechain")
@@ -35,7 +35,7 @@ _MEMBERS = ("uuid", "parentUuid", "timestamp", "isSidechain")
 
 
 class Repaired(Struct, frozen=True):
-    """A repaired session `id`: what was `done`, by the lines of the damaged file, and how it is `now`."""
+    """A repaired session `id`: the changes `done`, by the lines of the damaged file, and its diagnosis `now`."""
 
     session: SessionPath
     id: str
@@ -109,7 +109,7 @@ def _made_result(plan: RepairPlan, row: Row, session_id: str) -> bytes:
 
 
 def _as_read(line: bytes, change: Callable[[bytes], bytes]) -> bytes:
-    """Return a line with a change; one that is no UTF-8 is written anew, as it is read."""
+    """Return a line with a change; one with invalid UTF-8 is rewritten as it is read."""
     try:
         return change(line)
     except ValueError:
@@ -117,12 +117,12 @@ def _as_read(line: bytes, change: Callable[[bytes], bytes]) -> bytes:
 
 
 def _rewritten(raw: bytes) -> bytes:
-    """Return a record written anew, with all that can be read of it."""
+    """Return a record rewritten, with everything that can be read of it."""
     return encode_line(decode(raw.removeprefix(codecs.BOM_UTF8)))
 
 
 def _changed(line: bytes, row: Row, change: RecordRepair | None, session_id: str) -> bytes:
-    """Return a record as it goes into the repaired session: what does not change keeps its bytes."""
+    """Return a record for the repaired session: unchanged parts keep their bytes."""
     if row.session is not None:
         line = _with_member(line, "sessionId", session_id)
     if change is None:

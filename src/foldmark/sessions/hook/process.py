@@ -1,4 +1,5 @@
-"""What every hook and status line needs: standard input and output, a session's state between processes, and the log.
+"""Parts that every hook and status line needs: standard input and output, a session's state between processes, and the
+log.
 
 The state is one small file per session: a line with the time of the last reminder and the window in tokens. Its length
 is fixed, so that a reader without the lock never finds half of it.

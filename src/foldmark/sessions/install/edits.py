@@ -1,4 +1,5 @@
-"""What Foldmark puts into Claude Code's files and takes out again, file by file [SPEC 8; S4 components 2, 3, 5].
+"""Foldmark's entries in Claude Code's files: how each file gets them and loses them again [SPEC 8; S4 components 2, 3,
+5].
 
 A `FileKind` edits the text of one file, which may belong to somebody else: what is not Foldmark's keeps its characters.
 """
@@ -221,13 +222,13 @@ class SkillFile:
             return Edited(None, (f"it would hide your own /{self._name} in {self._other}",), kept=True)
         if text is None or ours or self._is_own(text):
             return Edited(self._text)
-        return Edited(text, (f"is not as Foldmark writes it and is kept; /{self._name} does what it says",), kept=True)
+        return Edited(text, (f"is not Foldmark's version and is kept; /{self._name} does what it says",), kept=True)
 
     def take_out(self, text: str, replaced: str | None) -> Edited:
         """Delete the file, unless somebody has changed it."""
         if self._is_own(text):
             return Edited(None)
-        return Edited(text, ("is not as Foldmark writes it and is kept",), kept=True)
+        return Edited(text, ("is not Foldmark's version and is kept",), kept=True)
 
     def _is_own(self, text: str) -> bool:
         """Return True if this is Foldmark's text, with whatever path of a program in it."""

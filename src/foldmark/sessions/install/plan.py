@@ -54,8 +54,9 @@ _MAX_BACKUPS = 100
 
 
 class InstallOptions(Struct, frozen=True):
-    """What to install. `program` is the path of the `foldmark` script; a project gets its bare name, since each of its
-    people may have it elsewhere. `mcp` and `prompt` select the MCP server and the paragraph in CLAUDE.md."""
+    """Options of an installation. `program` is the path of the `foldmark` script; a project gets its bare name, since
+    each of its people may have it elsewhere. `mcp` and `prompt` select the MCP server and the paragraph in
+    CLAUDE.md."""
 
     program: str = PLAIN
     mcp: bool = False
@@ -64,10 +65,10 @@ class InstallOptions(Struct, frozen=True):
 
 
 class FileOutcome(Struct, frozen=True):
-    """What becomes of one file; `action` is one of created, changed, restored, deleted, unchanged, kept, left out.
+    """The outcome for one file; `action` is one of created, changed, restored, deleted, unchanged, kept, left out.
 
-    `notes` are for the person; `before` and `after` are its contents (None: no file). `ours` is True for the record
-    and for backups.
+    `notes` are for the person; `before` and `after` are its contents (None: no file). `ours` is True for the record and
+    for backups.
     """
 
     file: Path
@@ -277,7 +278,7 @@ def _without(
     if entry is None and edited.text != text and edited.text.strip() in ("", "{}"):
         return "deleted", Edited(None)
     why = "has changed since" if entry else "has no record of what it was"
-    return "changed", edited._replace(notes=edited.notes or (f"{why}: only what is Foldmark's was taken out",))
+    return "changed", edited._replace(notes=edited.notes or (f"{why}: only Foldmark's entries were removed",))
 
 
 def _entry(

@@ -58,7 +58,7 @@ def summarize(log: Log, session: SessionPath, model: str | None, begins: Callabl
     provider, _, model = name.partition("/")
     if provider == "offline":
         raise CommandError(
-            "--auto-summary needs a language model, and the one that is set is the offline one: name another with "
+            "--auto-summary needs a language model, and the configured one is the offline model: name another with "
             "--model PROVIDER/MODEL, or write the summary yourself and give it with --summary-file"
         )
     begins(name)
@@ -67,7 +67,7 @@ def summarize(log: Log, session: SessionPath, model: str | None, begins: Callabl
     for _ in range(TRIES):
         shown = log.secrets.hidden(newest(session, room))
         if not shown:
-            raise CommandError(f"nothing was said in {session.id}: there is nothing to sum up")
+            raise CommandError(f"nothing was said in {session.id}: there is nothing to summarize")
         try:
             return ask(agent, f"<record>\n{shown}\n</record>\n\n{QUESTION}", "summary", ())
         except ContextOverflowError as error:

@@ -139,7 +139,7 @@ def roll_over(
     try:
         lineage.record_handover(log, session, new, "rollover", continuation.percent, work, summary.text)
     except FoldmarkError as error:
-        warnings.append(f"the new session is not in the lineage: {error}")
+        warnings.append(f"the lineage of the new session was not recorded: {error}")
     command = resume_command(new, environment, GO_ON)
     return RolloverReport(session, new, continuation.number, continuation.percent, text, command, tuple(warnings))
 

@@ -67,10 +67,8 @@ class _UnsureError(Exception):
 
 
 class _ResultCut(NamedTuple):
-    """What becomes of a result: its tool if its results are cut, and its new content, None if it stays.
-
-    `step` is the reason if that is not its length, which alone would have cut `by_length` bytes.
-    """
+    """The cut of a result: its tool if its results are cut, and its new content, None if it stays. `step` is the reason
+    if that is not its length, which alone would have cut `by_length` bytes."""
 
     tool: str | None
     new: Replacement | None = None
@@ -102,7 +100,7 @@ class ClaudeLines(LineTrimmer):
         return start, end
 
     def _usual_members(self, raw: bytes) -> LineMembers:
-        """Return what is in a line as Claude Code writes it. Raises _UnsureError, MsgspecError for others."""
+        """Return the members of a line as Claude Code writes it. Raises _UnsureError, MsgspecError for others."""
         record = _decode(raw)
         if record.failed or (record.type == "attachment" and b'"hook_additional_context"' in raw):
             raise _UnsureError
@@ -202,7 +200,7 @@ class ClaudeLines(LineTrimmer):
         self.tally.in_context += 0 if aside else new.bytes
 
     def _cuts(self, number: int, results: list[ResultMember]) -> list[_ResultCut]:
-        """Return what becomes of the results of a line."""
+        """Return the cuts of the results of a line."""
         threshold, place = self.options.threshold, Origin(number, str(self.source))
         cuts = []
         for result in results:

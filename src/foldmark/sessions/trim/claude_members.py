@@ -1,4 +1,4 @@
-"""Find what a trim may change in a line of a Claude Code session, and what its calls were [SPEC 8, S4].
+"""Find the places in a line of a Claude Code session that a trim may change, and its calls [SPEC 8, S4].
 
 `read_members` is the slow and certain way, for lines of unusual shape: white space between tokens, keys with escapes or
 twice, values of wrong types, texts that are no UTF-8. Of two members with one key the last counts, as for every reader.
@@ -54,7 +54,7 @@ class CallMember(Struct, frozen=True):
 
 
 class LineMembers(Struct):
-    """What a trim may change in a line; None where there is no such member of the right type.
+    """The places in a line that a trim may change; None without such a member of the right type.
 
     `display` is the content of the display copy, `display_span` its place (None: not looked for yet). `errors` are the
     edits that take back that the context was full, `reminders` those that remove reminders of Foldmark's hook.
@@ -73,7 +73,7 @@ class LineMembers(Struct):
 
 
 def read_members(raw: bytes) -> LineMembers | None:
-    """Return what is in a line; None if it is no JSON object."""
+    """Return the members of a line; None if it is not a JSON object."""
     try:
         return _read(raw) if spans.is_json(raw) else None
     except (ValueError, RecursionError):

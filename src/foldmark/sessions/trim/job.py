@@ -1,4 +1,4 @@
-"""What a trim is to do and what it has done, and what it needs to know of a session format [SPEC 8, S4].
+"""The options and the counts of a trim, and its interface to a session format [SPEC 8, S4].
 
 `trimming` does what is the same for every format: it reads with bounded memory, writes the new file whole or not at
 all, and adds `trim_metadata`. A `TrimKind` knows the rest; its `LineTrimmer` changes one line at a time. `claude.KIND`
@@ -205,7 +205,7 @@ class TrimKind(Struct, frozen=True):
     pieces: Callable[[SessionPath], list[Piece]] = lambda session: [Piece(session.path)]
 
     def plan(self, pieces: Sequence[Piece], options: TrimOptions) -> TrimPlan:
-        """Return what is cut for other reasons than its length. Raises SessionFileError."""
+        """Return the cuts made for other reasons than length. Raises SessionFileError."""
         if not (options.deep or options.spare):
             return TrimPlan()
         return plan(self.calls(pieces), options.spare, deep=options.deep)

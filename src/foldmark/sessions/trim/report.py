@@ -99,7 +99,7 @@ def trim_session(
                 work = lineage.find_work(environment)
                 lineage.record_handover(log, session, done.session, "trim", before.percent if before else None, work)
         except (FoldmarkError, OSError) as error:
-            warnings.append(f"the database does not know of the new session: {error}")
+            warnings.append(f"the new session was not recorded in the database: {error}")
         resume = resume_command(done.session, environment)
     further = {} if options.deep else trimming.further(session, options, done, moment)
     all_warnings = (*warnings, *_surprises(done, options))

@@ -50,7 +50,7 @@ class CallRecord(Struct, frozen=True):
 
 
 class TrimPlan(Struct, frozen=True):
-    """What is cut for other reasons than its length, by call id.
+    """The cuts made for other reasons than length, by call id.
 
     Results and arguments of `whole` stay. All text of `results` is cut, and `arguments` are cut; other arguments stay.
     The values are steps.
@@ -67,7 +67,7 @@ def digest(content: Any) -> bytes:
 
 
 def plan(calls: Sequence[CallRecord], spare: int, *, deep: bool) -> TrimPlan:
-    """Return what is to be cut; without `deep` only what is spared."""
+    """Return the cuts to make; without `deep` only the spared results."""
     answered = [call.id for call in calls if call.digest is not None]
     spared = frozenset(answered[-spare:] if spare else ())
     if not deep:

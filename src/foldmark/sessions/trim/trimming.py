@@ -100,7 +100,7 @@ def trim(session: SessionPath, options: TrimOptions, new_id: str, moment: dateti
 
 
 def preview(session: SessionPath, options: TrimOptions, moment: datetime) -> TrimResult:
-    """Return what a trim would do; write nothing. Raises TrimError, SessionFileError."""
+    """Return the result of a trim without writing it. Raises TrimError, SessionFileError."""
     job = Job(options, session.path, session.id)
     return write(_pieces(session), None, kind_of(session), job, session, moment)
 
@@ -257,7 +257,7 @@ class _TrimPass:
 
 
 def _pieces(session: SessionPath) -> list[Piece]:
-    """Return what a session is made of. Raises SessionFileError, TrimError."""
+    """Return the pieces of a session. Raises SessionFileError, TrimError."""
     if refused := refusal(session):
         raise TrimError(refused)
     with SessionFile(session.path):  # the reason, if the file cannot be read

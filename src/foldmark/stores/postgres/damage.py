@@ -39,7 +39,7 @@ class PostgresChecks(SqlChecks, PostgresReader):
         tool, planning, stateful, stored, content, data = row[15:]
         raw = None if data is None else data.encode()
         if redacted is None and stored is not None and checksum(row[1:11], content.encode(), raw) != stored:
-            what = "it is not what its checksum was made of: somebody has changed it"
+            what = "it does not match its checksum: somebody has changed it"
             yield f"event {id}: {what}; its turn can be read, and erased with `/message remove`"
         try:
             read = decode_data(kind, data)
@@ -53,15 +53,15 @@ class PostgresChecks(SqlChecks, PostgresReader):
         if own_weight is not None:
             agent = self._id(key)[:8]
             if tokens != count_tokens(content, data):
-                yield f"agent {agent}: the sums stored with event {id} are not what its events give"
+                yield f"agent {agent}: the sums stored with event {id} do not match its events"
             if own_weight != weight(kind, content, read, bool(interrupted), id):
-                yield f"agent {agent}: the weight stored with event {id} is not what its events give"
+                yield f"agent {agent}: the weight stored with event {id} does not match its events"
 
     def _damaged_agents(self) -> Iterator[str]:
         for (agent_id,) in self._run("wrong_directory"):
             yield f"agent {agent_id[:8]}: it is not found by its id or name"
         for (agent_id,) in self._run("wrong_totals"):
-            yield f"agent {agent_id[:8]}: its row does not say what was erased and what its messages weigh"
+            yield f"agent {agent_id[:8]}: its row does not match the erased messages and the weights"
 
     def _damaged_index(self) -> Iterator[str]:
         missing = wrong = 0
@@ -73,7 +73,7 @@ class PostgresChecks(SqlChecks, PostgresReader):
         if missing or wrong or surplus:
             yield (
                 f"search: {missing} messages are not in the index, {surplus} of its rows are no messages, {wrong} hold "
-                "other words than their messages; searches miss these, and nothing else is wrong with them"
+                "other words than their messages; searches miss these messages, which are sound otherwise"
             )
 
     def _damaged_requests(self) -> Iterator[str]:

@@ -99,7 +99,7 @@ class PostgresStore:
                 yield inside
             return
         if inside is not None:
-            raise StoreError("a moment is for reading; write outside of its block")
+            raise StoreError("a block of `read` cannot write; write outside of it")
         self.pool.check()
         session = PostgresSession(self.pool, _WRITE)
         self._open.snapshot = transaction = PostgresTransaction(session, self.pool, self._known, self._ahead)

@@ -113,7 +113,7 @@ def _check(path: str, file: Path, *, replace: bool) -> None:
     if file.exists() and file.samefile(path):
         raise StoreError(f"{file} is the database itself; name another file")
     if file.exists() and not replace:
-        raise StoreError(f"{file} is there already and was not changed. Name another file, or replace it with --force.")
+        raise StoreError(f"{file} already exists and was not changed. Name another file, or replace it with --force.")
     for ending in ("-wal", "-journal"):
         if Path(f"{file}{ending}").exists():
             # SQLite would take its content for a part of the new file.

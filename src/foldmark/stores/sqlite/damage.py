@@ -58,7 +58,7 @@ class SqliteChecks(SqlChecks, SqliteReader):
                     pass
             except UnicodeDecodeError as error:
                 text = error.object[:40].decode(errors="replace")
-                yield f"{table}: a text is not UTF-8 any more, which begins with {one_line(text)}"
+                yield f"{table}: a text is no longer valid UTF-8; it begins with {one_line(text)}"
             except apsw.Error as error:
                 raise explain(error, self._path) from error
 

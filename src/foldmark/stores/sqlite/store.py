@@ -200,7 +200,7 @@ class SqliteStore(SqliteReader):
     def _begun(self) -> Iterator[SqliteTransaction]:
         with self._lock:
             if self._open is not None:
-                raise StoreError("a moment is for reading; write outside of its block")
+                raise StoreError("a block of `read` cannot write; write outside of it")
             try:
                 self._db.execute("BEGIN IMMEDIATE")
                 before = self._db.total_changes()

@@ -193,7 +193,7 @@ class CopyingTests(Suite):
         save_memo(store, "a memo", agent=second)
         report = copy(store, target, ["second"])
         assert (report.conversations, report.events, report.memos) == (1, 8, 0)
-        with pytest.raises(CommandError, match="Copy them along: --conversation second"):
+        with pytest.raises(CommandError, match="Copy them as well: --conversation second"):
             copy(store, target, ["third"])
         copy(store, target, ["first"])
         copy(store, target, ["third", second.upper()])
@@ -210,7 +210,7 @@ class CopyingTests(Suite):
         root(store, "there")
         with pytest.raises(CommandError, match="no conversation 'x' to copy; conversations: there"):
             copy(store, target, ["x"])
-        with pytest.raises(CommandError, match="is what is to be copied itself"):
+        with pytest.raises(CommandError, match="is the source of the copy"):
             copy(store, store)
 
     def test_what_has_anything_of_its_own_is_no_target(self, store: Store, harness: Harness) -> None:

@@ -326,7 +326,7 @@ class Servers:
         room = MOST_TOOLS - len(self.tools)
         tools, wrong = _offered(name, listed[:room], connection.call)
         if len(listed) > room:
-            wrong.append(f"{len(listed) - room} tools of the MCP server {name} are left out: {MOST_TOOLS} are the most")
+            wrong.append(f"{len(listed) - room} tools of the MCP server {name} are left out: {MOST_TOOLS} are allowed")
         self.tools += tools
         return wrong
 

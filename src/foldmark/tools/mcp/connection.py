@@ -116,7 +116,7 @@ class McpConnection:
             ) from None
         except ValidationError:
             raise CommandError(
-                f"{name} answered what is no result of a tool, or asks for more than Foldmark gives"
+                f"{name} returned no valid tool result, or asked for something that Foldmark does not offer"
             ) from None
         except Exception as error:
             if not _is_lost(error):
@@ -124,8 +124,8 @@ class McpConnection:
             quoted = self._quoted_errors()
         self._reconnect(life, quoted)
         raise CommandError(
-            f"{name} went away in this call, or before it{quoted}; it is connected again, so call once more if doing "
-            "it twice does no harm"
+            f"{name} disconnected during this call or before it{quoted}; it is connected again. Repeat the call if "
+            "running it twice does no harm"
         )
 
     def _reconnect(self, life: Life, quoted: str = "") -> None:
@@ -139,7 +139,7 @@ class McpConnection:
             except CommandError as error:
                 self._life.over = True
                 raise CommandError(
-                    f"the MCP server {self.server.name} went away{quoted} and cannot be connected again: {error}"
+                    f"the MCP server {self.server.name} disconnected{quoted} and cannot be connected again: {error}"
                 ) from None
 
     async def _live(self, life: Life) -> None:
@@ -221,5 +221,5 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))
-        return one_line(f"it answered what is not the protocol: {first['msg'][:200]} at {place[:200]}")
+        return one_line(f"its answer does not follow the protocol: {first['msg'][:200]} at {place[:200]}")
     return one_line(str(error)[:500]) or type(error).__name__

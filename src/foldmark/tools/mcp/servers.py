@@ -170,7 +170,7 @@ class _ServerParser(NamedTuple):
             )
         kind = about.get("type", "stdio" if "command" in about or "url" not in about else "http")
         if kind != "stdio" and not (isinstance(kind, str) and kind in _HTTP):
-            raise CommandError(f".type is one of {listing(('stdio', *_HTTP))}")
+            raise CommandError(f".type must be one of {listing(('stdio', *_HTTP))}")
         at, shown = self._program(about) if kind == "stdio" else self._endpoint(_HTTP[kind], about)
         shown = self.secrets.hidden(shown)
         if len(shown) > MOST_SHOWN:
@@ -181,10 +181,10 @@ class _ServerParser(NamedTuple):
     def _program(self, about: Mapping[str, Any]) -> tuple[Program, str]:
         command = self._text(".command", about.get("command"))
         if not command.text.strip():
-            raise CommandError('.command is the program to start, such as "npx"')
+            raise CommandError('.command must be the program to start, such as "npx"')
         args = about.get("args", [])
         if not isinstance(args, list) or len(args) > MOST_ITEMS:
-            raise CommandError(f".args is a list of up to {MOST_ITEMS} texts")
+            raise CommandError(f".args must be a list of up to {MOST_ITEMS} texts")
         line = [command, *(self._text(f".args[{index}]", arg) for index, arg in enumerate(args))]
         env = dict(self._pairs("env", about, _VARIABLE, "a variable's name has no ="))
         shown = shlex.join(part.shown for part in line)
@@ -202,7 +202,7 @@ class _ServerParser(NamedTuple):
         except ValueError:
             good = False
         if not good or not url.text.isascii() or not url.text.isprintable() or " " in url.text:
-            raise CommandError('.url is an address such as "https://host/mcp"')
+            raise CommandError('.url must be an address such as "https://host/mcp"')
         if "@" in parts.netloc:
             raise CommandError('.url has a name or password in it; give "headers": {"Authorization": ...} instead')
         headers = dict(self._pairs("headers", about, _HEADER, "a header's name is letters, digits and -"))
@@ -219,17 +219,17 @@ class _ServerParser(NamedTuple):
     ) -> Iterator[tuple[str, Expansion]]:
         found = about.get(member, {})
         if not isinstance(found, dict) or len(found) > MOST_ITEMS:
-            raise CommandError(f".{member} is an object of up to {MOST_ITEMS} names with texts")
+            raise CommandError(f".{member} must be an object of up to {MOST_ITEMS} names with texts")
         for name, value in found.items():
             if not names.fullmatch(name):
-                raise CommandError(f".{member}: {rule}, unlike {name[:40]!r}")
+                raise CommandError(f".{member}: {rule}, not {name[:40]!r}")
             read = self._text(f".{member}.{name[:40]}", value)
             # A key that was written into the file itself.
             yield name, read._replace(shown="…") if _is_secret(name) and read.shown == read.text else read
 
     def _text(self, member: str, value: Any) -> Expansion:
         if not isinstance(value, str) or "\0" in value:
-            raise CommandError(f"{member} is a text")
+            raise CommandError(f"{member} must be a text")
         try:
             return _expanded(value, self.environment)
         except CommandError as error:

@@ -196,7 +196,7 @@ def _question(agent: Agent, arguments: BashArguments) -> str:
         raise CommandError("bash is not there on Windows; go on without it")
     command = arguments.command
     if not command.strip() or "\0" in command or len(command.encode()) > LONGEST:
-        raise CommandError(f"a command is a text of up to {LONGEST:,} bytes without NUL; longer ones go into a file")
+        raise CommandError(f"a command must be a text of at most {LONGEST:,} bytes without NUL; use a file for more")
     lines = "\n".join(f"  {one_line(line)}" for line in command.split("\n"))
     return f"run in {one_line(working_folder(agent.log))}:\n{lines}"
 

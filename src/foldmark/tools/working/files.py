@@ -112,8 +112,8 @@ class Pattern:
             parts = (*parts, "*") if parts[-1:] == ("**",) else parts
             if text.startswith("/") or not parts or ".." in parts or len(parts) > MOST_PARTS:
                 raise CommandError(
-                    "a pattern names what is below the path, such as *.py or src/**/*.py, in up to "
-                    f"{MOST_PARTS} parts; a folder elsewhere is given as path"
+                    "a pattern matches files below the path, such as *.py or src/**/*.py, in up to "
+                    f"{MOST_PARTS} parts; give a folder elsewhere as path"
                 )
             self._alternatives.append(("**", *parts) if anywhere and len(parts) == 1 else parts)
 
@@ -178,7 +178,7 @@ def _read(agent: Agent, arguments: ReadFileArguments, asking: Asking) -> str:
         size = max(os.fstat(file.fileno()).st_size, len(beginning))
         if kind := binary_kind(beginning):
             raise CommandError(
-                f"{readable(real)} is no text ({kind}, {count(size, 'byte')}); a program can look into it, with bash"
+                f"{readable(real)} is no text ({kind}, {count(size, 'byte')}); bash can run a program that reads it"
             )
         if not beginning:
             return "[The file is empty.]"
@@ -291,13 +291,13 @@ def _notes(found: int, arguments: ListFilesArguments, walk: Walk) -> list[str]:
     """Return remarks about what was not listed or not looked at."""
     notes = []
     if not found:
-        notes.append(f"nothing fits {one_line(arguments.pattern[:100])}")
+        notes.append(f"nothing matches {one_line(arguments.pattern[:100])}")
     if found > arguments.limit:
-        notes.append(f"{found - arguments.limit:,} more; a narrower path or pattern, or a higher limit")
+        notes.append(f"{found - arguments.limit:,} more; use a narrower path or pattern, or a higher limit")
     if not walk.complete:
-        notes.append("not everything was looked at, there is too much; a narrower path or pattern")
+        notes.append("there is too much to list everything; use a narrower path or pattern")
     if walk.skipped and "**" in arguments.pattern:
-        notes.append(f"not looked into: {', '.join(sorted(walk.skipped))}")
+        notes.append(f"skipped: {', '.join(sorted(walk.skipped))}")
     return remarks(notes)
 
 

@@ -123,17 +123,17 @@ class _Search:
         """Return remarks about what was not shown or not searched."""
         found = [] if self.lines else [f"no match in {count(self._searched, 'file')}"]
         if self._full:
-            found.append("there may be more; a narrower pattern, path or glob, or a higher limit")
+            found.append("there may be more; use a narrower pattern, path or glob, or a higher limit")
         elif self.late.is_set():
-            found.append(f"the search was ended after {SECONDS:g} seconds; a simpler pattern, a narrower path or glob")
+            found.append(f"the search was ended after {SECONDS:g} seconds; use a simpler pattern or a narrower path")
         elif not self._walk.complete:
-            found.append("not everything was searched, there is too much; a narrower path or glob")
+            found.append("there is too much to search everything; use a narrower path or glob")
         if self._secret:
             found.append(f"{count(self._secret, 'file')} that may hold secrets not searched")
         if self._large:
             found.append(f"{count(self._large, 'file')} of more than {MOST_FILE >> 20} MB not searched")
         if self._walk.skipped and not self.lines:
-            found.append(f"not looked into: {', '.join(sorted(self._walk.skipped))}")
+            found.append(f"skipped: {', '.join(sorted(self._walk.skipped))}")
         return found
 
     def _send(self, source: IO[bytes]) -> None:
@@ -175,7 +175,7 @@ class _Search:
                 text = self._text(file)
             if text is None:
                 why = f"is larger than {MOST_FILE >> 20} MB" if self._large else "is no text"
-                raise CommandError(f"{name} {why}; a program can look into it, with bash") from None
+                raise CommandError(f"{name} {why}; bash can run a program that reads it") from None
             yield name, text
 
     def _text(self, file: BinaryIO) -> bytes | None:

@@ -54,7 +54,7 @@ def working_folder(log: Log) -> str:
     try:
         return _folders.get(log) or os.path.realpath(Path.cwd())
     except OSError:
-        raise CommandError("the working folder is not there any more; a person has to start anew in another") from None
+        raise CommandError("the working folder was removed; ask the person to start again in another one") from None
 
 
 def agreed_path(agent: Agent, tool: str, doing: str, path: str, asking: Asking) -> str:
@@ -71,11 +71,11 @@ def resolved_path(path: str, folder: str) -> str:
     """Return the absolute path without `.`, `..` and symbolic links; `~` is the home folder, and relative paths begin
     at `folder`. The file need not exist. Raises CommandError."""
     if not path or len(path) > LONGEST or "\0" in path or path.count("/") > MOST_PARTS:
-        raise CommandError(f"a path is 1 to {LONGEST:,} characters, none of them NUL, and up to {MOST_PARTS} names")
+        raise CommandError(f"a path must have 1 to {LONGEST:,} characters, no NUL, and at most {MOST_PARTS} names")
     try:
         real = os.path.realpath(PurePath(folder, os.path.expanduser(path)))  # noqa: PTH111 - Path.expanduser raises
     except (OSError, ValueError, RecursionError):
-        raise CommandError(f"{readable(path)} cannot be a path here; list_files shows what there is") from None
+        raise CommandError(f"{readable(path)} is not a valid path here; list_files shows what there is") from None
     return f"/{real.lstrip('/')}" if real.startswith("//") else real
 
 
@@ -254,7 +254,7 @@ def _near(name: str, names: list[str]) -> str:
     folded = {each.lower(): each for each in names}
     if found := get_close_matches(name.lower(), folded, n=3):
         return f"did you mean {' or '.join(folded[each] for each in found)}?"
-    return f"there is: {listing(names, 40)}" if names else "that folder is empty"
+    return f"that folder has: {listing(names, 40)}" if names else "that folder is empty"
 
 
 _BINARY_KINDS = (
