@@ -1,31 +1,31 @@
 -- name: lock
--- The row of a root agent, which locks its tree: where it stands, what the tree counts, this transaction, the newest memo.
+-- The row of a root agent, which locks its tree: its state, the tree's counters, this transaction, the newest memo.
 SELECT head, open_turn, messages, tokens, run, ended, weights, gone_messages, gone_tokens, newest_turn, newest_kind,
     next_id, last_id, greatest(stamp, (SELECT base FROM home) + pg_current_xact_id()::text::bigint), memos,
     (SELECT value FROM numbers WHERE name = 'memos'), pg_current_xact_id()::text
 FROM agents WHERE root = :root AND key = :root FOR UPDATE
 
 -- name: position
--- Where appending to a fork continues; under the lock of its tree.
+-- The state for the next append to a fork; under the lock of its tree.
 SELECT head, open_turn, messages, tokens, run, ended, weights, gone_messages, gone_tokens, newest_turn, newest_kind
 FROM agents WHERE root = :root AND key = :agent
 
 -- name: transaction
--- What a new tree begins with, in the columns of `lock`.
+-- The initial values of a new tree, in the columns of `lock`.
 SELECT 0, NULL, 0, 0, NULL, false, 0, 0, 0, NULL, NULL,
     0, -1, (SELECT base FROM home) + pg_current_xact_id()::text::bigint, 0,
     (SELECT value FROM numbers WHERE name = 'memos'), pg_current_xact_id()::text
 
 -- name: draw
--- The next number of a name; outside of the transaction that needs it, so that nobody waits for the end of that.
+-- The next number of a named counter; drawn in a transaction of its own, so that nobody waits for the one that needs it.
 UPDATE numbers SET value = value + 1 WHERE name = :name RETURNING value
 
 -- name: take_block
--- A block of ids that a tree has taken.
+-- Records a block of ids that a tree has taken.
 INSERT INTO blocks (block, root) VALUES (:block, :root)
 
 -- name: block_roots
--- The trees that have some blocks; 0 for one that several have.
+-- The trees of some blocks; 0 for a block of several trees.
 SELECT block, CASE count(*) WHEN 1 THEN min(root) ELSE 0 END FROM blocks WHERE block = ANY(:blocks::bigint[]) GROUP BY block
 
 -- name: now
@@ -41,7 +41,7 @@ SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.me
 FROM agents a LEFT JOIN agents p ON p.root = a.root AND p.key = a.parent ORDER BY a.key
 
 -- name: overview
--- All agents, oldest first: when each was last used, since when it is archived, and of conversations the stored segments.
+-- All agents, oldest first: the time of last use, the time of archiving, and for conversations the stored segments.
 SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
     EXISTS (SELECT 1 FROM deletions d WHERE d.root = a.root AND d.agent = a.key), a.key, a.root,
     coalesce(e.created_at, a.created_at), h.archived_at, CASE WHEN a.parent IS NULL THEN f.body END, f.messages, f.tokens
@@ -92,28 +92,28 @@ SELECT id, root FROM directory WHERE key = :key
 SELECT key, root FROM directory WHERE id = :id
 
 -- name: create_agent
--- A new agent.
+-- Adds an agent.
 INSERT INTO agents (root, key, id, name, parent, fork_event, created_at)
 VALUES (:root, :key, :id, :name, :parent::bigint, :fork_event, :created_at)
 
 -- name: add_to_directory
--- Where a new agent is found.
+-- Adds a new agent's uuid to the lookup table.
 INSERT INTO directory (id, key, root) VALUES (:id, :key, :root)
 
 -- name: take_name
--- A name for a conversation, unless somebody has it.
+-- Takes a name for a conversation, unless another one has it.
 INSERT INTO names (name, root) VALUES (:name, :root) ON CONFLICT DO NOTHING RETURNING root
 
 -- name: free_names
--- The names of a conversation but for one are free.
+-- Frees the names of a conversation except one.
 DELETE FROM names WHERE root = :root AND name IS DISTINCT FROM :name::text
 
 -- name: named_root
--- Whose name it is.
+-- The owner of a name.
 SELECT root FROM names WHERE name = :name
 
 -- name: rename_agent
--- A conversation's name; null for none.
+-- Sets a conversation's name; null for none.
 UPDATE agents SET name = :name WHERE root = :root AND key = :agent
 
 -- name: append
@@ -135,41 +135,41 @@ FROM unnest(
 )
 
 -- name: advance
--- Where appending to an agent continues from now on.
+-- Stores the state for the next append to an agent.
 UPDATE agents SET head = :head, open_turn = :open_turn::bigint, messages = :messages, tokens = :tokens, run = :run::bigint,
     weights = :weights, newest_turn = :newest_turn::bigint, newest_kind = :newest_kind
 WHERE root = :root AND key = :agent
 
 -- name: advance_root
--- Where appending to a root agent continues from now on, and what its tree counts.
+-- Stores the state for the next append to a root agent, and its tree's counters.
 UPDATE agents SET head = :head, open_turn = :open_turn::bigint, messages = :messages, tokens = :tokens, run = :run::bigint,
     weights = :weights, newest_turn = :newest_turn::bigint, newest_kind = :newest_kind,
     next_id = :next_id, last_id = :last_id, stamp = :stamp, memos = :memos
 WHERE root = :root AND key = :root
 
 -- name: advance_tree
--- What a tree counts.
+-- Stores a tree's counters.
 UPDATE agents SET next_id = :next_id, last_id = :last_id, stamp = :stamp, memos = :memos
 WHERE root = :root AND key = :root
 
 -- name: mark_memos
--- From an event on a tree knows of memos up to one.
+-- Records the newest memo that a tree knows of from an event on.
 INSERT INTO memo_marks (root, event, memos) VALUES (:root, :event, :memos)
 
 -- name: wait
--- Calls that wait for their results.
+-- Adds calls that wait for their results.
 INSERT INTO waiting (root, agent, call) SELECT :root, :agent, call FROM unnest(:calls::bigint[]) AS c (call)
 
 -- name: answered
--- Calls that wait no more.
+-- Removes calls that no longer wait.
 DELETE FROM waiting WHERE root = :root AND agent = :agent AND call = ANY(:calls::bigint[])
 
 -- name: end_waiting
--- No call waits beyond the end of its turn.
+-- Removes the waiting calls of an agent: none waits beyond the end of its turn.
 DELETE FROM waiting WHERE root = :root AND agent = :agent
 
 -- name: erase_waiting
--- Calls whose content was erased wait no more.
+-- Removes waiting calls whose content was erased.
 DELETE FROM waiting WHERE root = :root AND agent = :agent AND call = ANY(:calls::bigint[])
 
 -- name: waiting
@@ -179,15 +179,15 @@ FROM waiting w JOIN events e ON e.root = :root AND e.id = w.call
 WHERE w.root = :root AND w.agent = :agent ORDER BY w.call
 
 -- name: append_ids
--- The ids of the events that an append with this key got.
+-- The ids of the events that an append with this key recorded.
 SELECT ids FROM append_keys WHERE root = :root AND agent = :agent AND key = :key
 
 -- name: keep_append
--- The ids of the events that an append with a key got.
+-- Records the ids of the events of an append with a key.
 INSERT INTO append_keys (root, agent, key, ids) VALUES (:root, :agent, :key, :ids)
 
 -- name: save_fold
--- The stored segment cache of an agent.
+-- Stores the segment cache of an agent.
 INSERT INTO folds (root, agent, body, messages, tokens) VALUES (:root, :agent, :body, :messages, :tokens)
 ON CONFLICT (root, agent) DO UPDATE SET body = excluded.body, messages = excluded.messages, tokens = excluded.tokens
 
@@ -227,7 +227,7 @@ FROM unnest(:kinds::text[]) AS k (kind) CROSS JOIN LATERAL (
 
 -- name: since
 -- An agent's newest event up to an id of each of some kinds (0); its operations and its events of these kinds behind that
--- id (1). Of kinds none that was erased.
+-- id (1). Erased events of these kinds are left out.
 SELECT 0, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
 FROM unnest(:kinds::text[]) AS k (kind) CROSS JOIN LATERAL (
     SELECT * FROM events
@@ -271,8 +271,8 @@ UNION ALL
 ORDER BY 1 LIMIT :limit
 
 -- name: changes
--- Events, mail and what became of agents behind a place, of transactions before all that may still be under way, each as its
--- place, its agent and its kind. Of some trees none up to an id.
+-- Events, mail and changes of agents after a place, of transactions before all that may still be open, each as its
+-- place, its agent and its kind. Those up to an id of some trees are left out.
 (
     SELECT stamp, 0, id, agent, kind FROM events c
     WHERE (stamp, id) > (
@@ -305,8 +305,8 @@ UNION ALL
 ORDER BY 1, 2, 3 LIMIT :limit
 
 -- name: changes_end
--- Up to which transaction all that there is can be read now; and what there is of later ones, by trees, each up to which
--- transaction, id of an event or mail, and id of what became of an agent.
+-- The transaction up to which everything can be read now; and what is committed of later ones, by trees: up to which
+-- transaction, id of an event or mail, and id of a change of an agent.
 SELECT h.stamp, b.root, max(b.stamp), max(b.id), max(b.life)
 FROM (SELECT horizon() AS stamp) h LEFT JOIN LATERAL (
     SELECT root, stamp, id, 0::bigint AS life FROM events WHERE stamp >= h.stamp
@@ -325,7 +325,7 @@ SELECT
     (SELECT (stamp, id) FROM lives WHERE stamp < (SELECT horizon()) ORDER BY stamp DESC, id DESC LIMIT 1)::text
 
 -- name: add_life
--- What became of an agent.
+-- Records a change of an agent.
 WITH counted AS (
     UPDATE agents SET lives = lives + 1,
         stamp = greatest(stamp, (SELECT base FROM home) + pg_current_xact_id()::text::bigint)
@@ -336,7 +336,7 @@ SELECT :root, (:root::bigint << 20) + lives, :agent, :kind, stamp FROM counted
 
 -- name: outlines
 -- Agents by their uuids with their stored segments, 5 columns. Then, in 12 columns more, of those that ever had a planning
--- conversation what tells where it lay: all operations, and the `command` events that say where one begins, none erased.
+-- conversation the events that locate it: all operations, and the `command` events that open one, none erased.
 SELECT 0, i.key, i.id, f.body, i.root,
     NULL::bigint, NULL::bigint, NULL::bigint, NULL, NULL, NULL, NULL, NULL, NULL::bigint, NULL, NULL::smallint, NULL::bigint
 FROM directory i LEFT JOIN folds f ON f.root = i.root AND f.agent = i.key WHERE i.id = ANY(:agents::text[])
@@ -403,7 +403,7 @@ WHERE e.kind IN ('state', 'scratchpad', 'system', 'config', 'command', 'summary'
 
 -- name: size
 -- Messages and tokens inside segments: sums at the newest less those before the oldest.
--- What was erased in between counts in these sums and is taken off.
+-- These sums include erased messages, which are subtracted.
 SELECT (coalesce(sum(n.nth), 0) - coalesce(sum(b.nth), 0) - coalesce(sum(ne.messages), 0) + coalesce(sum(be.messages), 0))::bigint,
     (coalesce(sum(n.sum), 0) - coalesce(sum(b.sum), 0) - coalesce(sum(ne.tokens), 0) + coalesce(sum(be.tokens), 0))::bigint
 FROM unnest(:agents::bigint[], :firsts::bigint[], :lasts::bigint[]) AS s (agent, first, last)
@@ -425,8 +425,8 @@ LEFT JOIN LATERAL (
 ) be ON true
 
 -- name: weight
--- What the messages inside segments weigh: sums at the newest less those before the oldest.
--- What was erased in between counts in these sums and is taken off.
+-- The weight of the messages inside segments: the sum at the newest less that before the oldest.
+-- These sums include erased messages, which are subtracted.
 SELECT (coalesce(sum(n.weights), 0) - coalesce(sum(b.weights), 0) - coalesce(sum(ne.weight), 0) + coalesce(sum(be.weight), 0))::bigint
 FROM unnest(:agents::bigint[], :firsts::bigint[], :lasts::bigint[]) AS s (agent, first, last)
 LEFT JOIN LATERAL (
@@ -447,7 +447,7 @@ LEFT JOIN LATERAL (
 ) be ON true
 
 -- name: weights
--- What messages inside segments weigh, of each at most a page, newest first; not in order.
+-- The weights of messages inside segments, of each at most a page, newest first; not in order.
 SELECT e.id, e.weight
 FROM unnest(:agents::bigint[], :firsts::bigint[], :lasts::bigint[]) AS s (agent, first, last) CROSS JOIN LATERAL (
     SELECT id, weight FROM events
@@ -482,7 +482,7 @@ SELECT e.id, e.agent, e.turn, e.kind, e.answers FROM events e
 WHERE e.root = :root AND e.agent = :agent AND e.nth IS NOT NULL AND e.id > :id ORDER BY e.id LIMIT 1
 
 -- name: turns
--- The messages of some turns. A summary is a turn of its own in the midst of another.
+-- The messages of some turns. A summary is a turn of its own in the middle of another.
 SELECT e.id, e.agent, e.turn, e.kind, e.answers
 FROM unnest(:roots::bigint[], :ids::bigint[]) AS i (root, id) JOIN events o ON o.root = i.root AND o.id = i.id AND o.turn = o.id
 CROSS JOIN LATERAL (
@@ -496,7 +496,7 @@ CROSS JOIN LATERAL (
 ) e
 
 -- name: next_to
--- For each place so many of its agent's messages up to there and behind it, by the place's number.
+-- For each place up to `count` of its agent's messages up to it and after it, by the place's number.
 SELECT s.number - 1, e.id, e.agent, e.turn, e.kind, e.answers
 FROM unnest(:roots::bigint[], :agents::bigint[], :ids::bigint[]) WITH ORDINALITY AS s (root, agent, id, number)
 CROSS JOIN LATERAL (
@@ -512,7 +512,7 @@ CROSS JOIN LATERAL (
 ) e
 
 -- name: results_of
--- The results that answer some calls, with those that were erased or without.
+-- The results of some calls, with or without erased ones.
 SELECT e.id, e.agent, e.turn, e.kind, e.answers FROM unnest(:roots::bigint[], :ids::bigint[]) AS i (root, id) JOIN events e ON e.root = i.root AND e.answers = i.id WHERE e.nth IS NOT NULL OR :erased::boolean
 
 -- name: waiting_call
@@ -534,7 +534,7 @@ WHERE e.root = :root AND e.agent = :agent AND e.call_id = :call_id AND e.call_id
 ORDER BY e.id DESC LIMIT 50
 
 -- name: lookup
--- What kind of events some ids are.
+-- The kinds of events with some ids.
 SELECT e.id, e.agent, e.turn, e.kind, e.answers FROM unnest(:roots::bigint[], :ids::bigint[]) AS i (root, id) JOIN events e ON e.root = i.root AND e.id = i.id
 
 -- name: erased_by
@@ -549,9 +549,9 @@ SELECT e.id FROM unnest(:agents::bigint[], :firsts::bigint[], :lasts::bigint[]) 
 WHERE e.nth IS NOT NULL AND e.turn = e.id AND e.id BETWEEN s.first AND s.last
 
 -- name: surroundings
--- Messages that were found, and the tool that each calls or that answered. Each comes with how what the person said begins:
--- itself, or else what its turn begins with. And with JSON [[id, messages of its agent before that], ...]: its turn (itself
--- outside of turns), so many turns behind it, the end.
+-- Found messages, and the tool of each call or result. Each comes with the beginning of the person's text: of the message
+-- itself, or else of its turn's first. And with JSON [[id, messages of its agent before that], ...]: its turn (itself
+-- outside of turns), so many turns after it, the end.
 SELECT e.id, coalesce(a.id, 'unknown agent ' || e.agent), a.name, e.kind, e.turn, e.created_at,
     coalesce(e.tool, (SELECT c.tool FROM events c WHERE c.root = e.root AND c.id = e.answers)),
     (
@@ -597,7 +597,7 @@ WHERE e.root = :root AND e.id BETWEEN :turn AND :last AND e.agent = :agent AND e
     AND (:turn = 0 OR (e.turn = :turn AND e.kind NOT IN ('scratchpad', 'config'))) ORDER BY e.id
 
 -- name: erase
--- What remains of events whose content was erased.
+-- Replaces erased events with what remains of them.
 UPDATE events e SET content = '', data = d.data, tokens = 0, nth = NULL, sum = NULL, apart = NULL, redacted = :by,
     checksum = NULL, weight = NULL, weights = NULL, tool = NULL,
     planning = e.planning AND d.data IS NOT NULL, stateful = false
@@ -609,38 +609,38 @@ SELECT messages, tokens, weight FROM redacted_sums
 WHERE root = :root AND agent = :agent AND event <= :event ORDER BY event DESC LIMIT 1
 
 -- name: note_erased
--- One more run of messages of an agent that were erased, with the sums up to it.
+-- Adds a run of erased messages of an agent, with the sums up to it.
 INSERT INTO redacted_sums (root, agent, event, messages, tokens, weight)
 VALUES (:root, :agent, :event, :messages, :tokens, :weight)
 
 -- name: add_erased
--- What was erased before an event counts for all later rows as well.
+-- Adds sums erased before an event to all later rows.
 UPDATE redacted_sums SET messages = messages + :messages, tokens = tokens + :tokens, weight = weight + :weight
 WHERE root = :root AND agent = :agent AND event > :event
 
 -- name: forget_erased_sums
--- No sums are left of an agent that was erased as a whole.
+-- Removes the erased sums of an agent that was erased as a whole.
 DELETE FROM redacted_sums WHERE root = :root AND agent = :agent
 
 -- name: lower_totals
--- The totals of an agent that something was erased of.
+-- Lowers the totals of an agent by what was erased.
 UPDATE agents SET messages = messages - :messages, tokens = tokens - :tokens, gone_messages = gone_messages + :messages,
     gone_tokens = gone_tokens + :tokens, newest_turn = NULL, newest_kind = NULL
 WHERE root = :root AND key = :agent
 
 -- name: forget_totals
--- The totals of an agent that was erased as a whole.
+-- Sets the totals of an agent that was erased as a whole to zero.
 UPDATE agents SET messages = 0, tokens = 0, weights = 0, gone_messages = 0, gone_tokens = 0, newest_turn = NULL,
     newest_kind = NULL
 WHERE root = :root AND key = :agent
 
 -- name: send_mail
--- Mail from one agent to another.
+-- Adds mail from one agent to another.
 INSERT INTO mail (root, id, recipient, sender, actor, sent_at, content, stamp)
 VALUES (:root, :id, :agent, :sender, :actor, :sent_at, :content, :stamp)
 
 -- name: had_mail
--- There was mail.
+-- Records that there was mail.
 UPDATE numbers SET value = 1 WHERE name = 'mail' AND value = 0
 
 -- name: unread_mail
@@ -650,23 +650,23 @@ FROM mail m JOIN directory s ON s.key = m.sender JOIN directory r ON r.key = m.r
 WHERE m.root = :root AND m.recipient = :agent AND m.event IS NULL ORDER BY m.id
 
 -- name: unread_count
--- How much mail to an agent no event has carried yet.
+-- The number of mails to an agent that no event has carried yet.
 SELECT count(*) FROM mail WHERE root = :root AND recipient = :agent AND event IS NULL
 
 -- name: carried
--- Mail whose text an event of its recipient holds from now on.
+-- Marks mail as carried by an event of its recipient.
 UPDATE mail SET event = :event, content = '' WHERE root = :root AND id = :mail
 
 -- name: erase_unread
--- The unread mail of an agent that is deleted.
+-- Removes the unread mail of a deleted agent.
 DELETE FROM mail WHERE root = :root AND recipient = :agent AND event IS NULL
 
 -- name: kill
--- The end of an agent.
+-- Records that an agent was killed.
 INSERT INTO deaths (root, agent, killer, actor, died_at) VALUES (:root, :agent, :killer, :actor, :died_at)
 
 -- name: end_agent
--- An agent that has ended.
+-- Records the end of an agent.
 UPDATE agents SET ended = true WHERE root = :root AND key = :agent
 
 -- name: end_of_agent
@@ -677,7 +677,7 @@ LEFT JOIN deaths d ON d.root = a.root AND d.agent = a.key LEFT JOIN directory k 
 WHERE a.root = :root AND a.key = :agent AND (x.agent IS NOT NULL OR d.agent IS NOT NULL)
 
 -- name: fates
--- What became of each of an agent's children: see `foldmark.core.inbox.Fate`.
+-- The fate of each of an agent's children: see `foldmark.core.agents`.
 SELECT a.id, CASE
     WHEN EXISTS (SELECT 1 FROM deaths d WHERE d.root = a.root AND d.agent = a.key) THEN 'killed'
     WHEN a.messages > 0 OR EXISTS (SELECT 1 FROM sent s WHERE s.root = a.root AND s.agent = a.key) THEN 'begun'
@@ -685,23 +685,23 @@ SELECT a.id, CASE
 END FROM agents a WHERE a.root = :root AND a.parent = :agent
 
 -- name: delete_agent
--- An agent that is not found any more.
+-- Marks an agent as deleted.
 INSERT INTO deletions (root, agent, actor, deleted_at) VALUES (:root, :agent, :actor, :deleted_at)
 
 -- name: archive
--- A conversation that is put into the archive.
+-- Archives a conversation.
 INSERT INTO archived (root, agent, archived_at) VALUES (:root, :agent, :archived_at)
 
 -- name: unarchive
--- A conversation that is not in the archive any more.
+-- Takes a conversation out of the archive.
 DELETE FROM archived WHERE root = :root AND agent = :agent
 
 -- name: archived
--- Since when a conversation is in the archive.
+-- The time since when a conversation is archived.
 SELECT archived_at FROM archived WHERE root = :root AND agent = :agent
 
 -- name: keep_text
--- A text, unless it is there already.
+-- Stores a text, unless it exists.
 INSERT INTO texts (hash, text) VALUES (:hash, :text) ON CONFLICT DO NOTHING
 
 -- name: kept_text
@@ -709,7 +709,7 @@ INSERT INTO texts (hash, text) VALUES (:hash, :text) ON CONFLICT DO NOTHING
 SELECT text FROM texts WHERE hash = :hash
 
 -- name: record_sent
--- A request that goes to a model.
+-- Records a request that goes to a model.
 INSERT INTO sent (root, agent, id, event, turn, created_at, provider, model, sha256, bytes, tokens, purpose, question,
     hashes, memos, data)
 VALUES (:root, :agent, :id, :event, :turn::bigint, :created_at, :provider, :model, :sha256, :bytes, :tokens, :purpose,
@@ -726,24 +726,24 @@ SELECT id, event, turn, created_at, provider, model, sha256, bytes, tokens, data
 FROM sent WHERE root = :root AND agent = :agent AND id <= :until ORDER BY id DESC LIMIT :limit
 
 -- name: answered_last
--- An agent's newest request that was for an answer, not for a summary or a filter.
+-- An agent's newest request for an answer, not for a summary or a filter.
 SELECT id, event, turn, created_at, provider, model, sha256, bytes, tokens, data, question
 FROM sent WHERE root = :root AND agent = :agent AND purpose = 'answer' ORDER BY id DESC LIMIT 1
 
 -- name: erase_sent
--- Takes away what an agent sent that is erased as a whole.
+-- Removes the requests of an agent that is erased as a whole.
 DELETE FROM sent WHERE root = :root AND agent = :agent RETURNING hashes
 
 -- name: erase_questions
--- Takes a person's words out of the questions that were asked in a turn which is erased.
+-- Removes a person's words from the questions asked in an erased turn.
 UPDATE sent SET question = NULL WHERE root = :root AND turn = :turn
 
 -- name: lock_texts
--- Nobody records a request until the end of this transaction: it could need a text that is taken away.
+-- Keeps others from recording requests until the end of this transaction: one could need a text that is removed.
 LOCK TABLE texts IN SHARE ROW EXCLUSIVE MODE
 
 -- name: erase_texts
--- Takes away those of some texts that no request needs any more.
+-- Removes those of some texts that no request needs any more.
 DELETE FROM texts t
 WHERE t.hash = ANY(:hashes::text[]) AND NOT EXISTS (SELECT 1 FROM sent s WHERE s.hashes @> ARRAY[t.hash])
 
@@ -763,48 +763,48 @@ SELECT d.id, l.holder, l.host, l.process, l.state, l.taken_at, l.until, l.interr
 FROM leases l JOIN directory d ON d.key = l.agent WHERE l.holder = :holder ORDER BY l.agent
 
 -- name: lend
--- A lease, in place of the agent's last one.
+-- Stores a lease in place of the agent's last one.
 INSERT INTO leases (root, agent, holder, host, process, state, taken_at, until)
 VALUES (:root, :agent, :holder, :host, :process, :state, :taken_at, :until)
 ON CONFLICT (root, agent) DO UPDATE SET holder = excluded.holder, host = excluded.host, process = excluded.process,
     state = excluded.state, taken_at = excluded.taken_at, until = excluded.until, interrupt = 0
 
 -- name: renew
--- Until when a runtime holds its leases from now on.
+-- Extends the leases of a runtime.
 UPDATE leases SET until = :until WHERE holder = :holder
 
 -- name: lease_state
--- What an agent that is being run does.
+-- Stores the state of an agent that is being run.
 UPDATE leases SET state = :state WHERE root = :root AND agent = :agent AND holder = :holder
 
 -- name: give_back
--- A lease that has ended.
+-- Ends a lease.
 DELETE FROM leases WHERE root = :root AND agent = :agent AND holder = :holder
 
 -- name: ask_interrupt
--- The holder is asked to end the turn.
+-- Asks the holder of a lease to end the turn.
 UPDATE leases SET interrupt = 1 WHERE root = :root AND agent = :agent
 
 -- name: number_memo
--- The number of the next memo. Whoever saves one as well waits for the end of this transaction: memos are numbered in the
--- order of commits, so that an event can say up to which one there were memos before it.
+-- The number of the next memo. Others that save one wait for the end of this transaction: memos are numbered in the
+-- order of commits, so that an event can name the newest memo before it.
 UPDATE numbers SET value = value + 1 WHERE name = 'memos' RETURNING value
 
 -- name: save_memo
--- A memo.
+-- Adds a memo.
 INSERT INTO memos (id, agent, actor, created_at, content, words)
 VALUES (:id, :agent::bigint, :actor, :created_at, :content, '')
 
 -- name: tag_memo
--- A tag of a memo.
+-- Adds a tag to a memo.
 INSERT INTO memo_tags (tag, memo) VALUES (:tag, :memo)
 
 -- name: index_memo
--- The words of a memo, in order.
+-- Stores the words of a memo, in order.
 UPDATE memos SET words = :line WHERE id = :memo
 
 -- name: index_memo_words
--- The words of a memo, each once.
+-- Stores the words of a memo, each once.
 INSERT INTO memo_words (word, memo) SELECT word, :memo FROM unnest(:words::text[]) AS w (word)
 
 -- name: memos
@@ -817,14 +817,14 @@ FROM memos m LEFT JOIN directory d ON d.key = m.agent WHERE m.id = ANY(:memos::b
 SELECT id FROM memos ORDER BY id DESC LIMIT :limit
 
 -- name: memo_before
--- For the number of each of some events the newest memo that there was when its tree last said so, up to it.
+-- For the number of each of some events the newest memo that its tree had recorded by then.
 SELECT i.number - 1, coalesce((
     SELECT memos FROM memo_marks WHERE root = i.root AND event <= i.id ORDER BY event DESC LIMIT 1
 ), 0)
 FROM unnest(:roots::bigint[], :ids::bigint[]) WITH ORDINALITY AS i (root, id, number)
 
 -- name: newest_memo
--- The newest memo that there ever was.
+-- The highest number that a memo ever had.
 SELECT value FROM numbers WHERE name = 'memos'
 
 -- name: memos_tagged
@@ -832,26 +832,26 @@ SELECT value FROM numbers WHERE name = 'memos'
 SELECT memo FROM memo_tags WHERE tag = :tag
 
 -- name: memo_tags
--- The tags there are, and how many memos have each.
+-- The tags, and the number of memos with each.
 SELECT tag, count(*) FROM memo_tags GROUP BY tag ORDER BY tag LIMIT :limit
 
 -- name: memos_with
--- Which memos up to an id hold which of some words: from one word to another, and perhaps words in a row.
+-- The pairs of a word and a memo up to an id that holds it: a word from one to another, and perhaps adjacent words.
 SELECT DISTINCT k.number, w.memo
 FROM unnest(:numbers::bigint[], :firsts::text[], :lasts::text[], :rows::text[]) AS k (number, first, last, row)
 JOIN memo_words w ON w.word >= k.first AND w.word <= k.last AND w.memo <= :most
 WHERE k.row = '' OR EXISTS (SELECT 1 FROM memos m WHERE m.id = w.memo AND position(k.row IN m.words) > 0)
 
 -- name: untag_memo
--- Takes a memo's tags away.
+-- Removes a memo's tags.
 DELETE FROM memo_tags WHERE memo = :memo
 
 -- name: unindex_memo
--- Takes a memo out of the index.
+-- Removes a memo from the index.
 DELETE FROM memo_words WHERE memo = :memo
 
 -- name: erase_memo
--- Takes a memo away.
+-- Removes a memo.
 DELETE FROM memos WHERE id = :memo
 
 -- name: sent_with_memo
@@ -859,12 +859,12 @@ DELETE FROM memos WHERE id = :memo
 SELECT root, agent, id, hashes, data FROM sent WHERE memos @> ARRAY[:memo::bigint]
 
 -- name: erase_sent_memo
--- A request without a memo.
+-- Removes a memo from a request.
 UPDATE sent SET hashes = :hashes::text[], memos = array_remove(memos, :memo::bigint), data = :data
 WHERE root = :root AND agent = :agent AND id = :id
 
 -- name: coding_session
--- What is known of one session of a coding agent.
+-- The record of one session of a coding agent.
 SELECT kind, session_id, file, parent, session_number, worker_id, issue,
     started_at, ended_at, end_reason, context_at_end, summary, id
 FROM sessions WHERE kind = :kind AND session_id = :session_id
@@ -876,7 +876,7 @@ SELECT kind, session_id, file, parent, session_number, worker_id, issue,
 FROM sessions ORDER BY id
 
 -- name: save_coding_session
--- Adds a session of a coding agent, or replaces what is known of it.
+-- Adds or replaces the record of a session of a coding agent.
 INSERT INTO sessions (kind, session_id, file, parent, session_number, worker_id, issue,
     started_at, ended_at, end_reason, context_at_end, summary)
 VALUES (:kind, :session_id, :file, :parent, :session_number, :worker_id, :issue,
@@ -888,28 +888,28 @@ ON CONFLICT (kind, session_id) DO UPDATE SET file = excluded.file, parent = excl
 RETURNING id
 
 -- name: notify
--- Tell others that something was committed.
+-- Notifies others of a commit.
 SELECT pg_notify('foldmark', :name)
 
 -- name: fate
--- What became of a transaction.
+-- The outcome of a transaction.
 SELECT pg_xact_status(:transaction::text::xid8)
 
 -- name: index_words
--- The words of messages of a tree.
+-- Stores the words of messages of a tree.
 INSERT INTO words (root, id, length, words)
 SELECT :root, w.* FROM unnest(:ids::bigint[], :lengths::bigint[], :words::text[]) AS w
 
 -- name: index_long_words
--- Some of the different words of a message that has many.
+-- Stores a piece of the distinct words of a message that has many.
 INSERT INTO long_words (root, id, piece, lexemes) VALUES (:root, :id, :piece, array_to_tsvector(:words::text[]))
 
 -- name: unindex_words
--- Takes the words of messages of a tree away.
+-- Removes the words of messages of a tree.
 DELETE FROM words WHERE root = :root AND id = ANY(:ids::bigint[])
 
 -- name: unindex_long_words
--- Takes their pieces away.
+-- Removes their pieces.
 DELETE FROM long_words WHERE root = :root AND id = ANY(:ids::bigint[])
 
 -- name: words_of_messages
@@ -919,41 +919,41 @@ FROM events e LEFT JOIN words w ON w.root = e.root AND w.id = e.id
 WHERE (e.root, e.id) > (:root, :id) AND e.nth IS NOT NULL AND e.content <> '' ORDER BY e.root, e.id LIMIT :limit
 
 -- name: words_of_nothing
--- How many rows of the index are no messages.
+-- The number of rows in the index that are no messages.
 SELECT count(*) FROM words w LEFT JOIN events e ON e.root = w.root AND e.id = w.id AND e.nth IS NOT NULL AND e.content <> ''
 WHERE e.id IS NULL
 
 -- name: erase_vectors
--- Takes the vectors of messages away.
+-- Removes the vectors of messages.
 DELETE FROM vectors WHERE root = :root AND id = ANY(:ids::bigint[])
 
 -- name: erase_signatures
--- Takes the signs of messages away; whoever has read up to one of them goes on behind it.
+-- Empties the signatures of messages; a reader that has come to one of them continues after it.
 UPDATE signatures SET signatures = '' WHERE root = :root AND id = ANY(:ids::bigint[])
 
 -- name: embedders
--- The models of embeddings whose vectors there are, and up to which event.
+-- The embedding models with vectors, and the event up to which these exist.
 SELECT fingerprint, until FROM embedders
 
 -- name: add_embedder
--- A model of embeddings, which is locked; its key.
+-- Adds and locks an embedding model, and returns its key.
 INSERT INTO embedders (fingerprint) VALUES (:fingerprint)
 ON CONFLICT (fingerprint) DO UPDATE SET fingerprint = excluded.fingerprint RETURNING key
 
 -- name: advance_embedder
--- Up to which event there are vectors, unless it was further before.
+-- Stores the event up to which vectors exist, unless a later one is stored.
 UPDATE embedders m SET until = e.id, stamp = e.stamp FROM blocks b JOIN events e ON e.root = b.root
 WHERE m.key = :embedder AND b.block = :until >> 12 AND e.id = :until AND (m.stamp, m.until) < (e.stamp, e.id)
 
 -- name: newest_event
--- The newest event behind which nothing can be committed any more.
+-- The newest event before which nothing more can be committed.
 SELECT coalesce((
     SELECT id FROM events WHERE stamp < (SELECT base FROM home) + pg_snapshot_xmin(pg_current_snapshot())::text::bigint
     ORDER BY stamp DESC, id DESC LIMIT 1
 ), 0)
 
 -- name: to_embed
--- The next messages that people or models wrote, in the order of changes, and what was said before each in its
+-- The next messages that people or models wrote, in the order of changes, each with the text before it in its
 -- conversation.
 SELECT e.id, CASE WHEN octet_length(e.content) <= :longest THEN e.content ELSE substr(e.content, 1, :longest::integer) END, (
     SELECT CASE WHEN octet_length(b.content) <= :longest THEN b.content ELSE substr(b.content, 1, :longest::integer) END
@@ -969,21 +969,21 @@ WHERE (e.stamp, e.id) > (coalesce((
 ORDER BY e.stamp, e.id LIMIT :most
 
 -- name: save_vectors
--- The vectors of a message; none of one that was erased meanwhile.
+-- Stores the vectors of a message, unless it was erased meanwhile.
 INSERT INTO vectors (root, id, embedder, vectors)
 SELECT e.root, e.id, :embedder, :vectors FROM blocks b JOIN events e ON e.root = b.root AND e.id = :id
 WHERE b.block = :id >> 12 AND e.nth IS NOT NULL AND e.content <> ''
 ON CONFLICT (root, id, embedder) DO UPDATE SET vectors = excluded.vectors
 
 -- name: save_signatures
--- The signs of their components.
+-- Stores the signatures of a message: the signs of its vectors' components.
 INSERT INTO signatures (root, id, embedder, signatures)
 SELECT e.root, e.id, :embedder, :signature FROM blocks b JOIN events e ON e.root = b.root AND e.id = :id
 WHERE b.block = :id >> 12 AND e.nth IS NOT NULL AND e.content <> ''
 ON CONFLICT (root, id, embedder) DO UPDATE SET signatures = excluded.signatures
 
 -- name: signatures
--- The next signatures of a model behind that of an event, in the order in which they were stored.
+-- The next signatures of a model after that of an event, in the order in which they were stored.
 SELECT n.id, n.signatures FROM embedders m JOIN signatures n ON n.embedder = m.key AND n.place > coalesce((
     SELECT s.place FROM blocks b JOIN signatures s ON s.root = b.root
     WHERE b.block = :after >> 12 AND s.id = :after AND s.embedder = m.key
@@ -997,7 +997,7 @@ JOIN blocks b ON b.block = i.id >> 12 JOIN vectors v ON v.root = b.root AND v.id
 WHERE m.fingerprint = :fingerprint
 
 -- name: coverage
--- How many messages have vectors of a model, of how many, and the bytes of these.
+-- The number of messages with vectors of a model, the number of all, and the bytes of the vectors.
 SELECT (SELECT count(*) FROM events e WHERE e.nth IS NOT NULL AND e.kind IN ('user', 'assistant', 'summary')
         AND e.content <> '' AND (e.stamp, e.id) <= (m.stamp, m.until)),
     (SELECT count(*) FROM events e WHERE e.nth IS NOT NULL AND e.kind IN ('user', 'assistant', 'summary')
@@ -1008,25 +1008,25 @@ FROM (SELECT max(key) AS key, coalesce(max(stamp), -1) AS stamp, coalesce(max(un
     FROM embedders WHERE fingerprint = :fingerprint) m
 
 -- name: drop_vectors
--- Takes all vectors of a model away.
+-- Removes all vectors of a model.
 DELETE FROM vectors WHERE embedder = (SELECT key FROM embedders WHERE fingerprint = :fingerprint)
 
 -- name: drop_signatures
--- Takes all signs of a model away.
+-- Removes all signatures of a model.
 DELETE FROM signatures WHERE embedder = (SELECT key FROM embedders WHERE fingerprint = :fingerprint)
 
 -- name: drop_embedder
--- Takes a model away.
+-- Removes a model.
 DELETE FROM embedders WHERE fingerprint = :fingerprint
 
 -- name: all_events
--- A page of all events behind one, as their checks want them; the first columns are those of their checksums.
+-- A page of all events after one, with the columns for their checks; the first columns are those of their checksums.
 SELECT root, id, agent, turn, kind, dialect, actor, created_at, interrupted, call_id, answers, nth, tokens, weight, redacted,
     tool, planning, stateful, checksum, content, data
 FROM events WHERE (root, id) > (:root::bigint, :id::bigint) ORDER BY root, id LIMIT :limit
 
 -- name: wrong_sums
--- The first message of each agent whose running count or sum is not what its events, and those erased before it, give.
+-- The first message of each agent whose running count or sum does not match its events and those erased before it.
 SELECT a.id, min(m.id) FROM (
     SELECT root, id, agent, nth, sum, row_number() OVER w AS n, sum(tokens) OVER w AS s
     FROM events WHERE nth IS NOT NULL WINDOW w AS (PARTITION BY root, agent ORDER BY id)
@@ -1038,7 +1038,7 @@ WHERE m.nth <> m.n + coalesce(e.messages, 0) OR m.sum <> m.s + coalesce(e.tokens
 GROUP BY a.root, a.key, a.id ORDER BY a.key
 
 -- name: wrong_weights
--- The first message of each agent whose running sum of weights is not what its messages, and those erased before it, give.
+-- The first message of each agent whose running sum of weights does not match its messages and those erased before it.
 SELECT a.id, min(m.id) FROM (
     SELECT root, id, agent, weight, weights, sum(weight) OVER (PARTITION BY root, agent ORDER BY id) AS s
     FROM events WHERE nth IS NOT NULL
@@ -1050,7 +1050,7 @@ WHERE m.weight IS NULL OR m.weights IS DISTINCT FROM m.s + coalesce(e.weight, 0)
 GROUP BY a.root, a.key, a.id ORDER BY a.key
 
 -- name: wrong_waiting
--- How many calls of each agent are said to wait that do not, or the other way round.
+-- The number of calls of each agent that are wrongly recorded as waiting, or wrongly missing there.
 SELECT a.id, count(*) FROM (
     SELECT e.root, e.agent, e.id FROM agents o
     JOIN events e ON e.root = o.root AND e.agent = o.key AND e.nth IS NOT NULL AND e.id >= o.open_turn
@@ -1066,7 +1066,7 @@ SELECT id, CASE WHEN replayed = 1 THEN 'is' ELSE 'is not' END FROM events WHERE 
 )
 
 -- name: wrong_rows
--- What each agent's row says of its events, beside what they give.
+-- Each agent's row, beside the values that its events give.
 SELECT a.id, a.head, a.messages, a.tokens, a.open_turn, coalesce(e.newest, 0), coalesce(e.messages, 0), coalesce(e.tokens, 0),
     CASE WHEN e.newest_turn > coalesce(e.newest_end, 0) THEN e.newest_turn END
 FROM agents a LEFT JOIN (
@@ -1078,7 +1078,7 @@ FROM agents a LEFT JOIN (
 ) e ON e.root = a.root AND e.agent = a.key ORDER BY a.key
 
 -- name: wrong_totals
--- Agents whose rows do not say what was erased of them and what their messages weigh.
+-- Agents whose rows do not match their erased messages and weights.
 SELECT a.id FROM agents a LEFT JOIN (
     SELECT root, agent, sum(weight) AS weight FROM events WHERE nth IS NOT NULL GROUP BY root, agent
 ) e ON e.root = a.root AND e.agent = a.key LEFT JOIN LATERAL (
@@ -1090,7 +1090,7 @@ WHERE (a.gone_messages, a.gone_tokens, a.weights)
 ORDER BY a.key
 
 -- name: wrong_unchecked
--- How many events were recorded without a checksum.
+-- The number of events recorded without a checksum.
 SELECT count(*) FROM events WHERE checksum IS NULL AND redacted IS NULL
 
 -- name: wrong_directory
@@ -1100,28 +1100,28 @@ WHERE d.key IS DISTINCT FROM a.key OR d.root IS DISTINCT FROM a.root
     OR (a.name IS NOT NULL AND n.root IS DISTINCT FROM a.root)
 
 -- name: wrong_mail
--- Mail that is said to have been carried by what is no message to its recipient.
+-- Mail whose recorded carrier is no message to its recipient.
 SELECT m.id, m.event FROM mail m LEFT JOIN events e ON e.root = m.root AND e.id = m.event
 WHERE m.event IS NOT NULL AND (e.id IS NULL OR e.agent <> m.recipient OR e.kind <> 'user')
 
 -- name: wrong_deletions
--- Agents that are deleted and have a child that is not.
+-- Deleted agents with a child that is not deleted.
 SELECT a.id, c.id FROM deletions d JOIN agents a ON a.root = d.root AND a.key = d.agent
 JOIN agents c ON c.root = a.root AND c.parent = a.key
 WHERE NOT EXISTS (SELECT 1 FROM deletions x WHERE x.root = c.root AND x.agent = c.key)
 
 -- name: wrong_remains
--- Agents that are deleted and what of their events still holds text.
+-- Deleted agents with events that still hold text.
 SELECT a.id, count(*) FROM deletions d JOIN agents a ON a.root = d.root AND a.key = d.agent
 JOIN events e ON e.root = a.root AND e.agent = a.key
 WHERE e.content <> '' GROUP BY a.id
 
 -- name: wrong_names
--- Agents that are deleted and still have a name.
+-- Deleted agents that still have a name.
 SELECT a.id, a.name FROM deletions d JOIN agents a ON a.root = d.root AND a.key = d.agent WHERE a.name IS NOT NULL
 
 -- name: wrong_archive
--- Forks that are said to be archived.
+-- Forks that are recorded as archived.
 SELECT a.id FROM archived r JOIN agents a ON a.root = r.root AND a.key = r.agent WHERE a.parent IS NOT NULL
 
 -- name: wrong_senders
@@ -1134,13 +1134,13 @@ JOIN deletions d ON d.root = s.root AND d.agent = s.agent
 SELECT hash, text FROM texts WHERE hash > :after ORDER BY hash LIMIT :limit
 
 -- name: wrong_sent
--- Requests that need texts which are not there.
+-- Requests that need missing texts.
 SELECT a.id, s.id, 'texts' FROM sent s JOIN agents a ON a.root = s.root AND a.key = s.agent
 WHERE NOT EXISTS (SELECT 1 FROM deletions d WHERE d.root = s.root AND d.agent = s.agent)
     AND EXISTS (SELECT 1 FROM unnest(s.hashes) AS h (hash) WHERE NOT EXISTS (SELECT 1 FROM texts t WHERE t.hash = h.hash))
 
 -- name: all_sent
--- A page of what requests were made of.
+-- A page of the records of requests.
 SELECT s.root, s.agent, s.id, a.id, s.data FROM sent s JOIN agents a ON a.root = s.root AND a.key = s.agent
 WHERE (s.root, s.agent, s.id) > (:root::bigint, :agent::bigint, :id::bigint) ORDER BY s.root, s.agent, s.id LIMIT :limit
 
@@ -1151,29 +1151,29 @@ SELECT m.id, m.content, ARRAY(SELECT tag FROM memo_tags t WHERE t.memo = m.id OR
 FROM memos m ORDER BY m.id
 
 -- name: wrong_memo_rows
--- Tags and words of what is no memo.
+-- Tags and words without a memo.
 SELECT memo FROM memo_tags t WHERE NOT EXISTS (SELECT 1 FROM memos m WHERE m.id = t.memo)
 UNION SELECT memo FROM memo_words w WHERE NOT EXISTS (SELECT 1 FROM memos m WHERE m.id = w.memo)
 
 -- name: wrong_lineage
--- Sessions whose number is not one more than their parent's, as far as that is known.
+-- Sessions whose number is not one more than their parent's, if that is known.
 SELECT s.kind, s.session_id, s.session_number FROM sessions s JOIN sessions p ON p.kind = s.kind AND p.session_id = s.parent
 WHERE s.session_number <> p.session_number + 1
 
 -- name: nobody_reads
--- Whether nobody else is reading a moment of this database.
+-- True if nobody else is reading a moment of this database.
 SELECT NOT EXISTS (
     SELECT 1 FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_xmin IS NOT NULL
 )
 
 -- name: event_roots
--- The trees that some events are of, whose blocks several trees have.
+-- The trees of some events whose blocks belong to several trees.
 SELECT e.id, e.root FROM unnest(:ids::bigint[]) AS i (id)
 JOIN blocks b ON b.block = i.id >> 12 JOIN events e ON e.root = b.root AND e.id = i.id
 
 -- name: copied_events
--- The next events of a tree behind an id with their checksums.
+-- The next events of a tree after an id with their checksums.
 SELECT id, agent, turn, kind, dialect, actor, created_at, interrupted, call_id, answers, apart, redacted, content, data,
     checksum
 FROM events WHERE root = :root AND id > :after ORDER BY id LIMIT :limit
@@ -1186,19 +1186,19 @@ LEFT JOIN deletions x ON x.root = a.root AND x.agent = a.key LEFT JOIN archived 
 WHERE (:agents::bigint[] IS NULL OR a.key = ANY(:agents::bigint[])) AND coalesce(d.agent, x.agent, r.agent) IS NOT NULL
 
 -- name: copied_mail
--- The next mail behind an id to some agents, or to all.
+-- The next mail after an id to some agents, or to all.
 SELECT m.id, s.id, r.id, m.actor, m.sent_at, m.content, m.event
 FROM mail m JOIN directory s ON s.key = m.sender JOIN directory r ON r.key = m.recipient
 WHERE m.id > :after AND (:agents::bigint[] IS NULL OR m.recipient = ANY(:agents::bigint[])) ORDER BY m.id LIMIT :limit
 
 -- name: copied_sent
--- The next requests behind an id of some agents, or of all.
+-- The next requests after an id of some agents, or of all.
 SELECT s.id, a.id, s.event, s.turn, s.created_at, s.provider, s.model, s.sha256, s.bytes, s.tokens, s.data, s.question
 FROM sent s JOIN directory a ON a.key = s.agent
 WHERE s.id > :after AND (:agents::bigint[] IS NULL OR s.agent = ANY(:agents::bigint[])) ORDER BY s.id LIMIT :limit
 
 -- name: copied_memos
--- The next memos behind an id with their tags. Each with the newest event that did not know of it, whose tree it may be of.
+-- The next memos after an id with their tags, each with the newest event, of any tree, that did not know of it.
 WITH spans AS (
     SELECT root, memos, event, lead(event) OVER (PARTITION BY root ORDER BY event) AS next
     FROM (
@@ -1217,13 +1217,13 @@ SELECT m.id, coalesce((SELECT max(event) FROM known WHERE memos < m.id), 0), a.i
 FROM memos m LEFT JOIN directory a ON a.key = m.agent WHERE m.id > :after ORDER BY m.id LIMIT :limit
 
 -- name: copied_sessions
--- The next sessions of coding agents behind an id.
+-- The next sessions of coding agents after an id.
 SELECT id, kind, session_id, file, parent, session_number, worker_id, issue,
     started_at, ended_at, end_reason, context_at_end, summary
 FROM sessions WHERE id > :after ORDER BY id LIMIT :limit
 
 -- name: erased
--- The events that were erased of some agents.
+-- The erased events of some agents.
 SELECT e.id, e.agent, e.redacted FROM directory i JOIN events e ON e.root = i.root AND e.agent = i.key
 WHERE i.key = ANY(:agents::bigint[]) AND e.redacted IS NOT NULL
 
@@ -1232,42 +1232,42 @@ WHERE i.key = ANY(:agents::bigint[]) AND e.redacted IS NOT NULL
 SELECT hash, text FROM texts WHERE hash = ANY(:hashes::text[])
 
 -- name: numbers
--- The highest ids that mail, requests and memos may have had: mail and requests have ids of their trees.
+-- Upper bounds of the ids that mail, requests and memos ever had: mail and requests have ids of their trees.
 SELECT CASE WHEN (SELECT value > 0 FROM numbers WHERE name = 'mail') THEN b.value * 4096 - 1 ELSE 0 END,
     CASE WHEN EXISTS (SELECT 1 FROM sent) THEN b.value * 4096 - 1 ELSE 0 END, m.value
 FROM numbers b, numbers m WHERE b.name = 'blocks' AND m.name = 'memos'
 
 -- name: raise_number
--- The newest number of a name, if it was lower.
+-- Raises a named counter to this number.
 UPDATE numbers SET value = greatest(value, :value) WHERE name = :name RETURNING value
 
 -- name: take_blocks
--- Blocks in which trees have ids of copied events.
+-- Adds blocks in which trees have ids of copied events.
 INSERT INTO blocks (block, root) SELECT block, root FROM unnest(:blocks::bigint[], :roots::bigint[]) AS b (block, root)
 ON CONFLICT DO NOTHING
 
 -- name: drawing
--- The trees that would draw more ids in some blocks.
+-- The trees that would draw further ids in some blocks.
 SELECT a.root FROM blocks b JOIN agents a ON a.root = b.root AND a.key = b.root
 WHERE b.block = ANY(:blocks::bigint[]) AND a.next_id <= a.last_id AND a.last_id >> 12 = b.block
 
 -- name: bury
--- Events that were erased in another database.
+-- Adds events that were erased in the source of a copy.
 UPDATE events e SET redacted = b.redacted, planning = e.planning, tool = NULL, stateful = false
 FROM unnest(:ids::bigint[], :by::bigint[]) AS b (id, redacted) WHERE e.root = :root AND e.id = b.id
 
 -- name: forget_fold
--- The stored segments of an agent that others were recorded behind.
+-- Removes the stored segments of an agent, which later operations made stale.
 DELETE FROM folds WHERE root = :root AND agent = :agent
 
 -- name: take_mail
--- Mail of another database, or what became of it since.
+-- Adds or updates copied mail.
 INSERT INTO mail (root, id, recipient, sender, actor, sent_at, content, event, stamp)
 VALUES (:root, :id, :agent, :sender, :actor, :sent_at, :content, :event::bigint, :stamp)
 ON CONFLICT (root, id) DO UPDATE SET content = excluded.content, event = excluded.event
 
 -- name: take_sent
--- A request that another database knows of, or what was left of it when something was erased.
+-- Adds or updates a copied request, whose content may have been erased since.
 INSERT INTO sent (root, agent, id, event, turn, created_at, provider, model, sha256, bytes, tokens, purpose, question,
     hashes, memos, data)
 VALUES (:root, :agent, :id, :event, :turn::bigint, :created_at, :provider, :model, :sha256, :bytes, :tokens, :purpose,
@@ -1276,14 +1276,14 @@ ON CONFLICT (root, agent, id) DO UPDATE SET question = excluded.question, hashes
     memos = excluded.memos, data = excluded.data
 
 -- name: take_memo_marks
--- From which event on each tree knows of a memo of another database, which was saved behind an event.
+-- Records from which event on each tree knows of a copied memo, which was saved after an event.
 INSERT INTO memo_marks (root, event, memos)
 SELECT a.root, (SELECT id FROM events WHERE root = a.root AND id > :event ORDER BY id LIMIT 1), :memo
 FROM agents a WHERE a.key = a.root AND EXISTS (SELECT 1 FROM events WHERE root = a.root AND id > :event)
 ON CONFLICT (root, event) DO UPDATE SET memos = greatest(memo_marks.memos, excluded.memos)
 
 -- name: take_session
--- A session of a coding agent that another database knows of, or what is known of it since.
+-- Adds or updates the copied record of a session of a coding agent.
 INSERT INTO sessions (id, kind, session_id, file, parent, session_number, worker_id, issue,
     started_at, ended_at, end_reason, context_at_end, summary)
 OVERRIDING SYSTEM VALUE
@@ -1295,5 +1295,5 @@ ON CONFLICT (id) DO UPDATE SET file = excluded.file, parent = excluded.parent,
     context_at_end = excluded.context_at_end, summary = excluded.summary
 
 -- name: number_sessions
--- The next session of a coding agent gets an id above all there are.
+-- Sets the next id of a session of a coding agent above all existing ones.
 SELECT setval(pg_get_serial_sequence('sessions', 'id'), greatest((SELECT max(id) FROM sessions), 1))

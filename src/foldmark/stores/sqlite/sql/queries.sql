@@ -5,7 +5,7 @@ SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.me
 FROM agents a LEFT JOIN agents p ON p.key = a.parent ORDER BY a.key
 
 -- name: overview
--- All agents, oldest first: when each was last used, since when it is archived, and of conversations the stored segments.
+-- All agents, oldest first: the time of last use, the time of archiving, and for conversations the stored segments.
 SELECT a.id, a.name, p.id, a.fork_event, a.created_at, a.head, a.open_turn, a.messages, a.tokens,
     EXISTS (SELECT 1 FROM deletions WHERE agent = a.key), a.key, NULL,
     coalesce(e.created_at, a.created_at), h.archived_at, CASE WHEN a.parent IS NULL THEN f.body END, f.messages, f.tokens
@@ -56,15 +56,15 @@ SELECT id FROM agents WHERE key = :key
 SELECT key FROM agents WHERE id = :id
 
 -- name: create_agent
--- A new agent. The keys give the order of agents: one of another database gets its place there, as long as nobody has it.
+-- Adds an agent. Keys give the order of agents: a copied agent keeps the key of its database if that is free.
 INSERT INTO agents (key, id, name, parent, fork_event, created_at) VALUES (
     (SELECT :place WHERE NOT EXISTS (SELECT 1 FROM agents WHERE key = :place)),
     :id, :name, :parent, :fork_event, :created_at
 )
 
 -- name: position
--- Where appending to an agent continues, whether the agent has ended, the sum of its weights as the next message continues
--- it, the sums of all that was erased of the agent, and the newest id in the database.
+-- The state for the next append to an agent: whether it has ended, its sums, the sum of its weights up to the next
+-- message, the sums of everything erased of it, and the newest id in the database.
 SELECT a.head, a.open_turn, a.messages, a.tokens, a.run,
     EXISTS (SELECT 1 FROM deaths WHERE agent = a.key) OR EXISTS (SELECT 1 FROM deletions WHERE agent = a.key),
     coalesce(w.sum, 0) + coalesce(e.weight, 0) - coalesce((
@@ -82,38 +82,38 @@ WHERE a.key = :agent
 SELECT strftime('%Y-%m-%dT%H:%M:%f000Z', 'now')
 
 -- name: append
--- One event.
+-- Adds an event.
 INSERT INTO events (
     id, agent, turn, kind, dialect, actor, created_at, interrupted, call_id, answers, apart, replayed, tokens, nth, sum,
     content, data, checksum
 ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: append_ids
--- The ids of the events that an append with this key got.
+-- The ids of the events that an append with this key recorded.
 SELECT ids FROM append_keys WHERE agent = :agent AND key = :key
 
 -- name: keep_append
--- The ids of the events that an append with a key got.
+-- Records the ids of the events of an append with a key.
 INSERT INTO append_keys (agent, key, ids) VALUES (:agent, :key, :ids)
 
 -- name: weigh
--- What a message weighs, and its agent's messages up to it.
+-- Stores the weight of a message, and the running sum of its agent's messages.
 INSERT INTO weights (agent, event, weight, sum) VALUES (?, ?, ?, ?)
 
 -- name: wait
--- A call that waits for its result.
+-- Adds a call that waits for its result.
 INSERT INTO waiting (agent, call) VALUES (?, ?)
 
 -- name: answered
--- A call that waits no more.
+-- Removes a call that no longer waits.
 DELETE FROM waiting WHERE agent = ? AND call = ?
 
 -- name: erase_waiting
--- Calls, ids as JSON, that wait no more.
+-- Removes calls, ids as JSON, that no longer wait.
 DELETE FROM waiting WHERE agent = :agent AND call IN (SELECT value FROM json_each(:calls))
 
 -- name: end_waiting
--- No call waits beyond the end of its turn.
+-- Removes the waiting calls of an agent: none waits beyond the end of its turn.
 DELETE FROM waiting WHERE agent = ?
 
 -- name: waiting
@@ -122,11 +122,11 @@ SELECT e.id, e.agent, e.turn, e.kind, e.answers
 FROM waiting w JOIN events e ON e.id = w.call WHERE w.agent = :agent ORDER BY w.call
 
 -- name: advance
--- Where appending to an agent continues from now on.
+-- Stores the state for the next append to an agent.
 UPDATE agents SET head = ?, open_turn = ?, messages = ?, tokens = ?, run = ? WHERE key = ?
 
 -- name: save_fold
--- The stored segment cache of an agent.
+-- Stores the segment cache of an agent.
 INSERT INTO folds (agent, body, messages, tokens) VALUES (:agent, :body, :messages, :tokens)
 ON CONFLICT (agent) DO UPDATE SET body = excluded.body, messages = excluded.messages, tokens = excluded.tokens
 
@@ -159,7 +159,7 @@ FROM json_each(:kinds) k CROSS JOIN events e ON e.id = (
 
 -- name: since
 -- An agent's newest event up to an id of each of some kinds, JSON [kind, ...] (0); its operations and its events of these
--- kinds behind that id (1). Of kinds none that was erased.
+-- kinds after that id (1). Erased events of these kinds are left out.
 SELECT 0, e.id, e.agent, e.turn, e.kind, e.content, e.data, e.dialect, e.actor, e.tokens, e.created_at, e.interrupted, e.answers
 FROM json_each(:kinds) k CROSS JOIN events e ON e.id = (
     SELECT id FROM events
@@ -194,7 +194,7 @@ FROM events WHERE agent = :agent AND nth IS NULL AND id > :after
 ORDER BY id LIMIT :limit
 
 -- name: changes
--- Events, mail, new agents and what became of agents, each above an id: its number, its agent, its kind, its place here.
+-- Events, mail, new agents and changes of agents, each above an id: its number, its agent, its kind, its place here.
 SELECT * FROM (SELECT id, agent, kind, 0 FROM events WHERE id > :event ORDER BY id LIMIT :limit)
 UNION ALL
 SELECT * FROM (SELECT id, recipient, 'mail', 1 FROM mail WHERE id > :mail ORDER BY id LIMIT :limit)
@@ -210,8 +210,8 @@ SELECT (SELECT coalesce(max(id), 0) FROM events), (SELECT coalesce(max(id), 0) F
     (SELECT coalesce(max(key), 0) FROM agents), (SELECT coalesce(max(id), 0) FROM agent_changes)
 
 -- name: outlines
--- Agents, JSON [uuid, ...], with their stored segments (0), and of those that ever had a planning conversation what tells
--- where it lay (1): all operations, and the `command` events that say where one begins, none erased.
+-- Agents, JSON [uuid, ...], with their stored segments (0), and for those that ever had a planning conversation the
+-- events that locate it (1): all operations, and the `command` events that open one, without erased events.
 SELECT 0, a.key, a.id, f.body, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM json_each(:agents) i CROSS JOIN agents a ON a.id = i.value LEFT JOIN folds f ON f.agent = a.key
 UNION ALL
@@ -278,7 +278,7 @@ AND e.id BETWEEN s.value ->> 1 AND s.value ->> 2 AND e.redacted IS NULL
 
 -- name: size
 -- Messages and tokens inside segments, JSON [[agent, first, last], ...]: sums at the newest less those before the oldest.
--- What was erased in between counts in these sums and is taken off.
+-- These sums include erased messages, which are subtracted.
 SELECT coalesce(sum(n.nth), 0) - coalesce(sum(b.nth), 0) - coalesce(sum(ne.messages), 0) + coalesce(sum(be.messages), 0),
     coalesce(sum(n.sum), 0) - coalesce(sum(b.sum), 0) - coalesce(sum(ne.tokens), 0) + coalesce(sum(be.tokens), 0)
 FROM json_each(:segments) s
@@ -296,8 +296,8 @@ LEFT JOIN redacted_sums be ON be.agent = b.agent AND be.event = (
 )
 
 -- name: weight
--- What the messages inside segments, JSON [[agent, first, last], ...], weigh: sums at the newest less those before the oldest.
--- What was erased in between counts in these sums and is taken off.
+-- The weight of the messages inside segments, JSON [[agent, first, last], ...]: sum at the newest less that before the oldest.
+-- These sums include erased messages, which are subtracted.
 SELECT coalesce(sum(n.sum), 0) - coalesce(sum(b.sum), 0) - coalesce(sum(ne.weight), 0) + coalesce(sum(be.weight), 0)
 FROM json_each(:segments) s
 LEFT JOIN weights n ON n.agent = s.value ->> 0 AND n.event = (
@@ -314,7 +314,7 @@ LEFT JOIN redacted_sums be ON be.agent = b.agent AND be.event = (
 )
 
 -- name: weights
--- What messages inside segments, JSON [[agent, first, last], ...], weigh, of each at most a page, newest first; not in order.
+-- Weights of messages inside segments, JSON [[agent, first, last], ...], of each at most a page, newest first; not in order.
 SELECT w.event, w.weight
 FROM json_each(:segments) s CROSS JOIN weights w ON w.agent = s.value ->> 0 AND w.event IN (
     SELECT event FROM weights WHERE agent = s.value ->> 0 AND event BETWEEN s.value ->> 1 AND s.value ->> 2
@@ -339,7 +339,7 @@ SELECT id, agent, turn, kind, answers FROM events
 WHERE agent = :agent AND nth IS NOT NULL AND id > :id ORDER BY id LIMIT 1
 
 -- name: turns
--- The messages of some turns, JSON [id, ...]. A summary is a turn of its own in the midst of another.
+-- The messages of some turns, JSON [id, ...]. A summary is a turn of its own in the middle of another.
 SELECT e.id, e.agent, e.turn, e.kind, e.answers
 FROM json_each(:ids) t CROSS JOIN events o ON o.id = t.value AND o.turn = o.id
 CROSS JOIN events e ON e.agent = o.agent AND e.nth IS NOT NULL AND e.turn = o.id AND e.id >= o.id AND e.id < coalesce((
@@ -348,7 +348,7 @@ CROSS JOIN events e ON e.agent = o.agent AND e.nth IS NOT NULL AND e.turn = o.id
 ), 9223372036854775807)
 
 -- name: next_to
--- For each place, JSON [[agent, id], ...]: so many of the agent's messages up to there and behind it, by the place's number.
+-- For each place, JSON [[agent, id], ...]: `count` of the agent's messages up to it and after it, by the place's number.
 SELECT s.key, e.id, e.agent, e.turn, e.kind, e.answers FROM json_each(:places) s CROSS JOIN events e ON e.id IN (
     SELECT id FROM events WHERE agent = s.value ->> 0 AND nth IS NOT NULL AND id <= s.value ->> 1
     ORDER BY id DESC LIMIT :count
@@ -360,7 +360,7 @@ SELECT s.key, e.id, e.agent, e.turn, e.kind, e.answers FROM json_each(:places) s
 )
 
 -- name: results_of
--- The results that answer some calls, JSON [id, ...], with those that were erased or without.
+-- The results of some calls, JSON [id, ...], with or without erased ones.
 SELECT e.id, e.agent, e.turn, e.kind, e.answers FROM json_each(:ids) c CROSS JOIN events e ON e.answers = c.value
 WHERE e.nth IS NOT NULL OR :erased
 
@@ -381,7 +381,7 @@ SELECT id, agent, turn, kind, answers
 FROM events WHERE agent = :agent AND call_id = :call_id AND call_id IS NOT NULL AND kind = 'tool_call' ORDER BY id DESC LIMIT 50
 
 -- name: lookup
--- What kind of events some ids are, JSON [id, ...], whosever they are.
+-- The kinds of events with some ids, JSON [id, ...], of any agent.
 SELECT e.id, e.agent, e.turn, e.kind, e.answers FROM json_each(:ids) i CROSS JOIN events e ON e.id = i.value
 
 -- name: to_erase
@@ -393,7 +393,7 @@ WHERE id BETWEEN :turn AND :last AND agent = :agent AND redacted IS NULL AND kin
 AND (:turn = 0 OR (turn = :turn AND kind NOT IN ('scratchpad', 'config'))) ORDER BY id
 
 -- name: erase
--- What remains of events, JSON [[id, data], ...], whose content was erased.
+-- Replaces erased events, JSON [[id, data], ...], with what remains of them.
 UPDATE events SET content = '', data = value ->> 1, tokens = 0, nth = NULL, sum = NULL, apart = NULL, redacted = :by,
     checksum = NULL
 FROM json_each(:rows) WHERE events.id = value ->> 0
@@ -403,28 +403,28 @@ FROM json_each(:rows) WHERE events.id = value ->> 0
 SELECT messages, tokens, weight FROM redacted_sums WHERE agent = :agent AND event <= :event ORDER BY event DESC LIMIT 1
 
 -- name: note_erased
--- One more run of messages of an agent that were erased, with the sums up to it.
+-- Adds a run of erased messages of an agent, with the sums up to it.
 INSERT INTO redacted_sums (agent, event, messages, tokens, weight) VALUES (:agent, :event, :messages, :tokens, :weight)
 
 -- name: add_erased
--- What was erased before an event counts for all later rows as well.
+-- Adds sums erased before an event to all later rows.
 UPDATE redacted_sums SET messages = messages + :messages, tokens = tokens + :tokens, weight = weight + :weight
 WHERE agent = :agent AND event > :event
 
 -- name: forget_erased_sums
--- No sums are left of an agent that was erased as a whole.
+-- Removes the erased sums of an agent that was erased as a whole.
 DELETE FROM redacted_sums WHERE agent = :agent
 
 -- name: unweigh
--- Messages that were erased weigh nothing.
+-- Removes the weights of erased messages.
 DELETE FROM weights WHERE agent = :agent AND event IN (SELECT value FROM json_each(:ids))
 
 -- name: lower_totals
--- The totals of an agent that something was erased of.
+-- Lowers the totals of an agent by what was erased.
 UPDATE agents SET messages = messages - :messages, tokens = tokens - :tokens WHERE key = :agent
 
 -- name: forget_totals
--- The totals of an agent that was erased as a whole.
+-- Sets the totals of an agent that was erased as a whole to zero.
 UPDATE agents SET messages = 0, tokens = 0 WHERE key = :agent
 
 -- name: erased_by
@@ -433,7 +433,7 @@ SELECT r.id, r.agent, r.turn, r.kind, r.content, r.data, r.dialect, r.actor, r.t
 FROM json_each(:ids) i CROSS JOIN events e ON e.id = i.value CROSS JOIN events r ON r.id = e.redacted
 
 -- name: checksums
--- A page of the events behind an id, as what their checksums are made of; none that were erased.
+-- A page of the events after an id with the columns of their checksums; without erased events.
 SELECT id, CAST(id || ' ' || agent || ' ' || ifnull(turn, '') || ' ' || kind || ' ' || ifnull(dialect, '') || ' ' || actor
     || ' ' || created_at || ' ' || interrupted || ' ' || ifnull(call_id, '') || ' ' || ifnull(answers, '') AS BLOB),
     CAST(content AS BLOB), CAST(data AS BLOB), CASE WHEN typeof(checksum) IN ('integer', 'null') THEN checksum ELSE -1 END
@@ -458,7 +458,7 @@ SELECT name FROM pragma_table_list WHERE schema = 'main' AND strict AND name <> 
 SELECT hash, CAST(text AS BLOB) FROM texts WHERE hash > :after ORDER BY hash LIMIT :limit
 
 -- name: wrong_sent_data
--- Requests of which it cannot be read what they were made of.
+-- Requests with unreadable records.
 SELECT a.id, sent.id FROM sent JOIN agents a ON a.key = sent.agent WHERE NOT json_valid(sent.data)
 
 -- name: rebuild_index
@@ -466,7 +466,7 @@ SELECT a.id, sent.id FROM sent JOIN agents a ON a.key = sent.agent WHERE NOT jso
 INSERT INTO search (search) VALUES ('rebuild')
 
 -- name: wrong_sums
--- The first message of each agent whose running count, sum or size is not what its events, and those erased before it, give.
+-- The first message of each agent whose running count, sum or size does not match its events and those erased before it.
 SELECT a.id, min(m.id) FROM (
     SELECT id, agent, nth, sum, tokens, (octet_length(content) + coalesce(octet_length(data), 0) + 3) / 4 AS size,
         row_number() OVER w AS n, sum(tokens) OVER w AS s
@@ -478,7 +478,7 @@ WHERE m.nth <> m.n + coalesce(e.messages, 0) OR m.sum <> m.s + coalesce(e.tokens
 GROUP BY a.key
 
 -- name: wrong_weights
--- The first event of each agent whose weight or running sum of weights is missing, or not what its events give, or too much.
+-- The first event of each agent whose weight or running sum of weights is missing, surplus or wrong.
 WITH found AS MATERIALIZED (
     SELECT agent, id, weight_of(CAST(kind AS BLOB), CAST(content AS BLOB), CAST(data AS BLOB), interrupted, id) AS own
     FROM events WHERE nth IS NOT NULL
@@ -496,7 +496,7 @@ SELECT a.id, min(wrong.id) FROM (
 ) wrong JOIN agents a ON a.key = wrong.agent GROUP BY a.key
 
 -- name: wrong_waiting
--- How many calls of each agent are said to wait that do not, or the other way round.
+-- The number of calls of each agent that are wrongly recorded as waiting, or wrongly missing there.
 SELECT a.id, count(*) FROM (
     SELECT e.agent, e.id FROM agents o JOIN events e ON e.agent = o.key AND e.nth IS NOT NULL AND e.id >= o.open_turn
     WHERE e.kind = 'tool_call' AND NOT EXISTS (SELECT 1 FROM events r WHERE r.answers = e.id)
@@ -505,7 +505,7 @@ JOIN agents a ON a.key = coalesce(open.agent, w.agent)
 WHERE w.call IS NULL OR open.id IS NULL GROUP BY a.key
 
 -- name: wrong_rows
--- What each agent's row says of its events, beside what they give.
+-- Each agent's row, beside the values that its events give.
 SELECT a.id, a.head, a.messages, a.tokens, a.open_turn,
     coalesce(e.newest, 0), coalesce(m.nth, 0) - coalesce(r.messages, 0), coalesce(m.sum, 0) - coalesce(r.tokens, 0),
     CASE WHEN e.newest_turn > coalesce(e.newest_end, 0) THEN e.newest_turn END
@@ -524,35 +524,35 @@ LEFT JOIN redacted_sums r ON r.agent = a.key AND r.event = (
 )
 
 -- name: index
--- The words of messages, ids as JSON, that were just appended.
+-- Indexes the words of messages, ids as JSON, that were just appended.
 INSERT INTO search (rowid, text, parts)
 SELECT id, text, parts FROM searchable WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id
 
 -- name: index_parts
--- The words in messages, ids as JSON, that SQLite's tokenizer does not see, made once; before `index`.
+-- Computes the words in messages, ids as JSON, that SQLite's tokenizer does not recognize; before `index`.
 WITH made AS MATERIALIZED (
     SELECT id, parts_of(text) AS words FROM searchable WHERE id IN (SELECT value FROM json_each(?))
 )
 INSERT INTO parts (event, words) SELECT id, words FROM made WHERE words <> ''
 
 -- name: unindex
--- Takes messages, ids as JSON, out of the index; they must still have the texts that they were indexed with.
+-- Removes messages, ids as JSON, from the index; they must still have the texts that they were indexed with.
 INSERT INTO search (search, rowid, text, parts)
 SELECT 'delete', id, text, parts FROM searchable WHERE id IN (SELECT value FROM json_each(:ids))
 
 -- name: unindex_parts
--- Takes away the words that SQLite's tokenizer did not see; after `unindex`.
+-- Removes the words that SQLite's tokenizer did not recognize; after `unindex`.
 DELETE FROM parts WHERE event IN (SELECT value FROM json_each(:ids))
 
 -- name: counted
 -- For each of some FTS5 expressions, JSON [expression, ...]: JSON [messages that it finds, the last of these], up to so
--- many; the newest event; how many messages there are.
+-- many; the newest event; the number of messages.
 SELECT (SELECT json_array(count(*), max(id)) FROM (SELECT rowid AS id FROM search WHERE search MATCH w.value LIMIT :most)),
     (SELECT max(id) FROM events), (SELECT coalesce(sum(messages), 0) FROM agents)
 FROM json_each(:wanted) w
 
 -- name: best
--- Of each of some FTS5 expressions, JSON [[expression, share], ...], the best messages in the newest share of the log, so
+-- For each of some FTS5 expressions, JSON [[expression, share], ...], the best messages in the newest share of the log, so
 -- many, the best first: the number of the expression, the message, its agent and its tool as in `surroundings`.
 SELECT w.key, e.id, coalesce(a.id, 'unknown agent ' || ifnull(e.agent, '')), json_extract(CASE e.kind
     WHEN 'tool_call' THEN iif(json_valid(e.data), e.data, '{}')
@@ -567,7 +567,7 @@ FROM json_each(:wanted) w CROSS JOIN json_each((
 )) i CROSS JOIN events e ON e.id = i.value LEFT JOIN agents a ON a.key = e.agent
 
 -- name: best_fitting
--- The same of those that filters let through, each null for anything; `agents` are keys as JSON.
+-- The same for messages that pass filters, each null for no filter; `agents` are keys as JSON.
 SELECT w.key, e.id, coalesce(a.id, 'unknown agent ' || ifnull(e.agent, '')), json_extract(CASE e.kind
     WHEN 'tool_call' THEN iif(json_valid(e.data), e.data, '{}')
     WHEN 'tool_result' THEN (SELECT iif(json_valid(c.data), c.data, '{}') FROM events c WHERE c.id = e.answers)
@@ -591,7 +591,7 @@ FROM json_each(:wanted) w CROSS JOIN json_each((
 )) i CROSS JOIN events e ON e.id = i.value LEFT JOIN agents a ON a.key = e.agent
 
 -- name: passing
--- Those of some messages, ids as JSON in the order asked for, that filters let through; filters as in `best_fitting`.
+-- Those of some messages, ids as JSON in the order asked for, that pass filters, which are as in `best_fitting`.
 SELECT e.id, coalesce(a.id, 'unknown agent ' || ifnull(e.agent, '')), json_extract(CASE e.kind
     WHEN 'tool_call' THEN iif(json_valid(e.data), e.data, '{}')
     WHEN 'tool_result' THEN (SELECT iif(json_valid(c.data), c.data, '{}') FROM events c WHERE c.id = e.answers)
@@ -607,8 +607,8 @@ WHERE (:agents IS NULL OR e.agent IN (SELECT value FROM json_each(:agents)))
     END, '$.name')) = :tool)
 
 -- name: around
--- For each of some messages, JSON [id, ...], by its number: itself and up to so many before and behind it, in no order.
--- Each comes with the beginning of its text, when it was said, and whose it is, its kind, turn and tool as in
+-- For each of some messages, JSON [id, ...], by its number: itself and up to `reach` before and after it, in no order.
+-- Each comes with the beginning of its text, its time, its agent, its kind, turn and tool as in
 -- `surroundings`. A call's text begins with the tool's name, as it is searched.
 -- An escape becomes as many spaces as it has letters, so that the length of a text tells whether it was cut.
 SELECT m.place, m.id, CASE m.kind
@@ -639,20 +639,20 @@ FROM (
 ) AS m LEFT JOIN agents a ON a.key = m.agent
 
 -- name: embedders
--- The models of embeddings whose vectors there are, and up to which event.
+-- The embedding models with vectors, and the event up to which these exist.
 SELECT fingerprint, until FROM embedders
 
 -- name: add_embedder
--- A model of embeddings; its key.
+-- Adds an embedding model and returns its key.
 INSERT INTO embedders (fingerprint) VALUES (:fingerprint)
 ON CONFLICT (fingerprint) DO UPDATE SET fingerprint = excluded.fingerprint RETURNING key
 
 -- name: advance_embedder
--- Note up to which event there are vectors.
+-- Stores the event up to which vectors exist.
 UPDATE embedders SET until = max(until, :until) WHERE key = :embedder
 
 -- name: to_embed
--- The next messages that people or models wrote, and what was said before each in its conversation.
+-- The next messages that people or models wrote, each with the text before it in its conversation.
 SELECT e.id, CASE WHEN octet_length(e.content) <= :longest THEN e.content ELSE substr(e.content, 1, :longest) END, (
     SELECT CASE WHEN octet_length(b.content) <= :longest THEN b.content ELSE substr(b.content, 1, :longest) END
     FROM events b WHERE b.agent = e.agent AND b.nth IS NOT NULL AND b.id < e.id ORDER BY b.id DESC LIMIT 1
@@ -665,17 +665,17 @@ ORDER BY e.id LIMIT :most
 SELECT coalesce(max(id), 0) FROM events
 
 -- name: save_vectors
--- The vectors of a message; none of one that was erased meanwhile.
+-- Stores the vectors of a message, unless it was erased meanwhile.
 INSERT OR REPLACE INTO vectors (event, embedder, vectors)
 SELECT id, :embedder, :vectors FROM events WHERE id = :id AND nth IS NOT NULL AND content <> ''
 
 -- name: save_signatures
--- The signs of their components.
+-- Stores the signatures of a message: the signs of its vectors' components.
 INSERT OR REPLACE INTO signatures (event, embedder, signatures)
 SELECT id, :embedder, :signature FROM events WHERE id = :id AND nth IS NOT NULL AND content <> ''
 
 -- name: signatures
--- The next signatures of a model behind an event.
+-- The next signatures of a model after an event.
 SELECT event, signatures FROM signatures
 WHERE event > :after AND embedder = (SELECT key FROM embedders WHERE fingerprint = :fingerprint) ORDER BY event LIMIT :page
 
@@ -685,7 +685,7 @@ SELECT event, vectors FROM vectors WHERE event IN (SELECT value FROM json_each(:
     AND embedder = (SELECT key FROM embedders WHERE fingerprint = :fingerprint)
 
 -- name: coverage
--- How many messages have vectors of a model, of how many, and the bytes of these.
+-- The number of messages with vectors of a model, the number of all, and the bytes of the vectors.
 SELECT (SELECT count(*) FROM events WHERE id <= m.until AND nth IS NOT NULL
         AND kind IN ('user', 'assistant', 'summary') AND content <> ''),
     (SELECT count(*) FROM events WHERE nth IS NOT NULL AND kind IN ('user', 'assistant', 'summary') AND content <> ''),
@@ -694,29 +694,29 @@ SELECT (SELECT count(*) FROM events WHERE id <= m.until AND nth IS NOT NULL
 FROM (SELECT max(key) AS key, coalesce(max(until), 0) AS until FROM embedders WHERE fingerprint = :fingerprint) m
 
 -- name: erase_vectors
--- Take away the vectors of messages.
+-- Removes the vectors of messages.
 DELETE FROM vectors WHERE event IN (SELECT value FROM json_each(:ids))
 
 -- name: erase_signatures
--- Take away the signs of messages.
+-- Removes the signatures of messages.
 DELETE FROM signatures WHERE event IN (SELECT value FROM json_each(:ids))
 
 -- name: drop_vectors
--- Take away all vectors of a model.
+-- Removes all vectors of a model.
 DELETE FROM vectors WHERE embedder = (SELECT key FROM embedders WHERE fingerprint = :fingerprint)
 
 -- name: drop_signatures
--- Take away all signs of a model.
+-- Removes all signatures of a model.
 DELETE FROM signatures WHERE embedder = (SELECT key FROM embedders WHERE fingerprint = :fingerprint)
 
 -- name: drop_embedder
--- Take away a model.
+-- Removes a model.
 DELETE FROM embedders WHERE fingerprint = :fingerprint
 
 -- name: surroundings
--- Messages that were found, JSON [id, ...], and the tool that each calls or that answered; whatever its columns hold.
--- Each comes with how what the person said begins: itself, or else what its turn begins with. And with JSON [[id,
--- messages of its agent before that], ...]: its turn (itself outside of turns), so many turns behind it, the end.
+-- Found messages, JSON [id, ...], and the tool of each call or result; whatever the columns hold.
+-- Each comes with the beginning of the person's text: its own, or else that of its turn's first message. And with JSON [[id,
+-- messages of its agent before that], ...]: its turn (itself outside of turns), so many turns after it, the end.
 SELECT e.id, coalesce(a.id, 'unknown agent ' || ifnull(e.agent, '')), a.name, CAST(ifnull(e.kind, '') AS TEXT),
     iif(typeof(e.turn) = 'integer', e.turn, NULL), CAST(ifnull(e.created_at, '') AS TEXT), json_extract(CASE e.kind
     WHEN 'tool_call' THEN iif(json_valid(e.data), e.data, '{}')
@@ -754,13 +754,13 @@ WHERE e.agent = s.value ->> 0 AND e.nth IS NOT NULL AND e.turn = e.id AND e.id B
 INSERT INTO search (search, rank) VALUES ('integrity-check', 1)
 
 -- name: wrong_index_rows
--- How many messages are not in the index, and how many rows of the index are no messages.
+-- The number of messages missing from the index, and of rows in the index that are no messages.
 SELECT
     (SELECT count(*) FROM searchable WHERE id NOT IN (SELECT id FROM search_docsize)),
     (SELECT count(*) FROM search_docsize WHERE id NOT IN (SELECT id FROM searchable))
 
 -- name: send_mail
--- Mail from one agent to another.
+-- Adds mail from one agent to another.
 INSERT INTO mail (sender, recipient, actor, sent_at, content) VALUES (:sender, :agent, :actor, :sent_at, :content) RETURNING id
 
 -- name: unread_mail
@@ -770,19 +770,19 @@ FROM mail m JOIN agents s ON s.key = m.sender JOIN agents r ON r.key = m.recipie
 WHERE m.recipient = :agent AND m.event IS NULL ORDER BY m.id
 
 -- name: unread_count
--- How much mail to an agent no event has carried yet.
+-- The number of mails to an agent that no event has carried yet.
 SELECT count(*) FROM mail WHERE recipient = :agent AND event IS NULL
 
 -- name: carried
--- Mail whose text an event holds from now on.
+-- Marks mail as carried by an event.
 UPDATE mail SET event = :event, content = '' WHERE id = :mail
 
 -- name: erase_unread
--- The unread mail of an agent that is deleted.
+-- Removes the unread mail of a deleted agent.
 DELETE FROM mail WHERE recipient = :agent AND event IS NULL
 
 -- name: kill
--- The end of an agent.
+-- Records that an agent was killed.
 INSERT INTO deaths (agent, killer, actor, died_at) VALUES (:agent, :killer, :actor, :died_at)
 
 -- name: end_of_agent
@@ -793,7 +793,7 @@ LEFT JOIN deletions x ON x.agent = a.key LEFT JOIN deaths d ON d.agent = a.key L
 WHERE a.key = :agent AND (x.agent IS NOT NULL OR d.agent IS NOT NULL)
 
 -- name: fates
--- What became of each of an agent's children: see `foldmark.core.inbox.Fate`.
+-- The fate of each of an agent's children: see `foldmark.core.agents`.
 SELECT a.id, CASE
     WHEN EXISTS (SELECT 1 FROM deaths WHERE agent = a.key) THEN 'killed'
     WHEN a.messages > 0 OR EXISTS (SELECT 1 FROM sent WHERE agent = a.key) THEN 'begun'
@@ -801,46 +801,46 @@ SELECT a.id, CASE
 END FROM agents a WHERE a.parent = :agent
 
 -- name: delete_agent
--- An agent that is not found any more.
+-- Marks an agent as deleted.
 INSERT INTO deletions (agent, actor, deleted_at) VALUES (:agent, :actor, :deleted_at)
 
 -- name: rename_agent
--- A conversation's name; null for none.
+-- Sets a conversation's name; null for none.
 UPDATE agents SET name = :name WHERE key = :agent
 
 -- name: archive
--- A conversation that is put into the archive.
+-- Archives a conversation.
 INSERT INTO archived (agent, archived_at) VALUES (:agent, :archived_at)
 
 -- name: unarchive
--- A conversation that is not in the archive any more.
+-- Takes a conversation out of the archive.
 DELETE FROM archived WHERE agent = :agent
 
 -- name: archived
--- Since when a conversation is in the archive.
+-- The time since when a conversation is archived.
 SELECT archived_at FROM archived WHERE agent = :agent
 
 -- name: wrong_mail
--- Mail that is said to have been carried by what is no message to its recipient.
+-- Mail whose recorded carrier is no message to its recipient.
 SELECT m.id, m.event FROM mail m LEFT JOIN events e ON e.id = m.event
 WHERE m.event IS NOT NULL AND (e.id IS NULL OR e.agent <> m.recipient OR e.kind <> 'user')
 
 -- name: wrong_deletions
--- Agents that are deleted and have a child that is not.
+-- Deleted agents with a child that is not deleted.
 SELECT a.id, c.id FROM deletions d JOIN agents a ON a.key = d.agent JOIN agents c ON c.parent = a.key
 WHERE c.key NOT IN (SELECT agent FROM deletions)
 
 -- name: wrong_remains
--- Agents that are deleted and what of their events still holds text.
+-- Deleted agents with events that still hold text.
 SELECT a.id, count(*) FROM deletions d JOIN agents a ON a.key = d.agent JOIN events e ON e.agent = a.key
 WHERE e.content <> '' GROUP BY a.id
 
 -- name: wrong_names
--- Agents that are deleted and still have a name.
+-- Deleted agents that still have a name.
 SELECT a.id, a.name FROM deletions d JOIN agents a ON a.key = d.agent WHERE a.name IS NOT NULL
 
 -- name: wrong_archive
--- Forks that are said to be archived.
+-- Forks that are recorded as archived.
 SELECT a.id FROM archived r JOIN agents a ON a.key = r.agent WHERE a.parent IS NOT NULL
 
 -- name: wrong_senders
@@ -848,7 +848,7 @@ SELECT a.id FROM archived r JOIN agents a ON a.key = r.agent WHERE a.parent IS N
 SELECT a.id, sent.id FROM sent JOIN agents a ON a.key = sent.agent JOIN deletions d ON d.agent = a.key
 
 -- name: keep_text
--- A text, unless it is there already.
+-- Stores a text, unless it exists.
 INSERT OR IGNORE INTO texts (hash, text) VALUES (:hash, :text)
 
 -- name: kept_text
@@ -856,7 +856,7 @@ INSERT OR IGNORE INTO texts (hash, text) VALUES (:hash, :text)
 SELECT text FROM texts WHERE hash = :hash
 
 -- name: record_sent
--- A request that goes to a model.
+-- Records a request that goes to a model.
 INSERT INTO sent (agent, event, turn, created_at, provider, model, sha256, bytes, tokens, data)
 VALUES (:agent, :event, :turn, :created_at, :provider, :model, :sha256, :bytes, :tokens, :data) RETURNING id
 
@@ -870,7 +870,7 @@ SELECT id, event, turn, created_at, provider, model, sha256, bytes, tokens, data
 FROM sent WHERE agent = :agent AND id <= :until ORDER BY id DESC LIMIT :limit
 
 -- name: answered_last
--- An agent's newest request that was for an answer, not for a summary or a filter.
+-- An agent's newest request for an answer, not for a summary or a filter.
 SELECT id, event, turn, created_at, provider, model, sha256, bytes, tokens, data, NULL
 FROM sent WHERE agent = :agent AND iif(json_valid(data), data ->> '$.purpose', NULL) IS NULL
 ORDER BY id DESC LIMIT 1
@@ -883,21 +883,21 @@ WHERE e.id BETWEEN s.value ->> 1 AND s.value ->> 2 AND e.agent = s.value ->> 0 A
 AND e.kind IN ('system', 'user', 'assistant', 'tool_call', 'tool_result', 'tool', 'summary')
 
 -- name: erase_sent
--- Takes away what an agent sent that is erased as a whole.
+-- Removes the requests of an agent that is erased as a whole.
 DELETE FROM sent WHERE agent = :agent
 
 -- name: erase_questions
--- Takes a person's words out of the questions that were asked in a turn which is erased.
+-- Removes a person's words from the questions asked in an erased turn.
 UPDATE sent SET data = iif(json_valid(data), json_remove(data, '$.question'), '{}') WHERE turn = :turn
 
 -- name: erase_texts
--- Takes away the texts that no request needs any more.
+-- Removes the texts that no request needs any more.
 DELETE FROM texts WHERE hash NOT IN (
     SELECT h.value FROM sent, json_each(iif(json_valid(sent.data), sent.data, '{}'), '$.hashes') h
 )
 
 -- name: wrong_sent
--- Requests that need a text which is not there.
+-- Requests that need a missing text.
 SELECT a.id, sent.id, h.key FROM sent JOIN agents a ON a.key = sent.agent
 JOIN json_each(iif(json_valid(sent.data), sent.data, '{}'), '$.hashes') h ON h.value NOT IN (SELECT hash FROM texts)
 WHERE NOT EXISTS (SELECT 1 FROM deletions WHERE agent = a.key)
@@ -918,36 +918,36 @@ SELECT a.id, l.holder, l.host, l.process, l.state, l.taken_at, l.until, l.interr
 FROM leases l JOIN agents a ON a.key = l.agent WHERE l.holder = :holder ORDER BY l.agent
 
 -- name: lend
--- A lease, in place of the agent's last one.
+-- Stores a lease in place of the agent's last one.
 INSERT OR REPLACE INTO leases (agent, holder, host, process, state, taken_at, until) VALUES (:agent, :holder, :host, :process, :state, :taken_at, :until)
 
 -- name: renew
--- Until when a runtime holds its leases from now on.
+-- Extends the leases of a runtime.
 UPDATE leases SET until = :until WHERE holder = :holder
 
 -- name: lease_state
--- What an agent that is being run does.
+-- Stores the state of an agent that is being run.
 UPDATE leases SET state = :state WHERE agent = :agent AND holder = :holder
 
 -- name: give_back
--- A lease that has ended.
+-- Ends a lease.
 DELETE FROM leases WHERE agent = :agent AND holder = :holder
 
 -- name: ask_interrupt
--- The holder is asked to end the turn.
+-- Asks the holder of a lease to end the turn.
 UPDATE leases SET interrupt = 1 WHERE agent = :agent
 
 -- name: save_memo
--- A memo.
+-- Adds a memo.
 INSERT INTO memos (event, agent, actor, created_at, content)
 VALUES ((SELECT coalesce(max(id), 0) FROM events), :agent, :actor, :created_at, :content) RETURNING id
 
 -- name: tag_memo
--- A tag of a memo.
+-- Adds a tag to a memo.
 INSERT INTO memo_tags (tag, memo) VALUES (:tag, :memo)
 
 -- name: index_memo
--- The words of a memo.
+-- Indexes the words of a memo.
 INSERT INTO memo_words (rowid, content, tags) VALUES (:memo, :content, :tags)
 
 -- name: memos
@@ -968,39 +968,39 @@ SELECT e.key, (SELECT id FROM memos WHERE event < e.value ORDER BY id DESC LIMIT
 SELECT memo FROM memo_tags WHERE tag = :tag
 
 -- name: memo_tags
--- The tags there are, and how many memos have each.
+-- The tags, and the number of memos with each.
 SELECT tag, count(*) FROM memo_tags GROUP BY tag ORDER BY tag LIMIT :limit
 
 -- name: memos_with
--- Which of some FTS5 expressions, a JSON array, find which memos up to an id.
+-- The pairs of an FTS5 expression, from a JSON array, and a memo up to an id that it finds.
 SELECT k.key, w.rowid FROM json_each(:words) k CROSS JOIN memo_words w WHERE w.memo_words MATCH k.value AND w.rowid <= :most
 
 -- name: untag_memo
--- Takes a memo's tags away.
+-- Removes a memo's tags.
 DELETE FROM memo_tags WHERE memo = :memo
 
 -- name: unindex_memo
--- Takes a memo out of the index.
+-- Removes a memo from the index.
 DELETE FROM memo_words WHERE rowid = :memo
 
 -- name: erase_memo
--- Takes a memo away.
+-- Removes a memo.
 DELETE FROM memos WHERE id = :memo
 
 -- name: erase_sent_memo
--- Takes a memo out of the requests that were sent with it; its text goes with `erase_texts`.
+-- Removes a memo from the requests that were sent with it; `erase_texts` removes its text.
 UPDATE sent SET data = json_remove(data, '$.hashes."memo ' || :memo || '"')
 WHERE CASE WHEN json_valid(data) THEN json_type(data, '$.hashes."memo ' || :memo || '"') END IS NOT NULL
 
 -- name: wrong_memo_rows
--- Memos whose row in the index is not made of their content and tags, and rows of the index that are no memos.
+-- Memos whose row in the index does not match their content and tags, and rows of the index that are no memos.
 SELECT m.id FROM memos m LEFT JOIN memo_words w ON w.rowid = m.id
 WHERE w.content IS NOT m.content
 OR w.tags IS NOT coalesce((SELECT group_concat(tag, ' ' ORDER BY tag) FROM memo_tags WHERE memo = m.id), '')
 UNION ALL SELECT rowid FROM memo_words WHERE rowid NOT IN (SELECT id FROM memos)
 
 -- name: wrong_memo_tags
--- Tags that are empty, in upper case or hold white space, and whose memos they are.
+-- Tags that are empty, in upper case or hold white space, with their memos.
 SELECT memo, tag FROM memo_tags WHERE tag = '' OR tag <> lower(tag) OR tag GLOB '*[' || char(9, 10, 11, 12, 13, 32) || ']*'
 
 -- name: wrong_memo_index
@@ -1008,7 +1008,7 @@ SELECT memo, tag FROM memo_tags WHERE tag = '' OR tag <> lower(tag) OR tag GLOB 
 INSERT INTO memo_words (memo_words, rank) VALUES ('integrity-check', 0)
 
 -- name: coding_session
--- What is known of one session of a coding agent.
+-- The record of one session of a coding agent.
 SELECT kind, session_id, file, parent, session_number, worker_id, issue,
     started_at, ended_at, end_reason, context_at_end, summary, id
 FROM sessions WHERE kind = :kind AND session_id = :session_id
@@ -1020,7 +1020,7 @@ SELECT kind, session_id, file, parent, session_number, worker_id, issue,
 FROM sessions ORDER BY id
 
 -- name: save_coding_session
--- Adds a session of a coding agent, or replaces what is known of it.
+-- Adds or replaces the record of a session of a coding agent.
 INSERT INTO sessions (kind, session_id, file, parent, session_number, worker_id, issue,
     started_at, ended_at, end_reason, context_at_end, summary)
 VALUES (:kind, :session_id, :file, :parent, :session_number, :worker_id, :issue, :started_at, :ended_at, :end_reason, :context_at_end, :summary)
@@ -1031,7 +1031,7 @@ ON CONFLICT (kind, session_id) DO UPDATE SET file = excluded.file, parent = excl
 RETURNING id
 
 -- name: wrong_lineage
--- Sessions whose number is not one more than their parent's, as far as that is known.
+-- Sessions whose number is not one more than their parent's, if that is known.
 SELECT s.kind, s.session_id, s.session_number FROM sessions s JOIN sessions p ON p.kind = s.kind AND p.session_id = s.parent
 WHERE s.session_number <> p.session_number + 1
 
@@ -1040,7 +1040,7 @@ WHERE s.session_number <> p.session_number + 1
 SELECT coalesce(max(head), 0) FROM agents WHERE key IN (SELECT value FROM json_each(:agents))
 
 -- name: copied_events
--- The next events behind an id and up to another, whosever they are, with their texts as bytes and their checksums.
+-- The next events after an id and up to another, of any agent, with their texts as bytes and their checksums.
 SELECT id, agent, turn, kind, dialect, actor, created_at, interrupted, call_id, answers, apart, redacted,
     CAST(content AS BLOB), CAST(data AS BLOB), checksum
 FROM events WHERE id > :after AND id <= :end ORDER BY id LIMIT :limit
@@ -1053,33 +1053,33 @@ LEFT JOIN deletions x ON x.agent = a.key LEFT JOIN archived r ON r.agent = a.key
 WHERE (:agents IS NULL OR a.key IN (SELECT value FROM json_each(:agents))) AND coalesce(d.agent, x.agent, r.agent) IS NOT NULL
 
 -- name: copied_mail
--- The next mail behind an id to the agents with these keys, JSON [key, ...], or to all.
+-- The next mail after an id to the agents with these keys, JSON [key, ...], or to all.
 SELECT m.id, s.id, r.id, m.actor, m.sent_at, m.content, m.event
 FROM mail m JOIN agents s ON s.key = m.sender JOIN agents r ON r.key = m.recipient
 WHERE m.id > :after AND (:agents IS NULL OR m.recipient IN (SELECT value FROM json_each(:agents)))
 ORDER BY m.id LIMIT :limit
 
 -- name: copied_sent
--- The next requests behind an id of the agents with these keys, JSON [key, ...], or of all.
+-- The next requests after an id of the agents with these keys, JSON [key, ...], or of all.
 SELECT s.id, a.id, s.event, s.turn, s.created_at, s.provider, s.model, s.sha256, s.bytes, s.tokens, s.data, NULL
 FROM sent s JOIN agents a ON a.key = s.agent
 WHERE s.id > :after AND (:agents IS NULL OR s.agent IN (SELECT value FROM json_each(:agents)))
 ORDER BY s.id LIMIT :limit
 
 -- name: copied_memos
--- The next memos behind an id with their tags, a JSON array.
+-- The next memos after an id with their tags, a JSON array.
 SELECT m.id, m.event, a.id, m.actor, m.created_at, m.content,
     (SELECT json_group_array(tag) FROM memo_tags WHERE memo = m.id)
 FROM memos m LEFT JOIN agents a ON a.key = m.agent WHERE m.id > :after ORDER BY m.id LIMIT :limit
 
 -- name: copied_sessions
--- The next sessions of coding agents behind an id.
+-- The next sessions of coding agents after an id.
 SELECT id, kind, session_id, file, parent, session_number, worker_id, issue,
     started_at, ended_at, end_reason, context_at_end, summary
 FROM sessions WHERE id > :after ORDER BY id LIMIT :limit
 
 -- name: erased
--- The events that were erased of the agents with these keys, JSON [key, ...].
+-- The erased events of the agents with these keys, JSON [key, ...].
 SELECT e.id, e.agent, e.redacted FROM json_each(:agents) i CROSS JOIN events e
 WHERE e.agent = i.value AND e.redacted IS NOT NULL
 
@@ -1094,34 +1094,34 @@ SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'mail'), 0),
     coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'memos'), 0)
 
 -- name: bury
--- An event that was erased in another database.
+-- Adds an event that was erased in the source of a copy.
 UPDATE events SET redacted = ? WHERE id = ?
 
 -- name: forget_fold
--- The stored segments of an agent that others were recorded behind.
+-- Removes the stored segments of an agent, which later operations made stale.
 DELETE FROM folds WHERE agent = :agent
 
 -- name: embed_again
--- Messages behind an id have no vectors, whatever has been made of those that come later.
+-- Records that messages after an id have no vectors, even if later messages have some.
 UPDATE embedders SET until = min(until, :until)
 
 -- name: take_mail
--- Mail of another database, or what became of it since.
+-- Adds or updates copied mail.
 INSERT INTO mail (id, sender, recipient, actor, sent_at, content, event) VALUES (:id, :sender, :agent, :actor, :sent_at, :content, :event)
 ON CONFLICT (id) DO UPDATE SET content = excluded.content, event = excluded.event
 
 -- name: take_sent
--- A request that another database knows of, or what was left of it when something was erased.
+-- Adds or updates a copied request, whose content may have been erased since.
 INSERT INTO sent (id, agent, event, turn, created_at, provider, model, sha256, bytes, tokens, data)
 VALUES (:id, :agent, :event, :turn, :created_at, :provider, :model, :sha256, :bytes, :tokens, :data)
 ON CONFLICT (id) DO UPDATE SET data = excluded.data
 
 -- name: take_memo
--- A memo of another database.
+-- Adds a copied memo.
 INSERT INTO memos (id, event, agent, actor, created_at, content) VALUES (:id, :event, :agent, :actor, :created_at, :content)
 
 -- name: take_session
--- A session of a coding agent that another database knows of, or what is known of it since.
+-- Adds or updates the copied record of a session of a coding agent.
 INSERT INTO sessions (id, kind, session_id, file, parent, session_number, worker_id, issue,
     started_at, ended_at, end_reason, context_at_end, summary)
 VALUES (:id, :kind, :session_id, :file, :parent, :session_number, :worker_id, :issue,
@@ -1132,10 +1132,10 @@ ON CONFLICT (id) DO UPDATE SET file = excluded.file, parent = excluded.parent,
     context_at_end = excluded.context_at_end, summary = excluded.summary
 
 -- name: raise_number
--- The highest id that something has had, if it was lower.
+-- Raises the highest id that was ever used to this one.
 UPDATE sqlite_sequence SET seq = max(seq, :number) WHERE name = :name
 
 -- name: begin_number
--- The highest id that something has had, if there was none.
+-- Stores the highest id that was ever used, if there was none.
 INSERT INTO sqlite_sequence (name, seq) SELECT :name, :number
 WHERE :number > 0 AND NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = :name)
