@@ -37,7 +37,7 @@ TAKES = {"--role": True, "--agent": True, "--all": False}
         ("--all --all x", {"--all": ""}, "x"),
     ],
 )
-def test_what_is_an_option(text: str, found: dict[str, str], rest: str) -> None:
+def test_options_are_split_from_the_text(text: str, found: dict[str, str], rest: str) -> None:
     assert split_options(text, TAKES) == (found, rest)
 
 
@@ -50,7 +50,7 @@ def test_what_is_an_option(text: str, found: dict[str, str], rest: str) -> None:
         ("--role=user --role user x", "--role is given twice"),
     ],
 )
-def test_what_is_refused(text: str, told: str) -> None:
+def test_an_option_without_its_value_or_given_twice_is_refused(text: str, told: str) -> None:
     with pytest.raises(CommandError, match=told):
         split_options(text, TAKES)
 

@@ -92,7 +92,7 @@ def test_one_as_it_is_shown_before_it_is_sent(agent: Agent, name: str) -> None:
     assert agent.standing().record.head == head
 
 
-def test_what_is_wrong(log: Log, agent: Agent) -> None:
+def test_an_unknown_request_is_an_error_that_names_the_newest(log: Log, agent: Agent) -> None:
     fails(agent, "/context sent 1", r"^there is no request 1 of this agent; none was sent for it yet$")
     send(agent, "one")
     send(agent, "two")

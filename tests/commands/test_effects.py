@@ -42,7 +42,9 @@ def agent(talk: Log) -> Agent:
         ("/scratchpad", None, {"scratchpad": None}),
     ],
 )
-def test_what_is_left_to_the_interface(agent: Agent, line: str, effect: Effect | None, data: dict[str, object]) -> None:
+def test_the_effect_names_the_next_step_of_the_interface(
+    agent: Agent, line: str, effect: Effect | None, data: dict[str, object]
+) -> None:
     result = agent.do(line)
     assert (result.event_id, result.effect, result.data) == (None, effect, data)
 
@@ -64,7 +66,7 @@ def test_the_model_is_to_be_asked(agent: Agent) -> None:
     assert {"ids", "ranges", "next", "matched_locally"} < offered.data.keys()
 
 
-def test_what_an_operation_did(agent: Agent) -> None:
+def test_the_effect_of_an_operation_is_its_receipt(agent: Agent) -> None:
     done = agent.do("/mark HERE", actor="model").effect
     assert isinstance(done, Receipt)
     assert (done.operation, done.actor, done.back) == (Mark("HERE"), "model", f"/restore {done.event_id}")

@@ -90,7 +90,7 @@ def test_tags_stand_at_the_beginning_or_the_end(line: str, text: str, tags: list
         ("/memo search ++", "no word to search for"),
     ],
 )
-def test_what_is_wrong(agent: Agent, line: str, says: str) -> None:
+def test_wrong_memo_commands_save_nothing(agent: Agent, line: str, says: str) -> None:
     agent.do("/memo add one")
     with pytest.raises(CommandError) as caught:
         agent.do(line)

@@ -78,7 +78,7 @@ def test_the_newest_so_many(agent: Agent, number: str | None, first: int) -> Non
     assert len(lines) == 13 - first
 
 
-def test_what_a_child_inherited(log: Log, agent: Agent) -> None:
+def test_a_child_lists_its_inherited_turns_and_its_own(log: Log, agent: Agent) -> None:
     said(agent, "one")
     agent.do("/mark M")
     (two,) = said(agent, "two")

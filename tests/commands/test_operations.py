@@ -511,7 +511,7 @@ def test_a_filter_whose_ids_are_known_is_previewed(log: Log, talk: Agent) -> Non
     assert found.next.tokens == talk.request().tokens
 
 
-def test_what_the_next_request_costs(talk: Agent) -> None:
+def test_a_preview_prices_the_next_request(talk: Agent) -> None:
     """The price of Claude Sonnet 4.5: $3 a million, a tenth for what is read, a quarter more for what is written."""
     known = talk.log.model_named(CACHING)
     assert (known.input_price, known.cache_read, known.cache_write) == (3.0, 0.1, 1.25)

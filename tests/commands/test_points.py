@@ -54,7 +54,7 @@ def why(agent: Agent, event_id: int) -> str:
 # Explaining
 
 
-def test_what_is_there(agent: Agent) -> None:
+def test_a_visible_message_is_explained_as_in_the_request(agent: Agent) -> None:
     (one,) = said(agent, "one")
     result = agent.do(f"/context explain {one}")
     assert result.event_id is None

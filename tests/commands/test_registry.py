@@ -153,21 +153,21 @@ def test_a_model_is_told_its_own_commands(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "+1", "1.0", "1e3", "٣", "²", "1_000", "0x1", "1 ", "9" * 5000])
-def test_what_is_not_a_number(agent: Agent, text: str) -> None:
+def test_an_argument_that_is_no_number_is_refused(agent: Agent, text: str) -> None:
     with pytest.raises(CommandError, match=r"^ID must be a number, not '") as caught:
         CommandCall(agent, {"ID": text}, "human", SAMPLE).number("ID")
     assert len(str(caught.value)) < 80
 
 
 @pytest.mark.parametrize("text", ["0", "7", "007", "9" * 18])
-def test_what_is_a_number(agent: Agent, text: str) -> None:
+def test_an_argument_is_read_as_a_number(agent: Agent, text: str) -> None:
     assert CommandCall(agent, {"ID": text}, "human", SAMPLE).number("ID") == int(text)
 
 
 # Who may
 
 
-def test_who_may_call_what(agent: Agent) -> None:
+def test_each_actor_calls_only_the_commands_allowed_to_it(agent: Agent) -> None:
     for actor in ACTORS:
         for name, command in SAMPLE.commands.items():
             line = f"/{name} 1 2" if "..." in command.usage else f"/{name} {'1' if command.usage else ''}"

@@ -185,7 +185,7 @@ def test_the_model(agent: Agent) -> None:
 
 @pytest.mark.parametrize("line", ["/model {}", "/config set model={}", "/config set MODEL = {}"])
 @pytest.mark.parametrize("name", ["foo", "openai", "openai/", "/gpt-5", "foo/bar", "OPENAI/gpt-5"])
-def test_what_is_no_model(agent: Agent, line: str, name: str) -> None:
+def test_an_unknown_model_is_refused(agent: Agent, line: str, name: str) -> None:
     with pytest.raises(CommandError, match=f"a model must be 'offline' or PROVIDER/MODEL with one of .*, not '{name}'"):
         agent.do(line.format(name))
     assert agent.standing().newest == 0
@@ -378,7 +378,7 @@ def test_what_tools_may_do_is_the_conversations(tmp_path: Path) -> None:
         assert root.do("/config get context_size").text == "context_size = 0 (default)"
 
 
-def test_which_tools_a_model_is_offered(tmp_path: Path) -> None:
+def test_the_setting_tools_selects_the_offered_tools(tmp_path: Path) -> None:
     with foldmark.open(tmp_path / "log.db", settings={}) as log:
         agent = log.agent("default")
         everything = [spec.name for spec in agent.tools()]

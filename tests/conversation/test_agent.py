@@ -716,7 +716,7 @@ def test_without_marks_and_turns(log: Log, agent: Agent) -> None:
     refused(log, lambda: agent.do("/restore 1"), "no operation is in force")
 
 
-def test_what_cannot_be_filtered(log: Log, agent: Agent) -> None:
+def test_an_invalid_filter_is_refused(log: Log, agent: Agent) -> None:
     agent.append("user", "hello")
     other = log.agent("other").append("user", "there")
     refused(log, lambda: agent.apply_filter("drop", [1]), "'forget' or 'remember'", "'drop'")

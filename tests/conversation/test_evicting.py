@@ -172,7 +172,7 @@ def test_a_clear_leaves_nothing_evicted_and_its_restore_brings_that_back(agent: 
         ("/context evict 3 99999999999999999999", "there is no event 99999999999999999999"),
     ],
 )
-def test_what_cannot_be_evicted(agent: Agent, line: str, told: str) -> None:
+def test_invalid_evictions_are_refused(agent: Agent, line: str, told: str) -> None:
     turn(agent, "a.py", "b.py")
     assert told in refused(agent, line)
 

@@ -116,7 +116,7 @@ def test_no_such_event(log: Log, event_id: int, why: str) -> None:
         agent.at(event_id)
 
 
-def test_what_is_to_come(log: Log) -> None:
+def test_an_event_of_the_future_is_refused(log: Log) -> None:
     agent = log.agent("root")
     with pytest.raises(CommandError, match=r"there is no event 1 of this agent yet; its newest is 0"):
         agent.at(1)

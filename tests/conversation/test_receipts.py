@@ -31,7 +31,7 @@ def size(messages: Iterable[Event]) -> dict[str, int]:
 
 
 @given(DEEDS)
-def test_what_left_and_what_came_back(deeds: list[tuple[str, int, int]]) -> None:
+def test_a_receipt_counts_what_left_and_came_back(deeds: list[tuple[str, int, int]]) -> None:
     with foldmark.open(":memory:") as log:
         root = log.agent("root")
         for deed, number, who in deeds:
@@ -79,7 +79,7 @@ def test_erasing_has_a_receipt_too(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("actor", ["human", "model"])
-def test_who_asked(agent: Agent, actor: str) -> None:
+def test_an_operation_records_who_asked_for_it(agent: Agent, actor: str) -> None:
     talk(agent, "one")
     for line in ("/mark M", "/fork", "/clear M", "/clear"):
         result = agent.do(line, actor=actor)

@@ -626,7 +626,7 @@ def test_owner_child_and_grandchild(log: Log, path: Path, agent: Agent, eraser: 
     assert list(examine(log)) == []
 
 
-def test_what_an_agent_had_forgotten(log: Log, path: Path, agent: Agent) -> None:
+def test_a_turn_that_an_agent_had_dropped_is_erased_as_well(log: Log, path: Path, agent: Agent) -> None:
     secrets = Secrets()
     plain(agent, "before")
     opened = turn(agent, secrets)
@@ -890,7 +890,7 @@ def test_the_owner_can_go_on_writing_afterwards(log: Log, agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("turn_id", [0, 2, 3, 5, 999, 2**63 - 1, 2**63, 2**70])
-def test_what_is_no_turn(log: Log, agent: Agent, turn_id: int) -> None:
+def test_an_unknown_turn_is_not_removed(log: Log, agent: Agent, turn_id: int) -> None:
     plain(agent, "one")
     plain(log.agent("other"), "elsewhere")
     with pytest.raises(CommandError, match=rf"there is no turn {turn_id} in this conversation; "):

@@ -266,7 +266,7 @@ def test_a_failure_to_record_ends_the_turn(log: Log, agent: Agent, monkeypatch: 
     assert [message.content for message in agent.context().messages] == ["hello"]
 
 
-def test_what_foldmark_itself_asks(log: Log, agent: Agent) -> None:
+def test_questions_of_foldmark_itself_are_recorded_and_rebuilt(log: Log, agent: Agent) -> None:
     model = Model()
     log.complete = model.complete
     say(agent, "one", "two")

@@ -116,7 +116,7 @@ def test_in_one_transaction(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> No
     assert (agent.standing().newest, texts(agent)) == (head, ["Where is x?"])
 
 
-def test_whoever_records_the_answer(agent: Agent) -> None:
+def test_a_state_block_has_the_actor_and_time_of_its_answer(agent: Agent) -> None:
     agent.append("user", "Where is x?")
     agent.append("assistant", with_block(ONE), actor="human", created_at="2024-05-05T05:05:05Z")
     event = state_of(stored(agent.log), agent.standing())

@@ -196,7 +196,7 @@ def test_a_turn_is_not_parted_by_a_summary_in_it(agent: Agent) -> None:
         ("/summarize 3..3", "there is no message 3"),
     ],
 )
-def test_what_is_no_span(agent: Agent, line: str, told: str) -> None:
+def test_an_invalid_span_is_refused(agent: Agent, line: str, told: str) -> None:
     turns(agent, "one", "two")
     agent.do("/mark M")
     assert told in refused(agent, line)

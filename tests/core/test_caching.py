@@ -264,7 +264,7 @@ def test_the_same_request_again_writes_nothing(parts: list[dict[str, Any]], toke
     assert two == Bill(one.fresh, 0, one.write)
 
 
-def test_what_is_kept_for_an_hour() -> None:
+def test_blocks_marked_for_an_hour_outlive_a_pause() -> None:
     """It costs 1.6 times as much to write, and is there after a pause that the rest did not outlive."""
     hour: dict[str, Any] = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
     for mark, kept in ((MARK, False), (hour, True)):

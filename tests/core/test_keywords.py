@@ -49,7 +49,7 @@ def test_talk_is_about_nothing(prompt: str) -> None:
         ("x" * 65 + " token " + "A1b2" * 16 + "c", "token"),
     ],
 )
-def test_what_a_prompt_is_about(prompt: str, found: str) -> None:
+def test_the_keywords_of_a_prompt(prompt: str, found: str) -> None:
     assert keywords(prompt) == tuple(found.split())
 
 
@@ -116,7 +116,7 @@ def test_words_are_folded_as_the_index_folds_them() -> None:
         ("große", "Die Größe.", True),
     ],
 )
-def test_what_stands_in_a_text(word: str, said: str, stands: bool) -> None:
+def test_a_keyword_occurs_in_a_text_in_related_forms(word: str, said: str, stands: bool) -> None:
     assert (occurring([word], said) == [word]) == stands
 
 

@@ -67,7 +67,7 @@ def test_a_packed_stream_that_never_ends_is_read_in_part() -> None:
         {**document(), "source": {**document()["source"], "media_type": "text/html"}},
     ],
 )
-def test_what_is_no_document_that_can_be_sent(block: dict[str, Any]) -> None:
+def test_an_invalid_document_is_not_sent(block: dict[str, Any]) -> None:
     assert media_of({"blocks": [block]}) == ([], 1)
     assert counted({"blocks": [block, 7]}) == {"blocks": [block, 7]}
 

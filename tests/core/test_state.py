@@ -67,7 +67,7 @@ def test_the_first_line(head: str) -> None:
         f"### STATE{' ' * 60}",
     ],
 )
-def test_what_is_no_first_line(head: str) -> None:
+def test_a_block_without_a_proper_first_line_stays_text(head: str) -> None:
     text = f"Done.\n{head}\n{BLOCK}\n"
     assert parted(text) == Parted(text, None)
 
@@ -85,7 +85,7 @@ def test_what_is_no_first_line(head: str) -> None:
         "Goal: x\u2028# still the goal",
     ],
 )
-def test_what_is_a_block(block: str) -> None:
+def test_a_block_with_one_member_is_parsed_off(block: str) -> None:
     assert parted(f"Done.\n\n### STATE\n{block}\n\n") == Parted("Done.", block.strip())
 
 
@@ -171,7 +171,7 @@ def test_any_other_markdown_fence_is_one_of_code(text: str) -> None:
     assert "".join(map(hiding.feed, f"Done.\n{text}")) + hiding.end() == f"Done.\n{text}"
 
 
-def test_what_a_block_lacks() -> None:
+def test_missing_members_of_a_block_are_named() -> None:
     assert missing(BLOCK) == []
     assert missing("**goal:** x\n- Technical anchors: y") == ["Context", "Resolved"]
     assert missing("Notes: x") == list(KEYS)
@@ -322,7 +322,7 @@ def test_nothing_else_is_held_back(pieces: list[str]) -> None:
             assert shown == "" or shown.endswith("\n")
 
 
-def test_what_goes_out_when() -> None:
+def test_a_stream_shows_each_line_unless_it_may_begin_a_block() -> None:
     hiding = Hiding()
     said = [
         hiding.feed(each) for each in ("Do", "ne", ".\n#", "## ", "Title", "\n##", "# STA", "TE", "\n", "Goal: x\n")

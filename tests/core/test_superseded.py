@@ -86,7 +86,7 @@ def write(path: str = "a.py") -> Use:
         ([read(), ("write_file", ["a.py"])], {}),
     ],
 )
-def test_what_makes_a_result_stale(uses: list[Use], expected: dict[int, tuple[int, str]]) -> None:
+def test_a_later_read_or_write_makes_a_result_stale(uses: list[Use], expected: dict[int, tuple[int, str]]) -> None:
     assert stale(*uses) == expected
 
 

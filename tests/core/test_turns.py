@@ -62,7 +62,7 @@ def test_metadata_falls_into_the_open_turn_and_opens_none(kind: str) -> None:
         ("system", 3, (3, 3)),
     ],
 )
-def test_what_ends_a_turn_and_what_is_one_of_its_own(
+def test_an_end_closes_the_turn_and_a_summary_is_a_turn_of_its_own(
     kind: str, open_turn: int | None, result: tuple[int | None, int | None]
 ) -> None:
     """SPEC 3, summary: a turn of its own; it leaves the open one open."""

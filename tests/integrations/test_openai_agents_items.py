@@ -308,7 +308,7 @@ def test_only_what_a_log_cannot_hold_is_kept_as_text(tmp_path: Path) -> None:
             assert any("json" in about for about in told) == (name == "numbers"), name
 
 
-def test_who_said_it(tmp_path: Path) -> None:
+def test_actor_and_dialect_follow_from_the_item(tmp_path: Path) -> None:
     with session("foldmark", tmp_path) as talk:
         now(talk.add_items([user("hi"), call("a"), output("a"), said("rain")]))
         found = talk.agent.context().messages
@@ -319,7 +319,7 @@ def test_who_said_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_json_makes_of_it(kind: str, tmp_path: Path) -> None:
+def test_items_come_back_as_json_values(kind: str, tmp_path: Path) -> None:
     with session(kind, tmp_path) as talk:
         now(talk.add_items([{"role": "user", "content": tuple(text_parts("hi")), 5: (1, None)}]))
         assert now(talk.get_items()) == [{"role": "user", "content": text_parts("hi"), "5": [1, None]}]

@@ -183,7 +183,7 @@ def test_a_prompt_for_one_request_is_not_the_agents_own(log: foldmark.Log) -> No
     assert said(run(Agent(Played().model, capabilities=[history]), "next").all_messages())[0] == "user: next"
 
 
-def test_what_an_interrupted_run_left_empty(log: foldmark.Log) -> None:
+def test_an_empty_message_of_an_interrupted_run_is_not_recorded(log: foldmark.Log) -> None:
     history = FoldmarkHistory(log)
     history.record([ModelRequest([PROMPT]), ModelRequest([], state="interrupted")])
     assert [event.content for event in history.agent.context().messages] == ["Go"]

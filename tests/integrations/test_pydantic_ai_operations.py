@@ -79,7 +79,7 @@ def test_a_context_that_begins_with_an_answer(log: foldmark.Log) -> None:
     assert len(history.agent.context().messages) == 6
 
 
-def test_what_foldmark_itself_adds(log: foldmark.Log) -> None:
+def test_messages_added_by_foldmark_reach_the_next_run(log: foldmark.Log) -> None:
     played, history = Played(), FoldmarkHistory(log)
     agent = Agent(played.model, capabilities=[history])
     run(agent, "one")

@@ -26,7 +26,7 @@ def test_a_backup_is_written_and_verified(cli: Cli, db: str, log: foldmark.Log, 
     }
     again = cli("backup", str(file))
     assert (again.code, again.out) == (1, "")
-    assert "is there already and was not changed" in again.err
+    assert "already exists and was not changed" in again.err
     data = json.loads(cli("backup", str(file), "--force", "--json").out)
     assert data == {"database": db, "file": str(file), "bytes": file.stat().st_size}
 
@@ -42,7 +42,7 @@ def test_a_backup_that_is_not_whole(cli: Cli, log: foldmark.Log, tmp_path: Path)
     found = cli("backup", "--verify", str(file))
     assert found.code == 1
     assert "bytes have changed on the disk" in found.out
-    assert "1 wrong" in found.lines[-1]
+    assert "1 fault" in found.lines[-1]
     file.write_bytes(whole[: len(whole) // 2])
     cut = cli("backup", "--verify", str(file))
     assert cut.code == 1

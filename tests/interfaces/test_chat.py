@@ -607,6 +607,6 @@ def test_a_project_cannot_steer_the_terminal_by_a_models_name(
         (tmp_path / ".foldmark.toml").write_text(f'[context]\nmodel = "{name}"\n')
         talk = cli("chat", stdin="hello\n")
         assert talk.code == 2
-        assert "model is 'offline' or PROVIDER/MODEL, not" in talk.err
+        assert "model must be 'offline' or PROVIDER/MODEL, not" in talk.err
         assert "\x1b" not in talk.out + talk.err
     assert cli("chat", "--model", "gemini/../x", stdin="").code == 2

@@ -188,7 +188,7 @@ def test_doctor_mends_stored_segments(cli: Cli, db: str, agent: foldmark.Agent, 
         sql(db, f"UPDATE folds SET body = '{body}' WHERE agent = 1")
     found = cli("doctor")
     assert found.code == 1
-    assert "1 wrong" in found.lines[-1]
+    assert "1 fault" in found.lines[-1]
     (finding,) = json.loads(cli("doctor", "--json").out)["findings"]
     assert finding["repaired"] is False
     assert finding["text"] == found.lines[0]

@@ -45,7 +45,7 @@ def test_what_is_refused_writes_nothing(cli: Cli, db: str, log: foldmark.Log, tm
     assert "there is no conversation 'missing' to copy; conversations: one" in wrong.err
     assert "there is no database at" in cli("copy", str(tmp_path / "no.db"), str(target)).err
     assert "in memory" in cli("copy", db, ":memory:").err
-    assert "is the database to copy from" in cli("copy", db, db).err
+    assert "is the source of the copy" in cli("copy", db, db).err
     assert not target.exists()
     with foldmark.open(target) as other:
         other.agent("own").append("user", "mine")

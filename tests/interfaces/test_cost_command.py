@@ -125,7 +125,7 @@ def test_without_a_price_the_cost_is_in_tokens(cli: Cli, agent: foldmark.Agent) 
     ("arguments", "told"),
     [
         (["nobody"], "there is no conversation or agent 'nobody'; conversations: long"),
-        (["long", "--model", "gpt-5"], "a model is 'offline' or PROVIDER/MODEL"),
+        (["long", "--model", "gpt-5"], "a model must be 'offline' or PROVIDER/MODEL"),
         (["long", "--low-water", "0"], "sliding_context_low_water must be a share above 0 and up to 1, not '0'"),
         (["long", "--low-water", "1,x"], "sliding_context_low_water must be a share above 0 and up to 1, not 'x'"),
         (["long", "--policy", "none"], "'none' is not one of"),
@@ -150,7 +150,7 @@ def test_nothing_to_compare(cli: Cli, log: foldmark.Log) -> None:
 
 def test_neither_a_file_nor_a_database(cli: Cli, db: str) -> None:
     done = cli("cost", "nobody")
-    assert (done.code, done.err) == (2, f"foldmark: there is no file 'nobody' and no database {db} to look in\n")
+    assert (done.code, done.err) == (2, f"foldmark: there is no session file 'nobody', and no database at {db}\n")
 
 
 def test_a_file_that_is_no_session(cli: Cli, tmp_path: Path) -> None:

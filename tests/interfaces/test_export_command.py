@@ -82,7 +82,7 @@ def test_nothing_is_overwritten(cli: Cli) -> None:
         assert done.code in (1, 2)
         assert len(done.err.splitlines()) == 1
         assert files(Path()) == before
-    assert "exists already" in cli("export", "talk", "there.jsonl").err
+    assert "already exists" in cli("export", "talk", "there.jsonl").err
 
 
 @pytest.mark.usefixtures("talk")

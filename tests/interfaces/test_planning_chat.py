@@ -278,7 +278,7 @@ def test_a_script_agrees_at_once_or_to_a_part(cli: Cli, log: foldmark.Log, histo
     assert there(log) == left
     offer = json.loads(cli("do", "default", f"/forget {three(history)}", "--json").out)["data"]["offer"]
     refused = cli("do", "default", f"/agree {offer} some of it")
-    assert "'some of it' is no choice of ranges" in refused.err
+    assert "'some of it' names no ranges" in refused.err
     assert cli("do", "default", f"/agree {offer} only 2").code == 0
     assert there(log) == [id for id in left if id not in history[6]]
 

@@ -340,7 +340,7 @@ def test_a_failed_database_warns(cli: Cli, session: Path) -> None:
         (("--launch", "--dry-run"), 2, "--launch starts the new session, and --dry-run writes none"),
         (("--threshold", "x"), 2, "--threshold must be a number from 0"),
         (("--threshold", "-1"), 2, "--threshold must be a number from 0"),
-        (("--profile", "deeper"), 2, "there is no profile 'deeper': default, deep"),
+        (("--profile", "deeper"), 2, "there is no profile 'deeper'; profiles: default, deep"),
         (
             ("--profile", "deep", "--tools", "Read"),
             2,

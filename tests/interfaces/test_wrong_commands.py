@@ -38,11 +38,11 @@ A_NUMBER = "must be a number from 0 to 1,000,000,000"
 NO_TURN = "in this conversation; `/message list` lists the turns"
 NO_EVENT = "`/message list` shows turns, `/context show` what is sent"
 QUESTION = "Erase turn 1 for good (2 messages, ~6 tokens: question one)? This cannot be taken back."
-NEWEST = "is in the context; newest turns: 1"
+NEWEST = "is not in the context; newest turns: 1"
 ERASED = "was erased already, by a human at 2026-03-04T05:06:07Z"
 MESSAGE = "/message needs one of: list, show, remove"
 NO_PLANNING = "no planning conversation is open; /forget CRITERIA or /remember CRITERIA begins one"
-NO_OFFER = "is not open; it was good for the next message, and until the context changed. "
+NO_OFFER = "is not open: it ended with the person's next message, or when the context changed. "
 ANEW = "`/forget CRITERIA` or `/remember CRITERIA` makes a new one"
 NO_FORK = "a planning conversation is under way, and no child should inherit it; agree to the filter or /cancel first"
 
@@ -69,12 +69,12 @@ TABLE = [
     Wrong("/pin -1", "GID must be a number, not '-1'"),
     Wrong("/pin 1 5", "unexpected argument '5'; usage: /pin GID [-- REASON]"),
     Wrong("/pin 1", "turn 1 is already pinned; pinned: 1"),
-    Wrong("/pin 0", f"no turn 0 {NEWEST}"),
-    Wrong("/pin 2", f"no turn 2 {NEWEST}"),
-    Wrong("/pin 5", f"no turn 5 {NEWEST}"),
-    Wrong("/pin 8", f"no turn 8 {NEWEST}"),
-    Wrong("/pin 16", f"no turn 16 {NEWEST}"),
-    Wrong("/pin 999", f"no turn 999 {NEWEST}"),
+    Wrong("/pin 0", f"turn 0 {NEWEST}"),
+    Wrong("/pin 2", f"turn 2 {NEWEST}"),
+    Wrong("/pin 5", f"turn 5 {NEWEST}"),
+    Wrong("/pin 8", f"turn 8 {NEWEST}"),
+    Wrong("/pin 16", f"turn 16 {NEWEST}"),
+    Wrong("/pin 999", f"turn 999 {NEWEST}"),
     Wrong(
         "/pin 99999999999999999999999999999999999999999999999",
         "GID must be a number, not '9999999999999999999999999999999999999999'",
@@ -97,7 +97,7 @@ TABLE = [
     Wrong("/context explain #1", "ID must be a number, not '#1'"),
     Wrong("/context at", "ID is missing; usage: /context at ID"),
     Wrong("/context at now", "ID must be a number, not 'now'"),
-    Wrong("/context at 0", "events are numbered from 1, and there is no event 0"),
+    Wrong("/context at 0", "there is no event 0; events are numbered from 1"),
     Wrong("/context at 99", "there is no event 99 of this agent yet; its newest is 15"),
     Wrong("/context at 16", "there is no event 16 of this agent yet; its newest is 15"),
     Wrong("/context at 1 2", "unexpected argument '2'; usage: /context at ID"),
@@ -105,7 +105,7 @@ TABLE = [
     Wrong("/context diff 1 2 3", "unexpected argument '3'; usage: /context diff ID [ID2]"),
     Wrong("/context diff a", "ID must be a number, not 'a'"),
     Wrong("/context diff 1 b", "ID2 must be a number, not 'b'"),
-    Wrong("/context diff 0", "events are numbered from 1, and there is no event 0"),
+    Wrong("/context diff 0", "there is no event 0; events are numbered from 1"),
     Wrong("/context diff 1 99", "there is no event 99 of this agent yet; its newest is 15"),
     Wrong("/context diff 99 1", "there is no event 99 of this agent yet; its newest is 15"),
     Wrong("/context window", "N is missing; usage: /context window N"),

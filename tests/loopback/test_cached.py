@@ -96,7 +96,7 @@ def talk(
 WIRE_DIALECT = {"anthropic": "anthropic", "openai": "openai", "openai_responses": "openai"}
 
 
-def test_why_a_request_missed() -> None:
+def test_a_cache_miss_is_explained() -> None:
     with talk(AnthropicWire()) as it:
         first = it.say(WORDS)["cache"]
         assert (first["read"], first["missed"], it.why()) == (0, 0, [("first", None)])
@@ -106,7 +106,7 @@ def test_why_a_request_missed() -> None:
         assert (third["read"], third["missed"]) == (0, second["read"] + second["written"])
         assert it.why() == [("pause", None)]
         line = it.agent.do("/context sent").text.splitlines()[0]
-        assert line.endswith(f"missed {third['missed']:,}: a pause of 12 min, longer than the 5 min that it is kept")
+        assert line.endswith(f"missed {third['missed']:,}: a pause of 12 min; the cache keeps a request for 5 min")
         dropped = it.agent.do(f"/context drop {it.row(-1)['turn']}").event_id
         assert it.say("And now?")["cache"]["missed"] > 0
         assert it.why() == [("operation", dropped)]
@@ -145,7 +145,7 @@ def test_another_model_and_other_tools() -> None:
 
 
 @pytest.mark.parametrize("policy", ["eager", "steady"])
-def test_what_policy_changes(policy: str) -> None:
+def test_changes_by_policy_explain_a_cache_miss(policy: str) -> None:
     with talk(AnthropicWire(), calls=8, context_policy=policy, sliding_context_tokens=20_000) as it:
         for _ in range(3):
             it.say(WORDS)
@@ -173,7 +173,7 @@ def test_the_detail_of_the_meter() -> None:
         kept = newest_turn(it.agent)
         assert kept is not None
         assert kept.missed == missed
-        why = "a pause of 90 min, longer than the 5 min that it is kept"
+        why = "a pause of 90 min; the cache keeps a request for 5 min"
         assert kept.text.endswith(f" Request 5 missed {missed:,}: {why}.")
         assert it.agent.do("/context show").text.endswith(f"⚪\n{kept.text}")
 

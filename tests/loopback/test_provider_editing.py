@@ -133,8 +133,8 @@ def test_an_answer_recorded_whole_keeps_what_was_applied() -> None:
         *("clear_thinking keep=0", "clear_thinking trigger=5", "clear_tool_uses keep=all", "clear_tool_uses exclude="),
     ],
 )
-def test_what_the_setting_does_not_take(value: str) -> None:
+def test_an_invalid_value_of_provider_editing_is_refused(value: str) -> None:
     with conversation(WIRE) as agent:
-        with pytest.raises(CommandError, match="provider_editing is 'off', or one or both of"):
+        with pytest.raises(CommandError, match="provider_editing must be 'off', or one or both of"):
             agent.do(f"/config set provider_editing={value}")
         assert agent.standing().config.provider_editing == "off"

@@ -408,7 +408,7 @@ def test_a_request_is_accepted_and_holds_what_it_should(wire: Wire, scenario: Se
 
 
 @every_wire
-def test_what_stands_in_front_of_the_messages(wire: Wire) -> None:
+def test_the_layers_precede_the_messages(wire: Wire) -> None:
     with conversation(wire, TOOLS) as agent, Loopback(wire, [says("Hello.")]) as server:
         agent.configure("context_policy", "eager")  # which has all of it in the system field
         REQUESTS[1].build(agent)
@@ -504,7 +504,7 @@ def test_the_signature_of_a_call_goes_back_with_it(wire: Wire) -> None:
 
 
 @every_wire
-def test_what_is_shown_of_a_turn(wire: Wire) -> None:
+def test_a_turn_shows_its_pieces_as_they_come(wire: Wire) -> None:
     answers = [calls(Use("c1", "look", {"at": "a"}), before="I look."), says("It is ", "there.")]
     seen = Seen()
     with conversation(wire, TOOLS) as agent, Loopback(wire, answers) as server:

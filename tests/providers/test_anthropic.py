@@ -486,7 +486,7 @@ def test_what_is_kept_of_an_answer_is_sent_back_where_it_stood() -> None:
         ("", "end"),
     ],
 )
-def test_why_an_answer_ended(said: str, why: str) -> None:
+def test_the_reason_why_an_answer_ended_is_parsed(said: str, why: str) -> None:
     assert parse(message(TEXT_BLOCK, stop=said))[-1] == Stopped(why, said)
 
 

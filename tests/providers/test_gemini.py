@@ -292,7 +292,7 @@ def test_what_was_understood_goes_back_as_it_came() -> None:
         (response({"text": "x"}, reason=None), []),
     ],
 )
-def test_why_an_answer_ended(message: dict[str, Any], stopped: list[Stopped]) -> None:
+def test_the_reason_why_an_answer_ended_is_parsed(message: dict[str, Any], stopped: list[Stopped]) -> None:
     assert [piece for piece in parse(message) if isinstance(piece, Stopped)] == stopped
 
 
@@ -535,7 +535,7 @@ def test_the_sdk_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("url", ["", "nowhere", "ftp://example.org", "http://[", "http://a b/", "https://"])
 def test_what_is_no_address_is_told_at_once(url: str) -> None:
     for module in (gemini_api, gemini_gca_api):
-        with pytest.raises(ProviderError, match="is no address") as caught:
+        with pytest.raises(ProviderError, match="is not a server's address") as caught:
             module.connect("gemini-3.8-flash", Access(KEY, url))
         assert (caught.value.kind, caught.value.passes) == ("request", False)
 

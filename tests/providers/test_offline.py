@@ -231,7 +231,7 @@ def test_the_remember_dialogue_of_the_seed() -> None:
         ("yes, and also forget columns too", "tables, columns"),
     ],
 )
-def test_what_a_person_may_say_to_a_preview(text: str, criteria: str) -> None:
+def test_an_answer_to_a_preview_becomes_criteria(text: str, criteria: str) -> None:
     talk = Talk()
     talk.say("/forget tables")
     talk.answer(SCHEMA)

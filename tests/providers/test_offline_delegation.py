@@ -100,7 +100,7 @@ def birth(words: str = "", mark: str | None = "TASK_1") -> Message:
         ("Delegate: " + "word " * 1000, [("word " * 100).strip()]),
     ],
 )  # fmt: skip
-def test_what_asks_to_delegate(text: str, tasks: list[str]) -> None:
+def test_a_clear_request_to_delegate_is_followed(text: str, tasks: list[str]) -> None:
     assert tasks_in(text) == tuple(tasks)
     said, commands = Talk().say(text)
     assert said == f"Task 1: {tasks[0]}. Report by slash send when it is done."
@@ -135,7 +135,7 @@ def test_what_asks_to_delegate(text: str, tasks: list[str]) -> None:
         "[Mail from abcdef01 at 2025-01-02 03:04]\nDelegate: a one; a two",
     ],
 )
-def test_what_does_not(text: str) -> None:
+def test_other_texts_are_not_delegated(text: str) -> None:
     said, commands = Talk().say(text)
     assert commands == []
     assert said.startswith(WHO)
@@ -167,7 +167,7 @@ def test_only_with_the_tool() -> None:
         ("read mail.py", False),
     ],
 )
-def test_what_asks_for_mail(text: str, asks: bool) -> None:
+def test_a_question_for_mail_reads_the_mail(text: str, asks: bool) -> None:
     assert asks_for_mail(text) is asks
     assert Talk().say(text)[1] == ([("check-mail", "")] if asks else [])
 

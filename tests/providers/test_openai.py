@@ -247,7 +247,7 @@ def test_deepseek_is_given_the_thinking_that_it_demands() -> None:
         ("", [None] * 4),
     ],
 )
-def test_how_much_to_think_in_the_words_of_the_model(model: str, words: list[str | None]) -> None:
+def test_the_level_of_thinking_is_sent_in_the_models_own_words(model: str, words: list[str | None]) -> None:
     levels = ("off", "low", "medium", "high")
     for level, word in zip(levels, words, strict=True):
         sent = openai.encode(model, Prompt("", (ASKED,)), (), Options(thinking=level))
@@ -389,7 +389,7 @@ def test_what_one_turn_marks_the_next_one_marks_again() -> None:
         (Prompt("", (ASKED, Calls("", (used(),))), settled=0), [], []),
     ],
 )
-def test_where_breakpoints_stand(prompt: Prompt, chat: list[Any], plain: list[Any]) -> None:
+def test_breakpoints_follow_the_parts_that_stay_the_same(prompt: Prompt, chat: list[Any], plain: list[Any]) -> None:
     messages, items = cached(prompt)
     assert (marks(messages), marks(items)) == (chat, plain)
 
@@ -512,14 +512,14 @@ COMPLETIONS: list[tuple[dict[str, Any], list[Piece]]] = [
 
 
 @pytest.mark.parametrize(("answer", "pieces"), COMPLETIONS)
-def test_what_a_chat_completion_says(answer: dict[str, Any], pieces: list[Piece]) -> None:
+def test_a_chat_completion_is_parsed_into_pieces(answer: dict[str, Any], pieces: list[Piece]) -> None:
     before = msgspec.json.encode(answer)
     assert list(openai.parse(answer)) == pieces
     assert msgspec.json.encode(answer) == before
 
 
 @pytest.mark.parametrize("choices", [None, [], {}, [5], [{"message": "Hi."}], [{"delta": {}}]])
-def test_what_is_no_chat_completion(choices: Any) -> None:
+def test_an_invalid_chat_completion_is_refused(choices: Any) -> None:
     with pytest.raises(ProviderError) as raised:
         openai.parse({"choices": choices})
     assert raised.value.kind == "answer"
@@ -574,12 +574,12 @@ RESPONSES: list[tuple[dict[str, Any], list[Piece]]] = [
 
 
 @pytest.mark.parametrize(("answer", "pieces"), RESPONSES)
-def test_what_a_response_says(answer: dict[str, Any], pieces: list[Piece]) -> None:
+def test_a_response_is_parsed_into_pieces(answer: dict[str, Any], pieces: list[Piece]) -> None:
     assert list(openai_responses.parse(answer)) == pieces
 
 
 @pytest.mark.parametrize("answer", [{}, {"status": "completed"}, response(status="queued"), response(status=[1])])
-def test_what_is_no_response(answer: dict[str, Any]) -> None:
+def test_an_invalid_response_is_refused(answer: dict[str, Any]) -> None:
     with pytest.raises(ProviderError) as raised:
         openai_responses.parse(answer)
     assert raised.value.kind == "answer"
@@ -935,7 +935,7 @@ HTML = Http(200, {"content-type": "text/html"}, b"<html>Welcome</html>")
 @pytest.mark.parametrize(
     ("wire", "kind", "words"),
     [
-        (Played(http=HTML), "answer", "answered with text/html where a stream of events was due"),
+        (Played(http=HTML), "answer", "answered with text/html instead of a stream of events"),
         (Played("data: {no json\n\n"), "answer", "cannot be understood"),
         (Played("data: [1, 2]\n\n"), "answer", "cannot be understood: [1, 2]"),
         (Played("data: null\n\n"), "answer", "cannot be understood: None"),
@@ -1127,7 +1127,7 @@ def test_keys_are_not_repeated(message: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize("module", [openai_api, openai_responses_api])
-def test_what_has_to_be_there(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_key_or_a_wrong_address_is_an_error(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for access, kind, words in (
         (Access(), "key", "OPENAI_API_KEY"),
         (Access(key=""), "key", "OPENAI_API_KEY"),

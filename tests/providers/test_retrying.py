@@ -135,7 +135,7 @@ def test_a_long_wait_is_told_at_once_and_not_waited() -> None:
     pieces, error = told(patient(provider, watch))
     assert error is not None
     assert (error.kind, error.retry_after, pieces) == ("rate", 7200.0, [])
-    assert str(error) == "No more today. It asks to wait 7,200 seconds, more than the 120 that are waited here."
+    assert str(error) == "No more today. It asks to wait 7,200 seconds; Foldmark waits at most 120."
     assert (provider.asked, watch.waits) == (1, [])
 
 

@@ -75,7 +75,7 @@ def test_tools_and_messages_without_text(log: foldmark.Log) -> None:
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 99, 2**63, 10**30, "x", None])
-def test_what_is_no_message(log: foldmark.Log, say: Say, wrong: Any) -> None:
+def test_an_unknown_message_is_refused(log: foldmark.Log, say: Say, wrong: Any) -> None:
     say(log.agent("default"), "one")
     with pytest.raises(CommandError, match="there is no message"):
         log.around(wrong)
@@ -126,7 +126,7 @@ def test_places_that_name_a_message(log: foldmark.Log, say: Say) -> None:
         message_named(log, "default:999")
 
 
-def test_how_a_passage_is_cut() -> None:
+def test_neighbours_of_a_passage_are_cut_shorter() -> None:
     lines = (
         PassageMessage("line 1", "s:1", "user", None, "2026-01-01T10:00:00Z", "a" * 30),
         PassageMessage("line 2", "s:2", "tool_result", "Bash\n", None, "b" * 30, asked=True, note="kept"),

@@ -71,12 +71,12 @@ def test_words_that_may_name_a_day() -> None:
         ("What is the time limit?", False),
     ],
 )
-def test_what_asks_for_a_time(query: str, asks: bool) -> None:
+def test_questions_for_a_time_are_recognized(query: str, asks: bool) -> None:
     assert asks_when(query) == asks
 
 
 @pytest.mark.parametrize(
     ("text", "tells"), [("It was in june", True), ("since then", True), ("in 1999", True), ("It was blue.", False)]
 )
-def test_what_tells_a_time(text: str, tells: bool) -> None:
+def test_words_for_a_time_are_recognized(text: str, tells: bool) -> None:
     assert tells_when(text) == tells

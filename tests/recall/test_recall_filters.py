@@ -79,7 +79,7 @@ def test_what_was_narrowed_is_told(agent: Any) -> None:
         ("--role user", "QUERY is missing"),
     ],
 )
-def test_what_is_refused(agent: Any, line: str, told: str) -> None:
+def test_wrong_filters_are_refused(agent: Any, line: str, told: str) -> None:
     with pytest.raises(CommandError) as caught:
         agent.do(f"/recall {line}")
     assert told in str(caught.value)

@@ -160,7 +160,9 @@ def test_what_was_said_since_is_found_once_it_has_vectors(log: foldmark.Log, tal
 
 
 @pytest.mark.parametrize("text", ["", " ", "\ud800", "\0", "a" * LONG, "語" * (LONG // 40), "\u2028", "? ? ?"])
-def test_whatever_is_said_or_asked(log: foldmark.Log, talk: list[int], say: Say, text: str) -> None:
+def test_any_text_gets_a_vector_and_any_query_an_answer(
+    log: foldmark.Log, talk: list[int], say: Say, text: str
+) -> None:
     say(log.agent("default"), text)
     log.meanings().bring_up()
     assert log.store.vectors is not None

@@ -163,7 +163,7 @@ def test_names_of_tools_may_be_anything(log: foldmark.Log, found: Found) -> None
     assert list(log.store.damage()) == []
 
 
-def test_what_a_hit_says(log: foldmark.Log) -> None:
+def test_a_hit_names_its_message_and_its_conversation(log: foldmark.Log) -> None:
     agent = log.agent("work")
     system = agent.append("system", "fjord", created_at="2026-03-01")
     agent.append("user", "Hello", created_at="2026-03-02")

@@ -187,7 +187,7 @@ def test_a_newest_turn_that_is_too_long_by_itself_is_an_error_and_the_text_is_ke
     assert agent.open_turn is None
 
 
-def test_what_is_shown_and_not_recorded(agent: Agent) -> None:
+def test_thoughts_and_waiting_are_shown_and_not_recorded(agent: Agent) -> None:
     _, seen = play(agent, "Go.", [Waiting(2.0, "busy"), Thought("Hm."), "Yes.", Stopped("length", "max_tokens")])
     assert seen == [Waiting(2.0, "busy"), Thought("Hm."), "Yes.", Stopped("length", "max_tokens")]
     assert [message.content for message in agent.context().messages] == ["Go.", "Yes."]

@@ -445,8 +445,12 @@ def test_a_process_that_was_stopped_for_too_long_records_nothing_any_more(
     first.tell("answer Late." if state == MODEL else "result late")
     who = "nobody" if ended else f"process {os.getpid()} on {here().host.partition(' ')[0]}"
     heard = first.heard()
-    assert heard.startswith(f"error default LeaseError conversation 'default' is not run here any more but by {who}")
-    assert "this process was stopped for longer than 30 seconds. What it had recorded by then is kept." in heard
+    assert heard.startswith(
+        "error default LeaseError conversation 'default' is no longer run by this process, which was "
+    )
+    assert (
+        f"stopped for more than 30 seconds; {who} runs it now. What this process had recorded by then is kept." in heard
+    )
     assert (events(agent), stored(agent.log).newest_sent(agent.id, 10)) == (before, sent)
     assert [each.holder for each in stored(agent.log).leases()] == ([] if ended else ["this one"])
 

@@ -289,7 +289,7 @@ def test_a_turn_has_an_end(log: Log, agent: Agent) -> None:
     asyncio.run(turn(agent, provider, "go", seen.show))
     assert len(provider.requests) == Config().turn_steps
     assert provider.steps == [["never"]]
-    told = '[Foldmark: the turn was ended after 50 steps, the most of turn_steps; "go on" goes on.]'
+    told = '[Foldmark: the turn was ended after 50 steps, the maximum set by turn_steps; "go on" continues it.]'
     assert shape(agent)[-1] == ("assistant", told)
     assert seen.text == shape(agent)[-1][1]
     assert ends(log, agent) == [False]

@@ -316,7 +316,7 @@ def test_models_fork_so_deep_and_so_often(log: Log, monkeypatch: pytest.MonkeyPa
 
     for _ in range(context.GENERATIONS):
         agent = fork(agent)
-    with pytest.raises(foldmark.CommandError, match="down to generation 4, which this is; do it yourself"):
+    with pytest.raises(foldmark.CommandError, match="agents of generation 4 cannot fork; do it yourself"):
         fork(agent)
     fork(root)
     last = fork(root)
@@ -330,7 +330,7 @@ def test_models_fork_so_deep_and_so_often(log: Log, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("tool", [object(), print, type("Wrong", (), {"spec": "x", "__call__": lambda *_: ""})()])
 def test_what_is_no_tool_is_not_added(log: Log, tool: Any) -> None:
-    with pytest.raises(foldmark.CommandError, match="a tool has a spec and can be called"):
+    with pytest.raises(foldmark.CommandError, match="a tool must have a `spec` and be callable"):
         log.add_tool(tool)
     log.add_tool(Add())
     with pytest.raises(foldmark.CommandError, match="there is a tool 'add' already"):
@@ -351,7 +351,7 @@ def test_what_cannot_be_run_is_said(log: Log, tmp_path: Path) -> None:
                 await agents.say(agent, None)
             with (
                 foldmark.open(tmp_path / "other.db") as other,
-                pytest.raises(foldmark.CommandError, match="of another log"),
+                pytest.raises(foldmark.CommandError, match="belongs to another log"),
             ):
                 await agents.say(other.agent("default"), "Hello")
 

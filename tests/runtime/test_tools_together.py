@@ -180,7 +180,7 @@ def test_a_tool_that_fails_in_its_own_way_does_not_end_the_turn(log: Log) -> Non
     assert [text for _, text in results(agent)] == [
         "Error: odd failed: IndexError: list index out of range",
         "Error: leaves failed: SystemExit: 3",
-        "Error: none answered with a NoneType and not with a text",
+        "Error: none answered with a NoneType instead of a text",
     ]
     assert agent.open_turn is None
 

@@ -31,7 +31,7 @@ def home(tmp_path: Path) -> Home:
     return Home(tmp_path)
 
 
-def test_where_a_session_belongs() -> None:
+def test_the_place_of_a_session_in_the_archive() -> None:
     claude = Path("/h/.claude/projects/-home-me/0a.jsonl")
     assert place(claude) == Path("claude/-home-me/0a.jsonl")
     agent = claude.with_name("0a") / "subagents" / "agent-7.jsonl"
@@ -182,7 +182,7 @@ def test_a_session_that_shrinks_while_it_is_copied(home: Home, monkeypatch: pyte
     assert (found.added, found.path.read_bytes()) == (10, path.read_bytes())
 
 
-def test_what_is_no_session_file(home: Home, tmp_path: Path) -> None:
+def test_a_missing_or_irregular_file_is_not_archived(home: Home, tmp_path: Path) -> None:
     path = home.session("a", user("one"))
     missing = path.with_name("b.jsonl")
     with pytest.raises(ArchiveError, match="there is no file"):

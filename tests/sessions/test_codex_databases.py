@@ -28,7 +28,7 @@ def found(path: Path) -> list[tuple[str, str]]:
     return [(each.weight, each.text) for each in diagnose(session_path(path)).findings]
 
 
-def test_what_agrees(home: CodexHome) -> None:
+def test_databases_that_agree_with_the_rollout_give_no_finding(home: CodexHome) -> None:
     before = home.files
     assert found(home.rollout) == []
     assert home.files == before
@@ -99,7 +99,7 @@ def test_a_file_that_was_changed_and_has_grown_since(home: CodexHome) -> None:
     assert any(f"the file was changed after Codex's {HISTORY} was made from it (2 turns of 2 stand" in x for x in texts)
 
 
-def test_what_codex_has_not_read_yet(home: CodexHome) -> None:
+def test_lines_that_codex_has_not_read_yet_are_a_note(home: CodexHome) -> None:
     home.change(HISTORY, "UPDATE thread_history_projection_state SET next_rollout_byte_offset = ?", home.at(6))
     home.change(HISTORY, "UPDATE thread_history_projection_state SET next_rollout_ordinal = 6")
     home.change(HISTORY, "DELETE FROM thread_turns WHERE turn_id = 'turn-2'")

@@ -377,7 +377,7 @@ def mostly_events(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @given(st.binary() | VALUES.map(json.dumps).map(str.encode) | mostly_events().map(json.dumps).map(str.encode))
-def test_whatever_stands_on_standard_input(data: bytes) -> None:
+def test_any_standard_input_prints_nothing(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         place = HookPlace(Path(folder), patch)
         with fed(data, Path(folder)) as written:
@@ -388,7 +388,7 @@ def test_whatever_stands_on_standard_input(data: bytes) -> None:
 @given(
     st.lists(st.binary() | st.sampled_from([answer(150_000), answer(9_000), boundary(postTokens=150_000)]), max_size=6)
 )
-def test_whatever_stands_in_the_transcript(records: list[Any]) -> None:
+def test_any_transcript_is_read_without_an_error(records: list[Any]) -> None:
     """A line that was cut or changed costs nothing but itself."""
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         place = HookPlace(Path(folder), patch)
@@ -533,7 +533,7 @@ def test_options_that_nobody_knows(place: HookPlace) -> None:
     assert "Claude Code" in place.ran(event, "--help").stdout
 
 
-def test_what_a_hook_imports(place: HookPlace) -> None:
+def test_a_hook_imports_no_heavy_module(place: HookPlace) -> None:
     """Half of the time of a hook would go into any one of these."""
     place.write(answer(124_000))
     done = place.ran(place.event("PostToolUse"), PYTHONPROFILEIMPORTTIME="1")
@@ -544,7 +544,7 @@ def test_what_a_hook_imports(place: HookPlace) -> None:
     assert not imported & slow
 
 
-def test_what_the_end_of_a_turn_imports(place: HookPlace) -> None:
+def test_the_end_of_a_turn_imports_no_heavy_module(place: HookPlace) -> None:
     """Archiving asks the session formats, which decode nothing before they are asked to."""
     place.write(answer(24_000))
     done = place.ran(place.event("Stop"), PYTHONPROFILEIMPORTTIME="1")

@@ -176,7 +176,7 @@ def test_who_goes_back_in_the_client_leaves_the_old_way(place: Place) -> None:
     report = place.grow(*after("b", "anew", "answer"))
     assert place.shown == ["a", "b", "my own", "anew", "answer"]
     assert report.left == 1
-    assert "the session went back behind left the context" in report_text(report)
+    assert "left the context: the session went back to an earlier point" in report_text(report)
     report = place.grow(*after("d", "on"))
     assert place.shown == ["a", "b", "c", "d", "my own", "on"]
     assert (report.returned, report.left) == (1, 1)

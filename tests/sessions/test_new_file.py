@@ -62,7 +62,7 @@ def test_a_new_file_replaces_nothing(tmp_path: Path) -> None:
         file.write(b"after")
     assert there(tmp_path) == {"a": b"before"}
     (tmp_path / "link").symlink_to("nowhere")
-    with pytest.raises(WriteError, match="exists already"), new_file(tmp_path / "link") as file:
+    with pytest.raises(WriteError, match="already exists"), new_file(tmp_path / "link") as file:
         file.write(b"after")
     assert not (tmp_path / "nowhere").exists()
 
@@ -78,7 +78,7 @@ def test_without_links_it_replaces_nothing_either(tmp_path: Path, monkeypatch: p
             with new_file(path) as file:
                 file.write(b"1")
         except WriteError as error:
-            assert "exists already" in str(error)  # noqa: PT017 - the first time it is not
+            assert "already exists" in str(error)  # noqa: PT017 - the first time it is not
         path.write_bytes(path.read_bytes() + b"!")
     assert there(tmp_path) == {"a": b"1!!"}
 

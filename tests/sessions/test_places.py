@@ -208,6 +208,6 @@ def test_several_of_them(home: Home) -> None:
     home.claude(ONE)
     home.codex(TWO)
     told = home.fails("aaaaaaaa")
-    assert "the beginning of several sessions' ids" in told
+    assert "several session ids begin with" in told
     assert ONE in told
     assert TWO in told

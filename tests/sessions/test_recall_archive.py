@@ -140,7 +140,7 @@ def test_what_is_not_indexed_yet_is_told(home: Home, agent: foldmark.Agent, monk
     monkeypatch.undo()
 
 
-def test_what_is_never_searched(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logs_in_memory_and_with_own_settings_search_no_archive(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """A log in memory is for trying things out, and a mapping of settings keeps this machine out."""
     sessions(home)
     for path, settings in ((":memory:", None), (str(home.folder / "b.db"), {})):

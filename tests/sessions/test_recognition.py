@@ -44,7 +44,7 @@ def test_a_record_that_two_programs_write_does_not_decide(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("value", [None, [], "type", {}, TALK, {"type": None}, {"type": 3}, {"message": "text"}])
-def test_what_is_no_record(value: Any, tmp_path: Path) -> None:
+def test_other_json_values_are_not_records(value: Any, tmp_path: Path) -> None:
     assert kind(tmp_path / "x.jsonl", value) is None
 
 

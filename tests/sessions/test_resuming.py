@@ -39,13 +39,13 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def test_where_claude_looks_for_it(place: Place) -> None:
+def test_claude_resumes_by_id_in_the_folder_of_the_session(place: Place) -> None:
     shell = place.shell(place.home / f"{ID}.jsonl", user("x", cwd=str(place.work)), prompt=("go on",))
     assert shlex.split(shell) == ["cd", str(place.work), "&&", "claude", "--resume", ID, "go on"]
 
 
 @pytest.mark.parametrize("name", [f"../-elsewhere/{ID}.jsonl", f"../../{ID}.jsonl", "my session.jsonl"])
-def test_what_claude_does_not_find_by_its_id(name: str, place: Place) -> None:
+def test_claude_resumes_by_path_outside_of_its_folder(name: str, place: Place) -> None:
     path = Path(os.path.normpath(place.home / name))
     words = shlex.split(place.shell(path, user("x", cwd=str(place.work))))
     assert words == ["cd", str(place.work), "&&", "claude", "--resume", str(path)]

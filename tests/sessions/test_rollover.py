@@ -192,7 +192,7 @@ def test_the_session_it_runs_in(place: Place) -> None:
     assert place.rolled()["parent_file"] == str(other)
 
 
-def test_what_a_person_sees(place: Place) -> None:
+def test_a_rollover_prints_the_new_session_and_how_to_start_it(place: Place) -> None:
     done = place.ran("--summary-file", "-", stdin="Go on.\x1b[31m")
     assert done.returncode == 0
     out = done.stdout.decode()
@@ -344,7 +344,7 @@ def test_a_folder_that_is_gone(place: Place) -> None:
         (["{summary}", "--summary-file", "{summary}"], 1, "is not a session of Claude Code or Codex"),
         (["{folder}/subagents/agent-1.jsonl", "--summary-file", "{summary}"], 2, "is a subagent's session"),
         (["--auto-summary"], 2, "--auto-summary needs a language model"),
-        (["--auto-summary", "--model", "nobody/x"], 2, "a model is 'offline' or PROVIDER/MODEL"),
+        (["--auto-summary", "--model", "nobody/x"], 2, "a model must be 'offline' or PROVIDER/MODEL"),
     ],
 )
 def test_wrong_requests_write_nothing(words: list[str], code: int, said: str, place: Place) -> None:

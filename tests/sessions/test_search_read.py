@@ -98,8 +98,8 @@ def test_what_a_hit_prints_is_what_read_takes(program: Program) -> None:
         ("99", "there is no message 99, and no archived session whose id begins with it"),
         ("2", "there is no message 2, and no archived session"),
         ("diary:99", "there is no message 99 in diary"),
-        ("side project:5", "there is no message 5 in side project; it is diary's"),
-        ("diary:2", "event 2 is no message but what is recorded as turn ended"),
+        ("side project:5", "there is no message 5 in side project; it belongs to diary"),
+        ("diary:2", "event 2 is of kind 'turn ended', not a message"),
         ("nobody:5", "there is no file and no archived session 'nobody'"),
         ("diary", "there is no file and no archived session 'diary'"),
         ("aa11:99", "line 99"),
@@ -178,7 +178,7 @@ def test_a_file_that_has_gone_has_no_neighbours(program: Program, tmp_path: Path
         ["x", "--around", "2"],
     ],
 )
-def test_what_does_not_go_together(program: Program, wrong: list[str]) -> None:
+def test_options_that_exclude_each_other_are_refused(program: Program, wrong: list[str]) -> None:
     code, out, err = program(*wrong)
     assert (code, out) == (2, "")
     assert err.startswith("foldmark: ")

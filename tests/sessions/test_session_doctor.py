@@ -142,10 +142,10 @@ LOSES: dict[str, tuple[Damage, int, str]] = {
     "a torn last line": (instead(9, b'{"type":"assistant"'), 9, "cut off"),
     "not a number": (instead(7, jsonl(talk()[6]).replace(b'"m3"', b"NaN")), 7, "NaN"),
     "a mark": (instead(7, b"\xef\xbb\xbf" + jsonl(talk()[6])), 7, "byte order mark"),
-    "a dangling parent": (change(7, parentUuid="gone"), 7, "nowhere"),
+    "a dangling parent": (change(7, parentUuid="gone"), 7, "is missing"),
     "no parent": (without(7, "parentUuid"), 7, "no parentUuid"),
     "a parent of the wrong type": (change(7, parentUuid=7), 7, "no parentUuid"),
-    "an unknown record in the chain": (change(8, type="puzzle"), 9, "nowhere"),
+    "an unknown record in the chain": (change(8, type="puzzle"), 9, "is missing"),
     "its own parent": (change(7, parentUuid="u7"), 7, "loop"),
     "a loop": (change(7, parentUuid="u9"), 7, "loop"),
     "no uuid": (without(7, "uuid"), 7, "no uuid"),
@@ -424,7 +424,7 @@ def test_a_file_that_is_there_is_never_replaced(write: Callable[..., Path]) -> N
     path = write(*damaged("a null line"))
     out = path.with_name(f"{NEW}.jsonl")
     out.write_bytes(b"mine")
-    with pytest.raises(foldmark.FoldmarkError, match="exists already"):
+    with pytest.raises(foldmark.FoldmarkError, match="already exists"):
         repaired(path)
     assert out.read_bytes() == b"mine"
 
@@ -576,7 +576,7 @@ def test_a_repaired_session_can_be_written_to(write: Callable[..., Path]) -> Non
     [
         (["--session", "nowhere.jsonl"], 1, "there is no file"),
         (["--session", "0000"], 2, "there is no file and no session '0000'"),
-        (["--session", "x.jsonl", "--out", "y.jsonl"], 2, "add --repair"),
+        (["--session", "x.jsonl", "--out", "y.jsonl"], 2, "--out requires --repair"),
         (["--out", "y.jsonl"], 2, "--session"),
     ],
 )

@@ -175,7 +175,7 @@ def test_a_limit(home: Home, listed: Callable[..., str]) -> None:
         home.session(f"s{number}", user("Hello", timestamp=f"2025-10-0{number + 1}T10:00:00Z"))
     home.sync()
     lines = listed("--limit", "2").splitlines()
-    assert [line.split()[0] for line in lines] == ["Archived,", "s4", "s3", "3"]
+    assert [line.split()[0] for line in lines] == ["Archived", "s4", "s3", "3"]
     assert json.loads(listed("-n", "2", "--json"))["more"] == 3
 
 

@@ -60,7 +60,7 @@ def test_of_two_members_with_one_key_the_last_is_meant() -> None:
     "data",
     [b"", b"{", b'{"a"', b'{"a":', b'{"a":1', b'{"a":1}}', b'{"a":01}', b"[1", b'{"a":"\\ud8"}', b"\x00", b"[}", b"{]"],
 )
-def test_what_is_no_json(data: bytes) -> None:
+def test_invalid_json_is_recognized(data: bytes) -> None:
     assert not spans.is_json(data)
 
 

@@ -45,7 +45,7 @@ def line(place: HookPlace, told: dict[str, Any]) -> str:
 @pytest.mark.parametrize(
     ("tokens", "light"), [(124_000, "⚪"), (159_999, "⚪"), (160_000, "🟡"), (189_999, "🟡"), (190_000, "🔴")]
 )
-def test_what_claude_code_tells(place: HookPlace, tokens: int, light: str) -> None:
+def test_the_status_of_claude_code_gives_the_meter(place: HookPlace, tokens: int, light: str) -> None:
     told = line(place, status(place, used=usage(tokens)))
     assert told == f"Opus 4.8 · {meter(tokens, 200_000)}"
     assert told.endswith(light)
@@ -115,7 +115,7 @@ def test_a_name_that_steers_the_terminal(place: HookPlace) -> None:
         ),
     ).map(lambda told: repr(told).replace("'", '"').replace("None", "null").encode("utf-8", "replace"))
 )
-def test_whatever_stands_on_standard_input(data: bytes) -> None:
+def test_any_standard_input_prints_one_line(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         HookPlace(Path(folder), patch)
         with fed(data, Path(folder)) as written:

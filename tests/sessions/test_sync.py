@@ -68,7 +68,7 @@ def test_the_real_samples(home: Home) -> None:
     assert again == Synced(str(home.archive), sessions=report.sessions, unchanged=report.sessions)
 
 
-def test_what_is_searched_of_claude_code(home: Home) -> None:
+def test_texts_calls_and_thinking_of_claude_code_are_searched(home: Home) -> None:
     home.session(
         "a",
         {"type": "summary", "summary": "not searched"},
@@ -89,7 +89,7 @@ def test_what_is_searched_of_claude_code(home: Home) -> None:
     assert home.index()["files"][0][7] == "/home/me/app"
 
 
-def test_what_is_searched_of_codex(home: Home) -> None:
+def test_texts_calls_and_outputs_of_codex_are_searched(home: Home) -> None:
     path = (
         home.folder
         / ".codex/sessions/2026/01/02/rollout-2026-01-02T03-04-05-019982b8-3422-79e0-8b3b-05abaf4f3c3e.jsonl"
@@ -381,7 +381,7 @@ def test_the_archive_of_episodic_memory(home: Home, monkeypatch: pytest.MonkeyPa
     assert len(home.archived()) == 2, "nothing of it is copied"
 
 
-def test_where_episodic_memory_archives() -> None:
+def test_the_archive_of_episodic_memory_is_found_by_the_environment() -> None:
     named = {
         "HOME": "/h",
         "XDG_CONFIG_HOME": "/c",

@@ -90,7 +90,7 @@ def test_the_newest_answer_counts(place: HookPlace) -> None:
     ],
     ids=str,
 )
-def test_what_says_nothing_of_the_main_chain(place: HookPlace, later: Any) -> None:
+def test_records_outside_of_the_main_chain_do_not_count(place: HookPlace, later: Any) -> None:
     assert tokens(place.write(answer(124_000), later)) == 124_000
 
 
@@ -136,7 +136,7 @@ def test_codex_after_a_compaction(place: HookPlace) -> None:
 # -- the window -----------------------------------------------------------------------------------------------
 
 
-def test_which_window(place: HookPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_window_comes_from_the_best_source(place: HookPlace, monkeypatch: pytest.MonkeyPatch) -> None:
     def window(given: int | None = None) -> int:
         found = tail.share(place.session, given)
         assert found is not None

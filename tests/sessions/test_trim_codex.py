@@ -494,7 +494,7 @@ class TestFirstLine:
         with pytest.raises(SessionFileError, match="zstd -d"):
             Trimmed(path)
 
-    def test_where_it_is_written(self, tmp_path: Path) -> None:
+    def test_a_trimmed_rollout_is_named_as_codex_names_it(self, tmp_path: Path) -> None:
         path = tmp_path / name()
         path.write_bytes(jsonl(meta(), call("c1"), output("c1", LONG)))
         new = trimming.trim(session_path(path), TrimOptions(500, TOOLS), NEW, datetime.now(UTC)).session.path

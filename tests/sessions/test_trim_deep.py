@@ -203,7 +203,7 @@ def test_a_branch_that_was_left_makes_nothing_stale(tmp_path: Path) -> None:
         ("The file does not exist. " * 40, False),
     ],
 )
-def test_what_a_person_said_to_a_call(content: str, stays: bool, tmp_path: Path) -> None:
+def test_results_with_a_persons_words_stay(content: str, stays: bool, tmp_path: Path) -> None:
     session = Session()
     refused = session.call("Edit", content, {"file_path": "/a", "old_string": "x"}, failed=True)
     session.call("Edit", "done", {"file_path": "/a", "old_string": "x"})

@@ -343,7 +343,7 @@ def test_a_file_without_a_record_is_no_session(run: Run, tmp_path: Path, content
     assert len(list((tmp_path / "projects" / "-work").iterdir())) == 1
 
 
-def test_what_is_no_file(tmp_path: Path) -> None:
+def test_a_missing_file_or_a_folder_is_refused(tmp_path: Path) -> None:
     for name, told in (("missing.jsonl", "there is no file"), ("folder.jsonl", "is a directory")):
         (tmp_path / "folder.jsonl").mkdir(exist_ok=True)
         with pytest.raises(SessionFileError, match=told):

@@ -92,7 +92,7 @@ def test_every_pointer_leads_to_the_whole_result(source: Path, tmp_path: Path) -
             assert len(old[number - 1]) > len(line)
 
 
-def test_what_is_told(tmp_path: Path) -> None:
+def test_the_metadata_of_a_trim_tell_its_counts(tmp_path: Path) -> None:
     source = next(path for path in REAL_FILES if path.stem == "agentcmd-four")
     before = hashlib.sha256(source.read_bytes()).hexdigest()
     done = trimmed(source, tmp_path)

@@ -86,11 +86,11 @@ def test_built_in(name: str, environment: dict[str, str], expected: tuple[str | 
         (' "host:1234" ', "http://host:1234/v1"),
     ],
 )
-def test_where_ollama_is(host: str, address: str) -> None:
+def test_the_address_of_ollama_is_read_as_ollama_reads_it(host: str, address: str) -> None:
     assert ollama_address(host) == address
 
 
-def test_what_is_no_address() -> None:
+def test_an_invalid_address_in_the_environment_is_refused() -> None:
     with pytest.raises(CommandError, match=r"OLLAMA_HOST must be host, host:port or an http:// or https:// URL, not"):
         access("ollama", {"OLLAMA_HOST": "ftp://host"}, Settings())
     with pytest.raises(
@@ -205,7 +205,7 @@ def test_a_providers_table_that_is_none(place: Place) -> None:
 
 
 @pytest.mark.parametrize("name", [*BUILT_IN, "google", "team"])
-def test_what_a_provider_speaks(name: str) -> None:
+def test_a_provider_has_the_dialect_that_it_speaks(name: str) -> None:
     own = {"team": "anthropic"}
     same = {"team": "anthropic", "google": "gemini"}.get(name, name)
     assert dialect_of(name, own) is dialect_of(same)

@@ -124,7 +124,7 @@ def test_a_project_does_not_say_what_runs_without_asking(place: Place) -> None:
         ("warn_threshold = 100", "warn_threshold", 100),
     ],
 )
-def test_what_toml_has(place: Place, line: str, key: str, value: Any) -> None:
+def test_values_of_toml_keep_their_types(place: Place, line: str, key: str, value: Any) -> None:
     place.project_file(f"[context]\n{line}\n")
     found = getattr(place.load().config({}), key)
     assert (found, type(found)) == (value, type(value))
@@ -225,7 +225,7 @@ def test_the_database(place: Place, line: str, path: str) -> None:
 # With agents
 
 
-def test_what_an_agent_runs_with(place: Place) -> None:
+def test_an_agents_own_settings_override_those_of_files(place: Place) -> None:
     place.user_file("[context]\ncontext_size = 3\n")
     with foldmark.open(":memory:", settings=place.load({"FOLDMARK_TRUNCATE_RECENT": "9"})) as log:
         agent = log.agent("a")

@@ -165,7 +165,7 @@ def test_a_wrong_variable_is_told_although_another_goes_before_it(place: Place) 
         (b"#" * (MOST_BYTES + 1), " is too large: a settings file has at most 262,144 bytes"),
     ],
 )
-def test_what_is_not_toml(place: Place, text: bytes, told: str) -> None:
+def test_a_file_that_is_not_toml_is_an_error_with_its_line(place: Place, text: bytes, told: str) -> None:
     assert refused(place, text).startswith(told)
 
 

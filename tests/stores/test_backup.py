@@ -122,7 +122,7 @@ def test_a_full_disk_leaves_nothing(db: str, tmp_path: Path) -> None:
 def test_what_is_there_stays_unless_it_is_to_be_replaced(db: str, tmp_path: Path) -> None:
     file = tmp_path / "backup.db"
     file.write_text("mine")
-    with pytest.raises(StoreError, match="is there already and was not changed"):
+    with pytest.raises(StoreError, match="already exists and was not changed"):
         backup.back_up(db, file, nothing)
     assert file.read_text() == "mine"
     backup.back_up(db, file, nothing, replace=True)
@@ -131,7 +131,7 @@ def test_what_is_there_stays_unless_it_is_to_be_replaced(db: str, tmp_path: Path
 
 def test_what_came_meanwhile_stays_as_well(db: str, tmp_path: Path) -> None:
     file = tmp_path / "backup.db"
-    with pytest.raises(StoreError, match="is there already"):
+    with pytest.raises(StoreError, match="already exists"):
         backup.back_up(db, file, lambda *_: (file.write_text("mine"), None)[1])
     assert file.read_text() == "mine"
     assert [path.name for path in tmp_path.iterdir() if "part" in path.name] == []
@@ -155,7 +155,7 @@ def test_the_database_is_not_its_own_backup(db: str, tmp_path: Path) -> None:
             backup.back_up(db, file, nothing, replace=True)
 
 
-def test_what_cannot_be_backed_up(db: str, tmp_path: Path) -> None:
+def test_a_backup_without_a_database_is_refused(db: str, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("a text " * 100)
     (tmp_path / "empty").touch()
     for path, says in (

@@ -57,7 +57,7 @@ def test_the_doctor_finds_a_number_that_does_not_follow(store: SqliteStore) -> N
 
 
 @pytest.mark.parametrize("column", ["kind", "session_id", "file", "session_number"])
-def test_what_has_to_be_there(column: str, store: SqliteStore) -> None:
+def test_a_session_without_a_required_column_is_refused(column: str, store: SqliteStore) -> None:
     with pytest.raises(StoreError):
         save(store, replace(WHOLE, **{column: None}))
     assert every(store) == []

@@ -95,7 +95,7 @@ def test_a_program_of_the_version_before_cannot_record_what_is_not_read(
         assert list(examine(log)) == []
 
 
-def test_what_is_said_of_each_kind() -> None:
+def test_each_kind_says_whether_it_can_be_restored_and_what_it_changes() -> None:
     """SPEC 3: which operations can be restored; 5.7: a mark is no boundary."""
     restorable = {each.__struct_config__.tag for each in events.Operation.__args__ if each.restorable}
     assert restorable == {

@@ -176,7 +176,7 @@ def media(*blocks: dict[str, Any]) -> str:
         (("tool_result", "x" * 299 + "e\u0301각क्षि" * 9, None, 0, 12), 397),
     ],
 )
-def test_what_messages_weighed_when_weights_were_added(row: tuple[Any, ...], weighs: int) -> None:
+def test_frozen_weights_never_change(row: tuple[Any, ...], weighs: int) -> None:
     assert frozen.weight_0005(*row) == weighs
 
 
@@ -190,5 +190,5 @@ def test_what_messages_weighed_when_weights_were_added(row: tuple[Any, ...], wei
         ("x" * 60 + "AbcdE", ""),
     ],
 )
-def test_what_words_were_indexed_when_parts_were_added(text: str, words: str) -> None:
+def test_frozen_parts_of_words_never_change(text: str, words: str) -> None:
     assert frozen.parts_0009(text) == words

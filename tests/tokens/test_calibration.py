@@ -66,7 +66,7 @@ def test_a_tokenizer_that_is_off_by_a_margin_is_calibrated_too(sent: Any) -> Non
 
 
 @pytest.mark.skipif(not accuracy.DATA.is_dir(), reason="the recorded sessions are not here")
-def test_what_was_billed_for_recorded_sessions() -> None:
+def test_calibrated_estimates_match_recorded_bills() -> None:
     growth, _, _ = accuracy.grown(accuracy.claude(accuracy.DATA / "claude" / "episodic-memory-large.jsonl"), 3.0)
     late = accuracy.follow(growth, 3.0).after(6)
     assert len(late) > 100

@@ -116,7 +116,7 @@ def test_sizes_add_up() -> None:
     assert both - empty == (first - empty) + (second - empty)
 
 
-def test_which_ruler_measures() -> None:
+def test_the_tokenizer_measures_only_models_of_openai() -> None:
     assert isinstance(ruler("openai", "gpt-5", Config()), BytesRuler)
     assert isinstance(ruler("openai", "gpt-5", TOKENIZER), TokenizerRuler)
     assert isinstance(ruler("openai_responses", "gpt-5", TOKENIZER), TokenizerRuler)

@@ -118,7 +118,7 @@ def test_the_table_is_read_only_when_asked_for() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
-def test_which_models_bind_thinking_and_whose_they_read() -> None:
+def test_the_table_says_which_models_bind_and_read_thinking() -> None:
     fable, mythos, fable_2, mythos_2 = (
         f"claude-{name}" for name in ("fable-5-1", "mythos-5-1", "fable-5-2", "mythos-5-2")
     )

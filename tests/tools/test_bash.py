@@ -279,7 +279,7 @@ def test_nothing_is_left_open(place: Place) -> None:
     assert zombies() == []
 
 
-def test_what_cannot_be_started(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_shell_is_an_error(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("foldmark.tools.working.bash.shutil.which", lambda name: str(place.folder / "nowhere"))
     assert place.refused("bash", command="true") == "the command cannot be started: No such file or directory"
 

@@ -128,7 +128,7 @@ def test_a_long_look_for_a_line_ends_with_the_turn(place: Place) -> None:
     assert came == ["the turn was interrupted"]
 
 
-def test_what_is_not_there_and_what_is_near(place: Place) -> None:
+def test_a_missing_file_is_an_error_with_similar_names(place: Place) -> None:
     place.write("src/Settings.py")
     place.write("src/other.py")
     assert place.refused("read_file", path="src/settings.py") == (
@@ -153,7 +153,7 @@ def test_of_what_is_outside_nothing_more_is_told(place: Place) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_what_may_not_be_read(place: Place) -> None:
+def test_an_unreadable_file_is_an_error(place: Place) -> None:
     place.write("closed.txt").chmod(0)
     assert place.refused("read_file", path="closed.txt") == "closed.txt may not be read by this user"
 
@@ -308,7 +308,7 @@ def test_links_that_lead_nowhere(links: Place) -> None:
     ],
     ids=range(11),
 )
-def test_what_is_no_path(place: Place, tool: str, path: str) -> None:
+def test_an_invalid_path_is_refused(place: Place, tool: str, path: str) -> None:
     place.answer = "yes"
     place.refused(tool, path=path, **({"pattern": "x"} if tool == "grep" else {}))
 

@@ -88,7 +88,7 @@ def test_a_preview_changes_nothing(talk: Talk, ids: dict[str, int]) -> None:
     assert len(stored(talk.log).operations(talk.agent.id)) == operations
 
 
-def test_what_a_preview_shows(talk: Talk, ids: dict[str, int]) -> None:
+def test_a_preview_counts_and_groups_its_matches(talk: Talk, ids: dict[str, int]) -> None:
     talk.agent.do(f"/forget messages {ids['weather']}-{ids['dry']}")
     planned = talk.ids[-1]
     found = run(talk, action="preview")
@@ -346,14 +346,14 @@ def test_yes_and_then_wait(talk: Talk, ids: dict[str, int]) -> None:
     "text",
     ["yes?", "yes, but keep the second", "no", "Show me again", "yesterday", "forget it", "", "y" * 200, "/forget"],
 )
-def test_what_is_no_yes(talk: Talk, ids: dict[str, int], text: str) -> None:
+def test_a_text_that_is_no_plain_yes_applies_nothing(talk: Talk, ids: dict[str, int], text: str) -> None:
     asked(talk, ids)
     talk.says(text)
     refused(talk, {"action": "apply"}, "the person has said something else since the preview; preview again")
 
 
 @pytest.mark.parametrize("text", ["Yes, proceed", "Yes", "ok", "ja, bitte", " YES! ", "go ahead", "👍"])
-def test_what_is_a_yes(talk: Talk, ids: dict[str, int], text: str) -> None:
+def test_a_plain_yes_applies_the_preview(talk: Talk, ids: dict[str, int], text: str) -> None:
     asked(talk, ids)
     talk.says(text)
     assert run(talk, action="apply")["messages_filtered"] == 2

@@ -50,7 +50,7 @@ def matchers() -> list[int]:
     return found
 
 
-def test_what_it_finds(tree: Place) -> None:
+def test_grep_finds_matching_lines(tree: Place) -> None:
     found = ["a.py:3:def open(path):", "src/deep/c.py:1:opened = 1", "src/deep/c.py:2:last: open"]
     assert lines(tree, pattern="open") == found
     assert lines(tree, pattern="OPEN", ignore_case=True) == [found[0], "src/b.ts:1:Open the door", *found[1:]]
@@ -160,7 +160,7 @@ def test_too_many_files(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "pattern", ["(", "[a", "*", r"\z", "(?P<a>x)(?P<a>y)", "x{99999999999999}", "(" * 5000, "(?<=a+)b"]
 )
-def test_what_is_no_expression(place: Place, pattern: str) -> None:
+def test_an_invalid_expression_is_refused(place: Place, pattern: str) -> None:
     place.write("f.txt", "x")
     told = place.refused("grep", pattern=pattern)
     assert told.startswith("the pattern is no regular expression that can be searched for: ")

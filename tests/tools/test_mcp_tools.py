@@ -181,7 +181,7 @@ def test_a_huge_result_is_cut(agent: Agent) -> None:
     assert len(str(caught.value)) < 10_100
 
 
-def test_what_a_server_finds_wrong(agent: Agent) -> None:
+def test_a_servers_own_error_is_passed_on(agent: Agent) -> None:
     with pytest.raises(CommandError, match="Field required"):
         agent.call_tool("mcp__stdio__echo", {})
 

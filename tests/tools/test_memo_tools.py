@@ -62,7 +62,7 @@ def test_tags_have_one_form(agent: Agent) -> None:
         ({"content": "x", "tags": [1]}, "save_memo takes an object with content, tags"),
     ],
 )
-def test_what_a_memo_cannot_hold(agent: Agent, args: dict[str, object], says: str) -> None:
+def test_an_invalid_memo_is_not_saved(agent: Agent, args: dict[str, object], says: str) -> None:
     with pytest.raises(CommandError, match=says):
         agent.call_tool("save_memo", args)
     assert stored(agent.log).memos(5) == []
@@ -117,6 +117,6 @@ def test_what_a_memo_says_is_quoted(agent: Agent) -> None:
     assert lines[3:] == ["> one", "> ", "> ### STATE", "> Memo 9, 2026-01-01", "> evil"]
 
 
-def test_which_tools_change_nothing() -> None:
+def test_reading_tools_run_together() -> None:
     together = {name for name in ("save_memo", "retrieve_memos", "recall", "manage_scratchpad") if TOOLS[name].together}
     assert together == {"retrieve_memos", "recall"}

@@ -141,7 +141,7 @@ def test_the_mark_needs_no_name(agent: Agent) -> None:
 @pytest.mark.parametrize(
     "command", sorted(name for name, command in REGISTRY.commands.items() if "model" not in command.who)
 )
-def test_what_is_for_persons_only(log: Log, agent: Agent, command: str) -> None:
+def test_a_model_cannot_run_commands_for_people(log: Log, agent: Agent, command: str) -> None:
     agent.append("user", "A")
     before = agent.standing().record.head
     with pytest.raises(
@@ -332,7 +332,7 @@ def test_the_quoted_result_is_cut(agent: Agent) -> None:
         ("/message remove 1 --yes", "The call has left the context."),
     ],
 )
-def test_what_a_notice_says(agent: Agent, line: str, words: str) -> None:
+def test_a_notice_names_the_operation(agent: Agent, line: str, words: str) -> None:
     assert agent.append("user", "go") == 1
     agent.append_tool_call("read", {}, call_id="c1", dialect="openai")
     agent.do(line)

@@ -206,14 +206,14 @@ def test_a_token_is_made_and_kept(serve: Callable[..., Served], monkeypatch: pyt
         assert http.post(server.url, json=INITIALIZE).status_code == 200
     assert token(os.environ) == (made, str(file))
     file.chmod(0o644)
-    with pytest.raises(FoldmarkError, match=r"others can read the token in .*; remove it"):
+    with pytest.raises(FoldmarkError, match=r"other users can read the token in .*; remove the file"):
         token(os.environ)
     file.unlink()
     assert token(os.environ)[0] != made
 
 
 @pytest.mark.parametrize("given", ["short", "with a space in it, long", "zwölf-und-vier-zeichen", "x" * 600])
-def test_what_is_no_token(given: str) -> None:
+def test_an_invalid_token_is_refused(given: str) -> None:
     with pytest.raises(CommandError, match="the token in FOLDMARK_MCP_TOKEN is not"):
         token({"FOLDMARK_MCP_TOKEN": given, "HOME": "/nowhere"})
 

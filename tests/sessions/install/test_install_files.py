@@ -258,7 +258,7 @@ def test_a_record_that_cannot_be_read_counts_as_none(home: Path, record: bytes) 
     assert not (home / ".claude/foldmark-install.json").exists()
 
 
-def test_what_the_paragraph_tells_the_model(tmp_path: Path) -> None:
+def test_the_paragraph_names_the_thresholds_and_the_steps(tmp_path: Path) -> None:
     """[S4]: the thresholds, what to do at each, and in which order."""
     put_in(tmp_path)
     told = (tmp_path / ".claude/CLAUDE.md").read_text()

@@ -224,7 +224,7 @@ def protected(home: Path) -> Iterator[Path]:
     ],
 )
 @bound
-def test_what_is_not_permitted(protected: Path, name: str, mode: int, why: str) -> None:
+def test_missing_permissions_change_no_file(protected: Path, name: str, mode: int, why: str) -> None:
     before = tree(protected)
     usual = (protected / name).stat().st_mode
     (protected / name).chmod(mode)
