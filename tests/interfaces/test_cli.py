@@ -217,7 +217,7 @@ def test_doctor_reports_what_it_cannot_mend(cli: Cli, db: str, agent: foldmark.A
     before = rows(db)
     found = cli("doctor")
     assert (found.code, found.err) == (1, "")
-    assert "wrong" in found.lines[-1]
+    assert "fault" in found.lines[-1]
     assert len(found.lines) > 1
     assert "Traceback" not in found.out
     assert cli("doctor", "--repair").code == 1

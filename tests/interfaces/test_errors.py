@@ -187,15 +187,15 @@ IMPORTS = [
     Wrong(("import", "binary"), NO_SESSION.format("binary", r"no line of it is JSON \(line 1: .*\)"), 1),
     Wrong(("import", "plain.txt"), NO_SESSION.format(r"plain\.txt", r"no line of it is JSON \(line 1: .*\)"), 1),
     Wrong(("import", "list.jsonl"), NO_SESSION.format(r"list\.jsonl", "no line of it is a JSON object"), 1),
-    Wrong(("import", "notes.jsonl", "--as", "default"), r"there is a conversation 'default' already; .*"),
-    Wrong(("import", "default.jsonl"), r"there is a conversation 'default' already; .*"),
+    Wrong(("import", "notes.jsonl", "--as", "default"), r"a conversation 'default' already exists; .*"),
+    Wrong(("import", "default.jsonl"), r"a conversation 'default' already exists; .*"),
     Wrong(("import", "notes.jsonl", "--as", ""), A_NAME.format("''")),
     Wrong(("import", "notes.jsonl", "--as", " "), A_NAME.format("' '")),
     Wrong(("import", "notes.jsonl", "--as", "a\x1bb"), A_NAME.format(r"'a\\x1bb'")),
     Wrong(("import", "notes.jsonl", "--as", "a\nb"), A_NAME.format(r"'a\\nb'")),
     Wrong(("import", "notes.jsonl", "--as", "x" * 201), A_NAME.format("'x{40}'")),
-    Wrong(("import", "notes.jsonl", "--as", NO_UUID), rf"a conversation.*uuid.*{NO_UUID}.*"),
-    Wrong(("import", "notes.jsonl", "--as", NO_UUID.upper()), rf"a conversation.*uuid.*{NO_UUID.upper()}.*"),
+    Wrong(("import", "notes.jsonl", "--as", NO_UUID), rf"invalid name .{NO_UUID}.: .* not a uuid"),
+    Wrong(("import", "notes.jsonl", "--as", NO_UUID.upper()), rf"invalid name .{NO_UUID.upper()}.: .* not a uuid"),
 ]
 
 NOT_ONE = r"{} is not a Foldmark database\. .*; this file was not changed\."

@@ -77,7 +77,7 @@ def test_forget_as_in_the_seed(cli: Cli, log: foldmark.Log, history: list[list[i
         rf"  1\. Message {found[0]}-{found[-1]}: Let's design the database schema.* {in_range}\n"
         rf"  Context: {before} before, {size(log, left)} after\n"
         r"  Next request ~[0-9,]+ tokens instead of ~[0-9,]+\n"
-        r"Nothing has changed yet\. Answer yes, no, or say what else to look for\. Anything else leaves all as it is\."
+        r"Nothing has changed yet\. Answer yes, no, or say what else to look for\. Any other answer changes nothing\."
         r"\n"
     )
     assert re.fullmatch(

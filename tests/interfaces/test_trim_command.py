@@ -328,7 +328,7 @@ def test_a_failed_database_warns(cli: Cli, session: Path) -> None:
     Path("log.db").write_text("no database" * 1000)
     shown = cli("--db", "log.db", "trim")
     assert shown.code == 0
-    assert shown.err.startswith("foldmark: the database does not know of the new session: ")
+    assert shown.err.startswith("foldmark: the new session was not recorded in the database: ")
     assert shown.err.count("\n") == 1
     assert len(others(session)) == 1
 

@@ -448,9 +448,8 @@ def test_a_process_that_was_stopped_for_too_long_records_nothing_any_more(
     assert heard.startswith(
         "error default LeaseError conversation 'default' is no longer run by this process, which was "
     )
-    assert (
-        f"stopped for more than 30 seconds; {who} runs it now. What this process had recorded by then is kept." in heard
-    )
+    assert f"stopped for more than 30 seconds; {who}" in heard
+    assert heard.endswith("runs it now. What this process had recorded by then is kept.")
     assert (events(agent), stored(agent.log).newest_sent(agent.id, 10)) == (before, sent)
     assert [each.holder for each in stored(agent.log).leases()] == ([] if ended else ["this one"])
 

@@ -228,7 +228,7 @@ def test_errors_of_tools_come_back_as_error_results(log: Log, agent: Agent) -> N
     results = [message for message in agent.context().messages if message.kind == "tool_result"]
     assert [(message.data or {}).get("is_error") for message in results] == [True] * 5
     assert [message.content[:35] for message in results] == [
-        "Error: there is no tool 'nope'; the",
+        "Error: there is no tool 'nope'; ava",
         "Error: no planning conversation is ",
         "Error: the model answered with noth",
         "Error: slash takes an object with c",

@@ -256,7 +256,7 @@ def test_reading_around_a_line(home: Home) -> None:
     assert len(read(home.archive, "aa11").records) == 20
     with pytest.raises(NoSessionError, match=r"line 11 .* the nearest lines with text are 7, 8, 9, 10, 12, 13, 14"):
         read(home.archive, "aa11:11")
-    with pytest.raises(NoSessionError, match="says nothing"):
+    with pytest.raises(NoSessionError, match="has no searchable text"):
         read(home.archive, "aa11:99")
 
 

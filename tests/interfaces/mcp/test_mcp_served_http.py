@@ -126,7 +126,7 @@ def test_nobody_else_gets_in(serve: Callable[..., Served]) -> None:
     server = serve()
     port = server.url.split(":")[2].split("/")[0]
     assert TOKEN not in server.said
-    assert server.said.endswith("/mcp, for whoever has the token in FOLDMARK_MCP_TOKEN\n")
+    assert server.said.endswith("/mcp, for clients with the token in FOLDMARK_MCP_TOKEN\n")
     refused = [
         ({}, 401),
         (bearer("another"), 401),

@@ -124,7 +124,7 @@ def test_many_are_one_page_of_the_newest(db: str, log: foldmark.Log, monkeypatch
                 with pytest.raises(MCPError, match="there is no resource"):
                     await guest.read(f"{ROOT}?page={wrong}")
             for wrong in ("2", "x"):
-                with pytest.raises(MCPError, match="is no cursor"):
+                with pytest.raises(MCPError, match="is not a cursor"):
                     await guest.client.list_resources(cursor=wrong)
 
     visit(visiting)

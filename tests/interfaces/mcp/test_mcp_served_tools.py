@@ -119,7 +119,7 @@ def test_which_conversation_is_meant(db: str, log: foldmark.Log) -> None:
             assert told == "Error: there is no conversation or agent 'three'; conversations: one, two"
             assert await guest.call("slash", command="mark", args="M", conversation="one") == "Checkpoint 'M' created."
             assert "created" in await guest.call("slash", command="mark", conversation=child[:8])
-            assert "is a conversation's name, not 5" in await guest.call("slash", command="mark", conversation=5)
+            assert "must be a conversation's name, not 5" in await guest.call("slash", command="mark", conversation=5)
             # These are about all conversations.
             assert "hello there" in await guest.call("recall", query="hello")
             assert await guest.call("save_memo", content="known", tags=[]) == "Memo 1 saved."
