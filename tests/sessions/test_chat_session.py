@@ -85,7 +85,7 @@ def test_a_session_opens_by_its_id_and_is_found_again(talk: Talk, work: Path) ->
     assert said.count("Claude Code sees what you change here after /export") == 1
     assert "(Claude Code sees this after /export)" in said
     assert said.rstrip().endswith(f"foldmark export {NAME} --cwd {work}")
-    assert "it has all of this session already" in talk("--session", ID)
+    assert "it already has all of this session" in talk("--session", ID)
     with foldmark.open(os.environ["FOLDMARK_DB"]) as log:
         assert [agent.name for agent in log.agents()] == [NAME]
         assert shown(log.agent(NAME)) == ["ask a", "tell a"], "what a person has dropped stays out"
@@ -98,7 +98,7 @@ def test_what_is_new_comes_in_while_the_chat_is_open(talk: Talk, session: Path, 
     said = talk(NAME, lines="/import\n/import\n")
     assert "The session has grown since: /import brings that in." in said
     assert "brought in 2 new messages (1 turn)" in said
-    assert "it has all of this session already" in said
+    assert "it already has all of this session" in said
     with foldmark.open(os.environ["FOLDMARK_DB"]) as log:
         assert shown(log.agent(NAME)) == ["ask a", "tell a", "ask c", "tell c"]
 
@@ -203,6 +203,6 @@ def test_real_sessions(talk: Talk, work: Path, path: Path) -> None:
     talk("--session", str(own), lines="/mark HERE\n")
     own.write_bytes(b"".join(whole))
     talk("--session", str(own), lines="/operations\n/export\n")
-    assert "it has all of this session already" in talk("--session", str(own))
+    assert "it already has all of this session" in talk("--session", str(own))
     with foldmark.open(os.environ["FOLDMARK_DB"]) as log:
         assert len(log.agents()) == 1

@@ -31,16 +31,16 @@ def short_report_text(report: ImportReport) -> str:
 def _repeated_import_text(report: ImportReport) -> str:
     new, changes = sum(report.messages.values()), []
     if new:
-        changes.append(f"brought in {count(new, 'new message')} ({count(report.turns, 'turn')})")
+        changes.append(f"imported {count(new, 'new message')} ({count(report.turns, 'turn')})")
     elif report.kept:
         changes.append(f"no new message; {count(report.kept, 'line')} kept as data")
     if report.dropped:
-        changes.append(f"{count(report.dropped, 'turn')} of these out of the context, being abandoned or side chains")
+        changes.append(f"{count(report.dropped, 'turn')} of these out of the context (abandoned or side chains)")
     if report.left:
-        changes.append(f"{count(report.left, 'part')} that the session went back behind left the context")
+        changes.append(f"{count(report.left, 'part')} left the context: the session went back to an earlier point")
     if report.returned:
-        changes.append(f"{count(report.returned, 'part')} that the session came back to returned to the context")
-    lines = [f"Conversation '{report.name}': {'; '.join(changes) or 'it has all of this session already'}"]
+        changes.append(f"{count(report.returned, 'part')} returned to the context: the session came back to them")
+    lines = [f"Conversation '{report.name}': {'; '.join(changes) or 'it already has all of this session'}"]
     return "\n".join([*lines, *_broken_lines(report)])
 
 
@@ -48,10 +48,10 @@ def _first_import_lines(report: ImportReport) -> list[str]:
     messages = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in report.messages.items())
     lines = [f"Conversation '{report.name}': {count(report.turns, 'turn')} ({messages or 'no messages'})"]
     if report.kept:
-        lines.append(f"  kept as data, not being messages: {count(report.kept, 'line')}")
+        lines.append(f"  kept as data (not messages): {count(report.kept, 'line')}")
     if report.dropped:
         lines.append(
-            f"  out of the context, being abandoned branches or side chains: {count(report.dropped, 'turn')}; "
+            f"  out of the context (abandoned branches or side chains): {count(report.dropped, 'turn')}; "
             "/restore brings them back"
         )
     return lines
@@ -90,7 +90,7 @@ def export_text(found: Export, written: Written) -> str:
     messages = ", ".join(f"{number} {kind.replace('_', ' ')}" for kind, number in found.messages.items())
     lines = [f"Session {found.session_id}: {count(len(found.lines), 'record')} ({messages})", f"  {written.file}"]
     whys = Counter(why for _, why in found.left_out)
-    lines += [f"  not in it, or not whole: {count(number, 'message')}: {why}" for why, number in whys.most_common()]
+    lines += [f"  missing or incomplete: {count(number, 'message')}: {why}" for why, number in whys.most_common()]
     return "\n".join([*lines, "Continue it with:", f"  {written.command.shell}"])
 
 
