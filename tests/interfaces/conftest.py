@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 from command_line import PROGRAM, Cli, Outcome
-from terminal import Terminal
 
 import foldmark
 import forked
 from foldmark.cli.program import run
 from patience import LIMIT
+from terminal import Terminal
 
 
 @pytest.fixture(autouse=True)

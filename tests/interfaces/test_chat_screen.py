@@ -14,12 +14,12 @@ from command_line import PROGRAM, Cli, events
 from plan import Answer, Fail, Reply, Say, Stalled, Use
 from playing import asked, say
 from server import Loopback
-from terminal import CTRL_C, CTRL_D, Terminal
 from wire_openai import OpenAIWire
 
 import foldmark
 from foldmark.core.request import Usage
 from foldmark.log.doctor import examine
+from terminal import CTRL_C, CTRL_D, Terminal
 
 Start = Callable[..., Terminal]
 Provide = Callable[..., Loopback]

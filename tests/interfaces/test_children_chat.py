@@ -15,13 +15,13 @@ from command_line import Cli, events
 from plan import Answer, Reply, Say, Use
 from playing import asked, say
 from server import Loopback
-from terminal import CTRL_C, CTRL_D, Terminal
 from wire_openai import OpenAIWire
 
 import foldmark
 from foldmark.log.doctor import examine
 from patience import LIMIT
 from stored import stored
+from terminal import CTRL_C, CTRL_D, Terminal
 
 Start = Callable[..., Terminal]
 Provide = Callable[..., Loopback]

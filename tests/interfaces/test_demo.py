@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from command_line import Cli, Outcome, events, files
-from terminal import CTRL_D, Terminal
 
 import foldmark
 from foldmark.log.doctor import examine
 from stored import stored
+from terminal import CTRL_D, Terminal
 
 SAMPLE = Path(str(resources("foldmark") / "samples" / "notes-cli.jsonl"))
 RECEIPT = re.compile(

