@@ -97,7 +97,7 @@ def test_what_is_new_comes_in_while_the_chat_is_open(talk: Talk, session: Path, 
         file.write(jsonl(*turn("c", "b2", work)))
     said = talk(NAME, lines="/import\n/import\n")
     assert "The session has grown since: /import brings that in." in said
-    assert "brought in 2 new messages (1 turn)" in said
+    assert "imported 2 new messages (1 turn)" in said
     assert "it already has all of this session" in said
     with foldmark.open(os.environ["FOLDMARK_DB"]) as log:
         assert shown(log.agent(NAME)) == ["ask a", "tell a", "ask c", "tell c"]
