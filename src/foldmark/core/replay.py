@@ -124,11 +124,13 @@ def advance(fold: Fold, operations: Iterable[Recorded]) -> Fold:
     agent, segments, at = fold.agent, fold.segments, fold.at
     marks, pins, closing = dict(fold.marks), dict.fromkeys(fold.pins), fold.closing
     evicted = dict(fold.evicted)
+    # What operations remove is subtracted once, at the end: subtracting it for each would cost operations × segments.
     removed: list[Segment] = []
     hidden = not _reaches(agent, segments)
     for at, operation in operations:
         match operation:
             case Mark(name=name):
+                # A moved mark goes to the end: rewinds rely on the order of ids.
                 marks.pop(name, None)
                 marks[name] = at
             case Clear():
@@ -136,6 +138,7 @@ def advance(fold: Fold, operations: Iterable[Recorded]) -> Fold:
                 removed, marks, hidden = [], {}, False
             case Rewind(mark_id=mark_id, position=position, kept=kept):
                 removed += subtract((Segment(agent, position + 1, at),), [Segment(agent, id, id) for id in kept])
+                # A rewind ends a planning conversation, so the next messages are visible again.
                 if hidden:
                     segments, removed, hidden = _grown(agent, subtract(segments, removed), at), [], False
                 # Marks are in the order of their ids.
@@ -184,6 +187,7 @@ def closed_by(closing: tuple[int, int] | None, at: int, operation: Operation) ->
 def taken_back(operations: Sequence[Recorded]) -> frozenset[int]:
     """Return the ids of restored operations: each is the target of a restore that itself counts."""
     back: set[int] = set()
+    # Newest first: only later restores decide whether a restore counts.
     for id, operation in reversed(operations):
         if isinstance(operation, Restore) and id not in back:
             back.add(operation.target)
@@ -239,6 +243,7 @@ class History:
         """Return the fold of all operations."""
         done, fold = self._kept[-1] if self._kept else (0, self._begin)
         end, distance, stops = len(self._operations), STEP, [len(self._operations)]
+        # Folds are kept 32, 64, 128, ... operations before the end: a restore of something recent refolds little.
         while end - distance >= done + STEP:
             stops.append(end - distance)
             distance *= 2
@@ -259,6 +264,7 @@ class History:
                 break
             change = 1 if before else -1
             target = self._restores[target]
+        # Kept folds that include the target were made before it changed.
         first = bisect_left(self._operations, target, key=_id)
         while self._kept and self._kept[-1][0] > first:
             self._kept.pop()

@@ -83,6 +83,7 @@ def settle(position: int, found: Iterable[Exchange], still_open: Sequence[Exchan
     `found`, which are complete: after its last result. Elsewhere: at `position`.
     """
     closed = [exchange for exchange in found if exchange not in still_open]
+    # The end of one exchange may lie inside another one whose results came later.
     while around := [max(e.members) for e in closed if e.calls[0] <= position < max(e.members)]:
         position = max(around)
     return min([position, *(e.first - 1 for e in still_open if e.calls[0] <= position)])

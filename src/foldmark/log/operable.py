@@ -224,6 +224,7 @@ class Operable(Timeline):
                 operation = decision(moment, at)
                 data = codec.checked_data(operation)
                 # The effect is computed before the transaction: the thinking that it costs takes two requests.
+                # The event has no id yet; any id above the newest one gives the same context.
                 outcome = self.outcome(moment, at, operation, at.newest + 1, erasing)
             with self.batch() as transaction:
                 if self._head == at.record.head:

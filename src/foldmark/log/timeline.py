@@ -109,6 +109,7 @@ class Timeline:
                 kind, text, data, created_at, dialect=dialect, actor=actor, interrupted=interrupted, key=key
             )
             if block is not None:
+                # A key stands for one event, so the block has a key of its own.
                 self._append("state", block, None, created_at, actor=actor, key=key and f"{key}\0state")
         return event_id
 
@@ -165,6 +166,7 @@ class Timeline:
                 return self._append("user", text, None, created_at, actor="system")
             data = {**(data or {}), "call_id": call_id, **({"is_error": True} if is_error else {})}
             answers = call.id if call and not answered else None
+            # A call that is the newest event is directly followed by its result: no look-up is needed.
             apart = answers not in (None, at.newest) and (waiting is None or moment.stands_apart(self.id, waiting.id))
             return self._append(
                 "tool_result", text, data, created_at, dialect=dialect, actor="system", answers=answers, apart=apart

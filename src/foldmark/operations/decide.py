@@ -239,6 +239,7 @@ def _between(moment: Snapshot, at: Standing, first: int, last: int) -> dict[int,
 
 def _newest_turns(moment: Snapshot, at: Standing) -> str:
     """Return the existing turns, for an error message."""
+    # A turn may have thousands of messages, and this is only for an error message.
     newest = newest_turns(islice(moment.messages(at.visible, newest_first=True), 200), 6)
     there_is = listing(turn.id for turn in reversed(newest) if turn.id is not None)
     return f"newest turns: {there_is}" if there_is else "the context is empty"

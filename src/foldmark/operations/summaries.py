@@ -55,6 +55,7 @@ def _summary_of_span(moment: Snapshot, at: Standing, span: str) -> Summary:
     state = state_of(moment, at)
     carried = state is not None and contains(ranges, state.agent_id, state.id)
     operations = [operation_of(each) for each in inside]
+    # What inner summaries replaced must stay away when one of them is restored.
     before = [segment for each in operations if isinstance(each, Summary) for segment in each.ranges]
     return Summary(normal((*ranges, *before)), None, state.content if state and carried else None, None, span, widened)
 
@@ -67,6 +68,7 @@ def _bounds(moment: Snapshot, at: Standing, span: str) -> tuple[int, int]:
     """Return the first and the last id that a span names. A mark's name may contain the dots as well."""
     places = [place for place in range(len(span)) if span.startswith(SPAN, place)]
     ways = [(span[:place], span[place + len(SPAN) :]) for place in places]
+    # A name with dots can be split in several ways: the first way with known ends counts.
     known = [way for way in ways if all(not end or end in at.fold.marks or end.isdecimal() for end in way)]
     first, last = (known or ways)[0]
     begin = _bound(moment, at, first, last=False) if first else 1

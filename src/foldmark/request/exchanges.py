@@ -59,6 +59,7 @@ def _runs(moment: Snapshot, calls: Mapping[int, Message]) -> list[tuple[Message 
             ids = [each.id for each in near]
             known |= zip(ids, near, strict=True)
             upto = bisect_right(ids, place.id)
+            # Fewer neighbours than asked for: nothing stands beyond the outermost one.
             before |= {**({ids[0]: None} if 0 < upto < count else {}), **dict(pairwise(ids[::-1]))}
             behind |= {**({ids[-1]: None} if ids and len(ids) - upto < count else {}), **dict(pairwise(ids))}
         asked, seen, runs = {}, set[int](), []
@@ -109,6 +110,7 @@ def summaries_before(moment: Snapshot, at: Standing, position: int) -> tuple[int
     for event in moment.events(moment.of_kind("summary", there)):  # one may replace another
         operation = operation_of(event)
         replaced = intersect(operation.ranges if isinstance(operation, Summary) else (), there)
+        # Whatever it replaces after the position is itself such a summary: nothing else there would be lost.
         if moment.size(replaced).messages == sum(contains(replaced, own, other) for other in found):
             found[event.id] = None
     return tuple(each for each in found if contains(visible, own, each))
@@ -183,6 +185,7 @@ def read_by(moment: Snapshot, at: Standing, reads: Callable[[Event], bool]) -> S
     operations = recorded(moment.operations(at.record.id))
     back = taken_back(operations)
     out, behind = set[int](), normal(Segment(at.record.id, each, each) for each in shown)
+    # Newest first: a summary that is left out brings back those that it replaced, which may be foreign as well.
     for event_id, operation in reversed(operations):
         there = event_id not in back and contains(behind, at.record.id, event_id)
         if isinstance(operation, Summary) and there and _is_foreign(moment, at, event_id, reads):

@@ -150,6 +150,7 @@ def talk(moment: Snapshot, at: Standing) -> Segments:
     if at.fold.closing is None or at.fold.leaving is None:
         return ()
     filter_id, first = at.fold.closing
+    # The filter hides the conversation already: replay without it shows what the turn still sees of it.
     others = [(event.id, operation_of(event)) for event in moment.operations(own) if event.id != filter_id]
     return intersect(replay(at.origin, others).segments, (Segment(own, first, END),))
 

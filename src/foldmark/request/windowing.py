@@ -85,6 +85,7 @@ class Windowing:
         summary = self._sources.summary(edge.first)
         if summary is None:
             return prompt, edge
+        # A window with the summary is never larger: it may only begin later, unless a pinned turn had to go.
         again = Windowing(self._sources, self._config, self._target, self._instruction, summary=summary)
         shown, beside = again._windowed(limit)
         return (prompt, edge) if (beside.first or 0) < edge.first else (shown, beside)
@@ -147,7 +148,7 @@ class Windowing:
 
     @property
     def _reserved(self) -> int:
-        """The bytes of system, tools and guidelines as when the newest turn was opened, and of the reserve."""
+        """The tokens of system, tools and guidelines as when the newest turn was opened, and of the reserve."""
         stable = [layer for layer in self._sources.stable if layer.layer not in prompts.ANCHORS]
         prompt = prompts.assemble(stable, view((), self._target.dialect, self._config))
         return self.plain.tokens(len(self.encoded(prompt).data)) + min(

@@ -192,6 +192,7 @@ class LogSnapshot(BesideView):
         page, count = expected, 0
         while left:
             some, ids = list[Segment](), 0
+            # Segments are read together only if their ids do not interleave: otherwise a page would not be in order.
             while left and ids < page and (not some or _follows(left[-1], some[-1], newest_first)):
                 some.append(left.pop())
                 _, first, last = some[-1]
@@ -200,6 +201,7 @@ class LogSnapshot(BesideView):
             yield from found
             agent, first, last = some[-1]
             inside = [id for id in map(id_of, found) if first <= id <= last] if len(found) >= page else []
+            # A full page: the segment may hold more, which is read next.
             if len(inside) >= page:
                 left.append(
                     Segment(agent, first, inside[-1] - 1) if newest_first else Segment(agent, inside[-1] + 1, last)

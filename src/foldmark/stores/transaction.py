@@ -44,6 +44,7 @@ class LogTransaction(Beside, LogSnapshot):
         self, agent_id: str, expected: int | None, drafts: Sequence[Draft], *, key: str | None = None
     ) -> list[int]:
         appender = self._appender(agent_id)
+        # The key comes first: whoever repeats an append still expects the head of the first attempt.
         if key is not None:
             for (before,) in self._run("append_ids", **self._for_agent(agent_id), key=key):
                 return msgspec.json.decode(before, type=list[int])
@@ -71,6 +72,7 @@ class LogTransaction(Beside, LogSnapshot):
     def erase(self, owner: str, turn: int, last: int, by: int) -> None:
         agent, appender = self._for_agent(owner), self._appender(owner)
         with self.whole():
+            # Words that are to be indexed late could not be removed from the index.
             self.settle()
             rows = self._run("to_erase", **agent, turn=turn, last=last)
             messages = [row for row in rows if row[2] is not None]

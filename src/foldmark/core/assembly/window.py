@@ -129,6 +129,7 @@ def in_steps(units: Units, turns: int, steps: Steps, before: Callable[[int], int
     while upto(count + 1) > count and before(count + 1) >= left:
         count += 1
     stopped = "budget" if upto(count + 1) > count else "turns" if units.reach(count + 1) else None
+    # Weights are estimates: if the request does not fit, the cut moves by whole steps, which later requests share.
     while count > 1 and not fits(count):
         stopped = "budget"
         left = (before(count) // steps.step + 1) * steps.step
@@ -166,6 +167,7 @@ def _widest(
     def certain(count: int) -> bool:
         return fits(measure(count) + SLACK)
 
+    # Sizes of single units give a guess; only whole requests decide, and each of those has to be encoded.
     guess, total = 1, measure(1)
     silent: set[int] = set()
     while upto(guess + 1) > guess:
@@ -190,6 +192,7 @@ def _widest(
         else:
             high, step = probe, step * 2
 
+    # `certain` demands some slack, so a few more units may fit.
     present = measure(low)
     while upto(low + 1) > low:
         # A unit of which nothing is sent changes no request: it need not be made again.
