@@ -1,4 +1,4 @@
-"""What a copy is made of and compared with: something of everything, and what a store answers about it."""
+"""The contents of a copy, some of every kind, and the answers of a store about them."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -28,7 +28,7 @@ from foldmark.testing.suite import (
 
 
 def answers(moment: Snapshot, agents: Sequence[str]) -> list[Any]:
-    """What a store answers about agents, but for stored segments."""
+    """Return the answers of a store about agents, except for stored segments."""
     found: list[Any] = []
     for agent in agents:
         own = (Segment(agent, 1, END),)
@@ -48,7 +48,7 @@ def answers(moment: Snapshot, agents: Sequence[str]) -> list[Any]:
 
 
 def shared(moment: Snapshot) -> list[Any]:
-    """What a store answers about what belongs to no conversation."""
+    """Return the answers of a store about records that belong to no conversation."""
     tagged = moment.memos_tagged(["x"], 10)
     return [moment.memos(100), moment.memo_tags(100), tagged, moment.coding_sessions()]
 
@@ -85,18 +85,18 @@ def _agent(end: CopiedEnd) -> str:
 
 
 def request(agent: str, event: int, texts: dict[str, str], question: str | None = None) -> SentRequest:
-    """A request that needs these texts."""
+    """Return a request that needs these texts."""
     record = RequestRecord("openai", 7, Edge(event, "budget", 3), texts, {}, question=question)
     return SentRequest(agent, event, event, NOW, "openai", "gpt-5", "f" * 64, 2**40, 7, record)
 
 
 def hashed(*texts: str) -> dict[str, str]:
-    """Texts by their hashes."""
+    """Return texts by their hashes."""
     return {sha256(text.encode()).hexdigest(): text for text in texts}
 
 
 def fill(store: Store) -> dict[str, str]:
-    """Something of everything; the agents by what became of them."""
+    """Fill a store with something of every kind; return the agents by their fates."""
     work, gone, quiet = root(store, f"work {HARD}"), root(store, "gone"), root(store, "quiet")
     first, asked = append(store, work, draft(content=HARD, data={HARD: [2**70, 0.1]}), call("c0"))
     append(store, work, draft("assistant"), result("c0", asked, interrupted=True, apart=True), draft("turn_ended", ""))
@@ -123,7 +123,7 @@ def fill(store: Store) -> dict[str, str]:
 
 
 def change(store: Store, agents: dict[str, str]) -> None:
-    """Do to what `fill` made whatever can still be done to it."""
+    """Change everything that `fill` made in every way that is still possible."""
     work, child, gone, quiet = agents.values()
     with store.write() as writing:
         head = writing.head(work).record
@@ -148,7 +148,7 @@ def change(store: Store, agents: dict[str, str]) -> None:
 
 
 class SimulatedStop(Exception):  # noqa: N818 - nothing went wrong
-    """The program is ended here."""
+    """Stands for the end of the program."""
 
 
 class StoppingStore:

@@ -1,4 +1,4 @@
-"""Random histories of a tree of agents, and what brute force over their events says of them."""
+"""Random histories of a tree of agents, and brute-force answers computed from their events."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +19,7 @@ KINDS = (
     *("state", "scratchpad", "mark", "clear", "turn_ended", "usage", "erase"),
 )
 Step = tuple[int, str, int]
-"""Which agent does what, and a number that chooses among what there is."""
+"""A step: an agent, an action, and a number that chooses among the existing things."""
 
 STEPS = st.tuples(st.integers(0, 2), st.sampled_from(KINDS), st.integers(0, 5))
 KEPT = ("turn_ended", "agent_killed", "scratchpad", "config")
@@ -27,8 +27,8 @@ KEPT = ("turn_ended", "agent_killed", "scratchpad", "config")
 
 
 class RecordedHistory:
-    """What was done to a root, a fork of it and an agent of another tree; `events` is the log, `gone` who was erased by
-    which event."""
+    """The history of a root, a fork of it and an agent of another tree; `events` is the log, `gone` maps erased events
+    to the operations that erased them."""
 
     def __init__(self, store: Store) -> None:
         with store.write() as writing:
@@ -47,7 +47,7 @@ class RecordedHistory:
         return self.agents[:2]
 
     def play(self, store: Store, steps: Sequence[Step]) -> None:
-        """Do what the steps say, each in a transaction of its own."""
+        """Carry out the steps, each in a transaction of its own."""
         for number, (who, kind, pick) in enumerate(steps):
             agent = self.agents[who]
             if kind == "erase":
@@ -82,8 +82,8 @@ class RecordedHistory:
         )
 
     def _erase(self, store: Store, agent: str, pick: int) -> None:
-        """Erase a turn, all that is there of it; the agent itself or another one of its tree asks. An open one is
-        ended before, as the library does."""
+        """Erase all of a turn; the agent itself or another one of its tree asks. An open turn is ended first, as the
+        library does."""
         turns = sorted({event.turn_id for event in self.events if event.agent_id == agent and event.turn_id})
         if not turns:
             return
@@ -131,7 +131,7 @@ class RecordedHistory:
         return [e for s in segments for e in self.messages if e.agent_id == s.agent and s.first <= e.id <= s.last]
 
     def operations(self, agent: str) -> list[Event]:
-        """What the replay of an agent reads."""
+        """The events that the replay of an agent reads."""
         return [
             event
             for event in self.of(agent)
@@ -147,7 +147,7 @@ class RecordedHistory:
         ]
 
     def tombstones(self, segments: Segments) -> list[Event]:
-        """What is left of the messages inside segments that were erased, by id."""
+        """The tombstones of erased messages inside segments, by id."""
         erased = [event for event in self.events if event.id in self.gone and event.kind in MESSAGE_KINDS]
         return sorted(
             (event for event in erased if contains(segments, event.agent_id, event.id)), key=lambda event: event.id
@@ -162,7 +162,7 @@ class RecordedHistory:
 
 
 def tombstone(event: Event, data: str | None) -> Event:
-    """What remains of an event whose content was erased; `data` is what its replay needs."""
+    """Return what remains of an erased event; `data` is the part that its replay needs."""
     return Event(
         *(event.id, event.agent_id, event.turn_id, event.kind, "", decode_data(event.kind, data), event.dialect),
         *(event.actor, 0, event.created_at, event.interrupted, event.answers),
@@ -170,32 +170,32 @@ def tombstone(event: Event, data: str | None) -> Event:
 
 
 def bare(event: Event) -> Message:
-    """An event without its text."""
+    """Return an event without its text."""
     return Message(event.id, event.agent_id, event.turn_id, event.kind, event.answers)
 
 
 def size_of(events: Sequence[Event]) -> Size:
-    """How much these messages are."""
+    """Return the size of these messages."""
     return Size(len(events), sum(event.tokens for event in events))
 
 
 def weights_of(events: Sequence[Event]) -> list[tuple[int, int]]:
-    """The ids and weights of messages."""
+    """Return the ids and weights of messages."""
     return [(event.id, weigh(event)) for event in events]
 
 
 def ids_of(history: RecordedHistory) -> st.SearchStrategy[int]:
-    """Ids of events, and ids that no event has."""
+    """Return ids of events, and ids that no event has."""
     return st.sampled_from([0, 10**12, *(event.id for event in history.events)])
 
 
 def places_in(history: RecordedHistory) -> st.SearchStrategy[int]:
-    """Ids of events and those beside them, which other histories may have."""
+    """Return ids of events and neighbouring ids, which other histories may have."""
     return st.sampled_from([0, *(event.id + beside for event in history.events for beside in (-1, 0, 1))])
 
 
 def segments_of(history: RecordedHistory) -> st.SearchStrategy[Segments]:
-    """Segments of the agents of the tree."""
+    """Return segments of the agents of the tree."""
     places = places_in(history)
     each = st.builds(Segment, st.sampled_from(history.tree), places, places | st.just(END))
     return st.lists(each, max_size=5).map(normal)

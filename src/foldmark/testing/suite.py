@@ -1,4 +1,4 @@
-"""What the tests of the suite share: fixtures, what a store has to give, what is put into it, and a second process."""
+"""Shared parts of the suite: fixtures, the harness of a store, its contents, and a second process."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -37,7 +37,7 @@ class Damage(Enum):
 
 
 class Harness(Protocol):
-    """What `StoreContract` needs to know of a store. Give it by overriding the fixture `harness`."""
+    """The facts about a store that `StoreContract` needs. Provide them by overriding the fixture `harness`."""
 
     def fresh(self) -> Store:
         """Open a store over a new, empty database, another one each time. The suite closes it."""
@@ -69,7 +69,7 @@ class Harness(Protocol):
 NOW = "2026-03-01T12:00:00.000000Z"
 
 HARD = "a\0b é e\u0301 😀 \ufeff\u2028\uffff 👩‍👩‍👧 \U0010ffff'\"\\ \r\n\t\x7f\x1b %s ? :x $1 {} \\u0000"
-"""What databases, drivers and JSON columns stumble over."""
+"""Text that databases, drivers and JSON columns handle wrongly."""
 
 METADATA = ("state", "scratchpad", "system", "usage")
 """Kinds of events of which the newest is read."""
@@ -92,12 +92,12 @@ class Suite:
 
     @pytest.fixture
     def harness(self) -> Harness:
-        """The store's own; see docs/stores.md."""
+        """The harness of the store; see docs/stores.md."""
         raise NotImplementedError("override the fixture `harness` of StoreContract; docs/stores.md shows one")
 
     @pytest.fixture
     def store(self, harness: Harness) -> Iterator[Store]:
-        """A store over an empty database, in which nothing is wrong when the test has ended."""
+        """A store over an empty database, which is sound after the test."""
         store = harness.fresh()
         yield store
         assert list(store.damage()) == []
@@ -204,7 +204,7 @@ def read(store: Store, event_ids: list[int]) -> list[Event]:
 
 
 LIMIT = 60.0
-"""Seconds after which a process that says nothing is taken for stuck."""
+"""Seconds without a message after which a process counts as stuck."""
 
 # A process that is forked from this one would share its connections.
 _CONTEXT = get_context("forkserver") if "forkserver" in get_all_start_methods() else get_context("spawn")
@@ -234,7 +234,7 @@ class SecondProcess:
         return self._here.recv()
 
     def resume(self) -> None:
-        """Let the process go on that waits after what it sent."""
+        """Let the process go on, which waits after each message."""
         self._here.send("go on")
 
     def receive_all(self) -> list[Any]:
@@ -268,7 +268,7 @@ def _run(open: Callable[[str], Store], address: str, there: Connection, work: Wo
 
 
 def append_batches(store: Store, there: Connection, agent: str, size: int) -> NoReturn:
-    """Append one batch after the other until somebody ends the process; say the ids of each that is stored."""
+    """Append one batch after the other until the process is ended; send the ids of each stored batch."""
     number = 0
     while True:
         number += 1
@@ -276,7 +276,7 @@ def append_batches(store: Store, there: Connection, agent: str, size: int) -> No
 
 
 def stop_inside(store: Store, there: Connection, agent: str) -> None:
-    """Append an event and say its id; then stop in a transaction in which something of everything was written."""
+    """Append an event and send its id; then stop inside a transaction that has written something of every kind."""
     there.send(append(store, agent, draft(content="stored")))
     with store.write() as writing:
         ids = writing.append(agent, None, [draft(content="lost")])

@@ -1,4 +1,4 @@
-"""The blocks of `Store.read` and `Store.write`: one moment, one transaction, and what may be done in which."""
+"""The blocks of `Store.read` and `Store.write`: one moment, one transaction, and the calls that each allows."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -175,7 +175,7 @@ class Blocks(Suite):
 
     @pytest.mark.parametrize("part", WRITTEN)
     def test_a_part_that_fails_after_it_has_written_something_fails_the_whole(self, store: Store, part: str) -> None:
-        """Whoever catches its error cannot commit the rest, nor go on in the transaction."""
+        """A caller that catches its error can neither commit the rest nor go on in the transaction."""
         agent = root(store)
 
         def go_on() -> None:
@@ -203,7 +203,7 @@ class Blocks(Suite):
 
     @pytest.mark.parametrize("part", HALF)
     def test_no_half_of_a_call_is_recorded(self, store: Store, agent: str, part: str) -> None:
-        """The transaction fails as a whole, or goes on as if nobody had called."""
+        """The transaction fails as a whole, or goes on as if the call had not happened."""
         with suppress(StoreError), store.write() as writing:
             writing.append(agent, 0, [draft(content="one")])
             with suppress(Exception):

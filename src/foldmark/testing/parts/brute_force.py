@@ -23,7 +23,7 @@ from foldmark.testing.suite import METADATA, Suite, append, call, draft, erase, 
 
 
 class BruteForce(Suite):
-    """What the store answers is what its events say, also after some of them were erased."""
+    """The store's answers equal brute force over its events, also after some of them were erased."""
 
     @examples
     @given(steps=st.lists(STEPS, max_size=30), data=st.data())

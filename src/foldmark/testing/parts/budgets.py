@@ -1,4 +1,4 @@
-"""How many statements reading and writing take: no more for a longer history, nor for more ids at once [SPEC 3, L3].
+"""The number of statements of reading and writing does not grow with the history or the number of ids [SPEC 3, L3].
 
 BEGIN, COMMIT, ROLLBACK and savepoints do not count.
 """
@@ -18,7 +18,7 @@ from foldmark.testing.parts.searching import terms_of
 from foldmark.testing.suite import Harness, Suite, append, call, draft, result, root, save_memo, send
 
 BETWEEN = ("BEGIN", "START", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE")
-"""How statements begin that do not count."""
+"""Beginnings of statements that do not count."""
 
 Reading = Callable[[Snapshot, str, Sequence[int]], Any]
 """Reads of a moment, given an agent and ids of its messages."""
@@ -42,7 +42,7 @@ TERMS = terms_of("deploy quartz")
 
 
 def _best(index: LogIndex) -> list[int]:
-    """What a search asks first: it never ranks what it has not counted."""
+    """The first query of a search, which ranks only counted words."""
     index.counted(TERMS)
     return index.best([TermQuery("any", [each]) for each in TERMS], 500)
 
@@ -125,7 +125,7 @@ RECALLS = (
 
 
 def count(harness: Harness, store: Store, act: Callable[[], object]) -> int:
-    """How many statements `act` runs."""
+    """Return the number of statements that `act` runs."""
     with harness.counting(store) as statements:
         act()
     return sum(not text.lstrip().upper().startswith(BETWEEN) for text in statements)
@@ -146,7 +146,7 @@ def agent_with_turns(store: Store, turns: int) -> tuple[str, list[int]]:
 
 
 class Budgets(Suite):
-    """Of the store by itself, and of what people do with it."""
+    """Budgets of the store's methods, and of people's commands."""
 
     def test_reading_takes_a_fixed_number_of_statements(self, store: Store, harness: Harness) -> None:
         save_memo(store, "deploy")

@@ -39,7 +39,7 @@ from foldmark.testing.suite import (
 
 
 class Connections(Suite):
-    """What one connection stored, every other one has, in this process or another."""
+    """Every connection sees the commits of all others, in this process or another."""
 
     def test_what_is_stored_is_there_in_another_connection(self, store: Store, agent: str, other: Store) -> None:
         (opener, asked) = append(store, agent, draft(), call("c1"))
@@ -176,13 +176,13 @@ class Connections(Suite):
 
 
 def changes(store: Store, after: str | None = None, limit: int = 100) -> Changes:
-    """A page of changes as of now."""
+    """Return a page of changes as of now."""
     with store.read() as moment:
         return moment.changes(after, limit)
 
 
 def pages(store: Store, after: str, limit: int) -> list[Change]:
-    """All changes behind a cursor, read page by page."""
+    """Return all changes after a cursor, read page by page."""
     found: list[Change] = []
     while (page := changes(store, after, limit)).changes:
         assert len(page.changes) <= limit
@@ -197,7 +197,7 @@ class ListeningTests(Suite):
 
     @pytest.fixture
     def watch(self, store: Store) -> Iterator[Watch]:
-        """A watch of `store`."""
+        """Return a watch of `store`."""
         with closing(store.watch()) as watch:
             yield watch
 

@@ -49,11 +49,11 @@ from foldmark.testing.suite import (
 
 
 class CopyingTests(Suite):
-    """What a copy holds, and what it refuses."""
+    """A copy holds everything, and refuses a target with contents of its own."""
 
     @pytest.fixture
     def target(self, harness: Harness) -> Iterator[Store]:
-        """A second, empty database, with which nothing is wrong when the test has ended."""
+        """A second, empty database, which is sound after the test."""
         target = harness.fresh()
         yield target
         assert list(target.damage()) == []

@@ -1,4 +1,4 @@
-"""What somebody else changed in the database stops nothing, and the store's own check finds it [SPEC 2]."""
+"""Damage to the database stops nothing, and the store's own check finds it [SPEC 2]."""
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +13,7 @@ from foldmark.testing.histories import STEPS, RecordedHistory, Step
 from foldmark.testing.suite import NOW, Damage, Harness, Suite, append, draft, erase, examples, root
 
 COUNTED = (Damage.SIZE, Damage.SUM, Damage.COUNT, Damage.WEIGHT, Damage.CONTENT)
-"""Damage after which something does not add up."""
+"""Damage after which stored sums and events disagree."""
 
 
 def two_agents(store: Store) -> tuple[str, str, list[int]]:

@@ -20,16 +20,16 @@ from foldmark.testing.suite import HARD, NOW, Harness, Suite, append, call, draf
 Answer = TypeVar("Answer")
 
 SECONDS = 30.0
-"""How long a lease of these tests holds."""
+"""Seconds that a lease of these tests holds."""
 
 
 def later(moment: str, seconds: float) -> str:
-    """A time so many seconds after another one."""
+    """Return a time so many seconds after another one."""
     return timestamp(utc(moment) + timedelta(seconds=seconds))
 
 
 def deliver(store: Store, agent: str) -> list[str]:
-    """Carry all unread mail into the agent's log, with one event; returns what it says."""
+    """Carry all unread mail into the agent's log with one event, and return its text."""
     with store.write() as writing:
         mail = writing.unread(agent)
         if not mail:

@@ -1,4 +1,4 @@
-"""What was stored comes back as it was given, whatever Unicode and JSON can hold [SPEC 2]."""
+"""Stored values come back as they were given, with any Unicode and any JSON [SPEC 2]."""
 
 from hashlib import sha256
 from typing import Any
@@ -57,7 +57,7 @@ GIVEN = ("kind", "content", "data", "dialect", "actor", "created_at", "interrupt
 
 
 def ordered(value: Any) -> Any:
-    """A JSON value with the order of its keys and the types of its numbers."""
+    """Return a JSON value with the order of its keys and the types of its numbers."""
     match value:
         case dict():
             return [(key, ordered(item)) for key, item in value.items()]
@@ -68,7 +68,7 @@ def ordered(value: Any) -> Any:
 
 
 def same(event: Event, given: Draft) -> None:
-    """Assert that an event is what was given."""
+    """Assert that an event equals what was given."""
     for name in GIVEN:
         assert getattr(event, name) == getattr(given, name), name
     assert ordered(event.data) == ordered(given.data)

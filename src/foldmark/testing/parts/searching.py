@@ -39,12 +39,12 @@ HOWS: tuple[How, How] = ("all", "any")
 
 
 def terms_of(query: str) -> list[Term]:
-    """The terms of what a person typed."""
+    """Return the terms of a typed query."""
     return list(read_query(query).terms)
 
 
 def holds(text: str, term: Term) -> bool:
-    """Whether a text holds a term, by the stems of its words."""
+    """Return True if a text holds a term, by the stems of its words."""
     there = stems(text)
     return any(_stands(phrase, there) for phrase in term.phrases)
 
@@ -59,7 +59,7 @@ def _stands(phrase: Phrase, there: Sequence[str]) -> bool:
 
 
 def best(store: Store, how: How, query: str, scope: SearchScope = SearchScope()) -> set[int]:  # noqa: B008 - it is frozen
-    """The messages that are found."""
+    """Return the messages that are found."""
     with store.read() as moment:
         found = moment.index(scope).best([TermQuery(how, terms_of(query))], 1000)
     assert len(found) == len(set(found))
@@ -249,11 +249,11 @@ SYNTAX = (
     *('"', "a OR b", "NOT x", "content : secret", "tags:x", "NEAR(a b)", "(", "a\0b", "", "++", "%", "a & b"),
     *("secret*", "^secret"),
 )
-"""What search engines take for more than a word."""
+"""Texts that search engines take for syntax."""
 
 
 def memos_found(store: Store, *words: str, before: int = END, limit: int = 100) -> list[int]:
-    """The memos with any of these words, the best first."""
+    """Return the memos with any of these words, the best first."""
     with store.read() as moment:
         (memos,) = moment.memos_with([(words, before)], limit)
     return [memo.id for memo in memos]
