@@ -88,7 +88,7 @@ def test_a_child_lists_its_inherited_turns_and_its_own(log: Log, agent: Agent) -
     assert [row["id"] for row in child.do("/message list").data["turns"]] == [two, four]
 
 
-def test_what_was_erased_is_listed_as_such(log: Log, agent: Agent) -> None:
+def test_erased_turns_are_listed_as_erased(log: Log, agent: Agent) -> None:
     one, two, three = said(agent, "one", "two", "three")
     child = log.agent(agent.do("/fork").data["child"])
     redact = agent.do(f"/message remove {two} --yes -- a secret").event_id

@@ -113,7 +113,7 @@ def test_a_list_of_operations_costs_as_much_as_there_are(agent: Agent) -> None:
     assert taken[2] - taken[1] < 1.2 * (taken[1] - taken[0])
 
 
-def test_what_went_says_why(agent: Agent) -> None:
+def test_an_event_that_left_is_explained_with_the_reason(agent: Agent) -> None:
     (one,) = said(agent, "one")
     drop = agent.do(f"/context drop {one} -- wrong file").event_id
     explained = agent.do(f"/context explain {one}")

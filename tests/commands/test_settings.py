@@ -127,7 +127,7 @@ def test_settings_are_an_agents_own(log: Log, agent: Agent) -> None:
     assert log.agent("other").standing().config == Config()
 
 
-def test_what_the_environment_says_goes_first() -> None:
+def test_the_environment_overrides_the_settings() -> None:
     said = {"context_size": Value(5, "environment FOLDMARK_CONTEXT_SIZE"), "system": Value("a\nb", "command line")}
     with foldmark.open(":memory:", settings=Settings(overrides=said)) as log:
         agent = log.agent("root")
@@ -332,7 +332,7 @@ def test_the_model_says_nothing(log: Log, agent: Agent) -> None:
     assert agent.standing().newest == newest
 
 
-def test_what_is_said_while_the_model_summarizes_is_not_lost(log: Log, agent: Agent) -> None:
+def test_messages_during_a_summary_are_not_lost(log: Log, agent: Agent) -> None:
     """The summary stands for what the model was shown, and for nothing that came meanwhile."""
     said(agent, "one")
 

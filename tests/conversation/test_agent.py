@@ -226,7 +226,7 @@ def test_a_batch_is_recorded_whole_or_not_at_all(log: Log, agent: Agent) -> None
     assert agent.append("user", "after") == 5
 
 
-def test_what_a_batch_refuses_is_not_part_of_it(agent: Agent) -> None:
+def test_a_refused_append_is_not_part_of_its_batch(agent: Agent) -> None:
     with agent.batch():
         agent.append("user", "one")
         with pytest.raises(CommandError):
@@ -291,7 +291,9 @@ def test_a_batch_takes_the_messages_of_several_agents(log: Log, agent: Agent) ->
         "restore",
     ],
 )
-def test_who_has_not_read_what_is_there_may_not_write(two: tuple[Log, Log], write: Callable[[Agent], object]) -> None:
+def test_a_writer_that_has_not_read_the_newest_event_is_refused(
+    two: tuple[Log, Log], write: Callable[[Agent], object]
+) -> None:
     """One agent has one writer at a time: a clear error, never an interleaving. Reading the context takes note."""
     mine, theirs = two[0].agent("default"), two[1].agent("default")
     mine.append("user", "one")
@@ -759,7 +761,7 @@ def test_planning_is_widened_to_what_is_out_of_sight(agent: Agent) -> None:
     assert kinds(agent) == ["user"]
 
 
-def test_what_the_parent_says_after_the_fork_is_not_the_childs(log: Log, agent: Agent) -> None:
+def test_messages_of_the_parent_after_the_fork_are_not_the_childs(log: Log, agent: Agent) -> None:
     """L6: the child cannot name it in a filter."""
     agent.append("user", "hello")
     child = log.agent(agent.do("/fork").data["child"])

@@ -80,14 +80,14 @@ def test_an_answer_is_not_guessed_at(agent: Agent) -> None:
     assert len(agent.context().messages) == 1
 
 
-def test_what_it_cost_is_recorded_with_it(agent: Agent) -> None:
+def test_the_usage_is_recorded_with_the_request(agent: Agent) -> None:
     usage = {"prompt_tokens": 100, "completion_tokens": 20, "prompt_tokens_details": {"cached_tokens": 60}}
     agent.append_answer("openai", {**ANSWERS["openai"], "model": "gpt-5", "usage": usage})
     (turn,) = agent.do("/message list").data["turns"]
     assert turn["snapshot"] == 120
 
 
-def test_what_is_no_mapping_is_refused(agent: Agent) -> None:
+def test_an_answer_that_is_no_mapping_is_refused(agent: Agent) -> None:
     for wrong in ("text", None, [1], 7):
         with pytest.raises(CommandError, match=r"as from \.model_dump\(\), not "):
             agent.append_answer("openai", wrong)  # type: ignore[arg-type]

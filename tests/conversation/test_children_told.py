@@ -149,7 +149,7 @@ def test_asking_twice_gives_the_same_and_writes_nothing(log: Log, parent: Agent)
     assert len(statements) <= one + 60, "it costs the children that are named"
 
 
-def test_what_left_the_context_is_not_quoted(parent: Agent) -> None:
+def test_messages_that_left_the_context_are_not_quoted(parent: Agent) -> None:
     delegate(parent)
     parent.do("/rewind M")
     told(parent, "20000000, given what stood after mark 'M', waits to be run")

@@ -139,7 +139,7 @@ def test_a_placeholder_is_never_cut_and_an_error_stays_one(agent: Agent) -> None
     assert f"WHERE id={one}" in str(block["content"])
 
 
-def test_what_was_sent_is_rebuilt_after_the_eviction_was_taken_back(agent: Agent) -> None:
+def test_a_request_is_rebuilt_after_its_eviction_was_taken_back(agent: Agent) -> None:
     (one,) = turn(agent, "a.py")
     done = agent.do(f"/context evict {one}")
     record = record_sent(agent, agent.request())
@@ -319,7 +319,7 @@ def test_stale_results_are_evicted_by_themselves_if_that_is_asked_for(agent: Age
     assert evicted(agent) == set()
 
 
-def test_where_each_request_is_made_afresh_a_result_goes_once_it_is_stale(stale: Agent) -> None:
+def test_under_eager_a_result_is_evicted_once_it_is_stale(stale: Agent) -> None:
     stale.append("user", "look")
     one = used(stale)
     assert evicted(stale) == set()
@@ -330,7 +330,7 @@ def test_where_each_request_is_made_afresh_a_result_goes_once_it_is_stale(stale:
     assert sent(stale)[one][1].endswith("; a later call wrote this file.]")
 
 
-def test_where_requests_only_grow_it_goes_at_the_next_boundary(stale: Agent) -> None:
+def test_under_steady_a_stale_result_is_evicted_at_the_next_boundary(stale: Agent) -> None:
     stale.configure("context_policy", "steady")
     (one,) = turn(stale, "a.py")
     stale.do("/mark M")

@@ -64,7 +64,7 @@ def test_a_result_costs_the_same_however_many_calls_wait(together: bool, order: 
     assert cost(400) < 1.2 * cost(40)
 
 
-def test_where_an_agent_stands_costs_the_same_however_many_states_it_recorded() -> None:
+def test_the_standing_costs_the_same_however_many_states_were_recorded() -> None:
     def costs(states: int) -> dict[str, int]:
         with foldmark.open(":memory:") as log:
             agent = log.agent("default")
@@ -212,7 +212,7 @@ def test_taking_back_what_was_done_last_costs_the_same_however_much_was_done_bef
     assert after <= before + 4 * replay.STEP
 
 
-def test_what_was_read_in_a_transaction_that_failed_is_forgotten() -> None:
+def test_reads_of_a_failed_transaction_are_forgotten() -> None:
     with foldmark.open(":memory:") as log:
         agent, found = log.agent("default"), conversation(log, 4)
         kept = agent.do(f"/context drop {found[0]}").event_id

@@ -194,7 +194,7 @@ def test_only_people_and_mail_pick(log: Log, agent: Agent) -> None:
         agent.end_turn()
 
 
-def test_what_left_the_context_picks_nothing(agent: Agent) -> None:
+def test_messages_that_left_the_context_pick_no_memos(agent: Agent) -> None:
     agent.configure("context_policy", "eager")
     add(agent, "We deploy with Fly.")
     agent.append("user", "How do we deploy?")

@@ -139,7 +139,7 @@ def test_reading_the_past_changes_nothing(log: Log) -> None:
     assert agent.standing().newest == agent.context().at
 
 
-def test_what_was_erased_since_stays_erased(log: Log) -> None:
+def test_messages_erased_since_stay_erased(log: Log) -> None:
     agent = log.agent("root")
     one, _ = said(agent, "one", "two")
     then = agent.context().at

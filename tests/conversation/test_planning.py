@@ -459,7 +459,7 @@ def test_a_clear_by_the_model_behind_its_own_filter(talk: Talk, history: list[in
 
 
 @pytest.mark.parametrize("line", ["/rewind BEFORE", "/clear BEFORE", "/clear", "/rewind INSIDE"])
-def test_what_comes_after_a_rewind_in_the_turn_of_the_filter_is_seen(
+def test_messages_after_a_rewind_in_the_turn_of_the_filter_are_visible(
     talk: Talk, history: list[int], tables: str, line: str
 ) -> None:
     talk.agent.do("/mark BEFORE")

@@ -177,7 +177,7 @@ def test_code_that_google_ran_goes_back_in_its_place(agent: Agent) -> None:
     assert "executableCode" not in words(sent(agent, *CLAUDE))
 
 
-def test_what_a_chat_completion_refers_to_goes_back_where_it_may(agent: Agent) -> None:
+def test_annotations_of_a_chat_completion_are_sent_back_where_allowed(agent: Agent) -> None:
     message = {"role": "assistant", "content": "Seven.", "annotations": NOTES}
     agent.append_answer("openrouter", {"choices": [{"message": message, "finish_reason": "stop"}]})
     agent.append("user", "And y?")
@@ -255,7 +255,7 @@ def test_a_second_compaction_stands_for_the_first_as_well(agent: Agent) -> None:
     assert [body.count(each) for each in ("What is x?", "Seven.", "compaction")] == [1, 1, 0]
 
 
-def test_what_came_before_a_compaction_in_its_answer_is_summed_up_with_it(agent: Agent) -> None:
+def test_text_before_a_compaction_in_its_answer_is_summarized_with_it(agent: Agent) -> None:
     content = [text("I look."), SEARCH, FOUND, SUMMED_UP, text("So: "), CITED]
     before, _, _ = agent.append_answer("anthropic", answered(*content))
     assert before not in [each.id for each in agent.context().messages]

@@ -358,7 +358,7 @@ def test_another_program_is_reading(path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_FSIZE")
 @pytest.mark.parametrize("line", ["/message remove {turn} --yes", "/session delete other --yes"])
-def test_what_is_erased_on_a_full_disk_is_erased(path: Path, line: str) -> None:
+def test_an_erasure_on_a_full_disk_holds(path: Path, line: str) -> None:
     """The erasure was recorded; that its traces could not be overwritten is no reason to say that it was not."""
     secrets = Secrets()
     with foldmark.open(path) as log:

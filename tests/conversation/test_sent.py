@@ -513,7 +513,7 @@ def test_the_doctor_finds_a_text_that_is_missing(path: Path) -> None:
             rebuilt(agent, 1)
 
 
-def test_what_is_recorded_holds_no_text_of_messages(log: Log, agent: Agent) -> None:
+def test_recorded_requests_hold_no_text_of_messages(log: Log, agent: Agent) -> None:
     say(agent, "a very particular text")
     rows = connection(log).execute("SELECT data FROM sent").fetchall()
     texts = connection(log).execute("SELECT text FROM texts").fetchall()

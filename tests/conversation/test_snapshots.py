@@ -58,7 +58,7 @@ def test_all_messages_of_one_interaction_have_one_snapshot(agent: Agent) -> None
     assert weighed(agent, turn) == [first, first, first, first, second, second, second]
 
 
-def test_what_was_not_counted_is_estimated(agent: Agent) -> None:
+def test_messages_without_a_count_are_estimated(agent: Agent) -> None:
     agent.append("user", "before " * 10)
     agent.append("assistant", "so it was")
     agent.end_turn()
@@ -76,7 +76,7 @@ def test_a_later_turns_count_is_not_an_earlier_ones(agent: Agent) -> None:
     assert [each and each.counted for each in weighed(agent, turn)] == [False]
 
 
-def test_what_was_dropped_keeps_its_count_and_has_no_estimate(agent: Agent) -> None:
+def test_dropped_messages_keep_their_counts_and_have_no_estimate(agent: Agent) -> None:
     plain = agent.append("user", "hello")
     agent.end_turn()
     turn = working_turn(agent)

@@ -129,7 +129,7 @@ def test_off_by_default(log: Log, agent: Agent) -> None:
     assert log.agent("other").standing().config.window_summary is False
 
 
-def test_what_stands_before_the_window_is_summed_up(agent: Agent, model: Model) -> None:
+def test_messages_before_the_window_are_summarized(agent: Agent, model: Model) -> None:
     edge = agent.request().manifest.edge
     found = wanted(agent)
     cut = visible(agent)[: edge.before]

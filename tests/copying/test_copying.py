@@ -102,7 +102,7 @@ def test_copies_follow_what_goes_on(original: foldmark.Log, tmp_path: Path) -> N
         assert list(examine(other)) == []
 
 
-def test_what_comes_meanwhile_is_not_part_of_it(original: foldmark.Log, tmp_path: Path) -> None:
+def test_messages_that_come_meanwhile_are_not_part_of_it(original: foldmark.Log, tmp_path: Path) -> None:
     """The original is read as of one moment; the next copy brings the rest."""
     path, told = tmp_path / "original.db", 0
     before = original.agent("work").context().size

@@ -105,7 +105,7 @@ def test_the_golden_file_has_nothing_else() -> None:
         ("rewind", {"mark": "M"}),
     ],
 )
-def test_what_is_no_operation_is_damage(kind: str, data: dict[str, Any] | None) -> None:
+def test_an_event_without_a_valid_operation_is_damage(kind: str, data: dict[str, Any] | None) -> None:
     with pytest.raises(DamagedError, match="event 9"):
         codec.operation_of(event(kind, data))
 

@@ -97,7 +97,7 @@ def test_a_block_with_one_member_is_parsed_off(block: str) -> None:
         *("Goal: x\n\n## Next\nmore", "Goal: x\n# Title", "Goal: x\n   ###### small", "Goal: x\n#", "Goal:\n\nBye."),
     ],
 )
-def test_what_is_malformed_stays(block: str) -> None:
+def test_malformed_blocks_stay(block: str) -> None:
     for text in (f"Done.\n\n### STATE\n{block}", f"### STATE\n{block}\n"):
         assert parted(text) == Parted(text, None)
 

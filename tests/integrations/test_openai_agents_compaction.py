@@ -111,7 +111,7 @@ def test_the_end_of_a_history(kind: str, start: int, tmp_path: Path) -> None:
 
 
 @kinds
-def test_what_comes_meanwhile_is_not_lost(kind: str, tmp_path: Path) -> None:
+def test_messages_that_come_meanwhile_are_not_lost(kind: str, tmp_path: Path) -> None:
     with session(kind, tmp_path) as talk:
         now(talk.add_items(FIRST))
         snapshot = now(talk._get_compaction_snapshot(9))

@@ -248,7 +248,7 @@ def test_it_is_a_message_of_the_log(case: Case, tmp_path: Path) -> None:
         assert [(e.kind, e.content, name) for e, name in zip(found, named, strict=True)] == case.messages
 
 
-def test_what_failed_is_marked(tmp_path: Path) -> None:
+def test_failed_results_are_marked(tmp_path: Path) -> None:
     items = [*CASES["MCP, failed"].items, call("a"), {**output("a"), "status": "incomplete"}, *CASES["MCP"].items]
     with session("foldmark", tmp_path) as talk:
         now(talk.add_items(items))

@@ -78,7 +78,7 @@ def test_a_popped_item_comes_back(talk: Any) -> None:
     assert "rain" in [m.content for m in talk.agent.context().messages]
 
 
-def test_what_was_thought_comes_back_once(tmp_path: Path) -> None:
+def test_thinking_comes_back_once(tmp_path: Path) -> None:
     items = [user("q"), thinking(1), thinking(2), call("c"), output("c"), thinking(3), said("a")]
     with session("foldmark", tmp_path) as talk:
         now(talk.add_items(items))

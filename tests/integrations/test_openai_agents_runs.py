@@ -289,7 +289,7 @@ def test_an_approval_in_between(kind: str, tmp_path: Path) -> None:
 
 
 @both
-def test_what_cannot_be_added_ends_a_streamed_run(kind: str, tmp_path: Path) -> None:
+def test_an_item_that_cannot_be_added_ends_a_streamed_run(kind: str, tmp_path: Path) -> None:
     """As for the SDK's own sessions: the error comes out, and nobody waits for ever."""
     model = ScriptedModel([[assistant_message("never")]])
 

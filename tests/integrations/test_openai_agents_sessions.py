@@ -19,7 +19,7 @@ def numbered(count: int) -> list[dict[str, Any]]:
     return [user(f"m{n}") if n % 2 == 0 else said(f"m{n}", n) for n in range(count)]
 
 
-def test_what_is_added_comes_back_in_order(kind: str, tmp_path: Path) -> None:
+def test_added_items_come_back_in_order(kind: str, tmp_path: Path) -> None:
     with session(kind, tmp_path) as talk:
         assert now(talk.get_items()) == []
         now(talk.add_items(numbered(3)))
@@ -77,7 +77,7 @@ def test_pop_takes_the_newest_item_alone(kind: str, tmp_path: Path) -> None:
         assert now(talk.get_items()) == items
 
 
-def test_what_was_popped_can_be_added_again(kind: str, tmp_path: Path) -> None:
+def test_popped_items_can_be_added_again(kind: str, tmp_path: Path) -> None:
     """The runner does so where the end of a session is not what it takes back."""
     items = [user("hi"), thinking(), call("a"), output("a"), said("done")]
     with session(kind, tmp_path) as talk:

@@ -261,7 +261,7 @@ def test_data_that_is_damaged(log: foldmark.Log, data: Any) -> None:
     assert len(history.agent.context().messages) == 5
 
 
-def test_what_was_erased_is_gone(log: foldmark.Log) -> None:
+def test_erased_messages_are_gone(log: foldmark.Log) -> None:
     played, history = Played(), FoldmarkHistory(log)
     agent = Agent(played.model, instructions="Be kind.", capabilities=[history])
     run(agent, "a secret")

@@ -219,7 +219,7 @@ def test_no_word_is_broken_at_the_edge(screen_of: Start, log: foldmark.Log) -> N
     assert "there is no command /quit; did you mean /exit? /help lists the commands" in whole
 
 
-def test_what_was_typed_lasts_across_sessions(terminal: Start, log: foldmark.Log) -> None:
+def test_the_history_of_typed_lines_lasts_across_sessions(terminal: Start, log: foldmark.Log) -> None:
     with terminal("chat") as screen:
         screen.until(PROMPT)
         screen.type("the first\r")

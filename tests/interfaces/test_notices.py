@@ -30,7 +30,7 @@ def test_a_killed_agent_is_not_idle(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_what_comes_while_the_prompt_comes_back_does_not_wait_for_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_notice_while_the_prompt_comes_back_does_not_wait_for_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     """The prompt stands there again between the look at it and the handing over: reading is called away."""
 
     class Returning(ScriptedLines):

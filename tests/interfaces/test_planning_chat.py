@@ -132,7 +132,7 @@ def test_each_line_in_a_program_of_its_own(program: Cli, log: foldmark.Log, hist
     assert len(there(log)) == 12
 
 
-def test_what_happened_can_be_seen_and_taken_back(cli: Cli, log: foldmark.Log, history: list[list[int]]) -> None:
+def test_operations_are_listed_and_taken_back(cli: Cli, log: foldmark.Log, history: list[list[int]]) -> None:
     cli("chat", stdin="/forget database schema\nyes\n")
     (event,) = [event for event in events(log) if event.kind == "filter"]
     assert (event.actor, (event.data or {})["criteria"]) == ("human", "database schema")

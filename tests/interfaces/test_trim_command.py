@@ -367,7 +367,7 @@ def test_what_is_refused(
     assert not (tmp_path / "data").exists()
 
 
-def test_what_a_file_says_does_not_steer_the_terminal(cli: Cli, db: str, session: Path) -> None:
+def test_a_files_text_does_not_steer_the_terminal(cli: Cli, db: str, session: Path) -> None:
     name = "\x1b[31mRead\n\u202e"
     session.write_bytes(lines(*exchange(1, name, LONG, "/work/\x1b[2J")))
     shown = cli("trim", OLD, "--tools", "*")

@@ -138,7 +138,7 @@ def test_unnamed_marks_take_the_smallest_free_number(script: Script, agent: Naiv
     assert agent.mark().name == "mark-1"
 
 
-def test_what_is_named_is_widened_to_whole_exchanges(script: Script, agent: NaiveAgent) -> None:
+def test_named_messages_are_widened_to_whole_exchanges(script: Script, agent: NaiveAgent) -> None:
     ids = script.say(agent, "user", "assistant", "call:a", "call:b", "result:b", "result:a", "call:a", "result:a")
     assert agent.forget([ids[4]]).messages == frozenset(ids[2:6])
     assert agent.remember([ids[7]]).messages == frozenset(ids[:6])

@@ -190,7 +190,7 @@ def test_a_request_that_failed_is_nobodys_predecessor(again: str | None) -> None
         assert it.agent.do("/context sent 2").data["cache"] is None
 
 
-def test_what_cannot_be_made_again_explains_nothing() -> None:
+def test_a_request_that_cannot_be_rebuilt_explains_no_miss() -> None:
     with talk(AnthropicWire(), calls=1, look="Yes.", thought=WORDS, said=WORDS, context_policy="eager") as it:
         it.say("Look.")
         turn = it.row()["turn"]

@@ -175,7 +175,7 @@ def test_a_key_inside_another_one() -> None:
     assert secrets.hidden("abcdefghijklmnop abcdefghij") == "[LONG] [SHORT]"
 
 
-def test_what_is_too_short_is_no_key() -> None:
+def test_a_short_text_is_no_key() -> None:
     assert Secrets({"A": "none"}).hidden("none of these") == "none of these"
 
 

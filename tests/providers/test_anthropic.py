@@ -327,7 +327,7 @@ def test_with_a_budget_an_answer_that_holds_thinking_begins_with_it() -> None:
         assert "c2ln" in answer_of(*steps, name="claude-opus-4-6", thinking="low")
 
 
-def test_where_a_model_does_not_think_its_earlier_thinking_is_not_sent() -> None:
+def test_earlier_thinking_is_not_sent_to_a_model_that_does_not_think() -> None:
     step = Calls("B", (used(),), (THOUGHT,))
     for name, level in (("claude-sonnet-4-6", "default"), ("claude-sonnet-4-5", "default"), ("claude-opus-5", "off")):
         assert answer_of(step, name=name, thinking=level) == ["B", "look"]
@@ -461,7 +461,7 @@ def test_a_whole_message_is_taken_apart_in_its_order() -> None:
     )
 
 
-def test_what_is_kept_of_an_answer_is_sent_back_where_it_stood() -> None:
+def test_kept_blocks_of_an_answer_are_sent_back_in_their_places() -> None:
     pieces = parse(message(THOUGHT, TEXT_BLOCK, HIDDEN, CALL, stop="tool_use"))
     kept = tuple(piece.block for piece in pieces if isinstance(piece, Kept))
     assert messages(user("A"), Calls("I look.", (used(),), kept))[1]["content"] == [
@@ -768,7 +768,7 @@ TEXT_START = event("content_block_start", index=0, content_block={"type": "text"
         (START, b"event: message_delta\ndata: 7\n\n", STOP),
     ],
 )
-def test_what_cannot_be_understood_is_said(events: tuple[bytes, ...]) -> None:
+def test_an_answer_that_cannot_be_understood_is_an_error(events: tuple[bytes, ...]) -> None:
     failure = failed(*events)
     assert failure.kind == "answer"
     assert str(failure).startswith("Anthropic's answer cannot be understood: ")

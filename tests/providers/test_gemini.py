@@ -543,7 +543,7 @@ def test_what_is_no_address_is_told_at_once(url: str) -> None:
 # The wire
 
 
-def test_what_is_sent_is_what_was_encoded() -> None:
+def test_the_sent_bytes_are_the_encoded_ones() -> None:
     tail = {"text": "", "thoughtSignature": SIGNATURE}
     call = AnsweredCall("c1", "look", '{"at":{"deep":[null,1.5,"\\u00e9"]}}', "A", False, SIGNATURE, (PNG, LINK))
     steps: list[Step] = [

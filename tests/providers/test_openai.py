@@ -788,7 +788,7 @@ def refused(wire: Played) -> ProviderError:
 DONE = "data: [DONE]\n\n"
 
 
-def test_what_goes_out_is_the_request_and_that_it_is_to_stream() -> None:
+def test_the_request_is_sent_with_the_field_for_streaming() -> None:
     request = request_for()
     _, server = asked(Played(delta("stop"), DONE), request)
     (received,) = server.requests
@@ -975,7 +975,7 @@ HTML = Http(200, {"content-type": "text/html"}, b"<html>Welcome</html>")
         (PlayedResponses(event("completed", response={"output": 5})), "answer", "without a whole response"),
     ],
 )
-def test_what_breaks_off_says_so(wire: Played, kind: str, words: str) -> None:
+def test_an_answer_that_breaks_off_is_an_error(wire: Played, kind: str, words: str) -> None:
     error = refused(wire)
     assert error.kind == kind
     assert words in str(error)

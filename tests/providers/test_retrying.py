@@ -162,7 +162,7 @@ def test_five_attempts_by_default() -> None:
     ],
     ids=lambda error: error.kind,
 )
-def test_what_does_not_pass_goes_on_as_it_is(error: ProviderError) -> None:
+def test_permanent_failures_are_not_retried(error: ProviderError) -> None:
     watch, provider = Watch(), Moody([RATE], [error])
     pieces, raised = told(patient(provider, watch))
     assert raised is error

@@ -59,7 +59,7 @@ def opened(path: str, settings: Settings) -> foldmark.Log:
     return foldmark.open(path, settings={"recall_model": NAME})
 
 
-def test_what_is_said_meanwhile_gets_vectors(path: str, settings: Settings) -> None:
+def test_new_messages_get_vectors_meanwhile(path: str, settings: Settings) -> None:
     with opened(path, settings) as log, app.embedding(path, settings), app.embedding(path, settings):
         agent = log.agent("default")
         agent.append("user", "before")
@@ -150,7 +150,7 @@ def test_it_ends_between_two_texts(path: str, settings: Settings, monkeypatch: p
         assert covered(path) == (1, 101)
 
 
-def test_what_has_not_changed_is_not_opened(path: str, settings: Settings) -> None:
+def test_an_unchanged_database_is_not_opened(path: str, settings: Settings) -> None:
     opening: list[float] = []
 
     @contextmanager

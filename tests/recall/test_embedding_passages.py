@@ -35,7 +35,7 @@ def test_a_paragraph_goes_before_a_later_line_and_a_sentence_before_a_later_word
     assert passages(SENTENCE * 10 + "word " * 100)[0] == (SENTENCE * 10).strip()
 
 
-def test_what_takes_more_tokens_is_cut_shorter() -> None:
+def test_text_with_more_tokens_is_cut_shorter() -> None:
     assert max(map(len, passages("语言" * 500))) == LONGEST // 4
     assert passages("我们讨论了数据库。" * 50)[0].endswith("。")
     assert max(map(len, passages("{}[]();" * 100))) == LONGEST // 3

@@ -118,7 +118,7 @@ def test_equally_near_ones_come_in_the_order_of_their_ids() -> None:
     assert stored.search(row, 4) == [1, 2, 4, 9]
 
 
-def test_what_was_deleted_meanwhile_is_not_found() -> None:
+def test_messages_deleted_meanwhile_are_not_found() -> None:
     rows = unit(5, DIMENSIONS)
     stored = Stored(dict(enumerate(rows)))
     del stored.packed[2]

@@ -172,7 +172,7 @@ def test_two_at_once(place: dict[str, str], filled: str) -> None:
     assert rows(filled)[:2] == both[:2]
 
 
-def test_what_is_erased_has_no_vectors(cli: Cli, path: str, say: Callable[..., list[int]]) -> None:
+def test_erased_messages_have_no_vectors(cli: Cli, path: str, say: Callable[..., list[int]]) -> None:
     with foldmark.open(path, settings={}) as log:
         first, removed, *_ = say(log.agent("default"), "one", "two", "three")
         (kept,) = say(log.agent("other"), "elsewhere")

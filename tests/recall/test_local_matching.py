@@ -218,7 +218,7 @@ def test_a_long_message_needs_a_word_more_often() -> None:
     assert match("schema", [once, often]) == (2,)
 
 
-def test_what_a_model_quotes_is_not_what_it_speaks_of() -> None:
+def test_a_models_quotes_do_not_match_criteria() -> None:
     (quoting,) = said("You wrote: “the schema is wrong”. That is all.", kind="assistant")
     (speaking,) = said("I wrote the schema.", kind="assistant")
     assert match("schema", [quoting]) == ()

@@ -129,7 +129,7 @@ def test_a_question_without_evidence_is_kept() -> None:
         ),
     ],
 )
-def test_what_is_wrong_names_the_line(line: Any, told: str) -> None:
+def test_an_error_names_the_line(line: Any, told: str) -> None:
     assert refused(SAID, line, ASKED).startswith(told)
 
 

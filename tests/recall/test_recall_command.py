@@ -103,7 +103,7 @@ def test_each_message_outside_of_turns_is_a_run_of_its_own(log: foldmark.Log) ->
     assert [(run["first"], run["last"], run["messages"]) for run in found] == [(id, id, 1) for id in ids]
 
 
-def test_what_was_erased_does_not_count(log: foldmark.Log, say: Say) -> None:
+def test_erased_messages_do_not_count(log: foldmark.Log, say: Say) -> None:
     agent = log.agent("default")
     first, between, second, _, third, _ = say(agent, *["schema", "Lunch"] * 3)
     agent.do(f"/message remove {between} --yes")

@@ -57,7 +57,7 @@ def test_each_filter(agent: Any, options: str, expected: list[int]) -> None:
     assert found(agent, f"{options} schema") == found(agent, f"schema {options}") == expected
 
 
-def test_what_was_narrowed_is_told(agent: Any) -> None:
+def test_the_filters_of_a_search_are_named(agent: Any) -> None:
     first = agent.do("/recall schema --role user --since 2026-03-12 --before 2026-03-13T08:00:00+01:00").text
     assert first.startswith(
         "Found 1 message in 1 run of turns, the best first: schema (role user, since 2026-03-12, "

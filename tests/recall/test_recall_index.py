@@ -88,7 +88,7 @@ def old(path: str, texts: list[str]) -> None:
     db.close()
 
 
-def test_what_is_taken_out_leaves_no_trace(log: foldmark.Log, found: Found) -> None:
+def test_removed_messages_leave_no_trace_in_the_index(log: foldmark.Log, found: Found) -> None:
     agent = log.agent("default")
     # No word begins as its neighbour in the index does, so that each stands there in full.
     secret = [f"{letter}zyxwvut" for letter in "bcdefghijklmnoprstuvwxyz"]

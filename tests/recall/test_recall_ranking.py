@@ -74,7 +74,7 @@ def test_a_rare_word_weighs_more(log: foldmark.Log, say: Say, found: Found) -> N
     st.lists(st.sampled_from(VOCABULARY), min_size=1, max_size=4),
 )
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-def test_what_is_found_is_what_holds_a_word(texts: list[list[str]], wanted: list[str]) -> None:
+def test_only_messages_with_a_word_are_found(texts: list[list[str]], wanted: list[str]) -> None:
     with foldmark.open(":memory:") as log:
         agent = log.agent("default")
         ids = {agent.append("user", " ".join(text)): set(text) for text in texts}

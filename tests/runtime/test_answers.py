@@ -115,7 +115,7 @@ def test_a_signature_stands_with_its_call(agent: Agent) -> None:
     assert "'thoughtSignature': 'c2lnbmVk'" in str(model.requests[1].body)
 
 
-def test_what_an_answer_cost_is_recorded(log: Log, agent: Agent) -> None:
+def test_the_usage_of_an_answer_is_recorded(log: Log, agent: Agent) -> None:
     play(agent, "Go.", ["Yes.", Usage(500, 30, 20, 7), Stopped("end", "end_turn")])
     (event,) = recorded(log, "usage")
     assert event.data["stopped"] == "end_turn"

@@ -344,7 +344,7 @@ def test_other_commands_interrupt_nothing(start: Callable[..., Process], agent: 
     assert last(agent, 2) == [("assistant", "Done.", False), ("turn_ended", "", False)]
 
 
-def test_whoever_does_not_end_its_turn_is_named(start: Callable[..., Process], agent: Agent) -> None:
+def test_a_process_that_does_not_end_its_turn_is_named(start: Callable[..., Process], agent: Agent) -> None:
     first = start()
     first.say("default", "Go.")
     first.signal(signal.SIGSTOP)
@@ -378,7 +378,7 @@ def test_a_killed_child_of_another_process_ends_with_its_descendants(
 
 
 @pytest.mark.parametrize("reaped", [True, False])
-def test_what_a_killed_process_ran_is_taken_over_at_once(
+def test_agents_of_a_killed_process_are_taken_over_at_once(
     start: Callable[..., Process], agent: Agent, reaped: bool
 ) -> None:
     """Also before its parent has taken note of its end."""
@@ -407,7 +407,7 @@ def test_a_command_closes_what_a_killed_process_left_open(start: Callable[..., P
     assert stored(agent.log).leases() == []
 
 
-def test_what_a_stopped_process_runs_is_taken_over_when_its_lease_has_run_out(
+def test_agents_of_a_stopped_process_are_taken_over_when_its_lease_has_expired(
     start: Callable[..., Process], agent: Agent
 ) -> None:
     first = start()
@@ -546,7 +546,7 @@ def test_the_lease_of_a_dead_process_ends_no_turn_that_is_about_to_begin(agent: 
 
 
 @pytest.mark.parametrize("wait", [lambda agent: interrupt(agent, LIMIT), lambda agent: settled([agent])])
-def test_whoever_waits_for_the_end_of_a_turn_wakes_when_it_is_committed(
+def test_a_wait_for_the_end_of_a_turn_wakes_at_the_commit(
     agent: Agent, monkeypatch: pytest.MonkeyPatch, wait: Callable[[Agent], None]
 ) -> None:
     monkeypatch.setattr(listening, "LOOK_SECONDS", 10 * LIMIT)  # nobody waits for that

@@ -111,7 +111,7 @@ def test_two_tasks_talk_to_one_agent_one_after_the_other(log: Log) -> None:
 
 
 @pytest.mark.parametrize("how", ["kill", "interrupt", "cancel"])
-def test_whoever_waits_for_a_turn_is_told_that_somebody_else_ended_it(log: Log, how: str) -> None:
+def test_a_caller_learns_that_somebody_else_ended_its_turn(log: Log, how: str) -> None:
     root = log.agent("default")
     agent = log.agent(root.do("/fork").data["child"])
 
@@ -244,7 +244,7 @@ def test_a_fork_that_cannot_be_run_is_tried_once(log: Log) -> None:
     assert [record.id for record in stored(log).unstarted()] == [agent.children[0].id]
 
 
-def test_who_cancels_the_waiting_itself_gets_a_cancellation(log: Log) -> None:
+def test_a_caller_that_cancels_its_wait_gets_a_cancellation(log: Log) -> None:
     agent = log.agent("default")
 
     async def program() -> None:
@@ -329,7 +329,7 @@ def test_models_fork_so_deep_and_so_often(log: Log, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("tool", [object(), print, type("Wrong", (), {"spec": "x", "__call__": lambda *_: ""})()])
-def test_what_is_no_tool_is_not_added(log: Log, tool: Any) -> None:
+def test_an_object_that_is_no_tool_is_not_added(log: Log, tool: Any) -> None:
     with pytest.raises(foldmark.CommandError, match="a tool must have a `spec` and be callable"):
         log.add_tool(tool)
     log.add_tool(Add())
@@ -339,7 +339,7 @@ def test_what_is_no_tool_is_not_added(log: Log, tool: Any) -> None:
     assert "add" not in [spec.name for spec in log.tools()]
 
 
-def test_what_cannot_be_run_is_said(log: Log, tmp_path: Path) -> None:
+def test_an_agent_that_cannot_be_run_is_an_error(log: Log, tmp_path: Path) -> None:
     agent = log.agent("default")
 
     async def program() -> None:

@@ -178,7 +178,7 @@ def test_calls_of_several_sessions_may_have_one_id(home: Home) -> None:
     assert len(found(home, "schema")) == 2
 
 
-def test_what_holds_all_words_comes_first(home: Home) -> None:
+def test_messages_with_all_words_come_first(home: Home) -> None:
     home.session("a", user("alpha beta", "u1"), user("beta alpha", "u2"))
     home.sync()
     with foldmark.open(":memory:") as log:
@@ -351,7 +351,7 @@ def test_the_real_samples_are_found_as_grep_finds_them(home: Home) -> None:
     assert {hit.file for hit in search("prisma", 1000, archive=home.archive)} <= set(grep.stdout.splitlines())
 
 
-def test_what_a_hook_archived_is_found_without_a_sync(home: Home, program: Callable[..., Outcome]) -> None:
+def test_sessions_archived_by_a_hook_are_found_without_a_sync(home: Home, program: Callable[..., Outcome]) -> None:
     put(home.session("aa11", user("The schema", "u1")), home.archive)
     (hit,) = json.loads(program("search", "schema", "--json").out)["hits"]
     assert hit["file"] == str(home.archive / "claude/-home-me-app/aa11.jsonl")

@@ -236,7 +236,7 @@ def test_documents(document: Any, kept: Any, agent: foldmark.Agent, load: Any, t
     assert event.data == {"blocks": [{**block, **pages}] * kept + IMAGES[:1]}
 
 
-def test_what_a_result_made_known_is_kept(agent: foldmark.Agent) -> None:
+def test_a_tool_made_known_by_a_result_is_kept(agent: foldmark.Agent) -> None:
     reference = {"type": "tool_reference", "tool_name": "X"}
     agent.append("user", "a")
     agent.append_tool_call("ToolSearch", {}, call_id="c1")

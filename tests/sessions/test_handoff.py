@@ -130,7 +130,7 @@ def test_an_empty_summary_is_an_error(text: str) -> None:
     assert "### Immediate Next Steps" in str(caught.value)
 
 
-def test_what_cannot_be_a_summary_is_an_error() -> None:
+def test_an_invalid_summary_is_an_error() -> None:
     with pytest.raises(SummaryError, match="1,048,577 characters"):
         handoff("x" * (LONGEST + 1))
 

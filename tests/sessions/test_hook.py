@@ -319,7 +319,7 @@ def test_after_a_compaction_the_model_knows_where_the_rest_is(place: HookPlace) 
     assert archived(place) == [place.session.read_bytes()]
 
 
-def test_what_was_not_archived_is_not_promised(place: HookPlace) -> None:
+def test_an_unarchived_session_is_not_promised(place: HookPlace) -> None:
     place.write(user("DO NOT INDEX THIS SESSION"), answer(190_000), boundary(postTokens=9_000))
     assert place.answered("SessionStart", source="compact") is None
     assert archived(place) == []

@@ -359,7 +359,7 @@ def test_a_file_without_permission(log: foldmark.Log, tmp_path: Path, monkeypatc
         import_session(log, path)
 
 
-def test_what_is_appended_while_it_is_read_is_left_for_the_next_time(tmp_path: Path) -> None:
+def test_lines_appended_during_the_reading_are_left_for_the_next_time(tmp_path: Path) -> None:
     path = tmp_path / "session.jsonl"
     path.write_bytes(HELLO + BYE[:20])
     with SessionFile(path) as file:

@@ -284,7 +284,7 @@ def test_other_blocks_of_a_result_are_kept_beside_its_text(session: Any) -> None
         {"silly": "this"},
     ],
 )
-def test_what_is_not_a_message_is_kept_whole(record: Any, session: Any) -> None:
+def test_records_that_are_no_messages_are_kept_whole(record: Any, session: Any) -> None:
     imported = session(user("hello"), record)
     assert imported.said == [("user", "hello")]
     assert imported.kept == [record]

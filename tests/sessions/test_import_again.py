@@ -115,7 +115,7 @@ def test_an_unchanged_session_brings_nothing(place: Place) -> None:
     assert len(place.log.agents()) == 1
 
 
-def test_what_a_session_has_grown_by_comes_into_its_conversation(place: Place) -> None:
+def test_new_records_of_a_session_are_imported_into_its_conversation(place: Place) -> None:
     place.write(*said("a", "b"))
     report = place.grow(*after("b", "c", "d", "e"))
     assert place.shown == ["a", "b", "c", "d", "e"]
@@ -136,7 +136,7 @@ def test_only_new_lines_are_read(place: Place, read: Any) -> None:
     assert place.shown[-2:] == ["new", "answer"]
 
 
-def test_what_a_person_did_meanwhile_stays(place: Place) -> None:
+def test_a_persons_own_changes_stay(place: Place) -> None:
     place.write(*said("a", "b", "c", "d"))
     agent = place.agent
     agent.do("/mark HERE")
@@ -168,7 +168,7 @@ def test_a_session_goes_on_in_the_conversation_that_was_named(place: Place) -> N
     assert shown(place.log.agent("mine")) == ["a", "b", "c"]
 
 
-def test_who_goes_back_in_the_client_leaves_the_old_way(place: Place) -> None:
+def test_going_back_in_the_client_leaves_the_old_branch(place: Place) -> None:
     place.write(*said("a", "b", "c", "d"))
     agent = place.agent
     agent.append("user", "my own")

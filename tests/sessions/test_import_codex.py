@@ -156,7 +156,7 @@ def test_images(session: Any) -> None:
         {"type": "user", "message": {"content": "of another program"}},
     ],
 )
-def test_what_is_not_a_message_is_kept_whole(record: Any, session: Any) -> None:
+def test_records_that_are_no_messages_are_kept_whole(record: Any, session: Any) -> None:
     imported = session(META, says("user", "hello"), record)
     assert imported.said == [("user", "hello")]
     assert imported.kept == [META, record]

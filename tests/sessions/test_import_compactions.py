@@ -91,7 +91,7 @@ def test_a_prompt_written_anew_behind_a_compaction(session: Any) -> None:
     assert imported.shown == [*SHOWN, "first try", "wrong", "second try", "right"]
 
 
-def test_who_goes_back_to_before_a_compaction_abandons_it(session: Any) -> None:
+def test_going_back_before_a_compaction_abandons_it(session: Any) -> None:
     imported = session(
         *BEFORE,
         boundary(),
@@ -165,7 +165,7 @@ def test_in_the_midst_of_the_work(session: Any) -> None:
         ({"preservedMessages": [], "preservedSegment": "x"}, ["S", "e"]),
     ],
 )
-def test_what_a_compaction_leaves_as_it_was(kept: Any, shown: Any, session: Any) -> None:
+def test_records_preserved_by_a_compaction_stay(kept: Any, shown: Any, session: Any) -> None:
     imported = session(*BEFORE, boundary(**kept), summary(), user("e", "u3", "s1"))
     assert imported.shown == shown
     (made,) = imported.of("summary")

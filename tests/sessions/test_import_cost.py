@@ -67,7 +67,7 @@ def test_words_are_indexed_many_messages_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("turns", [3, 200])
-def test_what_is_imported_is_as_if_it_was_appended_one_by_one(tmp_path: Path, turns: int) -> None:
+def test_an_import_equals_appends_one_by_one(tmp_path: Path, turns: int) -> None:
     path = tmp_path / "session.jsonl"
     path.write_bytes(session(turns))
     columns = "id, turn, kind, tokens, created_at, interrupted, call_id, answers, apart, nth, sum, content, data"

@@ -128,7 +128,7 @@ def test_a_process_that_dies_leaves_nothing_that_looks_like_a_session(name: str,
 
 
 @BOTH
-def test_what_a_dead_process_left_is_removed_and_what_is_being_written_is_not(writing: Writing, tmp_path: Path) -> None:
+def test_files_of_dead_processes_are_removed_and_files_in_progress_stay(writing: Writing, tmp_path: Path) -> None:
     left = tmp_path / f"{PREFIX}left{SUFFIX}"
     left.write_bytes(b"x")
     kept = [tmp_path / f"{PREFIX}other", tmp_path / f"other{SUFFIX}"]

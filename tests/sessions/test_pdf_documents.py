@@ -258,7 +258,7 @@ def test_thinking_is_exported_byte_for_byte_and_comes_back_equal(load: Any, tmp_
     ]
 
 
-def test_what_stands_behind_a_result_joins_its_turn_again(load: Any, tmp_path: Path) -> None:
+def test_messages_after_a_result_join_its_turn_again(load: Any, tmp_path: Path) -> None:
     more = jsonl(assistant([{"type": "text", "text": "They agree."}], "g", "f", "msg_3"), user("Good.", "h", "g"))
     agent = imported(CLAUDE + more, load, tmp_path)
     marked = [record["message"]["content"] for record in records_of(export_of(agent)) if record.get("isMeta")]

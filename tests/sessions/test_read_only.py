@@ -91,7 +91,7 @@ def protect(folder: Path, *, files: bool) -> None:
 @pytest.mark.parametrize("files", [True, False], ids=["and the files", "folders alone"])
 @pytest.mark.parametrize("places", [("archive",), ("data",), ("archive", "data")], ids="+".join)
 @pytest.mark.parametrize("left", [True, False], ids=["SQLite's files left", "none left"])
-def test_what_may_only_be_read_is_searched(home: Home, places: tuple[str, ...], files: bool, left: bool) -> None:
+def test_a_read_only_archive_is_searched(home: Home, places: tuple[str, ...], files: bool, left: bool) -> None:
     before = [printed(words) for words in COMMANDS]
     assert [code for code, *_ in before] == [0, 0, 0]
     assert "Another schema" in before[0][1]

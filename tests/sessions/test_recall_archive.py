@@ -210,7 +210,7 @@ def test_a_passage_is_bounded(home: Home, agent: foldmark.Agent) -> None:
     assert f"more characters: around: {A}:4]" in passage
 
 
-def test_what_a_coding_agent_recalled_is_no_news(home: Home, agent: foldmark.Agent) -> None:
+def test_results_of_a_coding_agents_recall_are_not_found_again(home: Home, agent: foldmark.Agent) -> None:
     answers = [(f"c{n}", f"zebra {n}") for n in range(30)]
     home.session(
         A,

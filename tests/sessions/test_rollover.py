@@ -360,7 +360,7 @@ def test_wrong_requests_write_nothing(words: list[str], code: int, said: str, pl
     assert files(place.folder) == before
 
 
-def test_where_nothing_was_said_nothing_is_written(place: Place) -> None:
+def test_a_session_without_messages_writes_nothing(place: Place) -> None:
     """Neither in a session of the program's own records alone, nor in one that a rollover began and nobody went on
     with; also of Codex."""
     fresh = place.rolled(ID, "--issue", "#7")

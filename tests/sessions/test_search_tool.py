@@ -126,7 +126,7 @@ def test_a_byte_order_mark_is_passed_over(place: Place) -> None:
         *(b"[mcp_servers]\nfoldmark = 1", b'{"disabledMcpServers": [1, null, {}]}', b'{"mcpServers": {"foldmark": 1'),
     ],
 )
-def test_what_cannot_be_read_is_not_there(content: bytes, place: Place) -> None:
+def test_unreadable_files_count_as_missing(content: bytes, place: Place) -> None:
     for path in (
         *(place.home / ".claude.json", place.home / ".claude" / "settings.json", place.cwd / ".mcp.json"),
         *(place.cwd / ".claude" / "settings.json", place.home / ".codex" / "config.toml"),

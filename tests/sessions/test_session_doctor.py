@@ -229,7 +229,7 @@ def repaired_again(path: Path) -> Repaired | None:
 
 
 @pytest.mark.parametrize("what", DAMAGES)
-def test_what_was_intact_stays_as_it_was(what: str, write: Callable[..., Path]) -> None:
+def test_intact_lines_stay_as_they_were(what: str, write: Callable[..., Path]) -> None:
     """The same texts, and the same bytes but for the session's id wherever nothing had to be done."""
     path = write(*damaged(what))
     new = repaired(path)
@@ -271,7 +271,7 @@ def test_a_call_without_a_result_gets_one(write: Callable[..., Path]) -> None:
     assert INTERRUPTED not in texts(new.session.path)
 
 
-def test_what_follows_one_of_two_with_the_same_uuid_goes_with_it(write: Callable[..., Path]) -> None:
+def test_records_after_one_of_two_with_the_same_uuid_go_with_it(write: Callable[..., Path]) -> None:
     new = repaired(write(*damaged("a uuid twice")))
     assert new is not None
     after = lines(new.session.path)
@@ -370,7 +370,7 @@ def test_the_branch_that_was_prompted_last(leaf: str, sent: int, write: Callable
     assert diagnose(session_path(path)).sent == sent
 
 
-def test_what_hung_on_a_line_that_is_left_out_goes_to_its_parent(write: Callable[..., Path]) -> None:
+def test_children_of_a_line_that_is_left_out_go_to_its_parent(write: Callable[..., Path]) -> None:
     """Not to the line before it, which is on another branch."""
     records = talk()
     records[7]["message"] = None
@@ -411,7 +411,7 @@ def test_utf_16_becomes_utf_8(tmp_path: Path) -> None:
     ("content", "words"),
     [(b"", "no message"), (b"[]\n5\n", "no message"), (jsonl(user([result("c1")], "u1")), "no message")],
 )
-def test_where_nothing_is_left_there_is_nothing_to_repair(content: bytes, words: str, tmp_path: Path) -> None:
+def test_a_file_without_messages_cannot_be_repaired(content: bytes, words: str, tmp_path: Path) -> None:
     path = tmp_path / f"{ID}.jsonl"
     path.write_bytes(content)
     assert wrong(path)

@@ -205,7 +205,7 @@ def test_the_tree_in_which_something_happened_last_is_first() -> None:
     assert shape(roots) == [(0, "a"), (1, "d"), (1, "c"), (0, "b")]
 
 
-def test_what_would_steer_a_terminal_does_not() -> None:
+def test_control_characters_do_not_steer_a_terminal() -> None:
     node = Node("claude", "a\x1b[2J", known("a", issue="x\ny\x07"))
     assert "\x1b" not in forest_text([node], [], 0)
     assert len(forest_text([node], [], 0).splitlines()) == 1

@@ -130,7 +130,7 @@ def test_what_is_ignored_stays_so(place: Place, number: signal.Signals) -> None:
     assert len(place.others) == 1
 
 
-def test_what_a_kill_left_is_removed_by_the_next_run(place: Place) -> None:
+def test_the_next_run_removes_the_files_of_a_killed_one(place: Place) -> None:
     code, _ = place.stopped(signal.SIGKILL, "before", "trim", str(place.path))
     assert code == -signal.SIGKILL
     (left,) = place.others

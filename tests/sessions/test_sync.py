@@ -406,7 +406,7 @@ def test_only_some(home: Home) -> None:
 
 
 @pytest.mark.parametrize("content", [b"root:x:0:0\n", b"", b"[1]\n", b'{"messages": [{"role": "user"}]}\n'])
-def test_what_is_no_session_does_not_come_in(home: Home, content: bytes) -> None:
+def test_files_that_are_no_sessions_are_not_archived(home: Home, content: bytes) -> None:
     one = home.session("one", b'{"torn\n', user("one", "u1"))
     other = one.with_name("data.jsonl")
     other.write_bytes(content)

@@ -345,7 +345,7 @@ class TestDisplayCopies:
         assert rollout(call("c1"), spaced).changed() == [0, 2]
         assert rollout(call("c1"), spaced, keep_display_copy=True).changed() == [0]
 
-    def test_what_a_person_ran_stays(self, rollout: Any) -> None:
+    def test_outputs_of_commands_that_a_person_ran_stay(self, rollout: Any) -> None:
         ran = completed("CommandExecution", "x", source="user_shell", aggregated_output=LONG)
         assert rollout(ran, said(f"<user_shell_command>\n{LONG}\n</user_shell_command>")).changed() == [0]
 

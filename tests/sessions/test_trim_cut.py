@@ -45,11 +45,11 @@ def test_the_first_characters_stay_and_the_pointer_says_where_the_rest_is() -> N
 
 
 @pytest.mark.parametrize("length", [0, 499, 500, 501, 590])
-def test_what_would_not_get_shorter_stays(length: int) -> None:
+def test_a_text_that_would_not_get_shorter_stays(length: int) -> None:
     assert after("x" * length) == "x" * length
 
 
-def test_what_would_have_more_bytes_stays() -> None:
+def test_a_text_that_would_get_longer_stays() -> None:
     text = "x" * 1000
     deep = Origin(1, "/" + "\x01" * 150)  # 150 characters are 900 bytes of JSON
     assert cut.string(dumped(text), 500, deep) is None

@@ -79,7 +79,7 @@ class TestPlan:
         assert self.of(failed, self.made("2", "Edit", "/a", failed=True)) == ({}, {})
         assert self.of(failed, self.made("2", "Edit", "/a")) == ({"1": FAILED}, {"1": FAILED})
 
-    def test_what_a_person_said_stays(self) -> None:
+    def test_results_with_a_persons_words_are_not_cut(self) -> None:
         refused = self.made("1", "Edit", "/a", failed=True, spoken=True)
         asked = self.made("2", "AskUserQuestion", digest=b"x")
         calls = [refused, asked, self.made("3", "AskUserQuestion", digest=b"x"), self.made("4", "Edit", "/a")]

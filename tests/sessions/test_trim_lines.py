@@ -397,7 +397,7 @@ def test_lines_of_20_mb_and_numbers_of_5000_digits(run: Run, deep: bool) -> None
         assert new.count(digits) == content.count(digits)
 
 
-def test_what_is_appended_meanwhile_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_appended_meanwhile_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = at(tmp_path, OLD, exchange() * 3 + b'{"sessionId":"%b"}' % OLD.encode())
     before = path.read_bytes()
     opened = trimming.Opened.lines

@@ -65,7 +65,7 @@ def test_untouched_lines_have_the_same_bytes(source: Path, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("source", REAL_FILES, ids=lambda path: path.stem)
 @pytest.mark.parametrize("again", [500, 10], ids=["the same", "stricter"])
-def test_what_was_cut_is_not_cut_again(source: Path, again: int, tmp_path: Path) -> None:
+def test_a_cut_result_is_not_cut_again(source: Path, again: int, tmp_path: Path) -> None:
     first = trimmed(source, tmp_path, TrimOptions(500, ("*",)))
     other = "99999999-2222-4333-8444-555555555555"
     second = trimmed_copy(first.session, TrimOptions(again, ("*",)), other, NOW)

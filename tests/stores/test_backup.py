@@ -73,7 +73,7 @@ def test_only_this_user_may_read_it(db: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
-def test_what_is_interrupted_leaves_nothing(db: str, tmp_path: Path, error: type[BaseException]) -> None:
+def test_an_interrupted_backup_leaves_nothing(db: str, tmp_path: Path, error: type[BaseException]) -> None:
     folder = tmp_path / "backups"
     folder.mkdir()
 
@@ -86,7 +86,7 @@ def test_what_is_interrupted_leaves_nothing(db: str, tmp_path: Path, error: type
     assert list(folder.iterdir()) == []
 
 
-def test_what_is_killed_leaves_no_file_of_that_name(db: str, tmp_path: Path) -> None:
+def test_a_killed_writer_leaves_no_file_of_that_name(db: str, tmp_path: Path) -> None:
     file = tmp_path / "backup.db"
     child = os.fork()
     if child == 0:
@@ -129,7 +129,7 @@ def test_what_is_there_stays_unless_it_is_to_be_replaced(db: str, tmp_path: Path
     assert texts(file) == texts(db)
 
 
-def test_what_came_meanwhile_stays_as_well(db: str, tmp_path: Path) -> None:
+def test_a_file_that_appeared_meanwhile_stays(db: str, tmp_path: Path) -> None:
     file = tmp_path / "backup.db"
     with pytest.raises(StoreError, match="already exists"):
         backup.back_up(db, file, lambda *_: (file.write_text("mine"), None)[1])

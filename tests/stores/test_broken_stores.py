@@ -350,8 +350,8 @@ def broken(wrapper: type[Wrapped]) -> type[SqliteStore]:
     return type(wrapper.__name__, (Broken,), {"wrapper": wrapper})
 
 
-RANDOM = "test_what_is_found_equals_brute_force"
-KILLED = "test_what_is_killed_at_any_moment_loses_nothing_that_it_had_back"
+RANDOM = "test_found_messages_equal_brute_force"
+KILLED = "test_a_process_killed_at_any_moment_loses_no_acknowledged_event"
 FOUND_OUT: list[tuple[type[SqliteStore], str, dict[str, Any]]] = [
     (broken(LosesTheLast), "test_calls_and_results_come_back_as_they_were_given", {}),
     (broken(LosesTheLast), "test_the_expected_head_counts_what_the_transaction_appended", {}),
@@ -359,10 +359,10 @@ FOUND_OUT: list[tuple[type[SqliteStore], str, dict[str, Any]]] = [
     (broken(IgnoresExpected), "test_of_two_who_read_the_same_head_one_appends", {}),
     (broken(CutsAtNul), "test_calls_and_results_come_back_as_they_were_given", {}),
     (broken(RoundsNumbers), "test_calls_and_results_come_back_as_they_were_given", {}),
-    (broken(KeepsHeads), "test_what_others_change_is_seen_at_once", {}),
+    (broken(KeepsHeads), "test_changes_by_others_are_seen_at_once", {}),
     (broken(GuessesIds), "test_the_next_id_is_known_beforehand", {}),
     (broken(TellsIdsBackwards), "test_ids_of_a_tree_increase_in_the_order_of_commits", {}),
-    (broken(ShowsLate), "test_who_has_seen_an_id_never_finds_a_lower_one_later", {}),
+    (broken(ShowsLate), "test_a_reader_never_finds_an_id_below_one_that_it_has_seen", {}),
     (broken(FindsLaterMemos), "test_only_memos_from_before_an_event", {}),
     (broken(SkipsBetweenPages), "test_changes_begin_now_and_are_read_once", {}),
     (broken(TellsNoEnds), "test_what_becomes_of_agents_is_told_once", {}),
@@ -372,7 +372,7 @@ FOUND_OUT: list[tuple[type[SqliteStore], str, dict[str, Any]]] = [
     (ReadsAnew, "test_a_moment_stays_as_it_is", {}),
     (broken(UndoesNothing), "test_what_is_kept_of_a_transaction_is_undone_with_it", {}),
     (broken(AsksNoJudge), "test_filters", {}),
-    (broken(StopsAtTheLimit), "test_what_a_judge_leaves_out_does_not_count_against_the_limit", {}),
+    (broken(StopsAtTheLimit), "test_messages_left_out_by_a_judge_do_not_count_against_the_limit", {}),
     (broken(IgnoresUntil), "test_where_an_agent_stands", {}),
     (broken(SeesNothingBeside), "test_what_there_is_beside_an_agent", {}),
     (broken(DeliversTwice), "test_mail_is_carried_exactly_once", {}),

@@ -286,7 +286,7 @@ def test_the_way_out_saves_what_can_be_read(path: Path, tmp_path: Path) -> None:
         assert not any(each.text.startswith("event") for each in examine(rescued))
 
 
-def test_what_another_program_has_written_is_not_damage(path: Path) -> None:
+def test_writes_of_another_program_are_not_damage(path: Path) -> None:
     """The index of memos is checked by a connection that knows what it was like before."""
     with foldmark.open(path, settings={}) as log, foldmark.open(path, settings={}) as other:
         assert list(other.store.damage()) == []

@@ -570,7 +570,7 @@ def test_a_wider_database_is_narrowed_once(tmp_path: Path) -> None:
     assert modes(tmp_path) == {"log.db": 0o444}
 
 
-def test_what_is_not_a_database_of_ours_keeps_its_mode(tmp_path: Path) -> None:
+def test_a_foreign_database_keeps_its_mode(tmp_path: Path) -> None:
     path = tmp_path / "picture.png"
     path.write_bytes(PNG)
     path.chmod(0o644)

@@ -67,7 +67,7 @@ def changes(store: PostgresStore, after: str | None = None) -> tuple[list[str], 
     return [MAIL if each.event_id is None else texts[each.event_id] for each in page.changes], page.cursor
 
 
-def test_what_commits_late_is_told_in_its_place(store: PostgresStore, harness: PostgresHarness) -> None:
+def test_late_commits_are_reported_in_their_place(store: PostgresStore, harness: PostgresHarness) -> None:
     """What was committed after it waits for it; of one conversation, ids are told in order."""
     slow, quick = root(store), root(store)
     other = harness.open(store.address)
@@ -85,7 +85,7 @@ def test_what_commits_late_is_told_in_its_place(store: PostgresStore, harness: P
     assert changes(other, cursor)[0] == []
 
 
-def test_who_begins_now_is_told_nothing_of_before(store: PostgresStore, harness: PostgresHarness) -> None:
+def test_a_new_listener_gets_no_earlier_changes(store: PostgresStore, harness: PostgresHarness) -> None:
     """Also where a transaction under way holds back what was committed before."""
     slow, quick, third = root(store), root(store), root(store)
     other = harness.open(store.address)
@@ -231,9 +231,7 @@ def test_nothing_but_the_error_is_said_of_a_lost_connection(harness: PostgresHar
     assert done.stderr == ""
 
 
-def test_what_was_committed_on_a_lost_connection_is_not_sent_again(
-    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_commit_on_a_lost_connection_is_not_sent_again(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where a transaction has only a statement or two, which go together."""
     agent, sent = root(store), PostgresSession._sent
     sender = root(store)

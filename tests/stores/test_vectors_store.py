@@ -106,7 +106,7 @@ def test_messages_come_in_order_with_what_was_said_before(place: Place) -> None:
     assert until == newest
 
 
-def test_what_was_stored_comes_back(place: Place) -> None:
+def test_stored_values_come_back(place: Place) -> None:
     store, ids = place.store, place.ids
     store.save_vectors("a", [made(ids[0]), made(ids[1])], ids[1])
     assert store.embedders() == {"a": ids[1]}

@@ -69,7 +69,7 @@ def test_unions_and_constants() -> None:
         [{"name": 3}],
     ],
 )
-def test_what_is_no_function_is_passed_over(tools: Any) -> None:
+def test_tools_that_are_no_functions_are_passed_over(tools: Any) -> None:
     assert declarations(tools) == ""
 
 

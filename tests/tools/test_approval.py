@@ -122,7 +122,7 @@ def test_never_holds_in_the_same_way(agent: Agent) -> None:
     assert paint(agent, None, "air") == "painted air"
 
 
-def test_what_is_remembered_keeps_the_rest(tmp_path: Path) -> None:
+def test_a_permanent_answer_keeps_the_other_settings(tmp_path: Path) -> None:
     with opened(tmp_path / "other.db", {"tool_approval": "ask, burn=never"}) as log:
         agent = log.agent("home")
         paint(agent, Person("always"))
@@ -265,7 +265,7 @@ def test_conversations_do_not_wait_for_each_other(agent: Agent) -> None:
     assert agent.call_tool("paint", {"what": "one"}, asking=Asking(approve=approve)) == "painted one"
 
 
-def test_who_waits_for_anothers_question_can_be_interrupted(agent: Agent) -> None:
+def test_a_wait_for_anothers_question_can_be_interrupted(agent: Agent) -> None:
     interruption = Interruption()
 
     def approve(permission: Permission) -> Decision:
@@ -314,7 +314,7 @@ def test_nothing_is_done_in_a_deleted_conversation(agent: Agent) -> None:
         assert "was deleted" in refused(lambda: paint(each, Person()))  # noqa: B023
 
 
-def test_whoever_asks_and_fails_leaves_the_way_free(agent: Agent) -> None:
+def test_a_failed_question_leaves_the_way_free(agent: Agent) -> None:
     def approve(permission: Permission) -> Decision:
         raise EOFError
 
@@ -323,7 +323,7 @@ def test_whoever_asks_and_fails_leaves_the_way_free(agent: Agent) -> None:
     assert paint(agent, Person("yes")) == "painted a wall"
 
 
-def test_what_was_agreed_on_another_machine_counts_for_nothing(
+def test_an_agreement_on_another_machine_does_not_count(
     agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A log may be somebody else's, who allowed everything."""

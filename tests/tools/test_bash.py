@@ -244,14 +244,14 @@ def test_nothing_is_run_in_a_turn_that_was_interrupted(place: Place) -> None:
 
 
 @pytest.mark.parametrize("command", ["sleep 1000 & echo $!", "sleep 1000 > /dev/null 2>&1 & echo $!"])
-def test_what_is_left_in_the_background_ends_with_it(place: Place, command: str) -> None:
+def test_background_processes_end_with_the_command(place: Place, command: str) -> None:
     told = run(place, command)  # and not after 1000 seconds
     pid, end = told.split("\n")
     assert end == "[exit code 0; what it left running was ended. To keep it running: setsid COMMAND > FILE 2>&1 &]"
     assert gone(int(pid))
 
 
-def test_what_ends_soon_by_itself_is_waited_for(place: Place) -> None:
+def test_background_processes_that_end_soon_are_waited_for(place: Place) -> None:
     assert run(place, "(sleep 0.1; echo late) & echo now") == "now\nlate\n[exit code 0]"
     assert run(place, "echo x | tee >(cat >&2)") == "x\nx\n[exit code 0]"
     assert run(place, "(true &); echo now") == "now\n[exit code 0]"

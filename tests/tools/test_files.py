@@ -243,7 +243,7 @@ def test_the_systems_own_files_are_asked_for(place: Place, path: str, monkeypatc
         *(".git/config", ".docker/config.json", ".bash_history", "private.key", "deep/.env"),
     ],
 )
-def test_what_may_hold_secrets_is_asked_for_inside_too(place: Place, name: str) -> None:
+def test_files_that_may_hold_secrets_are_asked_for_inside_the_folder_too(place: Place, name: str) -> None:
     path, place.answer = place.write(name, "TOKEN=1"), "no"
     (place.folder / "harmless.txt").symlink_to(name)
     for each in (name, "harmless.txt"):

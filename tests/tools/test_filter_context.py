@@ -240,7 +240,7 @@ def test_remember_keeps_system_messages_and_counts_everything_else(talk: Talk, i
 
 
 @pytest.mark.parametrize("kept", [[], ["weather"]])
-def test_whoever_keeps_less_forgets_more_than_the_person_saw(talk: Talk, ids: dict[str, int], kept: list[str]) -> None:
+def test_keeping_fewer_ids_than_previewed_is_refused(talk: Talk, ids: dict[str, int], kept: list[str]) -> None:
     talk.forget(f"messages {ids['weather']}-{ids['dry']}", "remember")
     talk.says("yes")
     refused(talk, {"action": "apply", "message_ids": [ids[key] for key in kept]}, "not all the ids of the preview")

@@ -105,7 +105,7 @@ def test_a_long_line_is_cut_around_what_was_found(place: Place) -> None:
     assert found == f"f.txt:1:…{'x' * 100}needle{'y' * 194}…"
 
 
-def test_what_may_hold_secrets_is_passed_over_and_said(place: Place) -> None:
+def test_files_that_may_hold_secrets_are_passed_over_with_a_remark(place: Place) -> None:
     place.write(".env", "needle")
     place.write("deep/server.key", "needle")
     assert lines(place, pattern="needle") == ["[No match in 0 files. 2 files that may hold secrets not searched.]"]

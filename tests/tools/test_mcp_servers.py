@@ -86,7 +86,7 @@ def test_variables(tmp_path: Path, text: str, expanded: str) -> None:
     assert one(tmp_path, command="run", env={"A": text}).at == Program(("run",), {"A": expanded})
 
 
-def test_what_is_missing_is_named_and_costs_one_server(tmp_path: Path) -> None:
+def test_a_missing_variable_is_named_and_costs_one_server(tmp_path: Path) -> None:
     found = read(tmp_path, {"a": {"command": "run", "args": ["x", "${NOTHING}"]}, "b": {"command": "run"}})
     assert [each.name for each in found.servers] == ["b"]
     (told,) = found.wrong
@@ -111,7 +111,7 @@ def test_keys_are_not_shown(tmp_path: Path) -> None:
     )
 
 
-def test_what_would_steer_a_terminal_is_visible(tmp_path: Path) -> None:
+def test_control_characters_are_made_visible(tmp_path: Path) -> None:
     shown = one(tmp_path, command="run", args=["\x1b[2J\nok\u202e"]).shown
     assert shown == r"run '\x1b[2J\nok\u202e'"
 
@@ -177,7 +177,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_costs_one_server(tmp_path: Path, name: str) -> None:
+def test_a_fault_costs_only_its_own_server(tmp_path: Path, name: str) -> None:
     about, words = WRONG[name]
     found = read(tmp_path, {"it": about, "good": {"command": "run"}})
     assert [each.name for each in found.servers] == ["good"]

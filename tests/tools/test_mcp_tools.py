@@ -223,7 +223,7 @@ def test_several_at_once(agent: Agent) -> None:
 # Approval
 
 
-def test_what_may_change_something_asks_once(agent: Agent, places: tuple[dict[str, Path], Log, Servers]) -> None:
+def test_a_tool_that_may_change_something_asks_once(agent: Agent, places: tuple[dict[str, Path], Log, Servers]) -> None:
     person = Person("yes")
     written = {"text": "a\n\x1b[2J\u202e"}
     assert agent.call_tool("mcp__stdio__note", written, asking=person.asking) == "written"
@@ -244,7 +244,7 @@ def test_what_may_change_something_asks_once(agent: Agent, places: tuple[dict[st
     assert not (places[0]["http"] / "notes.txt").exists()
 
 
-def test_what_is_not_allowed_is_not_done(agent: Agent, places: tuple[dict[str, Path], Log, Servers]) -> None:
+def test_a_forbidden_tool_does_nothing(agent: Agent, places: tuple[dict[str, Path], Log, Servers]) -> None:
     with pytest.raises(CommandError, match="did not allow"):
         agent.call_tool("mcp__sse__note", {"text": "x"}, asking=Person("no").asking)
     assert not (places[0]["sse"] / "notes.txt").exists()

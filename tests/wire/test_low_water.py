@@ -121,7 +121,7 @@ def test_the_edge_says_why_in_words(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("provider", BUILT_IN)
-def test_what_changes_stands_in_the_newest_turn(agent: Agent, provider: str) -> None:
+def test_changing_layers_stand_in_the_newest_turn(agent: Agent, provider: str) -> None:
     talk(agent, 3)
     agent.record("state", "Goal: one")
     agent.record("scratchpad", "notes one")

@@ -108,7 +108,7 @@ def test_guidelines_come_with_tools(agent: Agent) -> None:
         assert said in GUIDELINES
 
 
-def test_what_is_no_message_is_never_sent(agent: Agent) -> None:
+def test_events_that_are_no_messages_are_never_sent(agent: Agent) -> None:
     agent.append("user", "Hello.")
     before = made(agent).body
     agent.do("/mark NAME")

@@ -154,7 +154,7 @@ def test_results_without_call_and_second_results_are_left_out() -> None:
     assert left(made) == dict.fromkeys((3, 4, 5), "pairing")
 
 
-def test_what_is_left_out_does_not_part_an_exchange() -> None:
+def test_left_out_messages_do_not_split_an_exchange() -> None:
     made = shown(message(1, "assistant", "I look."), result(2, 99), call(3), result(4, 98), call(5, "c2"))
     assert [len(step.calls) for step in made.steps if isinstance(step, Calls)] == [2]
 
@@ -507,7 +507,7 @@ def test_an_active_turn_without_text_leaves_all_the_others_settled() -> None:
 
 
 @given(logs(), st.sampled_from(["user", "assistant"]), st.sampled_from(DIALECTS[1:]))
-def test_what_is_settled_stays_as_it_is_while_the_turn_goes_on(events: list[Event], kind: str, dialect: str) -> None:
+def test_settled_messages_stay_as_they_are_while_the_turn_goes_on(events: list[Event], kind: str, dialect: str) -> None:
     made = shown(*events, dialect=dialect, config=Config())
     assert 0 <= made.earlier <= made.settled <= len(made.steps)
     if events:
@@ -576,7 +576,7 @@ def test_a_turn_is_active_until_a_user_opens_another() -> None:
     assert active_from([message(9, "assistant", turn=8)]) == 8
 
 
-def test_what_is_pinned_before_the_window_is_never_active() -> None:
+def test_pinned_turns_before_the_window_are_never_active() -> None:
     used = [message(1, "user"), call(2), result(3, 2, "x" * 900)]
     made = shown(*used, message(9, "summary", "All.", 9), config=Config(), window=9)
     assert calls_of(made)[0][0][1] == "x" * 300 + hint(3)

@@ -184,7 +184,7 @@ def test_turns_of_which_nothing_is_sent_are_not_measured() -> None:
     assert len(asked) <= 30
 
 
-def test_what_a_request_may_shrink_by_is_less_than_the_slack() -> None:
+def test_a_request_of_more_units_shrinks_by_less_than_the_slack() -> None:
     from foldmark.core.assembly.prompt import EMPTY, GO_ON, OMITTED, Prompt
     from foldmark.core.assembly.view import ViewMessage
 

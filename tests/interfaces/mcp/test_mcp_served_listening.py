@@ -99,7 +99,7 @@ def test_the_database_is_watched_only_while_somebody_follows(
     visit(visiting)
 
 
-def test_what_is_no_resource_cannot_be_followed(db: str) -> None:
+def test_an_unknown_resource_cannot_be_followed(db: str) -> None:
     async def visiting() -> None:
         async with inside(db, era="legacy") as guest:
             with pytest.raises(MCPError, match="there is no resource") as caught:
@@ -157,9 +157,7 @@ class TestNews:
         assert news.read(log, followed) == {*now, uri(child.id)}
         assert news.read(log, followed) == set()
 
-    def test_what_is_erased_leaves_the_past_and_all_who_inherited_it(
-        self, log: foldmark.Log, agent: foldmark.Agent
-    ) -> None:
+    def test_an_erased_turn_leaves_past_contexts_and_all_heirs(self, log: foldmark.Log, agent: foldmark.Agent) -> None:
         child = log.agent(agent.do("/fork").data["child"])
         log.agent("other")
         followed = {uri("one", "context/2"), uri("one", "requests/1"), uri(child.id, "request"), uri("other"), LIST}

@@ -204,7 +204,7 @@ def test_no_file_is_read_but_archived_sessions(db: str) -> None:
     visit(visiting)
 
 
-def test_what_hooks_have_archived_is_indexed_first(db: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sessions_archived_by_hooks_are_indexed_first(db: str, monkeypatch: pytest.MonkeyPatch) -> None:
     session(FIRST, "2026-01-10", "How do roses grow?")
     sync(os.environ)
     for id in (SECOND, THIRD):

@@ -205,7 +205,7 @@ def test_an_interrupt_ends_it_at_once(agent: foldmark.Agent) -> None:
     server.process.communicate()
 
 
-def test_what_libraries_print_is_no_protocol(agent: foldmark.Agent, tmp_path: Path) -> None:
+def test_prints_of_libraries_stay_out_of_the_protocol(agent: foldmark.Agent, tmp_path: Path) -> None:
     (tmp_path / "chatty.py").write_text(
         """
 import os, subprocess, sys

@@ -152,7 +152,7 @@ def test_places_inside() -> None:
         ('{"a": "\udcff"}', "not UTF-8"),
     ],
 )
-def test_what_cannot_be_merged_is_refused(text: str, why: str) -> None:
+def test_a_file_that_cannot_be_merged_is_refused(text: str, why: str) -> None:
     with pytest.raises(NotMergeableError, match=why):
         check(text)
 

@@ -166,7 +166,7 @@ class BruteForce(Suite):
         assert apart(four)
         assert opener < one < two < three < four
 
-    def test_what_is_erased_in_the_transaction_that_recorded_it_leaves_nothing(self, store: Store, agent: str) -> None:
+    def test_an_event_erased_in_its_own_transaction_leaves_nothing(self, store: Store, agent: str) -> None:
         with store.write() as writing:
             opener, asked = writing.append(agent, 0, [draft(content="quartz"), call("c1")])
             erase(writing, agent, opener, asked)

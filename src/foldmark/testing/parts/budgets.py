@@ -189,7 +189,7 @@ class Budgets(Suite):
 
     # What people do: the budgets of the specification's operations, in any store
 
-    def test_where_an_agent_stands_takes_one_statement(self, store: Store, harness: Harness) -> None:
+    def test_the_standing_of_an_agent_takes_one_statement(self, store: Store, harness: Harness) -> None:
         log = open_over(store)
         agent, _ = named_agent_with_turns(log, 5)
         agent.configure("system", "Be brief.")

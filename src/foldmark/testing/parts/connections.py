@@ -41,7 +41,7 @@ from foldmark.testing.suite import (
 class Connections(Suite):
     """Every connection sees the commits of all others, in this process or another."""
 
-    def test_what_is_stored_is_there_in_another_connection(self, store: Store, agent: str, other: Store) -> None:
+    def test_stored_events_are_visible_to_another_connection(self, store: Store, agent: str, other: Store) -> None:
         (opener, asked) = append(store, agent, draft(), call("c1"))
         append(store, agent, result("c1", asked), draft("state", "Goal: x"), draft("turn_ended", ""))
         child = fork(store, agent)
@@ -59,7 +59,7 @@ class Connections(Suite):
             assert one.unread(child) == two.unread(child)
             assert one.size(segments) == two.size(segments)
 
-    def test_what_others_change_is_seen_at_once(self, store: Store, agent: str, other: Store) -> None:
+    def test_changes_by_others_are_seen_at_once(self, store: Store, agent: str, other: Store) -> None:
         """A store may keep what it read only as far as nobody can change it."""
         for number in range(3):
             for writer, reader in ((store, other), (other, store)):
@@ -93,7 +93,7 @@ class Connections(Suite):
             assert moment.memo_tags(5) == [("tag0", 14), ("tag1", 13), ("tag2", 13)]
             assert len(moment.coding_sessions()) == 10
 
-    def test_what_is_killed_inside_a_transaction_leaves_nothing_of_it(
+    def test_a_process_killed_inside_a_transaction_leaves_nothing_of_it(
         self, store: Store, agent: str, other: Store, harness: Harness
     ) -> None:
         with closing(SecondProcess(harness.open, store.address, stop_inside, agent)) as process:
@@ -112,7 +112,7 @@ class Connections(Suite):
         assert later > stored[0]
         assert [event.content for event in read(store, lost)] in ([], ["later"])
 
-    def test_what_is_killed_at_any_moment_loses_nothing_that_it_had_back(
+    def test_a_process_killed_at_any_moment_loses_no_acknowledged_event(
         self, store: Store, other: Store, harness: Harness
     ) -> None:
         agent, size, stored = root(store), 5, 0
@@ -152,7 +152,9 @@ class Connections(Suite):
             batches = [f"{number}/{part}" for number in range(times) for part in range(3)]
             assert [texts_of(each, mine) for mine in own] == [batches, batches]
 
-    def test_who_has_seen_an_id_never_finds_a_lower_one_later(self, store: Store, agent: str, other: Store) -> None:
+    def test_a_reader_never_finds_an_id_below_one_that_it_has_seen(
+        self, store: Store, agent: str, other: Store
+    ) -> None:
         """Ids increase in commit order: a reader that has read a tree up to an id has missed nothing before it."""
         child = fork(store, agent)
         tree = (Segment(agent, 1, END), Segment(child, 1, END))
@@ -262,11 +264,11 @@ class ListeningTests(Suite):
         assert changes(store, page.cursor).changes == [Change(agent, second, "user")]
 
     @pytest.mark.parametrize("cursor", ["", "x", "é", "-1", "1;2\0"])
-    def test_what_is_no_cursor_is_refused(self, store: Store, cursor: str) -> None:
+    def test_an_invalid_cursor_is_refused(self, store: Store, cursor: str) -> None:
         with pytest.raises(CommandError, match="cursor"):
             changes(store, cursor)
 
-    def test_what_is_not_committed_is_no_change(self, store: Store, agent: str) -> None:
+    def test_uncommitted_events_are_no_changes(self, store: Store, agent: str) -> None:
         with store.write() as writing:
             writing.append(agent, None, [draft()])
             with pytest.raises(StoreError, match="committed"):

@@ -99,7 +99,7 @@ class CopyingTests(Suite):
         assert (again.events, again.requests, again.mail, again.memos, again.sessions, again.erased) == (0,) * 6
         assert again.hash == second.hash != first.hash
 
-    def test_what_is_copied_is_found(self, store: Store, target: Store) -> None:
+    def test_copied_messages_are_found(self, store: Store, target: Store) -> None:
         """Also between messages that were copied before."""
         first, second = root(store, "first"), root(store, "second")
         for number in range(4):
@@ -213,7 +213,7 @@ class CopyingTests(Suite):
         with pytest.raises(CommandError, match="is the source of the copy"):
             copy(store, store)
 
-    def test_what_has_anything_of_its_own_is_no_target(self, store: Store, harness: Harness) -> None:
+    def test_a_target_with_contents_of_its_own_is_refused(self, store: Store, harness: Harness) -> None:
         agents = fill(store)
 
         def own(target: Store) -> None:
@@ -274,7 +274,7 @@ class CopyingTests(Suite):
             assert [event.id for event in moment.events_after(agent, 0, 100)] == ids[:4]
         damaged.close()
 
-    def test_what_is_taken_is_taken_whole(self, store: Store, agent: str, target: Store) -> None:
+    def test_records_are_taken_whole(self, store: Store, agent: str, target: Store) -> None:
         append(store, agent, draft(content="one"), draft(content="two"))
         with store.read() as moment:
             one, two = moment.copied_events({agent: 0})

@@ -240,7 +240,7 @@ class RoundTrips(Suite):
             with pytest.raises(DamagedError):
                 moment.kept_text("2" * 64)
 
-    def test_what_was_sent_is_erased_with_its_turn_and_its_agent(self, store: Store, agent: str) -> None:
+    def test_recorded_requests_are_erased_with_their_turn_and_their_agent(self, store: Store, agent: str) -> None:
         (event,) = append(store, agent, draft())
         record = RequestRecord("openai", 1, Edge(None, None, 0), {"config": SHA256}, {}, question="secret")
         with store.write() as writing:

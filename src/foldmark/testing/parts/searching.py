@@ -88,7 +88,7 @@ class Searching(Suite):
 
     @examples
     @given(texts=st.lists(TEXTS, max_size=8), words=QUERIES, erased=st.integers(0, 7))
-    def test_what_is_found_equals_brute_force(
+    def test_found_messages_equal_brute_force(
         self, store: Store, texts: list[str], words: list[str], erased: int
     ) -> None:
         with store.write() as writing:
@@ -130,7 +130,7 @@ class Searching(Suite):
             both = index.best([TermQuery("any", terms, 0.1), TermQuery("all", terms)], 1000)
             assert sorted(both) == sorted([*found[2], *ids])
 
-    def test_what_a_judge_leaves_out_does_not_count_against_the_limit(self, store: Store, agent: str) -> None:
+    def test_messages_left_out_by_a_judge_do_not_count_against_the_limit(self, store: Store, agent: str) -> None:
         (said,) = append(store, agent, draft(content="quartz and many more words"))
         planned = append(store, agent, *(draft(content="quartz") for _ in range(60)))
         (shown,) = append(store, agent, draft(content="quartz and some more words"))
