@@ -176,7 +176,7 @@ def test_each_actor_calls_only_the_commands_allowed_to_it(agent: Agent) -> None:
             else:
                 message = refused(agent, line, actor)
                 assert message.startswith(f"/{name} is not for a {actor}; available: ")
-                allowed = message.partition("there is: ")[2].split(", ")
+                allowed = message.partition("available: ")[2].split(", ")
                 assert allowed == [
                     f"/{each}" for each, other in SAMPLE.commands.items() if actor in other.who
                 ] or allowed == [""]
