@@ -1,13 +1,14 @@
 """The built-in model that needs no network and no key: deterministic, and plainly not a language model [SPEC 9].
 
-It reads the request that OpenAI's Chat Completions take, and follows a script: the first rule that has a reply gives
-it. `offline_delegation` plays tasks for children and mail. A request for a summary gets a digest, one for a state block
-the names that occur.
+It reads a request of OpenAI's Chat Completions and follows a script: the first rule with a reply answers.
+`offline_delegation` plays tasks for children and mail. A request for a summary gets a digest, one for a state block the
+names in the conversation.
 
-The talk around /forget and /remember goes by [S1]'s examples. The model understands no language: it knows a yes, "show
-me what you will forget", and what reads as criteria: additions ("also …"), exceptions ("except …") and corrections
-("no, I mean …"). To anything else it answers as if nothing were planned. Each step follows from the request alone. Of a
-result of `filter_context` it reads the members that are whole: results are cut when their turn is over [SPEC 5.2].
+Planning conversations about /forget and /remember follow [S1]'s examples. The model understands no language: it
+recognizes a yes, "show me what you will forget", and texts that read as criteria: additions ("also …"), exceptions
+("except …") and corrections ("no, I mean …"). It answers any other text as if nothing were planned. Each step follows
+from the request alone. Of a result of `filter_context` it reads only the members that are whole, because results are
+cut when their turn is over [SPEC 5.2].
 """
 
 import re

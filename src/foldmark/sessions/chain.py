@@ -5,21 +5,22 @@ Every format lists its records as `RecordEntry`; nothing here asks which agent w
 - A record continues the record that its parentUuid names, if that stands before it in the file (the last one with that
   uuid). Otherwise (no parent, one that is unknown or comes later, one in a sidechain) it continues the main chain's
   previous record. So parents always lie before their children and nothing can loop.
-- Active is the way from the main chain's last message up to its beginning; with it, what Claude Code writes beside
-  that way: the other records of the same API message, the results of its calls, and what a call made it inject.
-- What is neither active nor in a sidechain is an abandoned branch: someone went back and wrote another prompt.
-- Branches stay whole: each abandoned branch and each sidechain becomes turns of its own, which stand behind the turn of
-  the main chain in which it began. Records that hold no message stay where they are, with the main chain.
-- A result that was written before its own call (parallel calls race) stands behind it. The records of one API message
-  stand together, the results of its calls behind them.
-- A compaction (a summary in place of what was before) on the main chain ends a turn and is one of its own; in another
-  branch it is a message. Its boundary may name records that stay: behind the summary (the last messages before the
-  compaction) or in front of it (the first ones). What is written next continues the last record behind the summary, so
-  that its parent may stand in front of the boundary. Without messages in front of it, as where a session goes on in a
-  new file, there is nothing that a summary could stand for.
+- The active chain is the way from the main chain's last message up to its beginning. Records that Claude Code writes
+  beside that way belong to it: the other records of the same API message, the results of its calls, and records that a
+  call made it inject.
+- A branch that is neither active nor in a sidechain is abandoned: someone went back and wrote another prompt.
+- Branches stay whole: each abandoned branch and each sidechain becomes turns of its own, which follow the turn of the
+  main chain in which it began. Records without a message stay where they are, with the main chain.
+- A result that was written before its own call (parallel calls race) moves after it. The records of one API message
+  stand together, followed by the results of its calls.
+- A compaction (a summary in place of earlier messages) on the main chain ends a turn and is one of its own; in another
+  branch it is a message. Its boundary may name preserved records: after the summary (the last messages before the
+  compaction) or in front of it (the first ones). The next record continues the last record after the summary, so its
+  parent may stand in front of the boundary. If no messages precede it, as when a session goes on in a new file, the
+  summary replaces nothing.
 - A turn begins with a prompt, when the turn before it has been answered and none of its calls still gets a result.
-  What Claude Code itself injects directly after a tool's result, and its note that a person interrupted, do not begin
-  one: the model was not idle.
+  Records that Claude Code injects directly after a tool's result, and its note that a person interrupted, do not begin
+  a turn: the model was not idle.
 """
 
 from collections import Counter

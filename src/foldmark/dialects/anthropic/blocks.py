@@ -1,8 +1,8 @@
-"""Anthropic's blocks of an answer besides its text and calls: read once, kept, and put back where they stood.
+"""Anthropic's blocks of an answer besides its text and calls: read once, kept, and sent back in their places.
 
-A block of a type that is not known here goes back as it came; so do those of tools that the API runs itself. Of text
-the citations are kept, of a call what it holds besides its arguments, each with its place in the answer's text. A
-`compaction` block stands for all that came before it (`Compacted`).
+Blocks of unknown types and blocks of tools that the API runs itself are sent back as they came. For a text its
+citations are kept, for a call its fields besides the arguments, each with its place in the answer's text. A
+`compaction` block replaces everything before it (`Compacted`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

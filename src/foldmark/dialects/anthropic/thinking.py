@@ -9,9 +9,9 @@ out of the answer unless it is requested. For a model whose name has no version 
 From 5.1 on, unless the table of models says otherwise, a model takes a thinking block only after the same prefix as
 when it was made: the system prompt, the tools, in any order, and every message. Cache marks and other thinking do not
 count, but each block depends on the one before it: blocks may be left out at the beginning, but not between others. So
-an answer's thinking is kept with a hash of its prefix, and is sent while the request has that prefix. What is thought
-behind a compaction block is bound to that. What was thought before, in turns that stay behind a summary that the API
-was asked for, stays valid: such a block is kept with the prefix that it took the place of.
+an answer's thinking is kept with a hash of its prefix, and is sent while the request has that prefix. Thinking
+after a compaction block is bound to that block. Earlier thinking, in turns that stay behind a requested summary, stays
+valid: such a compaction block is kept with the prefix that it replaced.
 
 Sources, autumn 2026: platform.claude.com/docs/en/build-with-claude/thinking, /thinking-troubleshooting, /effort,
 /preserved-thinking, /preserved-thinking/prefix-checks and /compaction-thinking-blocks, and the migration guides of Opus

@@ -1,10 +1,11 @@
-"""Gemini's generateContent, directly and through Code Assist: a prompt in its wire format, and a response in pieces.
+"""Gemini's generateContent, directly and through Code Assist: encodes a prompt in its wire format, and parses
+responses.
 
-Thought signatures are what the API wants back. A call carries its own (`ToolCall.signature`). A signed part that is no
-call is kept as it came, less the text that is recorded anyway: `{"text": "", "thoughtSignature": "..."}` stands behind
-the text, `{"text": "...", "thought": true, "thoughtSignature": "..."}` in front of it. Thoughts without a signature
-are not sent again: the model reads nothing from them. Parts of other kinds, as of code that Google ran, go back as they
-came, in their places. Sources: ai.google.dev, thought-signatures, function-calling and code-execution.
+The API wants thought signatures back. A call carries its own (`ToolCall.signature`). Any other signed part is kept as
+it came, without the text that is recorded anyway: `{"text": "", "thoughtSignature": "..."}` stands behind the text,
+`{"text": "...", "thought": true, "thoughtSignature": "..."}` in front of it. Thoughts without a signature are not sent
+again: the model would not read them. Other parts, such as code that Google ran, go back as they came, in their places.
+Sources: ai.google.dev, thought-signatures, function-calling and code-execution.
 """
 
 import re

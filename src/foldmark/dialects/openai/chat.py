@@ -1,10 +1,11 @@
-"""OpenAI's Chat Completions: a prompt in its wire format, and what an answer says. The offline model reads the same.
+"""OpenAI's Chat Completions: encodes a prompt in their wire format, and parses answers. The offline model reads the
+same.
 
-Many servers speak it (OpenRouter, Ollama, vLLM, DeepSeek, ...). Three things are not as one might expect. The most
-tokens of an answer are not sent: OpenAI's own models take `max_completion_tokens`, others only `max_tokens`, and with
-either a model that thinks may use them up before it says a word, so the model's own limit holds. The images and
-documents of tool results follow in a message of the user, since a tool's message takes text alone. And to the newer of
-OpenAI's models tools are given only without thinking; `openai_responses` gives both.
+Many servers speak this dialect (OpenRouter, Ollama, vLLM, DeepSeek, ...). Three details may surprise. The maximum
+tokens of an answer are not sent: OpenAI's own models take `max_completion_tokens`, others only `max_tokens`, and a
+model that thinks could use up either before its first word; so the model's own limit holds. Images and documents of
+tool results follow in a user's message, since a tool's message takes text alone. OpenAI's newer models get tools only
+without thinking; `openai_responses` gives both.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,8 +1,9 @@
-"""OpenAI's Responses API: a prompt in its wire format, and what a response says.
+"""OpenAI's Responses API: encodes a prompt in its wire format, and parses responses.
 
-Nothing is stored there. What a model thought comes back encrypted and is sent again in front of what it said or called
-then, without its id: an id is looked up among what is stored, and is checked against the item that followed. Codex does
-the same. `max_output_tokens` is not sent: thinking counts, and would use them up; the model's own limit holds.
+Nothing is stored there. A model's thinking comes back encrypted. It is sent again in front of the text or the call that
+followed it, without its id: the API would look the id up among stored items, and check it against the item that
+followed. Codex does the same. `max_output_tokens` is not sent: thinking counts and could use it up; the model's own
+limit holds.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,9 +1,10 @@
-"""Items for the SDK from what is visible: its own as it gave them, Foldmark's messages in the form of its items.
+"""Items for the SDK, made of the visible messages: its own as it gave them, Foldmark's messages in the form of its
+items.
 
-What the API would refuse is not given: a result whose call has left the context, tools of another dialect [SPEC 5.2].
-An item by which the API would look for the thinking of its answer, once an operation has taken that away, goes without
-the id. A call that has no result (yet) is given, as by the SDK's own sessions: the runner leaves it out by itself, and
-an approval that is still to come needs it.
+Items that the API would refuse are not given: a result whose call has left the context, tools of another dialect [SPEC
+5.2]. An item by whose id the API would look for the thinking of its answer loses the id once an operation has removed
+that thinking. A call without a result is given, as by the SDK's own sessions: the runner leaves it out by itself, and a
+pending approval needs it.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,19 +1,19 @@
 """Items of the SDK: what each is in Foldmark's terms, and how an event keeps the item itself [SPEC 1].
 
-The SDK speaks the Responses API, whatever model it asks. A call whose result comes as an item of its own is a
-`tool_call`, that item a `tool_result`; a tool that the provider runs itself has both in one item. Of what is not known
-the text is read, and nothing else.
+The SDK speaks the Responses API, whatever model it asks. A call whose result is an item of its own is a `tool_call`,
+that item a `tool_result`; a tool that the provider runs itself has both in one item. Only the text of an unknown item
+is read.
 
-What the event says already is not stored twice: the text of a message, the arguments of a call and images are holes in
-the item, which are filled again when it is given back. `data["openai_agents"]` of the event holds
+The event's own content is not stored twice: the text of a message, the arguments of a call and images are holes in the
+item, which are filled again when it is given back. `data["openai_agents"]` of the event holds
 
 - `as`: the item with its holes, `holes`: [path, source] of each, where the source is the number of an image among
   `data["blocks"]`, or null for the event's text;
-- `before`: how many of the first `data["blocks"]` are items that stand in front of it: what the model thought;
-- `with`: the event that carries what the model thought in the same answer, where that is another one;
-- `left`: the event that held these thoughts and what they led to, of which that was popped;
-- `json`: instead of the first two, the items as JSON text, where they are not what a log can hold otherwise: with lone
-  surrogates, NaN, integers of more than 64 bits; and of a compacted copy, which is a `summary` and has it in `native`.
+- `before`: how many of the first `data["blocks"]` are items in front of it: the model's thinking;
+- `with`: the event with the model's thinking in the same answer, if that is another one;
+- `left`: the event that held this thinking and the item that it led to, which was popped;
+- `json`: instead of the first two, the items as JSON text, if a log cannot hold them otherwise: with lone surrogates,
+  NaN, integers of more than 64 bits; a compacted copy, which is a `summary`, has it in `native`.
 """
 
 import json

@@ -1,14 +1,14 @@
-"""Recording items of the SDK in a conversation: each as the message that it is, in turns, or as a compacted copy of
-many [SPEC 1, 2, 3, 5.7].
+"""Records items of the SDK in a conversation: each as a message, in turns, or as a compacted copy of many [SPEC 1, 2,
+3, 5.7].
 
 The SDK does not say where a run begins and ends. A person's item, or an instruction, begins a turn, unless it follows
-another one in the same list; an answer after which no call waits for its result ends it. So does the next turn, for a
-run that failed. What a model thought is recorded with the item that it led to, so that no operation parts the two: the
-API refuses one without the other.
+another one in the same list. An answer after which no call waits for its result ends the turn. The next turn also ends
+it, if a run failed. Thinking is recorded with the item that it led to, so that no operation separates the two: the API
+refuses one without the other.
 
-A compacted copy is one `summary`, which holds all of its items. Copy and originals are never given together. `/restore`
-of the copy brings the originals back and takes the copy away in one step. A copy also stands for what the copies before
-it stand for: taking one of those back changes nothing while a later copy holds.
+A compacted copy is one `summary`, which holds all of its items. The copy and its originals are never given together.
+`/restore` of the copy brings the originals back and removes the copy in one step. A copy also replaces what earlier
+copies replaced: taking one of those back changes nothing while a later copy holds.
 """
 
 from collections.abc import Iterable, Sequence

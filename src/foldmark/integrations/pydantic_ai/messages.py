@@ -1,14 +1,14 @@
-"""Messages of Pydantic AI as messages of a conversation: what each says, and how events keep it.
+"""Messages of Pydantic AI as messages of a conversation: the content of each, and its form in events.
 
-A request or a response holds parts. A part that says something (a prompt, an answer, a call, a result, a summary of
-what came before) is an entry of its own. What says nothing to a reader (thinking, files, calls that the provider runs
-itself, changes of instructions, a kind of part that is not known here) goes with the entry beside it: in a response
-with the next one, since thinking belongs to what it led to, in a request with the one before.
+A request or a response holds parts. A part with text for a reader (a prompt, an answer, a call, a result, a summary of
+earlier messages) is an entry of its own. Other parts (thinking, files, calls that the provider runs itself, changes of
+instructions, unknown kinds) go with a neighbouring entry: in a response with the next one, since thinking belongs to
+the part that it led to, in a request with the one before.
 
-So that the identical message can be given back, the data of an event holds the JSON of its parts under the key
-`pydantic_ai`. The first event of a message also holds the rest of the message, the others name that event. What an
-event's own text says is not repeated: `said` is the part that says it, and `field` where it stands there. Fields that
-are as their class has them are left out.
+The data of an event holds the JSON of its parts under the key `pydantic_ai`, so that the identical message can be given
+back. The first event of a message also holds the rest of the message; the others name that event. The event's own text
+is not repeated: `said` is the part with that text, and `field` the place of it in the part. Fields with the default
+values of their class are left out.
 """
 
 import dataclasses
