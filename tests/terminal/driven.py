@@ -48,6 +48,14 @@ class Driven:
             assert monotonic() < end, f"{what!r} did not come; the screen:\n{self.screen}"
             await sleep(0.02)
 
+    async def still(self) -> None:
+        """Wait until the screen changes no more."""
+        before = ""
+        while (now := self.screen) != before:
+            before = now
+            for _ in range(3):
+                await self.pilot.pause(0.05)
+
     async def type(self, text: str) -> None:
         """Type a line into the prompt and send it."""
         self.app.chat.prompt.focus()

@@ -28,6 +28,7 @@ def test_the_screen_of_the_chat(log: Log) -> None:
     async def look() -> None:
         async with driven(sample(log)) as chat:
             await chat.until("a module per format")
+            await chat.still()
             check(chat.app, "chat")
 
     asyncio.run(look())

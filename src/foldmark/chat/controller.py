@@ -11,16 +11,16 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec.structs import replace
 
 from foldmark.chat.approvals import Approval
 from foldmark.chat.imported import ImportNotes
+from foldmark.chat.views import View
 from foldmark.commands import REGISTRY
 from foldmark.core.errors import CommandError, ConflictError, FoldmarkError, ProviderError, StoreError
-from foldmark.core.ports import Progress
-from foldmark.core.request import Edge, Request
+from foldmark.core.request import Request
 from foldmark.core.segments import END, Segment
 from foldmark.core.wording import count, is_full, listing
 from foldmark.cost.requests import newest_turn
@@ -41,7 +41,6 @@ from foldmark.request.planning import planning
 from foldmark.request.standing import state_of
 from foldmark.runtime.background import Background
 from foldmark.runtime.lease import interrupt, settled
-from foldmark.runtime.loop import Shown
 from foldmark.runtime.supervisor import ContextChangedError, TurnInterruptedError
 from foldmark.runtime.unprompted import WAKES
 from foldmark.sending.status import assumed, fullness, unanswered_text
@@ -49,79 +48,9 @@ from foldmark.sending.status import assumed, fullness, unanswered_text
 FULL = "⚠️  Context full. Use /clear to continue."
 
 
-class TurnView(Protocol):
-    """How one turn is shown while it runs; its callbacks are called in other threads. `blank`: nothing was shown."""
-
-    blank: bool
-
-    def shown(self) -> Shown:
-        """Return the callbacks that show the turn."""
-
-    def operated(self, result: Result) -> None:
-        """Show the receipt of an operation of the model in place of the call's result."""
-
-    def interrupted(self, *, kept: bool) -> None:
-        """Show that the turn was cut short; `kept` says whether anything of it was recorded."""
-
-
-class View(Protocol):
-    """Where a chat is shown and asks its questions: the line mode, or another terminal application.
-
-    `notify` and `approve` are called in any thread, everything else in the controller's. `confirm` asks the question of
-    a command, None if nobody is there; lines that were typed before a question go to `typed`.
-    """
-
-    confirm: Callable[[str], bool] | None
-    typed: Callable[[str], object]
-
-    def show(self, text: str, *, error: bool = False) -> None:
-        """Show a line of its own."""
-
-    def show_result(self, result: Result) -> None:
-        """Show the result of a command."""
-
-    def show_typed(self, line: str) -> None:
-        """Show a line that was typed earlier and is carried out now."""
-
-    def show_turns(self, agent: Agent, edge: Edge) -> None:
-        """Show the newest turns again, with the window's edge."""
-
-    def show_edge(self, agent: Agent, edge: Edge) -> None:
-        """Show where the window begins, after it has moved."""
-
-    def show_fullness(self, text: str) -> None:
-        """Show how full the context is."""
-
-    def show_prompt(self, agent: Agent, offer: str) -> None:
-        """Name the agent and the open offer in the prompt."""
-
-    def begin_turn(self) -> TurnView:
-        """Begin to show a turn; notices wait until its end."""
-
-    def end_turn(self) -> None:
-        """End that, and show the notices that waited."""
-
-    def edit(self, edit: EditText) -> str | None:
-        """Have a text edited and return the command that records it; None if nothing was changed."""
-
-    def lines(self) -> list[str]:
-        """Return the lines that were typed since the last look."""
-
-    def wait(self, end: "Future[Any]", interrupted: Callable[[], object], look: Callable[[], object]) -> None:
-        """Wait for `end`, and show meanwhile what other threads hand over; call `look` regularly, and `interrupted`
-        for Ctrl-C."""
-
-    def drain(self) -> None:
-        """Show what other threads have handed over."""
-
-    def progress(self) -> Progress | None:
-        """Return a callback that shows how far reading has come; None if nobody watches."""
-
-    def notify(self, text: str) -> None:
-        """Show a notice, above the prompt or after the turn."""
-
-    def approve(self, approval: Approval) -> Decision:
-        """Ask whether a tool may do something."""
+def runs_at_once(line: str) -> bool:
+    """Return True if a line is carried out while an answer streams; every other waits for the end of the turn."""
+    return line.lstrip().startswith("/") and REGISTRY.at_once(line)
 
 
 class ChatController:
@@ -139,13 +68,17 @@ class ChatController:
         self._edge: int | None = None
         self._assumption: str | None = None
         self._imported = ImportNotes()
-        view.typed = self._waiting.append
+        self._dropped = 0
+        view.waiting = self._waiting
 
     def carry_out(self, step: Callable[[], None]) -> None:
         """Do one thing, then what was typed meanwhile. Errors are shown."""
         self._attempt(step)
         while self._waiting and not self.left:
-            line = self._waiting.popleft()
+            try:
+                line = self._waiting.popleft()
+            except IndexError:  # the person took it back at this moment
+                break
             self.view.show_typed(line)
             self._attempt(partial(self._line, line))
         self._prompt()
@@ -293,6 +226,7 @@ class ChatController:
         before = agent.standing().newest
         turn = view.begin_turn()
         asking = replace(self.asking(agent), operated=turn.operated)
+        self._dropped = 0
         self._running = self.agents.say(agent, text, turn.shown(), asking)
         try:
             self._wait(self._running)
@@ -307,6 +241,8 @@ class ChatController:
             view.show(f"({error})")
         except (CancelledError, asyncio.CancelledError, TurnInterruptedError):
             turn.interrupted(kept=text is None or self._has_text(before))
+            if self._dropped:
+                view.show(f"({count(self._dropped, 'waiting line')} dropped)")
         except ProviderError:
             self._failed = True
             raise
@@ -351,13 +287,14 @@ class ChatController:
 
     def _cancel(self) -> None:
         """Ctrl-C ends the turn, and drops the lines that wait for its end."""
+        self._dropped += len(self._waiting)
         self._waiting.clear()
         self.agents.cancel(self.agent)
 
     def _look(self) -> None:
         """Take the lines typed while an answer streams: some commands run at once, everything else waits."""
         for line in self.view.lines():
-            if line.lstrip().startswith("/") and REGISTRY.at_once(line):
+            if runs_at_once(line):
                 self._attempt(partial(self._command, line))
             else:
                 self._waiting.append(line)

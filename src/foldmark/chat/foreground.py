@@ -67,7 +67,7 @@ class Foreground:
         """
         end.add_done_callback(lambda _: self.put(lambda: None))
         look = monotonic() + LOOK_SECONDS
-        with _at_interrupt(lambda *_: interrupted()):
+        with at_interrupt(lambda *_: interrupted()):
             while not end.done():
                 with suppress(Empty):
                     self._actions.get(timeout=LOOK_SECONDS)()
@@ -90,7 +90,7 @@ class Foreground:
 def _answered(question: Callable[[], _T], otherwise: _T) -> _T:
     before = signal.getsignal(signal.SIGINT)
     try:
-        with _at_interrupt(signal.default_int_handler):
+        with at_interrupt(signal.default_int_handler):
             return question()
     except KeyboardInterrupt:
         if callable(before) and before is not signal.default_int_handler:
@@ -99,7 +99,7 @@ def _answered(question: Callable[[], _T], otherwise: _T) -> _T:
 
 
 @contextmanager
-def _at_interrupt(handler: Callable[[int, Any], object]) -> Iterator[None]:
+def at_interrupt(handler: Callable[[int, Any], object]) -> Iterator[None]:
     """While the block runs, Ctrl-C calls this; nothing changes in a program whose main thread is another one."""
     try:
         before = signal.signal(signal.SIGINT, handler)

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
+from foldmark.log import Log
 from foldmark.rendering import harmless
+from foldmark.settings.user_folders import data_folder
 
 PROMPT = "> "
 GOES_ON = ". "
@@ -305,3 +307,8 @@ class InputHistory:
     def _write(self, lines: list[str], how: int) -> None:
         with os.fdopen(os.open(self._path, os.O_WRONLY | os.O_CREAT | how, 0o600), "w", encoding="utf-8") as file:
             file.write("".join(f"{line}\n" for line in lines))
+
+
+def input_history(log: Log) -> InputHistory:
+    """Return the history of all chats, in the data folder."""
+    return InputHistory(Path(data_folder(os.environ), "history.jsonl"), log.secrets.hidden)

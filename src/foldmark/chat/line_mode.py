@@ -69,7 +69,7 @@ class LineView:
 
     def __init__(self, keyboard: Typed | ScriptedLines, confirm: Callable[[str], bool] | None) -> None:
         self.confirm = confirm
-        self.typed: Callable[[str], object] = lambda _: None
+        self.waiting: deque[str] = deque()
         self._keyboard, self._front = keyboard, Foreground()
         self._screen = Screen(self._front.put)
         self._streaming = self._asked = False
@@ -161,7 +161,7 @@ class LineView:
             self._asked = True
             for line in self._keyboard.ahead(begun=True):
                 if line.strip() and not self._is_late_answer(line):
-                    self.typed(line)
+                    self.waiting.append(line)
             try:
                 return decides(approval.heading, approval.question, self._keyboard.answer, self._keep_line)
             except TakenError:
@@ -182,4 +182,4 @@ class LineView:
 
     def _keep_line(self, line: str) -> None:
         print("(this is no answer; it is kept for the conversation)", flush=True)
-        self.typed(line)
+        self.waiting.append(line)

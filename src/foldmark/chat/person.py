@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from foldmark.chat.foreground import at_interrupt
 from foldmark.core.errors import FoldmarkError
 from foldmark.operations.effects import Decision, EditText
 from foldmark.rendering import fitted, harmless
@@ -93,7 +94,8 @@ def _edit(text: str) -> str:
         file = Path(folder) / "foldmark.md"
         file.write_text(text, encoding="utf-8")
         try:
-            code = subprocess.run([*shlex.split(editor), str(file)], check=False).returncode
+            with at_interrupt(lambda *_: None):  # Ctrl-C is the editor's
+                code = subprocess.run([*shlex.split(editor), str(file)], check=False).returncode
         except (OSError, ValueError) as error:
             raise FoldmarkError(
                 f"the editor '{editor}' cannot be started ({error}); set EDITOR to one that can"

@@ -172,12 +172,11 @@ def chat(setup: Setup, name: str | None, session: str | None, model: str | None,
     On a terminal this is an application on the whole screen; with --plain, or TERM=dumb, it prints line by line. Lines
     may also come from a pipe. /help lists the commands.
     """
-    from foldmark.chat.keyboard import InputHistory, Typed, piped
+    from foldmark.chat.keyboard import Typed, input_history, piped
     from foldmark.chat.line_mode import chat as talk
     from foldmark.chat.person import asks
     from foldmark.cli.process import leaving
     from foldmark.providers.registry import check_model
-    from foldmark.settings.user_folders import data_folder
 
     typed = sys.stdin.isatty()
     if name is not None and not setup.has_database:
@@ -205,8 +204,7 @@ def chat(setup: Setup, name: str | None, session: str | None, model: str | None,
                 with embedding(setup.db, given):
                     return talk_on_screen(agent, models, opening)
             print("(the application on the whole screen is not installed: pip install 'foldmark[terminal]')")
-        history = Path(data_folder(os.environ), "history.jsonl")
-        lines = Typed(InputHistory(history, log.secrets.hidden)) if typed else piped(sys.stdin.buffer)
+        lines = Typed(input_history(log)) if typed else piped(sys.stdin.buffer)
         with leaving(), embedding(setup.db, given):
             return talk(agent, models, lines, asks if typed else None, opening)
 

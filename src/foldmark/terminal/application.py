@@ -21,13 +21,16 @@ from textual.screen import ModalScreen, Screen
 from foldmark.chat.approvals import Approval
 from foldmark.chat.controller import ChatController
 from foldmark.chat.conversation import Models, converse
+from foldmark.chat.keyboard import input_history
 from foldmark.chat.person import edited
+from foldmark.core.errors import FoldmarkError
 from foldmark.core.request import Piece, ToolCall
 from foldmark.log import Agent, Result
 from foldmark.operations.effects import Decision
 from foldmark.rendering import harmless
 from foldmark.terminal.dialogs import ApprovalBar, ApprovalDialog, Asked, Question
 from foldmark.terminal.meter import Meter
+from foldmark.terminal.pasting import install
 from foldmark.terminal.prompt import Prompt
 from foldmark.terminal.screens import ContextScreen, GoTo, KeyLine
 from foldmark.terminal.theme import DARK, LIGHT, fitting
@@ -50,6 +53,7 @@ SCREENS = {
 def run(agent: Agent, models: Models, opening: str = "") -> int:
     """Chat in the application until the person leaves; `opening` is shown first. Return the exit code of the last
     error."""
+    install()
     application = ChatApplication(agent, models, opening)
     try:
         application.run()
@@ -73,7 +77,7 @@ class ChatApplication(App[None]):
         Binding("ctrl+c", "interrupt", "stop", priority=True),
         Binding("ctrl+q", "leave", "leave", show=False, priority=True),
         Binding("f1", "open('keys')", "keys", tooltip="all keys"),
-        Binding("question_mark", "open('keys')", show=False, tooltip="all keys, while nothing is typed", priority=True),
+        Binding("question_mark", "open('keys')", show=False, tooltip="all keys, while nothing is typed"),
         Binding("f8", "answer", "answer", tooltip="answer a tool that asks for approval", priority=True),
         Binding("f7", "bring_in", "import", show=False, tooltip="import what is new in the session"),
         Binding("f9", "change_theme", "light or dark", show=False),
@@ -96,12 +100,18 @@ class ChatApplication(App[None]):
 
     def get_default_screen(self) -> Screen[None]:
         """Return the screen of the chat."""
-        return ChatScreen(self.submit)
+        prompt = Prompt(input_history(self.agent.log), self._view.take_back, self.edit_text)
+        return ChatScreen(self.submit, prompt)
 
     @property
     def farewell(self) -> str:
         """What a person should know who has left."""
         return self._controller.farewell
+
+    @property
+    def idle(self) -> bool:
+        """True while the chat waits for a line: nothing is at work."""
+        return self._view.idle
 
     @property
     def chat(self) -> "ChatScreen":
@@ -164,10 +174,10 @@ class ChatApplication(App[None]):
     # Keys
 
     def action_interrupt(self) -> None:
-        """Interrupt the answer; without one clear the line, and leave at the second time."""
-        if self.chat.transcript.streaming or self.chat.busy:
+        """Interrupt what is at work; without that clear the prompt, and leave at the second time."""
+        if not self.idle:
             self._view.interrupt()
-        elif self.chat.prompt.text:
+        elif self.screen is self.chat and self.chat.prompt.text:
             self.chat.prompt.clear()
         elif self._leaving:
             self.action_leave()
@@ -216,8 +226,6 @@ class ChatApplication(App[None]):
 
     def submit(self, line: str) -> None:
         """Take a line that was typed, or that a screen made of what the person did there."""
-        self.chat.busy = True
-        self.chat.transcript.add_typed(line)
         self._view.submit(line)
 
     # What the view shows
@@ -267,10 +275,21 @@ class ChatApplication(App[None]):
         """Show the answer as it was recorded."""
         self.chat.transcript.end_answer()
 
+    def show_waiting(self, lines: list[str]) -> None:
+        """Show the lines that wait."""
+        self.chat.prompt.show_waiting(lines)
+
     def edit_text(self, text: str) -> str:
         """Have a text edited in `$EDITOR`. Raises FoldmarkError."""
-        with self.suspend():
-            return edited(text)
+        wrong: FoldmarkError | None = None
+        with self.suspend():  # which an error would leave suspended
+            try:
+                text = edited(text)
+            except FoldmarkError as error:
+                wrong = error
+        if wrong is not None:
+            raise wrong
+        return text
 
     def show_progress(self, done: int, total: int) -> None:
         """Show how far long work has come."""
@@ -336,10 +355,9 @@ class ChatScreen(Screen[None]):
         Binding("f6", "app.open('find')", "find", tooltip="search everything that was said", priority=True),
     ]
 
-    def __init__(self, submit: Callable[[str], None]) -> None:
+    def __init__(self, submit: Callable[[str], None], prompt: Prompt) -> None:
         super().__init__()
-        self._submit = submit
-        self.busy = False
+        self._submit, self.prompt = submit, prompt
 
     @property
     def transcript(self) -> Transcript:
@@ -351,17 +369,12 @@ class ChatScreen(Screen[None]):
         """The approval that waits."""
         return self.query_one(ApprovalBar)
 
-    @property
-    def prompt(self) -> Prompt:
-        """The line that is typed."""
-        return self.query_one(Prompt)
-
     def compose(self) -> ComposeResult:
         """Lay out the screen."""
         yield Meter()
         yield Transcript()
         yield ApprovalBar()
-        yield Prompt()
+        yield self.prompt
         yield KeyLine()
 
     def on_mount(self) -> None:
@@ -378,7 +391,6 @@ class ChatScreen(Screen[None]):
 
     def attend(self, agent: Agent, offer: str) -> None:
         """Show the agent as the log has it now."""
-        self.busy = False
         self.transcript.attend(agent)
         self.query_one(Meter).attend(agent)
         self.prompt.attend(agent, offer)

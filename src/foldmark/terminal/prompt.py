@@ -1,14 +1,67 @@
-"""The prompt: where a person types a message or a command."""
+"""The prompt: what is typed, and above it the lines that wait and what can be typed next."""
 
-from textual.events import Key
+from collections.abc import Callable, Sequence
+from time import sleep
+from typing import ClassVar
+
+from rich.cells import cell_len
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
 from textual.message import Message
-from textual.widgets import TextArea
+from textual.widgets import OptionList, Static, TextArea
+from textual.widgets.option_list import Option
+from textual.worker import get_current_worker
 
+from foldmark.chat.completion import Candidate, Completion, complete
+from foldmark.chat.keyboard import InputHistory, Prompting
+from foldmark.commands import REGISTRY
+from foldmark.core.errors import FoldmarkError
+from foldmark.core.wording import count, one_line
 from foldmark.log import Agent
+from foldmark.rendering import harmless
+from foldmark.sending.status import is_unanswered
+from foldmark.terminal.editor import Editor
+
+HINT = "A message, or / for a command · Alt+Enter begins a new line · ↑ what you typed before"
+UNANSWERED = "The answer failed or was cut off: /retry asks again · or another message"
+OFFERED = "yes carries it out · no or anything else keeps everything"
+
+PAUSE_SECONDS = 0.03
+"""Time without another key after which the log is read for a completion."""
+
+MOST_SHOWN = 500
+"""Maximum number of characters of a line in a list."""
+
+MOST_COLUMNS = 40
+"""The column of a list's helps, at most."""
+
+MOST_WAITING = 5
+"""Maximum number of waiting lines that are shown."""
 
 
-class Prompt(TextArea):
-    """The line that is typed; Enter submits it."""
+class Prompt(Vertical):
+    """What a person types; Enter submits it."""
+
+    DEFAULT_CSS = """
+    Prompt { height: auto; border-top: solid $foreground 30%; padding: 0 1; }
+    Prompt Horizontal { height: auto; }
+    Prompt .before { width: auto; max-width: 40%; color: $accent; text-wrap: nowrap; text-overflow: ellipsis; }
+    Prompt .waiting { height: auto; color: $text-muted; display: none; text-wrap: nowrap; text-overflow: ellipsis; }
+    Prompt .usage { display: none; text-wrap: nowrap; text-overflow: ellipsis; }
+    Prompt OptionList {
+        height: auto; max-height: 8; display: none; border: none; padding: 0; background: transparent;
+        scrollbar-size-vertical: 1; text-wrap: nowrap; text-overflow: ellipsis;
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("tab", "take", "complete", show=False, tooltip="complete; ↑ ↓ choose from the list"),
+        Binding("escape", "withdraw", "close", show=False, tooltip="close the list, or end the search"),
+        Binding("ctrl+r", "search", "search", show=False, tooltip="search what was typed before"),
+        Binding("ctrl+g", "edit", "edit", show=False, tooltip="edit the text in $EDITOR"),
+    ]
 
     class Submitted(Message):
         """A person has submitted a line."""
@@ -17,19 +70,281 @@ class Prompt(TextArea):
             super().__init__()
             self.line = line
 
+    def __init__(self, history: InputHistory, take_back: Callable[[], str | None], edit: Callable[[str], str]) -> None:
+        """`take_back` returns the newest line that waits, which then waits no more; `edit` has a text edited in
+        `$EDITOR`, and raises FoldmarkError."""
+        super().__init__()
+        self.editor = Editor(self._enter, self._go)
+        self._before = Static(markup=False, classes="before")
+        self._usage, self._waiting = Static(classes="usage"), Static(markup=False, classes="waiting")
+        self._choices = OptionList()
+        self._choices.can_focus = False
+        self._history, self._take_back, self._edit = history, take_back, edit
+        self._typed: list[str] = []
+        self._at = 0
+        self._draft = ""
+        self._searched: str | None = None
+        self._agent: Agent | None = None
+        self._prompting = Prompting()
+        self._completion = Completion()
+        self._completed: tuple[str, int] | None = None
+        self._chosen = False
+        self._takes: str | None = None
+        self._quiet: str | None = None
+
+    def compose(self) -> ComposeResult:
+        """Lay out the prompt."""
+        yield self._waiting
+        yield self._choices
+        yield self._usage
+        with Horizontal():
+            yield self._before
+            yield self.editor
+
+    def on_mount(self) -> None:
+        """Read what was typed in earlier chats."""
+        self._name_reader()
+        self._say(HINT)
+        self._load()
+
+    @property
+    def text(self) -> str:
+        """What is typed, with labels in place of long pastes."""
+        return self.editor.text
+
+    def clear(self) -> None:
+        """Empty the prompt; an undo brings the text back."""
+        if self._searched is not None:
+            self.action_withdraw()
+        self.editor.put("")
+
+    def insert(self, text: str) -> None:
+        """Insert a text at the cursor."""
+        self.editor.insert(text)
+
+    def focus(self, scroll_visible: bool = True) -> "Prompt":
+        """Let the person type."""
+        self.editor.focus(scroll_visible)
+        return self
+
     def attend(self, agent: Agent, offer: str) -> None:
         """Say who reads the line, and what is offered."""
-
-    def check_consume_key(self, key: str, character: str | None = None) -> bool:
-        """Return True for what is typed: not for `?` while nothing is, which opens the screen of all keys."""
-        return super().check_consume_key(key, character) and (character != "?" or bool(self.text))
-
-    async def _on_key(self, event: Key) -> None:
-        if event.key == "enter":
-            event.stop()
-            event.prevent_default()
-            if self.text.strip():
-                self.post_message(self.Submitted(self.text))
-                self.clear()
+        self._agent, self._prompting.offer = agent, offer
+        self._prompting.agent = "" if agent.parent is None else agent.id[:8]
+        self._name_reader()
+        if offer:
+            self._say(OFFERED)
         else:
-            await super()._on_key(event)
+            self._look_at_end(agent)
+
+    def show_waiting(self, lines: Sequence[str]) -> None:
+        """Show the lines that wait for the end of what is at work."""
+        shown = [f"waits  › {one_line(line[:MOST_SHOWN])}" for line in lines[-MOST_WAITING:]]
+        if more := len(lines) - len(shown):
+            shown.insert(0, f"{count(more, 'more line')} waiting")
+        if shown:
+            shown[-1] += "   (↑ takes it back)"
+        self._waiting.update("\n".join(shown))
+        self._waiting.display = bool(shown)
+
+    def _name_reader(self) -> None:
+        before = "search › " if self._searched is not None else harmless(self._prompting.prompt)
+        self._before.update(before)
+
+    def _say(self, hint: str) -> None:
+        self.editor.placeholder = Content(hint)
+
+    @work(thread=True, exclusive=True, group="end", exit_on_error=False)
+    def _look_at_end(self, agent: Agent) -> None:
+        with agent.reading() as (moment, at):
+            failed = at.record.open_turn is None and is_unanswered(moment, at)
+        self.app.call_from_thread(self._say, UNANSWERED if failed else HINT)
+
+    # Sending
+
+    def _enter(self) -> None:
+        """Take what was chosen from the list, or submit the text."""
+        if self._searched is not None or (self._chosen and self._choices.display):
+            self.action_take()
+            return
+        line = self.editor.whole
+        if line.strip():
+            self._remember(line)
+            self.editor.begin()
+            self.post_message(self.Submitted(line))
+
+    def _remember(self, line: str) -> None:
+        self._draft = ""
+        if not self._typed or self._typed[-1] != line:
+            self._typed.append(line)
+            self._keep(line)
+        self._at = len(self._typed)
+
+    # What was typed before
+
+    @work(thread=True, exit_on_error=False)
+    def _load(self) -> None:
+        stored = self._history.load()
+        self.app.call_from_thread(self._take_stored, stored)
+
+    def _take_stored(self, stored: list[str]) -> None:
+        self._typed[:0] = stored
+        self._at += len(stored)
+
+    @work(thread=True, exit_on_error=False)
+    def _keep(self, line: str) -> None:
+        self._history.add(line)
+
+    def _go(self, step: int) -> None:
+        """Choose from the list, take back a line that waits, or go through what was typed before."""
+        if self._choices.display:
+            self._choose(step)
+        elif step < 0 and not self.text and (line := self._take_back()) is not None:
+            self._put_line(line)
+        elif 0 <= (at := self._at + step) <= len(self._typed):
+            if self._at == len(self._typed):
+                self._draft = self.text
+            self._at = at
+            if at < len(self._typed):
+                self._put_line(self._typed[at])
+            else:
+                self._put(self._draft)
+
+    def _put_line(self, line: str) -> None:
+        self._put(self.editor.pastes.folded(line))
+
+    def _put(self, text: str) -> None:
+        """Put a text into the editor without completing it."""
+        self._quiet = text
+        self.editor.put(text)
+
+    def action_search(self) -> None:
+        """Search what was typed before; again for an older one."""
+        if self._searched is None:
+            self._searched = self.text
+            self._name_reader()
+            self.editor.put("")
+            self._show_found()
+        else:
+            self._choose(1)
+
+    def _show_found(self) -> None:
+        words = self.text.lower().split()
+        found = [line for line in dict.fromkeys(reversed(self._typed)) if all(word in line.lower() for word in words)]
+        self._show(Completion(tuple(Candidate(line, "", 0, len(self.text)) for line in found[:50])))
+
+    # Completion
+
+    def on_text_area_changed(self, event: TextArea.Changed) -> None:
+        """Complete the text as it is now."""
+        if self._searched is not None:
+            self._show_found()
+        elif self.text != self._quiet and self.text.lstrip().startswith("/"):
+            self._complete(self._agent, self.text, self.editor.index)
+        else:
+            self._show(Completion())
+
+    @work(thread=True, exclusive=True, group="completion", exit_on_error=False)
+    def _complete(self, agent: Agent | None, line: str, cursor: int) -> None:
+        sleep(PAUSE_SECONDS)
+        if get_current_worker().is_cancelled:
+            return
+        try:
+            found = complete(REGISTRY, agent, line, cursor)
+        except FoldmarkError:
+            found = Completion()
+        self.app.call_from_thread(self._show_completion, found, line)
+
+    def _show_completion(self, found: Completion, line: str) -> None:
+        if line == self.text and self._searched is None:
+            self._show(found)
+            if self._takes == line:
+                self.action_take()
+
+    def _show(self, found: Completion) -> None:
+        """Show what can be typed next, unless that is there already."""
+        self._completion, self._completed, self._chosen = found, (self.text, self.editor.index), False
+        rows = [each for each in found.candidates if self.text[each.first : each.last] != each.text.rstrip()]
+        if len(found.candidates) > 1:
+            rows = list(found.candidates)
+        choices = self._choices
+        choices.clear_options()
+        width = min(MOST_COLUMNS, max((cell_len(_label(each)) for each in rows), default=0))
+        choices.add_options([Option(_row(each, width)) for each in rows])
+        choices.display = bool(rows)
+        if rows:
+            choices.highlighted = 0
+        shown = found if any(found.usage) or rows or not found.candidates else _explained(found.candidates[0])
+        self._usage.display = any(shown.usage)
+        before, awaited, behind = shown.usage
+        self._usage.update(Content.assemble(before, (awaited, "bold"), behind, (f"   {shown.help}", "$text-muted")))
+
+    def _choose(self, step: int) -> None:
+        self._chosen = True
+        if step < 0:
+            self._choices.action_cursor_up()
+        else:
+            self._choices.action_cursor_down()
+
+    def action_take(self) -> None:
+        """Take the highlighted completion, or leave the prompt if there is nothing to complete."""
+        self._takes = None
+        if self._searched is None and self._completed != (self.text, self.editor.index):
+            if self.text.lstrip().startswith("/"):
+                self._takes = self.text  # it is taken once it is there
+                self._complete(self._agent, self.text, self.editor.index)
+            return
+        row = self._choices.highlighted
+        if not self._choices.display or row is None:
+            if not self.text:
+                self.screen.focus_next()
+            return
+        self._take(row)
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Take what was clicked."""
+        self._take(event.option_index)
+
+    def _take(self, row: int) -> None:
+        candidate = self._completion.candidates[row]
+        if self._searched is not None:
+            self._searched = None
+            self._name_reader()
+            self._show(Completion())
+            self._put_line(candidate.text)
+        else:
+            self.editor.put_in(candidate.text, candidate.first, candidate.last)
+        self.editor.focus()
+
+    def action_withdraw(self) -> None:
+        """Close the list, or end the search."""
+        if self._searched is not None:
+            draft, self._searched = self._searched, None
+            self._name_reader()
+            self._put(draft)
+        self._show(Completion())
+
+    def action_edit(self) -> None:
+        """Edit the whole text in `$EDITOR`."""
+        try:
+            text = self._edit(self.editor.whole)
+        except FoldmarkError as error:
+            self.app.notify(harmless(str(error)), severity="error", markup=False)
+        else:
+            self._put(self.editor.pastes.refolded(text))
+
+
+def _label(candidate: Candidate) -> str:
+    return one_line((candidate.label or candidate.text)[:MOST_SHOWN])
+
+
+def _row(candidate: Candidate, width: int) -> Content:
+    label, help = _label(candidate), one_line(candidate.help[:MOST_SHOWN])
+    if help:
+        label += " " * (width - cell_len(label))
+    return Content.assemble(label, (f"  {help}", "$text-muted"))
+
+
+def _explained(candidate: Candidate) -> Completion:
+    """The usage of a command that is typed to its end."""
+    return Completion((), (candidate.label, "", ""), candidate.help)

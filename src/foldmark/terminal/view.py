@@ -4,15 +4,19 @@ What is shown crosses as a message to the application. What is asked crosses as 
 an interrupted turn withdraws its question.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
 from foldmark.chat.approvals import Approval
+from foldmark.chat.controller import runs_at_once
 from foldmark.core.ports import Progress
 from foldmark.core.request import Edge, Piece, ToolCall
+from foldmark.core.wording import count
 from foldmark.log import Agent, Result
 from foldmark.operations.effects import Decision, EditText
 from foldmark.runtime.loop import Shown
@@ -28,13 +32,16 @@ class Display(Protocol):
         """Add a line that is not in the log: a greeting, a notice, an error."""
 
     def add_typed(self, line: str) -> None:
-        """Add a line that was typed earlier and is carried out now."""
+        """Add a line that was typed and is carried out now."""
 
     def add_result(self, result: Result) -> None:
         """Add the result of a command, and show what it changed."""
 
     def attend(self, agent: Agent, offer: str) -> None:
         """Show this agent, as the log has it now, and its open offer."""
+
+    def show_waiting(self, lines: list[str]) -> None:
+        """Show the lines that were typed and are not carried out yet."""
 
     def begin_turn(self) -> None:
         """Begin an answer at the end of the transcript."""
@@ -112,13 +119,20 @@ class TerminalTurn:
 
 
 class TerminalView:
-    """The controller's view. `put` has something done in the application's thread, in order, and does not wait."""
+    """The controller's view. `put` has something done in the application's thread, in order, and does not wait.
+
+    `idle` is True while the controller waits for a line. Lines that were submitted wait in two places: here until the
+    controller looks, then in its own `waiting` until the turn ends.
+    """
 
     def __init__(self, display: Display, put: Callable[[Callable[[], object]], None]) -> None:
         self.confirm: Callable[[str], bool] | None = self._confirm
-        self.typed: Callable[[str], object] = lambda _: None
+        self.waiting: deque[str] = deque()
+        self.idle = False
         self._display, self._put = display, put
-        self._lines: SimpleQueue[str | None] = SimpleQueue()
+        self._lines: deque[str] = deque()
+        self._left = False
+        self._submitted: SimpleQueue[None] = SimpleQueue()
         self._wakes: SimpleQueue[bool] = SimpleQueue()
         self._work = Interruption()
 
@@ -126,22 +140,54 @@ class TerminalView:
 
     def submit(self, line: str) -> None:
         """Take a line that was typed, or that a screen made of what the person did there."""
-        self._lines.put(line)
+        waits, self.idle = not self.idle, False
+        self._lines.append(line)
+        self._submitted.put(None)
         self._wakes.put(False)
+        if waits:
+            self._show_waiting()
+
+    def take_back(self) -> str | None:
+        """Return the newest line that waits, which is not carried out then; None if none waits."""
+        for lines in (self._lines, self.waiting):
+            with suppress(IndexError):  # the controller may take it at this moment
+                line = lines.pop()
+                self._show_waiting()
+                return line
+        return None
 
     def leave(self) -> None:
         """End the chat behind the lines that were submitted."""
-        self._lines.put(None)
+        self._left = True
+        self._submitted.put(None)
 
     def interrupt(self) -> None:
-        """Interrupt the turn, or whatever else the controller is at."""
+        """Interrupt the turn, or whatever else the controller is at, and drop the lines that wait."""
+        if dropped := len(self._lines) + len(self.waiting):
+            self._lines.clear()
+            self.waiting.clear()
+            self._show_waiting()
+            self.show(f"({count(dropped, 'waiting line')} dropped; ↑ brings back what you typed)")
         self._wakes.put(True)
         self._work.happen()
+
+    def _show_waiting(self) -> None:
+        self._put(lambda: self._display.show_waiting([*self.waiting, *self._lines]))
 
     # In the controller's thread
 
     def __iter__(self) -> Iterator[str]:
-        while (line := self._lines.get()) is not None:
+        while True:
+            try:
+                line = self._lines.popleft()
+            except IndexError:
+                self.idle = not self._left
+                if self._left:
+                    return
+                self._submitted.get()
+                continue
+            self.idle = False
+            self.show_typed(line)
             self._work = Interruption()
             CURRENT.set(self._work)
             yield line
@@ -149,15 +195,12 @@ class TerminalView:
     def lines(self) -> list[str]:
         """Return the lines that were submitted since the last look."""
         found: list[str] = []
-        try:
+        with suppress(IndexError):
             while True:
-                line = self._lines.get_nowait()
-                if line is None:
-                    self.leave()
-                    return found
-                found.append(line)
-        except Empty:
-            return [line for line in found if line.strip()]
+                found.append(self._lines.popleft())
+        for line in filter(runs_at_once, found):
+            self.show_typed(line)
+        return [line for line in found if line.strip()]
 
     def wait(self, end: "Future[Any]", interrupted: Callable[[], object], look: Callable[[], object]) -> None:
         """Wait for `end`; Textual shows meanwhile what other threads hand over."""
@@ -168,10 +211,12 @@ class TerminalView:
                 break
         end.add_done_callback(lambda _: self._wakes.put(False))
         look()
+        self._show_waiting()
         while not end.done():
             if self._wakes.get():
                 interrupted()
             look()
+            self._show_waiting()
 
     def show(self, text: str, *, error: bool = False) -> None:
         """Show a line of its own."""
@@ -182,7 +227,8 @@ class TerminalView:
         self._put(partial(self._display.add_result, result))
 
     def show_typed(self, line: str) -> None:
-        """Show a line that waited."""
+        """Show a line that is carried out now."""
+        self._show_waiting()
         self._put(partial(self._display.add_typed, line))
 
     def show_turns(self, agent: Agent, edge: Edge) -> None:

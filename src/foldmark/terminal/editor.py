@@ -1,0 +1,167 @@
+"""The editor of the prompt: a text area in which Enter sends, and long pastes are labels."""
+
+from collections.abc import Callable, Iterator
+from itertools import takewhile
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.document._document import Document
+from textual.events import Key, Paste
+from textual.geometry import Offset, Size
+from textual.widgets import TextArea
+from textual.widgets.text_area import Location, Selection
+
+from foldmark.chat.pastes import Label, Pastes
+from foldmark.rendering import harmless
+
+NEW_LINE = frozenset({"shift+enter", "alt+enter", "ctrl+enter", "ctrl+j", "shift+\r", "alt+\r"})
+"""Keys that begin a new line. Without the keyboard protocol of kitty, as in tmux, a terminal sends the same for
+Shift+Enter as for Enter; Alt+Enter and Ctrl+J come through everywhere."""
+
+
+class Editor(TextArea):
+    """The text that is typed."""
+
+    DEFAULT_CSS = """
+    Editor, Editor:focus { border: none; padding: 0; background: transparent; height: auto; }
+    Editor .text-area--cursor-line { background: transparent; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+o", "unfold", "unfold", show=False, tooltip="show a long paste in place of its label")
+    ]
+
+    def __init__(self, entered: Callable[[], None], edge: Callable[[int], None]) -> None:
+        """`entered` is called for Enter, `edge` with -1 for Up in the first line and with 1 for Down in the last."""
+        super().__init__(highlight_cursor_line=False)
+        self.match_cursor_bracket = False
+        self.pastes = Pastes()
+        self._entered, self._edge = entered, edge
+
+    @property
+    def whole(self) -> str:
+        """The text with the whole pastes."""
+        return self.pastes.whole(self.text)
+
+    @property
+    def index(self) -> int:
+        """Where the cursor stands in the text."""
+        return self._plain.get_index_from_location(self.cursor_location)
+
+    @property
+    def _plain(self) -> Document:
+        assert isinstance(self.document, Document)
+        return self.document
+
+    def put(self, text: str) -> None:
+        """Put another text in place of this one, as an edit that can be undone; the cursor goes to its end."""
+        self.put_in(text, 0, len(self.text))
+
+    def put_in(self, text: str, first: int, last: int) -> None:
+        """Replace a part of the text, and go behind it."""
+        place = self._plain.get_location_from_index
+        result = self.replace(harmless(text), place(first), place(last), maintain_selection_offset=False)
+        self.move_cursor(result.end_location)
+
+    def begin(self) -> None:
+        """Begin with an empty text and without its past."""
+        self.load_text("")
+        self.pastes = Pastes()
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """Return the height of the text, up to a third of the screen."""
+        return min(super().get_content_height(container, viewport, width), viewport.height // 3)
+
+    def scroll_cursor_visible(self, center: bool = False, animate: bool = False) -> Offset:
+        """Scroll to the cursor. In the middle of an undo it may stand behind the text's new end, which Textual does not
+        expect."""
+        if self.cursor_location[0] >= self.wrapped_document.document.line_count:
+            return Offset()
+        return super().scroll_cursor_visible(center, animate)
+
+    async def _on_key(self, event: Key) -> None:
+        if event.character == "?" and not self.text:
+            event.stop()
+            event.prevent_default()
+            await self.app.run_action("open('keys')")
+            return
+        if event.key != "enter" and event.key not in NEW_LINE:
+            if event.is_printable or not await self._act(event.key):
+                await super()._on_key(event)
+                return
+            event.stop()
+            event.prevent_default()
+            return
+        event.stop()
+        event.prevent_default()
+        line = self.document[self.cursor_location[0]]
+        goes_on = self.cursor_at_end_of_line and (len(line) - len(line.rstrip("\\"))) % 2
+        if event.key == "enter" and not goes_on:
+            self._entered()
+            return
+        start, end = self.selection
+        if event.key == "enter":  # the backslash says that the text goes on
+            start = (end[0], end[1] - 1)
+        self._replace_via_keyboard("\n", start, end)
+
+    async def _act(self, key: str) -> bool:
+        """Carry out what a key is bound to here or in the prompt around. Textual does that after the keys that came
+        with it: of what is typed fast, the order would be lost."""
+        for node in takewhile(lambda node: node is not self.screen, self.ancestors_with_self):
+            for binding in node._bindings.key_to_bindings.get(key, ()):
+                if await self.app.run_action(binding.action, node):
+                    return True
+        return False
+
+    async def _on_paste(self, event: Paste) -> None:
+        event.stop()
+        event.prevent_default()
+        if result := self._replace_via_keyboard(self.pastes.folded(event.text), *self.selection):
+            self.move_cursor(result.end_location)
+            self.focus()
+
+    # Labels: deleted whole
+
+    def _labels(self) -> Iterator[tuple[Label, Location, Location]]:
+        place = self._plain.get_location_from_index
+        for label in self.pastes.labels(self.text):
+            yield label, place(label.first), place(label.last)
+
+    def action_unfold(self) -> None:
+        """Show a paste in place of its label: the last one before the cursor, or else the first one."""
+        labels = list(self._labels())
+        before = [each for each in labels if each[1] <= self.cursor_location]
+        for label, first, last in before[-1:] or labels[:1]:
+            result = self.replace(harmless(label.text), first, last, maintain_selection_offset=False)
+            self.move_cursor(result.end_location)
+
+    def action_delete_left(self) -> None:
+        """Delete a character, or the label before the cursor."""
+        self._select_label(1)
+        super().action_delete_left()
+
+    def action_delete_right(self) -> None:
+        """Delete a character, or the label behind the cursor."""
+        self._select_label(0)
+        super().action_delete_right()
+
+    def _select_label(self, end: int) -> None:
+        if self.selection.is_empty:
+            for _, *place in self._labels():
+                if place[end] == self.cursor_location:
+                    self.selection = Selection(*place)
+
+    # History
+
+    def action_cursor_up(self, select: bool = False) -> None:
+        """Go up a line, or back in what was typed before."""
+        if select or not self.navigator.is_first_wrapped_line(self.cursor_location):
+            super().action_cursor_up(select)
+        else:
+            self._edge(-1)
+
+    def action_cursor_down(self, select: bool = False) -> None:
+        """Go down a line, or on in what was typed before."""
+        if select or not self.navigator.is_last_wrapped_line(self.cursor_location):
+            super().action_cursor_down(select)
+        else:
+            self._edge(1)

@@ -1,0 +1,54 @@
+"""What a terminal sends, read so that a paste is always one paste.
+
+Textual takes an escape sequence inside of a paste for keys, and a line's end behind it for Enter: a pasted text could
+send itself. It also takes Alt+Enter for Enter, which would send the text instead of beginning a new line.
+"""
+
+import sys
+from collections.abc import Iterable
+
+from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
+from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser
+from textual.events import Paste
+from textual.keys import Keys
+from textual.message import Message
+
+_CUT = len(BRACKETED_PASTE_END) - 1
+"""Number of characters of an end that may have come already."""
+
+
+class PasteParser(XTermParser):
+    """Textual's parser, from which the texts of pastes are kept away."""
+
+    _pasted: list[str] | None = None
+    _tail = ""
+
+    def feed(self, data: str) -> Iterable[Message]:
+        """Yield the messages for what was read; a paste is one message, once its end has come."""
+        while True:
+            if self._pasted is None:
+                keys, begin, data = data.partition(BRACKETED_PASTE_START)
+                if keys or not begin:
+                    yield from super().feed(keys)
+                if not begin:
+                    return
+                self._pasted = []
+            text, end, rest = (self._tail + data).partition(BRACKETED_PASTE_END)
+            if not end:
+                self._pasted.append(text[:-_CUT])
+                self._tail = text[-_CUT:]
+                return
+            yield Paste("".join((*self._pasted, text)).replace("\x00", ""))
+            self._pasted, self._tail, data = None, "", rest
+            if not data:
+                return
+
+
+def install() -> None:
+    """Have the application read its terminal this way."""
+    assert isinstance(ANSI_SEQUENCES_KEYS, dict)
+    ANSI_SEQUENCES_KEYS["\x1b\r"] = (Keys.ControlJ,)
+    if sys.platform != "win32":
+        from textual.drivers import linux_driver
+
+        linux_driver.XTermParser = PasteParser  # type: ignore[attr-defined]
