@@ -219,3 +219,39 @@ def test_the_prompt_names_a_child_and_an_offer(log: Log) -> None:
         await chat.until("messages? > ")
 
     run(child, steps)
+
+
+def test_ctrl_c_withdraws_a_question(log: Log) -> None:
+    async def steps(chat: Driven) -> None:
+        await chat.type("/message remove 1")
+        await chat.until(lambda: chat.app.screen is not chat.app.chat)
+        await chat.press("ctrl+c")
+        await chat.until("nothing was changed")
+        await chat.until(lambda: chat.app.screen is chat.app.chat)
+
+    run(agent := sample(log), steps)
+    assert agent.do("/operations").data["operations"][-1]["operation"] != "redact"
+
+
+def test_ctrl_c_ends_agents_at_work_when_the_chat_ends(log: Log) -> None:
+    async def steps(chat: Driven) -> None:
+        await chat.type("/fork")
+        await chat.until("Forked")
+        await chat.type("/exit")
+        await chat.until("1 agent still at work; Ctrl-C ends that")
+        await chat.press("ctrl+c")
+        await chat.until(lambda: chat.app.ended)
+
+    run(sample(log), steps, slow=True)
+
+
+def test_ctrl_c_ends_the_matching_of_a_filter(log: Log) -> None:
+    async def steps(chat: Driven) -> None:
+        await chat.type("/forget exporters")
+        await chat.until(lambda: not chat.app.idle)
+        await chat.press("ctrl+c")
+        await chat.until("interrupted")
+        await chat.until(lambda: chat.app.idle)
+
+    run(agent := sample(log), steps, slow=True)
+    assert agent.do("/operations").data["operations"][-1]["operation"] != "filter"

@@ -146,6 +146,7 @@ class ChatApplication(App[None]):
     # The controller's thread
 
     def _converse(self) -> None:
+        self._view.begin_work()
         try:
             self.code = converse(
                 self._controller, self._models, self._view, self._controller.asking(self._controller.agent)
@@ -183,11 +184,8 @@ class ChatApplication(App[None]):
             self.action_leave()
         else:
             self._leaving = True
-            self.set_timer(3.0, self._stay)
+            self.set_timer(3.0, partial(setattr, self, "_leaving", False))
             self.notify("Ctrl-C again leaves; everything is kept.")
-
-    def _stay(self) -> None:
-        self._leaving = False
 
     def action_leave(self) -> None:
         """Leave the chat behind what is at work."""

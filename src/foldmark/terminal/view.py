@@ -176,6 +176,11 @@ class TerminalView:
 
     # In the controller's thread
 
+    def begin_work(self) -> None:
+        """Begin something that Ctrl-C interrupts."""
+        self._work = Interruption()
+        CURRENT.set(self._work)
+
     def __iter__(self) -> Iterator[str]:
         while True:
             try:
@@ -188,8 +193,6 @@ class TerminalView:
                 continue
             self.idle = False
             self.show_typed(line)
-            self._work = Interruption()
-            CURRENT.set(self._work)
             yield line
 
     def lines(self) -> list[str]:
@@ -228,6 +231,7 @@ class TerminalView:
 
     def show_typed(self, line: str) -> None:
         """Show a line that is carried out now."""
+        self.begin_work()
         self._show_waiting()
         self._put(partial(self._display.add_typed, line))
 
