@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 import foldmark
 from foldmark import Agent
 from foldmark.chat.completion import Completion, complete
+from foldmark.chat.keyboard import PROMPT
 from foldmark.commands import REGISTRY
 from foldmark.commands.arguments import KINDS, MEANINGS, meaning, names
+from terminal import Terminal
 
 
 @pytest.fixture
@@ -119,3 +121,14 @@ def test_titles_are_the_help_of_ids(agent: Agent) -> None:
 def test_in_the_middle_of_a_line(agent: Agent) -> None:
     assert completed(agent, "/rewind BE -- because", len("/rewind BE")) == ["/rewind BEFORE -- because"]
     assert complete(REGISTRY, agent, "/rewind BE", 0) == Completion()
+
+
+def test_tab_in_the_line_mode(terminal: Callable[..., Terminal], log: foldmark.Log) -> None:
+    log.agent("default").do("/mark BEFORE")
+    log.agent("default").append("user", "More.")
+    with terminal("chat") as program:
+        program.until("lists the commands.")
+        program.until(PROMPT)
+        program.type("/rew\tB\t\r")
+        program.until("Rewound to 'BEFORE'.")
+        assert program.leave() == 0

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
-from foldmark.log import Log
+from foldmark.log import Agent, Log
 from foldmark.rendering import harmless
 from foldmark.settings.user_folders import data_folder
 
@@ -28,9 +28,11 @@ class TakenError(Exception):
 
 
 class Prompting:
-    """The prompt: `agent` is the recipient of the line, if it is not the root agent, and `offer` an open offer."""
+    """The prompt: `agent` is the recipient of the line, if it is not the root agent, and `offer` an open offer. The log
+    of `reader` completes the line."""
 
     agent = offer = ""
+    reader: Agent | None = None
 
     @property
     def prompt(self) -> str:
@@ -50,6 +52,7 @@ class Typed(Prompting):
         self._reads = ""
         self._taken = self._wakes = self._edits = self._ended = False
         self._rest = b""
+        self._completed: list[str] = []
 
     def __iter__(self) -> Iterator[str]:
         self._prepare()
@@ -145,12 +148,27 @@ class Typed(Prompting):
 
             readline.parse_and_bind("set enable-bracketed-paste on")
             readline.set_startup_hook(self._insert)
+            readline.set_completer_delims("")
+            readline.set_completer(self._complete)
+            readline.parse_and_bind("bind ^I rl_complete" if _libedit() else "tab: complete")
             readline.set_auto_history(False)
             for line in self._history.load() if self._history is not None else ():
                 readline.add_history(line)
         with suppress(AttributeError, ValueError):  # Windows has no such signal, and it is the main thread's alone
             signal.signal(signal.SIGUSR1, self._woken)
             self._wakes = True
+
+    def _complete(self, line: str, number: int) -> str | None:
+        """Return the completion with a number; readline asks for one after the other, until there is none."""
+        if number == 0:
+            from foldmark.chat.completion import complete
+            from foldmark.commands import REGISTRY
+
+            found = complete(REGISTRY, self.reader, line).candidates if self._reads == "line" else ()
+            self._completed = [line[: each.first] + each.text for each in found if each.text.isprintable()]
+            if not line.startswith("/"):
+                self._completed = [f"{line}\t"]
+        return self._completed[number] if number < len(self._completed) else None
 
     def _remember(self, line: str) -> None:
         if not line.strip():

@@ -107,6 +107,7 @@ class LineView:
     def show_prompt(self, agent: Agent, offer: str) -> None:
         """Put the agent and the offer into the prompt."""
         self._keyboard.agent, self._keyboard.offer = "" if agent.parent is None else agent.id[:8], offer
+        self._keyboard.reader = agent
 
     def begin_turn(self) -> Screen:
         """Begin a turn on a screen of its own."""
