@@ -57,6 +57,16 @@ def test_hits_are_those_of_recall_with_their_places(log: Log) -> None:
     assert find(agent, "suite --visible").hits[0].about == "2026-03-02 09:00 · user · message 12 · in the context"
 
 
+def test_a_word_that_is_not_complete_stands_for_its_beginning(log: Log) -> None:
+    agent = two_conversations(log)
+    assert not agent.do("/recall plug").data["runs"]
+    assert find(agent, "plug").hits[0].result.snippet == "Try a plugin system for exporters."
+    assert (
+        find(agent, "system plug --role user").hits[0].result.event_id == find(agent, "plugin").hits[0].result.event_id
+    )
+    assert find(agent, "zeb").hits == find(agent, '"plug"').hits == ()
+
+
 def test_a_memo_is_found_and_shown(log: Log) -> None:
     agent = log.agent("notes")
     agent.do("/memo add Zebras have stripes")

@@ -55,10 +55,16 @@ class Found(NamedTuple):
 
 
 def find(agent: Agent, line: str) -> Found:
-    """Search for `line`, which is what stands behind `/recall`: words and options. Raises CommandError."""
+    """Search for `line`, which is what stands behind `/recall`: words and options. Raises CommandError.
+
+    If no message holds every word, the last one may not be complete: it stands for what begins so, if that is found.
+    """
     call = CommandCall(agent, REGISTRY.commands["recall"].parse(line), "human", REGISTRY)
     asked = read_recall(call)
     recalled = asked.search(agent.log)
+    if asked.query[-1].isalnum() and not any(each.all_words for each in recalled.found):
+        begun = asked._replace(query=f"{asked.query}*").search(agent.log)
+        recalled = begun if any(each.all_words for each in begun.found) else recalled
     hits = _placed(agent, recalled.found)
     number = f"the {asked.limit} best hits" if len(hits) >= asked.limit else count(len(hits), "hit")
     return Found(hits, " · ".join(filter(None, (number, one_line(asked.narrowed), *map(one_line, recalled.missing)))))
