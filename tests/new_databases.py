@@ -1,6 +1,7 @@
-"""New SQLite databases that are copies of one: all migrations in each would take longer than most tests.
+"""New SQLite databases that are copies of one: all migrations in each would take longer than most tests. Nor does a
+commit wait for the disk: that protects from a power cut, which no process of a test can see.
 
-`tests/stores` makes each of its own anew, as everybody else does, and so does a deep run.
+`tests/stores` makes each of its own anew and on the disk, as everybody else does, and so does a deep run.
 """
 
 from __future__ import annotations
@@ -19,25 +20,32 @@ import pytest
 
 from foldmark.stores.sqlite import file
 
-_connect, _create = file._connect, file._create
+_connect, _create, _prepare = file._connect, file._create, file._prepare
 
 
 @contextmanager
 def copied() -> Iterator[None]:
-    """New databases are copies, while the block runs."""
+    """New databases are copies, and no commit waits for the disk, while the block runs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(file, "_connect", _copied_in_memory)
         patch.setattr(file, "_create", _copied_file)
+        patch.setattr(file, "_prepare", _prepared_without_waiting)
         yield
 
 
 @contextmanager
 def made() -> Iterator[None]:
-    """Each new database is made by all migrations, while the block runs."""
+    """Each new database is made by all migrations, and each commit is on the disk, while the block runs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(file, "_connect", _connect)
         patch.setattr(file, "_create", _create)
+        patch.setattr(file, "_prepare", _prepare)
         yield
+
+
+def _prepared_without_waiting(db: apsw.Connection, path: str, create: bool) -> None:
+    _prepare(db, path, create)
+    db.execute("PRAGMA synchronous = OFF")
 
 
 def _copied_in_memory(path: str, create: bool, place: str, **how: Any) -> apsw.Connection:
