@@ -297,7 +297,7 @@ def long_one(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[tuple
     return path, turns
 
 
-@settings(max_examples=settings().max_examples // 10)
+@settings(max_examples=max(2, settings().max_examples // 10))
 @given(st.lists(st.integers(0, 299), min_size=1, max_size=3, unique=True), st.booleans())
 def test_one_of_three_hundred(
     long_one: tuple[Path, list[tuple[int, Secrets]]],

@@ -6,6 +6,7 @@ the database, `{folder}` its folder.
 """
 
 from querying import ANYWHERE
+from sampled import DEEP
 
 _TABLES = (
     *("agents", "events", "waiting", "folds", "mail", "deaths", "deletions", "archived", "weights", "texts", "sent"),
@@ -57,6 +58,9 @@ def _balanced(parts: list[str]) -> str:
 _LONG = "(SELECT hex(zeroblob(124000)) || a AS x FROM (SELECT 'a' AS a UNION ALL SELECT 'b'))"
 _COUNTING = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r)"
 _MANY = "json_each('[" + "1," * 900 + "1]')"
+
+_SLOWEST = 80 if DEEP else 16
+"""How often a text is compared with a pattern that takes long; nothing can end one comparison."""
 
 READING = {
     **{f"all of {table}": f"SELECT * FROM {table}" for table in _TABLES},
@@ -251,8 +255,8 @@ HARMLESS = {
     "an inner loop": f"{_COUNTING} SELECT x FROM r",
     "instr": f"SELECT {_balanced(['instr(x, substr(x, 1000) || 1)'] * 80)} FROM {_LONG}",
     "replace": f"SELECT {_balanced(['length(replace(x, substr(x, 99) || 1, 2))'] * 80)} FROM {_LONG}",
-    "like": f"SELECT {_balanced(['(x LIKE ' + repr('%' + '0' * 60 + '1') + ')'] * 80)} FROM {_LONG}",
-    "like with gaps": f"SELECT {_balanced(['(x LIKE ' + repr('%0_' + '0' * 60 + '1') + ')'] * 80)} FROM {_LONG}",
+    "like": f"SELECT {_balanced(['(x LIKE ' + repr('%' + '0' * 60 + '1') + ')'] * _SLOWEST)} FROM {_LONG}",
+    "like with gaps": f"SELECT {_balanced(['(x LIKE ' + repr('%0_' + '0' * 60 + '1') + ')'] * _SLOWEST)} FROM {_LONG}",
     "many percents": "SELECT count(*) FROM messages WHERE content LIKE '" + "%a_" * 60 + "b'",
     "printf of a long format": f"SELECT {_balanced(['length(printf(y))'] * 60)} FROM "
     f"(SELECT replace(substr(x, 1, 60000), '0', '%.1f') AS y FROM {_LONG})",
