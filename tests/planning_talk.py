@@ -10,16 +10,18 @@ from foldmark import Agent, CommandError, Log
 from foldmark.log.doctor import examine
 from foldmark.operations.effects import Asking
 from foldmark.request.planning import Planning, planning
+from sampled import DEEP
 from stored import connection
 
 NOBODY = Asking()
 
 
 class Talk:
-    """Each step first looks for what is wrong with the database; with `restarts` each is a program of its own."""
+    """Every third step (in a deep run each) and the end look for what is wrong with the database; with `restarts` each
+    step is a program of its own."""
 
     def __init__(self, path: Path, restarts: bool = False) -> None:
-        self._path, self._restarts, self._calls = path, restarts, 0
+        self._path, self._restarts, self._calls, self._steps = path, restarts, 0, 0
         self.log: Log = foldmark.open(path)
         self._checked = -1
 
@@ -47,10 +49,12 @@ class Talk:
 
     @property
     def agent(self) -> Agent:
-        self.check()
+        self._steps += 1
+        if DEEP or self._steps % 3 == 0:
+            self.check()
         if self._restarts:
             self.reopen()
-            self._checked = connection(self.log).total_changes()
+            self._checked = -1
         return self.log.agent("default")
 
     # What a person and a model do

@@ -181,7 +181,7 @@ EACH = [(*asked, *kept) for number, asked in enumerate(ASKED) for kept in (*KEPT
 """Each model under each policy; those at equal distances have all of both."""
 
 
-@pytest.mark.parametrize(("provider", "model", "kind", "budget"), sampled(EACH, 3))
+@pytest.mark.parametrize(("provider", "model", "kind", "budget"), sampled(EACH, 2))
 def test_every_request_is_the_one_that_would_have_been_sent(
     long: foldmark.Agent, provider: str, model: str, kind: str, budget: int
 ) -> None:

@@ -633,7 +633,11 @@ def test_forget_closes_a_turn_that_a_crash_left_open(talk: Talk, history: list[i
 def _filled(talk: Talk, tokens: int, turns: int = 20) -> list[list[int]]:
     """Turns of equal size that hold about so many tokens together; the ids of each."""
     text = "x" * (4 * tokens // turns // 2)
-    return [talk.exchange(f"{number} {text}"[: len(text)], text) for number in range(turns)]
+    agent, ids = talk.agent, []
+    for number in range(turns):
+        ids.append([agent.append("user", f"{number} {text}"[: len(text)]), agent.append("assistant", text)])
+        agent.end_turn()
+    return ids
 
 
 @pytest.fixture

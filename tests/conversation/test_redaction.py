@@ -38,7 +38,8 @@ UNTIL_ALL_CLOSE = (
     "program has closed the database, or until you run `foldmark doctor --repair`."
 )
 
-_LETTERS = re.compile(rb"[bcdfghjklmnpqrstvwxz]{12,}")
+_LETTER = b"bcdfghjklmnpqrstvwxz"
+_LETTERS = re.compile(rb"[%s]{12,}" % _LETTER)
 """Runs of letters of which a word of `Secrets` may be."""
 
 
@@ -58,7 +59,7 @@ class Secrets:
         raw, ends = raw.lower(), [word[4:].encode() for word in self.words]
         # To look for each of thousands of words by itself would read megabytes thousands of times.
         there = {run[at : at + 12] for run in set(_LETTERS.findall(raw)) for at in range(len(run) - 11)}
-        return sum(end in there if _LETTERS.fullmatch(end) else end in raw for end in ends)
+        return sum(end in there or (end.strip(_LETTER) != b"" and end in raw) for end in ends)
 
 
 def in_files(path: Path, secrets: Secrets) -> dict[str, int]:
@@ -92,7 +93,8 @@ def in_contexts(log: Log, secrets: Secrets) -> list[str]:
         texts += [agent.request(name).bytes.decode() for name in ("openai", "anthropic", "gemini")]
         shows = [agent.do("/context show"), agent.do("/message list 9"), agent.do("/state")]
         texts += [msgspec.json.encode([result.text, result.data]).decode() for result in shows]
-        if any(word in text.lower() for word in secrets.words for text in texts):
+        texts = [text.lower() for text in texts]
+        if any(word in text for word in secrets.words for text in texts):
             found.append(agent.name or agent.id)
     return found
 

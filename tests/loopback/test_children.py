@@ -234,7 +234,7 @@ def descriptors() -> int:
 EACH_WHERE = [(where, wire) for wire in WIRES for where in ("supervisor", "background")]
 
 
-@pytest.mark.parametrize(("where", "wire"), sampled(EACH_WHERE, 4))
+@pytest.mark.parametrize(("where", "wire"), sampled(EACH_WHERE, 2))
 def test_twenty_children_at_once(tmp_path: Path, wire: Wire, where: str) -> None:
     number = 20
 
