@@ -86,13 +86,12 @@ def meter(tokens: int, window: int = WINDOW, budget: int = 0, whole: int = 0) ->
     tokens of the whole context where the request does not hold all of it [SPEC 5.5].
     """
     share = percent(tokens, window)
-    light = "🔴" if share >= 95 else "🟡" if share >= 80 else "⚪"
     beside = []
     if 0 < budget < window and (used := percent(tokens, budget)) >= BUDGET_SHOWN:
         beside.append(f"budget {_thousands(budget)} ({used}%)")
     if whole:
         beside.append(f"whole context ~{_thousands(max(whole, tokens))}")
-    return " · ".join((f"Context: {_thousands(tokens)}/{_thousands(window)} tokens ({share}%) {light}", *beside))
+    return " · ".join((f"Context: {_thousands(tokens)}/{_thousands(window)} tokens ({share}%) {light(share)}", *beside))
 
 
 def is_full(tokens: int, window: int = WINDOW) -> bool:
@@ -103,6 +102,18 @@ def is_full(tokens: int, window: int = WINDOW) -> bool:
 def is_ephemeral(tokens: int, window: int = WINDOW) -> bool:
     """Return True if a filter is planned without the rest of the history: from 80% of the window [S1]."""
     return tokens * 100 >= window * 80
+
+
+def short(tokens: int) -> str:
+    """Return tokens in few columns: `640`, `4.2K`, `62K`."""
+    if tokens < 1000:
+        return str(tokens)
+    return f"{tokens / 1000:.1f}K" if tokens < 9950 else f"{(tokens + 500) // 1000:,}K"
+
+
+def light(share: int) -> str:
+    """Return the light for a share of the window in percent: yellow from 80, red from 95."""
+    return "🔴" if share >= 95 else "🟡" if share >= 80 else "⚪"
 
 
 def _thousands(tokens: int) -> str:

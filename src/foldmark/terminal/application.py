@@ -251,6 +251,7 @@ class ChatApplication(App[None]):
 
     def begin_turn(self) -> None:
         """Begin an answer."""
+        self.chat.meter.show_own(answering=True)
         self.chat.transcript.begin_answer()
 
     def add_text(self, text: str) -> None:
@@ -271,6 +272,7 @@ class ChatApplication(App[None]):
 
     def end_turn(self) -> None:
         """Show the answer as it was recorded."""
+        self.chat.meter.show_own(answering=False)
         self.chat.transcript.end_answer()
 
     def show_waiting(self, lines: list[str]) -> None:
@@ -309,6 +311,7 @@ class ChatApplication(App[None]):
 
     def _show_asked(self) -> None:
         self._asked = [each for each in self._asked if not each.answer.done()]
+        self.chat.meter.show_own(waiting=bool(self._asked))
         self.chat.approval.show_asked(self._asked[0] if self._asked else None, len(self._asked) - 1)
         self.refresh_bindings()
 
@@ -367,6 +370,11 @@ class ChatScreen(Screen[None]):
         """The approval that waits."""
         return self.query_one(ApprovalBar)
 
+    @property
+    def meter(self) -> Meter:
+        """The meter and its bar."""
+        return self.query_one(Meter)
+
     def compose(self) -> ComposeResult:
         """Lay out the screen."""
         yield Meter()
@@ -390,9 +398,9 @@ class ChatScreen(Screen[None]):
     def attend(self, agent: Agent, offer: str) -> None:
         """Show the agent as the log has it now."""
         self.transcript.attend(agent)
-        self.query_one(Meter).attend(agent)
+        self.meter.attend(agent)
         self.prompt.attend(agent, offer)
 
     def show_progress(self, done: int, total: int) -> None:
         """Show how far long work has come."""
-        self.query_one(Meter).show_progress(done, total)
+        self.meter.show_progress(done, total)

@@ -1,0 +1,81 @@
+"""What the meter of the chat shows: the agent, what it does, how full its context is, and what it has cost."""
+
+from typing import NamedTuple
+
+from foldmark.core.wording import light, percent, short
+from foldmark.cost.filling import Share, portions, shares
+from foldmark.cost.spending import Spending, spent
+from foldmark.log import Agent
+from foldmark.log.family import here, running
+from foldmark.request.standing import Standing
+
+IDLE, ANSWERING, ELSEWHERE, ENDED = "idle", "answering", "another program answers", "ended"
+
+
+class MeterReading(NamedTuple):
+    """The next request of an agent against what limits it first: the `budget`, from which on older turns leave, or the
+    model's `window`. `shares` is what it is filled with; the light is that of the window."""
+
+    name: str
+    model: str
+    state: str
+    tokens: int
+    limit: int
+    limited_by: str
+    light: str
+    shares: tuple[Share, ...]
+    spending: Spending
+
+    @property
+    def free(self) -> int:
+        """The tokens that are left."""
+        return max(0, self.limit - self.tokens)
+
+    @property
+    def fullness(self) -> str:
+        """`⚪ 62% · 62K of 100K budget`."""
+        share = percent(self.tokens, self.limit)
+        return f"{self.light} {share}% · {short(self.tokens)} of {short(self.limit)} {self.limited_by}"
+
+    @property
+    def cost(self) -> str:
+        """`cache 87% · $0.84`, as far as it is known; `$0.84+` if the price of some requests is not."""
+        spending, found = self.spending, []
+        if spending.read:
+            found.append(f"cache {spending.cached}%")
+        if spending.dollars is not None:
+            found.append(f"${spending.dollars:,.2f}{'+' if spending.unknown else ''}")
+        return " · ".join(found)
+
+
+def meter(agent: Agent, before: Spending | None = None) -> MeterReading:
+    """Return the meter of an agent as of now; `before` is its spending at an earlier moment. Raises FoldmarkError where
+    no request can be made."""
+    with agent.reading() as (moment, at):
+        request, spending = agent.request(), spent(moment, agent, before)
+        limit, limited_by = _limit(agent.window, at)
+        state = ENDED if moment.end(agent.id) is not None else state_of(agent)
+    return MeterReading(
+        agent.name or f"agent {agent.id[:8]}",
+        at.model[1],
+        state,
+        request.tokens,
+        limit,
+        limited_by,
+        light(percent(request.tokens, agent.window)),
+        tuple(shares(portions(request))),
+        spending,
+    )
+
+
+def state_of(agent: Agent) -> str:
+    """Return what an agent does at the moment, in one read."""
+    lease = running(agent)
+    if lease is None:
+        return IDLE
+    return ANSWERING if (lease.host, lease.process) == here() else ELSEWHERE
+
+
+def _limit(window: int, at: Standing) -> tuple[int, str]:
+    budget = at.config.sliding_context_tokens
+    return (budget, "budget") if 0 < budget < window else (window, "window")

@@ -1,0 +1,142 @@
+"""What fills a request: its tokens by the kind of their content, each token counted once."""
+
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from foldmark.core.assembly.media import tokens_of
+from foldmark.core.request import Part, Request
+
+RESULT, FORM, OTHER = "result", "form", "other"
+"""The kind of tool results; of braces, roles and Foldmark's own remarks; and of what is too little to be named."""
+
+IMAGES = "images"
+"""The kind of images and documents."""
+
+ORDER = ("system", "tools", "state", "memos", "summaries", "user", "assistant", "thinking", RESULT, IMAGES, FORM, OTHER)
+"""The kinds, in the order in which they are shown."""
+
+_KINDS = {
+    "system": "system",
+    "guidelines": "system",
+    "state": "state",
+    "scratchpad": "state",
+    "memos": "memos",
+    "window_summary": "summaries",
+    "children": "system",
+    "user": "user",
+    "tool": "user",
+    "assistant": "assistant",
+    "tool_call": "assistant",
+    "tool_result": RESULT,
+    "summary": "summaries",
+}
+"""The kinds of the layers in front of the messages, and of messages."""
+
+
+class Portion(NamedTuple):
+    """The tokens of one part of a request; `part` is None for what belongs to none. `name` is the kind, or for a result
+    its tool."""
+
+    kind: str
+    name: str
+    tokens: int
+    part: Part | None = None
+
+
+class Share(NamedTuple):
+    """The tokens of one kind of content, or of the results of one tool."""
+
+    kind: str
+    name: str
+    tokens: int
+
+
+def portions(request: Request) -> list[Portion]:
+    """Return the tokens of each part of a request, in order; their sum is the estimate of the whole.
+
+    They are by the bytes of the texts; tools, thinking, images and the form stand at the end.
+    """
+    found: list[tuple[str, str, int, Part | None]] = []
+    found += [(_kind(part), name, _bytes(part.text), part) for part, name in _named(request)]
+    body = request.body.get("request", request.body)  # as Gemini's Code Assist has it
+    blocks = list(_blocks([value for value in body.values() if isinstance(value, list)]))
+    media = [block for block in blocks if tokens_of(block)]
+    seen = min(sum(map(tokens_of, media)), request.tokens - 1)  # an image counts by its own tokens, not by its bytes
+    text = len(request.bytes) - sum(map(_bytes, media))
+    rest = max(0, text - sum(size for _, _, size, _ in found))
+    for kind, size in (
+        ("tools", _bytes(body.get("tools") or "")),
+        ("thinking", sum(_bytes(block) for block in blocks if _is_thought(block))),
+        (FORM, rest),
+    ):
+        found.append((kind, kind, min(size, rest), None))
+        rest -= found[-1][2]
+    found.append((IMAGES, IMAGES, text * seen // max(1, request.tokens - seen), None))
+    every = sum(size for _, _, size, _ in found) or 1
+    shared, done, before = [], 0, 0
+    for kind, name, size, part in found:
+        done += size
+        upto = request.tokens * done // every
+        shared.append(Portion(kind, name, upto - before, part))
+        before = upto
+    return shared
+
+
+def shares(of: Iterable[Portion]) -> list[Share]:
+    """Return the tokens by kind in the order of `ORDER`, tool results by tool, largest first; none without tokens."""
+    sums = Counter[tuple[str, str]]()
+    for each in of:
+        sums[each.kind, each.name] += each.tokens
+    found = [Share(kind, name, tokens) for (kind, name), tokens in sums.items() if tokens]
+    return sorted(found, key=lambda each: (ORDER.index(each.kind), -each.tokens, each.name))
+
+
+def merged(of: Iterable[Share], count: int) -> list[Share]:
+    """Return at most `count` shares: the smallest ones become `other`."""
+    found = list(of)
+    if len(found) <= count:
+        return found
+    smallest = sorted(found, key=lambda each: each.tokens)[: len(found) - count + 1]
+    rest = [each for each in found if each not in smallest]
+    return [*rest, Share(OTHER, OTHER, sum(each.tokens for each in smallest))]
+
+
+def _kind(part: Part) -> str:
+    if part.kind == "tool_result":
+        return RESULT
+    if part.how == "synthetic":
+        return FORM
+    return _KINDS.get(part.kind if part.layer in ("window", "pinned") else part.layer, FORM)
+
+
+def _named(request: Request) -> Iterator[tuple[Part, str]]:
+    """Yield each part with its name: the results of an answer's calls follow its calls in the same order."""
+    calls: deque[str] = deque()
+    for part in request.manifest.parts:
+        if part.kind == "tool_call":
+            wire = part.text.partition("(")[0]
+            calls.append(request.names.get(wire, wire))
+        is_result = part.kind == "tool_result" and calls
+        yield part, calls.popleft() if is_result else _kind(part)
+
+
+def _bytes(value: object) -> int:
+    return len(msgspec.json.encode(value))
+
+
+def _blocks(value: object) -> Iterator[dict[str, Any]]:
+    """Yield the messages of a body and the blocks in them, in any dialect."""
+    for each in value if isinstance(value, list) else ():
+        if isinstance(each, dict):
+            yield each
+            for name in ("content", "parts", "output"):
+                yield from _blocks(each.get(name))
+        else:
+            yield from _blocks(each)
+
+
+def _is_thought(block: Mapping[str, Any]) -> bool:
+    return block.get("type") in ("thinking", "redacted_thinking", "reasoning") or block.get("thought") is True

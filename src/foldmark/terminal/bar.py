@@ -1,0 +1,127 @@
+"""The bar below the meter: what fills the context, each kind of content with its name and its tokens."""
+
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
+
+from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
+from rich.style import Style
+from textual.binding import Binding, BindingType
+from textual.events import Click
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from foldmark.core.wording import short
+from foldmark.cost.filling import Share, merged
+from foldmark.rendering import harmless
+
+FREE = "free"
+"""The kind of what is left up to the limit."""
+
+LONGEST = 20
+"""The most columns of a name; those of other programs' tools are long."""
+
+
+class Piece(NamedTuple):
+    """A part of the bar: its columns, with the sign at its beginning."""
+
+    share: Share
+    text: str
+
+
+def pieces(shares: Sequence[Share], free: int, width: int) -> list[Piece]:
+    """Return the parts of a bar of this width: each as wide as its share, but wide enough for its name. The smallest
+    parts become `other` until names take two thirds of the width at most, so that the shares can be seen."""
+    rest, found, least = [Share(FREE, FREE, free)] if free else [], list[Share](), list[int]()
+    for most in range(len(shares), 0, -1):
+        found = [*merged(shares, most), *rest]
+        least = [cell_len(_label(each)) + 1 for each in found]
+        if 3 * sum(least) <= 2 * width:
+            break
+    total = sum(each.tokens for each in found) or 1
+    wanted = [max(0, each.tokens * width / total - own) for each, own in zip(found, least, strict=True)]
+    spare, more = max(0, width - sum(least)), sum(wanted) or 1
+    ends = [round(spare * sum(wanted[: number + 1]) / more) for number in range(len(found))]
+    widths = [own + end - before for own, end, before in zip(least, ends, [0, *ends], strict=False)]
+    return [Piece(each, set_cell_size(f"▏{_label(each)}", own)) for each, own in zip(found, widths, strict=True)]
+
+
+def _label(share: Share) -> str:
+    name = harmless(share.name)
+    return f"{name if cell_len(name) <= LONGEST else set_cell_size(name, LONGEST - 1) + '…'} {short(share.tokens)}"
+
+
+class Bar(Widget, can_focus=True):
+    """What fills the context. A part that is chosen shows the turns that it stands for."""
+
+    DEFAULT_CSS = """
+    Bar { height: 1; }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left", "move(-1)", "part", show=False),
+        Binding("right", "move(1)", "part", show=False),
+        Binding("enter", "choose", "its turns"),
+    ]
+
+    class Chosen(Message):
+        """A person wants to see what this share stands for."""
+
+        def __init__(self, share: Share) -> None:
+            super().__init__()
+            self.share = share
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shares: tuple[Share, ...] = ()
+        self._free = self._at = 0
+
+    def fill(self, shares: Sequence[Share], free: int) -> None:
+        """Show these shares."""
+        self._shares, self._free = tuple(shares), free
+        self.refresh()
+
+    @property
+    def pieces(self) -> list[Piece]:
+        """The parts as they are shown."""
+        return pieces(self._shares, self._free, self.size.width)
+
+    def render_line(self, y: int) -> Strip:
+        """Draw the bar."""
+        found, style = self.pieces, self.rich_style
+        self._at = min(self._at, max(0, len(found) - 1))
+        chosen = Style(reverse=True) if self.has_focus else Style()
+        drawn = [
+            Segment(each.text, style + chosen if number == self._at else style + Style(dim=each.share.kind == FREE))
+            for number, each in enumerate(found)
+        ]
+        return Strip(drawn).adjust_cell_length(self.size.width, style)
+
+    def on_focus(self) -> None:
+        """Mark the part that Enter chooses."""
+        self.refresh()
+
+    def on_blur(self) -> None:
+        """Mark none."""
+        self.refresh()
+
+    def on_click(self, event: Click) -> None:
+        """Choose the part that was clicked."""
+        end = 0
+        for number, each in enumerate(self.pieces):
+            end += cell_len(each.text)
+            if event.x < end:
+                self._at = number
+                self.action_choose()
+                break
+
+    def action_move(self, by: int) -> None:
+        """Mark the part beside."""
+        self._at = max(0, min(self._at + by, len(self.pieces) - 1))
+        self.refresh()
+
+    def action_choose(self) -> None:
+        """Show the turns of the marked part."""
+        if self.pieces and (share := self.pieces[self._at].share).kind != FREE:
+            self.post_message(self.Chosen(share))
