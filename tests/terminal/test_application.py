@@ -27,6 +27,7 @@ def test_a_line_is_answered_and_a_command_is_carried_out(log: Log) -> None:
 def test_the_screen_of_the_chat(log: Log) -> None:
     async def look() -> None:
         async with driven(sample(log)) as chat:
+            await chat.until("▏free")
             await chat.until("a module per format")
             await chat.still()
             check(chat.app, "chat")
