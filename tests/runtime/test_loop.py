@@ -677,7 +677,7 @@ def test_the_progress_of_matching_is_told(tmp_path: Path) -> None:
         talk.log.complete = lambda request: "[]"
         asking = Asking(progress=lambda done, total: told.append((done, total)))
         play(talk.agent, None, [ToolCall("p", "filter_context", {"action": "preview"})], ["Nothing."], asking=asking)
-        assert told == [(1, 1)]
+        assert told == [(0, 1), (1, 1)]
         talk.agent.do("/cancel")
 
 

@@ -79,8 +79,11 @@ class ChatController:
                 line = self._waiting.popleft()
             except IndexError:  # the person took it back at this moment
                 break
-            self.view.show_typed(line)
-            self._attempt(partial(self._line, line))
+            if not line.lstrip().startswith("/") and self._offered():
+                self.view.give_back(line)  # no yes to, and no word past, an offer that the person had not seen
+            else:
+                self.view.show_typed(line)
+                self._attempt(partial(self._line, line))
         self._prompt()
 
     def _attempt(self, step: Callable[[], None]) -> None:
@@ -100,12 +103,15 @@ class ChatController:
             self.view.show("\n(interrupted)")
 
     def _prompt(self) -> None:
-        offer = ""
+        self.view.show_prompt(self.agent, self._offered())
+
+    def _offered(self) -> str:
+        """Return the open offer in a few words; empty if there is none."""
         with suppress(FoldmarkError):  # it was shown already
             if not self.broken:
                 with self.agent.reading() as (moment, at):
-                    offer = question(moment, at)
-        self.view.show_prompt(self.agent, offer)
+                    return question(moment, at)
+        return ""
 
     def greet(self) -> None:
         """Show the agent, the newest turns and how full the context is."""

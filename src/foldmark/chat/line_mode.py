@@ -91,6 +91,10 @@ class LineView:
         """Print a line behind the prompt."""
         print(f"{self._keyboard.prompt}{harmless(line)}", flush=True)
 
+    def give_back(self, line: str) -> None:
+        """Print the line that is not sent."""
+        self.show(f"(typed before the offer was shown, so it is not sent: {line})")
+
     def show_turns(self, agent: Agent, edge: Edge) -> None:
         """Print the newest turns that fit the screen."""
         if turns := last_turns(agent, edge):

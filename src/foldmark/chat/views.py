@@ -48,6 +48,9 @@ class View(Protocol):
     def show_typed(self, line: str) -> None:
         """Show a line that was typed earlier and is carried out now."""
 
+    def give_back(self, line: str) -> None:
+        """Give a line back that is not sent: it was typed before the offer that is open now was shown."""
+
     def show_turns(self, agent: Agent, edge: Edge) -> None:
         """Show the newest turns again, with the window's edge."""
 

@@ -65,8 +65,8 @@ def matched(
 
     With `local` no model is asked.
 
-    A model reads them in chunks at turn bounds, as many as the fill of its window requires; `progress` is called after
-    each. Its answer is checked against the messages it was shown.
+    A model reads them in chunks at turn bounds, as many as the fill of its window requires; `progress` is told the
+    turns read. Its answer is checked against the messages it was shown.
     """
     from foldmark.request.prepare import whole  # takes 20 ms
 
@@ -82,12 +82,14 @@ def matched(
     sizes = [sum(row.tokens for row in turn) for turn in turns]
     plan = chunks(sizes, chunk_count(whole(at, *at.model), agent.window))
     found: set[int] = set()
-    for done, part in enumerate(plan, 1):
+    for part in plan:
+        if progress is not None:
+            progress(part.start, len(turns))
         ids = [row.id for place in part for row in turns[place]]
         with agent.log.store.read() as moment:
             quoted = list(among.read(moment, ids))
         answer = ask(agent, request_text(criteria, mode), "match", quoted=quoted)
         found.update(parse_ids(answer, ids))
-        if progress is not None:
-            progress(done, len(plan))
+    if progress is not None:
+        progress(len(turns), len(turns))
     return sorted(found)

@@ -29,6 +29,7 @@ from foldmark.text.consent import chosen, is_no, is_yes
 from foldmark.text.selection import Candidate, MatchRange, ranges
 
 if TYPE_CHECKING:
+    from foldmark.cost.requests import Preview
     from foldmark.log.log import Agent
 
 RANGES = 100
@@ -128,15 +129,20 @@ def standing_offer(agent: "Agent") -> Result:
 
 
 def _priced(agent: "Agent", found: Offer) -> Result:
-    """Return an offer with the cost of carrying it out, compared with a no, which removes the planning as well."""
+    """Return an offer with the cost of carrying it out."""
+    cost = price(agent, found)
+    return Result(found.shown(cost.price()), None, {"next": cost.next.data()}, effect=found)
+
+
+def price(agent: "Agent", found: Offer) -> "Preview":
+    """Preview an open offer, compared with a no, which removes the planning as well."""
     from foldmark.cost.requests import preview as priced  # needs agents
 
-    price = priced(
+    return priced(
         agent,
         lambda moment, at: _filter(moment, at, found.mode, found.ids, found.criteria),
         instead=_filter,
     )
-    return Result(found.shown(price.price()), None, {"next": price.next.data()}, effect=found)
 
 
 def described(moment: Snapshot, at: Standing, preview: RecordedPreview, ids: Collection[int] | None = None) -> Offer:
@@ -280,7 +286,7 @@ def agree(agent: "Agent", offer_id: int, choice: str | None = None) -> Result:
     with agent.batch() as moment:
         preview = _offered(moment, agent.standing_in(moment), offer_id)
         agent.end_turn(interrupted=True)
-        numbers = chosen(choice, len(preview.parts)) if choice is not None else None
+        numbers = chosen(choice, len(preview.parts), len(choice)) if choice is not None else None
         if choice is not None and numbers is None and not is_yes(choice):
             raise CommandError(f"'{one_line(choice[:40])}' names no ranges; write them as in: all but 2, or: only 1 3")
         return _applied(agent, preview, _ids(preview, numbers), "human")

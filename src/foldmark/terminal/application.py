@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from threading import Thread
-from typing import ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import click
 from textual.app import App, ComposeResult
@@ -25,6 +25,7 @@ from foldmark.chat.keyboard import input_history
 from foldmark.chat.person import edited
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.request import Piece, ToolCall
+from foldmark.editing.offers import Offer
 from foldmark.log import Agent, Result
 from foldmark.operations.effects import Decision
 from foldmark.rendering import harmless
@@ -37,10 +38,16 @@ from foldmark.terminal.theme import DARK, LIGHT, fitting
 from foldmark.terminal.transcript import Transcript
 from foldmark.terminal.view import TerminalView
 
+if TYPE_CHECKING:
+    from foldmark.terminal.review import ReviewPanel
+
 _T = TypeVar("_T")
 
 SCREENS = {
     "turns": "turns:TurnsScreen",
+    "agents": "agents:AgentsScreen",
+    "state": "state:StateScreen",
+    "time": "time:TimeScreen",
     "find": "find:FindScreen",
     "keys": "keys:KeysScreen",
 }
@@ -233,9 +240,14 @@ class ChatApplication(App[None]):
         """Add a line that waited."""
         self.chat.transcript.add_typed(line)
 
+    def give_back(self, line: str) -> None:
+        """Put a line back into the prompt."""
+        self.chat.prompt.insert(f"\n{line}" if self.chat.prompt.text else line)
+
     def add_result(self, result: Result) -> None:
-        """Add the result of a command."""
-        self.chat.transcript.add_result(result)
+        """Add the result of a command; an offer is shown by its review."""
+        if not isinstance(result.effect, Offer):
+            self.chat.transcript.add_result(result)
 
     def attend(self, agent: Agent, offer: str) -> None:
         """Show the agent as the log has it now, on every screen."""
@@ -345,12 +357,18 @@ class ChatScreen(Screen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f2", "app.open('turns')", "turns", tooltip="the turns of the context, to tick", priority=True),
+        Binding("f3", "app.open('agents')", "agents", tooltip="the agents of this conversation", priority=True),
+        Binding(
+            "f4", "app.open('state')", "state", tooltip="state block, scratchpad, marks, operations", priority=True
+        ),
+        Binding("f5", "app.open('time')", "time", tooltip="the conversation at other moments", priority=True),
         Binding("f6", "app.open('find')", "find", tooltip="search everything that was said", priority=True),
     ]
 
     def __init__(self, submit: Callable[[str], None], prompt: Prompt) -> None:
         super().__init__()
         self._submit, self.prompt = submit, prompt
+        self._review: ReviewPanel | None = None
 
     @property
     def transcript(self) -> Transcript:
@@ -380,8 +398,9 @@ class ChatScreen(Screen[None]):
         self.prompt.focus()
 
     def on_prompt_submitted(self, message: Prompt.Submitted) -> None:
-        """Hand over a line."""
-        self._submit(message.line)
+        """Hand over a line, unless it is an answer to the review."""
+        if not (self._review is not None and self._review.is_open and self._review.takes(message.line)):
+            self._submit(message.line)
 
     def on_transcript_submitted(self, message: Transcript.Submitted) -> None:
         """Hand over what was asked for in the transcript."""
@@ -392,6 +411,13 @@ class ChatScreen(Screen[None]):
         self.transcript.attend(agent)
         self.meter.attend(agent)
         self.prompt.attend(agent, offer)
+        if self._review is not None and self._review.is_open:
+            self._review.attend(agent)
+        elif offer:
+            from foldmark.terminal.review import ReviewPanel
+
+            self._review = ReviewPanel(agent, self._submit)
+            self.mount(self._review, before=self.prompt)
 
     def show_progress(self, done: int, total: int) -> None:
         """Show how far long work has come."""

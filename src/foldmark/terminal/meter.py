@@ -47,7 +47,7 @@ class Meter(Vertical):
 
     def attend(self, agent: Agent) -> None:
         """Show the agent as the log has it now."""
-        self._agent = agent
+        self._agent, self._progress = agent, ""
         self._read(agent)
 
     def show_own(self, *, answering: bool | None = None, waiting: bool | None = None) -> None:

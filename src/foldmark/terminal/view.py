@@ -34,6 +34,9 @@ class Display(Protocol):
     def add_typed(self, line: str) -> None:
         """Add a line that was typed and is carried out now."""
 
+    def give_back(self, line: str) -> None:
+        """Put a line back into the prompt: an offer came before it was sent."""
+
     def add_result(self, result: Result) -> None:
         """Add the result of a command, and show what it changed."""
 
@@ -234,6 +237,11 @@ class TerminalView:
         self.begin_work()
         self._show_waiting()
         self._put(partial(self._display.add_typed, line))
+
+    def give_back(self, line: str) -> None:
+        """Put a line back into the prompt."""
+        self._show_waiting()
+        self._put(partial(self._display.give_back, line))
 
     def show_turns(self, agent: Agent, edge: Edge) -> None:
         """Show the agent's transcript."""

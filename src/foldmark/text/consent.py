@@ -79,14 +79,14 @@ _ALL_BUT = re.compile(
 _ONLY = re.compile(rf"(?:{_AGREED})?(?:only|just|nur){_WHAT}{_NUMBERS}{_POLITE}", re.IGNORECASE)
 
 
-def chosen(text: str, of: int) -> tuple[int, ...] | None:
+def chosen(text: str, of: int, longest: int = LONGEST) -> tuple[int, ...] | None:
     """Return the ranges, from 1 to `of`, that a text agrees to: "all but 2", "only 1 3", "only 2-4"; None if it names
-    none.
+    none, as does a text of more than `longest` characters.
 
     Raises CommandError for numbers that were not shown, or if nothing remains.
     """
     line = text.strip()
-    if len(line) > LONGEST:
+    if len(line) > longest:
         return None
     left_out, kept = _ALL_BUT.fullmatch(line), _ONLY.fullmatch(line)
     match = left_out or kept

@@ -1,0 +1,364 @@
+"""The review of an offer: its figures follow the ticks, and neither a message nor an offer is lost by accident."""
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from itertools import combinations
+from pathlib import Path
+from threading import Event as Signal
+
+import pytest
+from driven import Driven, driven
+from textual.widgets import OptionList, TextArea
+
+import foldmark
+from foldmark.chat.review import review
+from foldmark.core.errors import FoldmarkError
+from foldmark.core.ports import Provider
+from foldmark.core.request import Piece, Request, ToolCall
+from foldmark.editing import offers
+from foldmark.log import Agent, Log
+from foldmark.providers.offline import OfflineModel
+from foldmark.sending.interruption import watched
+from foldmark.terminal.dialogs import Question
+from foldmark.terminal.review import RangeScreen, ReviewPanel
+from patience import LIMIT
+from scripted import ScriptedProvider
+
+Talk = Callable[[Driven], Awaitable[None]]
+
+WANTED = "messages 3, 14, 20"
+"""Criteria for three ranges; of the first one a result is meant, and its call goes along."""
+
+
+def conversation(log: Log) -> Agent:
+    """A conversation of seven turns; in the first and the third a tool is called."""
+    agent = log.agent("notes")
+    for text in ("Which tables [bold]do[/] we need? 漢字", "Where \x1b[31mshall we eat?", "Is there an index?"):
+        turn = agent.append("user", text)
+        if "eat" not in text:
+            agent.append_tool_call("grep", {"pattern": "index"}, call_id=f"call_{turn}", dialect="openai")
+            agent.append_tool_result(f"call_{turn}", "no match in 3 files", dialect="openai")
+        agent.append("assistant", f"About “{text}”.")
+        agent.end_turn()
+    for text in ("Good.", "And then?", "What is left?", "And now?"):
+        agent.append("user", text)
+        agent.end_turn()
+    return agent
+
+
+@pytest.fixture
+def agent(log: Log) -> Agent:
+    return conversation(log)
+
+
+def talked(agent: Agent, talk: Talk, models: Callable[[str], Provider] = lambda _: OfflineModel()) -> None:
+    async def run() -> None:
+        async with driven(agent, models) as chat:
+            await talk(chat)
+
+    asyncio.run(run())
+
+
+async def reviewed(chat: Driven, line: str = f"/forget {WANTED}") -> OptionList:
+    """Type a line and wait for the review that it leads to."""
+    if line:
+        await chat.type(line)
+    await chat.until("Anything else you type")
+    ranges = chat.app.chat.query_one(ReviewPanel).query_one(OptionList)
+    await chat.until(lambda: ranges.has_focus)
+    return ranges
+
+
+def there(agent: Agent) -> list[int]:
+    """The messages in the context, as another program reads them."""
+    agent.context()
+    assert agent.open_turn is None
+    return [message.id for message in agent.context().messages]
+
+
+def closed(chat: Driven) -> Callable[[], bool]:
+    return lambda: not chat.app.chat.query(ReviewPanel) and chat.app.idle
+
+
+@pytest.mark.parametrize("mode", ["forget", "remember"])
+def test_what_is_shown_is_what_happens(tmp_path: Path, mode: str) -> None:
+    """For every choice of the ranges."""
+    for unticked in [each for size in range(3) for each in combinations((1, 2, 3), size)]:
+        with foldmark.open(":memory:") as log:
+            agent = conversation(log)
+            before = agent.context().size
+            agent.do(f"/{mode} {WANTED}")
+            offers.preview(agent)
+            found = review(agent, unticked)
+            assert found is not None
+            assert found.chosen is not None
+            assert found.chosen.before == before
+            along = [each.along.messages for each in found.ranges]
+            assert along == [0 if 1 in unticked else 1, 0, 0]
+            assert bool(found.ranges[0].along_line(mode)) is (1 not in unticked)
+            agent.do(found.command(unticked) or "")
+            assert agent.context().size == found.chosen.after
+            assert review(agent) is None
+
+
+def test_all_ranges_unticked(agent: Agent) -> None:
+    agent.do(f"/remember {WANTED}")
+    offers.preview(agent)
+    found = review(agent, (1, 2, 3))
+    assert found is not None
+    assert (found.chosen, found.price, found.command((1, 2, 3))) == (None, (), None)
+    assert found.outcome == "Nothing is ticked. Tick what to remember, or keep everything."
+
+
+def test_a_choice_of_many_ranges_is_carried_out(log: Log) -> None:
+    """However long the command is."""
+    agent = log.agent("notes")
+    for number in range(180):
+        agent.append("user", f"{'Tables' if number % 3 == 0 else 'Lunch'} {number}")
+        agent.end_turn()
+    agent.do("/forget tables")
+    offers.preview(agent)
+    found = review(agent)
+    assert found is not None
+    assert len(found.ranges) == 60
+    odd = [each.number for each in found.ranges if each.number % 2]
+    command = found.command(odd)
+    assert command is not None
+    assert len(command) > 100
+    agent.do(command)
+    assert agent.context().size.messages == 150
+
+
+def test_ticks_and_a_yes(agent: Agent) -> None:
+    async def talk(chat: Driven) -> None:
+        await reviewed(chat)
+        assert "Forget: “messages 3, 14, 20” · matched by offline" in chat.screen
+        assert "[x] 1  3   " in chat.screen
+        assert "+ 1 message goes along with its call or result" in chat.screen
+        assert re.search(r"4 messages \(~\d+ tokens\) leave · context 14 → 10 messages", chat.screen)
+        await chat.press("space", "down", "down", "space")
+        await chat.until("context 14 → 13 messages")
+        assert "goes along" not in chat.screen
+        await chat.press("y")
+        await chat.until(closed(chat))
+        await chat.until("left the context")
+        assert chat.app.chat.prompt.editor.has_focus
+
+    before = there(agent)
+    talked(agent, talk)
+    assert there(agent) == [id for id in before if id != 14]
+
+
+def test_nothing_ticked_is_nothing_to_agree_to(agent: Agent) -> None:
+    async def talk(chat: Driven) -> None:
+        await reviewed(chat)
+        await chat.press("space", "down", "space", "down", "space")
+        await chat.until("Nothing is ticked. Tick what to forget")
+        await chat.press("y")
+        assert chat.app.chat.query(ReviewPanel)
+
+    before = there(agent)
+    talked(agent, talk)
+    assert there(agent)[: len(before)] == before
+
+
+@pytest.mark.parametrize("key", ["n", "escape"])
+def test_keep_everything(agent: Agent, key: str) -> None:
+    async def talk(chat: Driven) -> None:
+        await reviewed(chat)
+        await chat.press(key)
+        await chat.until("Cancelled. Nothing was forgotten")
+        await chat.until(closed(chat))
+
+    before = there(agent)
+    talked(agent, talk)
+    assert there(agent) == before
+
+
+def test_a_range_whole(agent: Agent) -> None:
+    """With what goes along; a text of the log steers neither the terminal nor the markup."""
+
+    async def talk(chat: Driven) -> None:
+        await reviewed(chat, "/forget messages 3, 6")
+        await chat.press("enter")
+        await chat.until(lambda: isinstance(chat.app.screen, RangeScreen) and chat.app.screen.query_one(TextArea).text)
+        text = chat.app.screen.query_one(TextArea).text.splitlines()
+        assert text == [
+            '       2 tool_call (goes along): grep({"pattern":"index"})',
+            "       3 tool_result: no match in 3 files",
+            "       6 user: Where \\x1b[31mshall we eat?",
+        ]
+        await chat.press("escape")
+        await chat.until("Anything else you type")
+
+    talked(agent, talk)
+
+
+def test_an_offer_that_is_open_is_reviewed_at_once(agent: Agent) -> None:
+    agent.do(f"/forget {WANTED}")
+    offers.preview(agent)
+
+    async def talk(chat: Driven) -> None:
+        await reviewed(chat, "")
+        await chat.press("y")
+        await chat.until("left the context")
+
+    before = there(agent)
+    talked(agent, talk)
+    assert there(agent) == [id for id in before if id not in (2, 3, 14, 20) and id < 22]
+
+
+# At the prompt
+
+
+def test_a_yes_at_the_prompt_means_what_is_ticked(agent: Agent) -> None:
+    async def talk(chat: Driven) -> None:
+        await reviewed(chat)
+        await chat.press("space", "tab", *"Yes, please", "enter")
+        await chat.until("left the context")
+        await chat.until(closed(chat))
+
+    before = there(agent)
+    talked(agent, talk)
+    assert there(agent) == [id for id in before if id not in (14, 20)]
+
+
+def test_a_command_leaves_the_review_and_a_message_ends_it(agent: Agent) -> None:
+    async def talk(chat: Driven) -> None:
+        ranges = await reviewed(chat)
+        await chat.press("space", "tab", *"/marks", "enter")
+        await chat.until("No checkpoint yet")
+        await chat.until("[ ] 1")
+        await chat.press("shift+tab")
+        await chat.until(lambda: ranges.has_focus)
+        await chat.press("tab", *"Let us go on", "enter")
+        await chat.until("4 words: “Let us go on”")
+        await chat.until(closed(chat))
+
+    before = there(agent)
+    talked(agent, talk)
+    assert there(agent)[: len(before)] == before
+    assert review(agent) is None
+
+
+def test_words_that_refine_an_offer_lead_to_the_next_review(agent: Agent) -> None:
+    async def talk(chat: Driven) -> None:
+        await reviewed(chat)
+        await chat.press("space", "tab", *"also eat", "enter")
+        await chat.until("Forget: “messages 3, 14, 20, eat”")
+        assert "[ ]" not in chat.screen
+
+    talked(agent, talk)
+
+
+def test_a_message_begun_before_the_offer_is_sent_only_after_a_question(agent: Agent) -> None:
+    async def talk(chat: Driven) -> None:
+        prompt = chat.app.chat.prompt
+        prompt.insert("you")
+        chat.app.submit(f"/forget {WANTED}")
+        await chat.until("Your message waits")
+        await chat.press("n", "enter")
+        await chat.until("Send it?")
+        assert isinstance(chat.app.screen, Question)
+        await chat.press("n")
+        await chat.until(lambda: not isinstance(chat.app.screen, Question))
+        assert prompt.text == "youn"
+        assert chat.app.chat.query_one(OptionList).has_focus
+        await chat.press("n")
+        await chat.until("Cancelled. Nothing was forgotten")
+        assert prompt.text == "youn"
+
+    before = there(agent)
+    talked(agent, talk)
+    assert there(agent) == before
+
+
+# While it is matched
+
+
+class Matching(ScriptedProvider):
+    """A model that previews, and says a word when that is done."""
+
+    async def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
+        if request.bytes.count(b'"filter_context"') < 2:  # it is among the tools
+            yield ToolCall("p", "filter_context", {"action": "preview"})
+        else:
+            yield "That is it."
+
+
+def test_a_line_typed_before_the_offer_was_shown_is_no_answer_to_it(agent: Agent) -> None:
+    agent.do("/model openai/gpt-5")
+    asked, go_on = Signal(), Signal()
+
+    def complete(_: Request) -> str:
+        asked.set()
+        assert go_on.wait(LIMIT)
+        return "[14]"
+
+    agent.log.complete = complete
+
+    async def talk(chat: Driven) -> None:
+        await chat.type("/forget tables")
+        await chat.until(asked.is_set)
+        await chat.until("0% read")
+        await chat.type("yes")
+        go_on.set()
+        await chat.until("Your message waits")
+        assert chat.app.chat.prompt.text == "yes"
+        await chat.until(lambda: "% read" not in chat.screen)
+        await chat.press("enter")
+        await chat.until("left the context")
+
+    before = there(agent)
+    talked(agent, talk, lambda _: Matching())
+    assert there(agent) == [id for id in before if id != 14]
+
+
+def test_ctrl_c_ends_the_matching(agent: Agent) -> None:
+    agent.do("/model openai/gpt-5")
+
+    def complete(_: Request) -> str:
+        with watched() as cut:
+            assert cut.wait(LIMIT)
+        raise FoldmarkError("interrupted")
+
+    agent.log.complete = complete
+
+    async def talk(chat: Driven) -> None:
+        await chat.type("/forget tables")
+        await chat.until("0% read")
+        await chat.press("ctrl+c")
+        await chat.until("(interrupted;")
+        await chat.until(lambda: chat.app.idle)
+        await chat.until(lambda: "% read" not in chat.screen)
+        assert not chat.app.chat.query(ReviewPanel)
+
+    talked(agent, talk, lambda _: Matching())
+
+
+# The context changes
+
+
+def test_a_review_closes_when_its_offer_is_no_longer_open(agent: Agent) -> None:
+    async def talk(chat: Driven) -> None:
+        await reviewed(chat)
+        await chat.press("tab", *"/context drop 1", "enter")
+        await chat.until(closed(chat))
+        (said,) = [each.message for each in chat.app._notifications]
+        assert said.startswith("The offer is no longer open")
+
+    talked(agent, talk)
+
+
+def test_a_yes_to_an_offer_that_another_program_ended(agent: Agent, tmp_path: Path) -> None:
+    async def talk(chat: Driven) -> None:
+        await reviewed(chat)
+        with foldmark.open(tmp_path / "log.db") as other:
+            other.agent("notes").do("/context drop 1")
+        await chat.press("y")
+        await chat.until("is not open")
+        await chat.until(closed(chat))
+
+    talked(agent, talk)
+    assert {6, 14, 20} < {*there(agent)}
