@@ -13,8 +13,9 @@ from msgspec.structs import replace
 
 from foldmark.chat.operated import brief, kept_out, line
 from foldmark.core.agents import Size
+from foldmark.core.codec import operation_of
 from foldmark.core.errors import CommandError
-from foldmark.core.events import Event
+from foldmark.core.events import Event, Mark
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import ERROR, Edge
 from foldmark.core.segments import END, Segment, Segments, contains, intersect, normal, since, subtract, until
@@ -252,7 +253,7 @@ def _gaps(
 
 def _operated(at: Standing, entry: OperationEntry) -> list[Entry]:
     event = entry.event
-    if event.kind != "mark":
+    if not isinstance(operation_of(event), Mark):
         return [Operated(event.id, line(entry), None if entry.by is not None else entry.back)]
     return [Flag(event.id, name) for name, place in at.fold.marks.items() if place == event.id]
 

@@ -193,7 +193,9 @@ def chat(setup: Setup, name: str | None, session: str | None, model: str | None,
 
     with setup.log(create=True, given=given) as log:
         agent, opening = (
-            _opened(log, file, name) if file is not None else (log.find(name or "default", create=True), "")
+            _opened(log, file, name)
+            if file is not None
+            else (log.find("default" if name is None else name, create=True), "")
         )
         if model is not None and agent.standing().config.model != model:
             agent.configure("model", model)

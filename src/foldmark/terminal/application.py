@@ -45,9 +45,6 @@ _T = TypeVar("_T")
 
 SCREENS = {
     "turns": "turns:TurnsScreen",
-    "agents": "agents:AgentsScreen",
-    "state": "state:StateScreen",
-    "time": "time:TimeScreen",
     "find": "find:FindScreen",
     "keys": "keys:KeysScreen",
 }
@@ -357,11 +354,6 @@ class ChatScreen(Screen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f2", "app.open('turns')", "turns", tooltip="the turns of the context, to tick", priority=True),
-        Binding("f3", "app.open('agents')", "agents", tooltip="the agents of this conversation", priority=True),
-        Binding(
-            "f4", "app.open('state')", "state", tooltip="state block, scratchpad, marks, operations", priority=True
-        ),
-        Binding("f5", "app.open('time')", "time", tooltip="the conversation at other moments", priority=True),
         Binding("f6", "app.open('find')", "find", tooltip="search everything that was said", priority=True),
     ]
 
