@@ -1,6 +1,7 @@
 """The search while it is typed: its hits, its filters, and the way to the place of a hit."""
 
 import asyncio
+import json
 import threading
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from driven import Driven, driven, sample
 from golden import check
 from textual.widgets import Input, OptionList
 
+import foldmark
 from foldmark.chat import find as values
 from foldmark.chat.find import find, next_place, next_role, next_time, only_here, opening, surroundings
 from foldmark.core.errors import CommandError
@@ -210,3 +212,26 @@ def test_a_message_of_another_agent_is_read_with_its_neighbours(log: Log) -> Non
     (hit, *_) = find(agent, "entry points").hits
     lines = surroundings(log, hit, 1).lines
     assert [line.asked for line in lines if isinstance(line, PassageMessage)] == [False, True]
+
+
+def test_a_key_brings_in_what_a_session_has_grown_by(tmp_path: Path) -> None:
+    def said(name: str, parent: str | None) -> bytes:
+        message = {"role": "user", "content": f"ask {name}"}
+        record = {"type": "user", "uuid": name, "parentUuid": parent, "message": message}
+        return json.dumps(record).encode() + b"\n"
+
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(said("a", None))
+
+    async def go(log: Log) -> None:
+        async with driven(log.agent("notes")) as chat:
+            await chat.type(f"/import {path}")
+            await chat.until("Imported from Claude Code's session session.")
+            with path.open("ab") as file:
+                file.write(said("b", "a"))
+            await chat.press("f7")
+            await chat.until("imported 1 new message")
+
+    with foldmark.open(str(tmp_path / "log.db")) as log:
+        asyncio.run(go(log))
+        assert [each.content for each in log.agent("session").context().messages] == ["ask a", "ask b"]

@@ -80,7 +80,7 @@ class ChatApplication(App[None]):
         Binding("f1", "open('keys')", "keys", tooltip="all keys"),
         Binding("question_mark", "open('keys')", show=False, tooltip="all keys, while nothing is typed"),
         Binding("f8", "answer", "answer", tooltip="answer a tool that asks for approval", priority=True),
-        Binding("f7", "bring_in", "import", show=False, tooltip="import what is new in the session"),
+        Binding("f7", "bring_in", "import", show=False, tooltip="import what is new in the session", priority=True),
         Binding("f9", "change_theme", "light or dark", show=False),
     ]
 
