@@ -2,13 +2,15 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from pathlib import Path
 
 import pytest
 from driven import Driven, driven, sample
 from textual.events import Key, Paste
 
+from foldmark.core.errors import ProviderError
+from foldmark.core.request import Piece, Request
 from foldmark.log import Agent, Log
 from foldmark.providers.offline import OfflineModel
 from foldmark.terminal.pasting import PasteParser
@@ -255,3 +257,22 @@ def test_ctrl_c_ends_the_matching_of_a_filter(log: Log) -> None:
 
     run(agent := sample(log), steps, slow=True)
     assert agent.do("/operations").data["operations"][-1]["operation"] != "filter"
+
+
+class Failing(OfflineModel):
+    """Answers nothing but an error."""
+
+    async def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
+        if request.purpose == "answer":
+            raise ProviderError("offline", "the provider is away")
+        yield ""
+
+
+def test_a_failed_answer_is_followed_by_what_to_do(log: Log) -> None:
+    async def talk() -> None:
+        async with driven(log.agent("notes"), lambda _: Failing()) as chat:
+            await chat.type("hello")
+            await chat.until("the provider is away")
+            await chat.until("The answer failed or was cut off: /retry asks again")
+
+    asyncio.run(talk())

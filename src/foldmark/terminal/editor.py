@@ -18,6 +18,9 @@ NEW_LINE = frozenset({"shift+enter", "alt+enter", "ctrl+enter", "ctrl+j", "shift
 """Keys that begin a new line. Without the keyboard protocol of kitty, as in tmux, a terminal sends the same for
 Shift+Enter as for Enter; Alt+Enter and Ctrl+J come through everywhere."""
 
+MOST_SHOWN = 200_000
+"""Maximum number of characters of a paste that is shown in place of its label: laying out more takes seconds."""
+
 
 class Editor(TextArea):
     """The text that is typed."""
@@ -131,6 +134,9 @@ class Editor(TextArea):
         labels = list(self._labels())
         before = [each for each in labels if each[1] <= self.cursor_location]
         for label, first, last in before[-1:] or labels[:1]:
+            if len(label.text) > MOST_SHOWN:
+                self.app.notify("The paste is too long to be shown here; Ctrl+G opens it in your editor.")
+                return
             result = self.replace(harmless(label.text), first, last, maintain_selection_offset=False)
             self.move_cursor(result.end_location)
 

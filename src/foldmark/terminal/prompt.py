@@ -35,6 +35,9 @@ PAUSE_SECONDS = 0.03
 MOST_SHOWN = 500
 """Maximum number of characters of a line in a list."""
 
+MOST_SEARCHED = 10_000
+"""Maximum number of characters of a line that are searched."""
+
 MOST_COLUMNS = 40
 """The column of a list's helps, at most."""
 
@@ -116,6 +119,7 @@ class Prompt(Vertical):
         """Empty the prompt; an undo brings the text back."""
         if self._searched is not None:
             self.action_withdraw()
+        self._at = len(self._typed)
         self.editor.put("")
 
     def insert(self, text: str) -> None:
@@ -230,7 +234,8 @@ class Prompt(Vertical):
 
     def _show_found(self) -> None:
         words = self.text.lower().split()
-        found = [line for line in dict.fromkeys(reversed(self._typed)) if all(word in line.lower() for word in words)]
+        lines = ((line, line[:MOST_SEARCHED].lower()) for line in dict.fromkeys(reversed(self._typed)))
+        found = [line for line, lower in lines if all(word in lower for word in words)]
         self._show(Completion(tuple(Candidate(line, "", 0, len(self.text)) for line in found[:50])))
 
     # Completion
