@@ -96,7 +96,7 @@ def test_what_is_shown_is_what_happens(tmp_path: Path, mode: str) -> None:
             assert found.chosen.before == before
             along = [each.along.messages for each in found.ranges]
             assert along == [0 if 1 in unticked else 1, 0, 0]
-            assert bool(found.ranges[0].along_line(mode)) is (1 not in unticked)
+            assert bool(found.ranges[0].along_line(forgets=found.offer.forgets)) is (1 not in unticked)
             agent.do(found.command(unticked) or "")
             assert agent.context().size == found.chosen.after
             assert review(agent) is None

@@ -36,12 +36,12 @@ class ReviewedRange(Struct, frozen=True):
         first, last = self.matches.first, self.matches.last
         return str(first) if first == last else f"{first}–{last}"
 
-    def along_line(self, mode: str) -> str:
+    def along_line(self, *, forgets: bool) -> str:
         """Return what goes along in words; empty if nothing does."""
         if not self.along.messages:
             return ""
         one = self.along.messages == 1
-        verb = ("goes" if one else "go") if mode == "forget" else ("stays" if one else "stay")
+        verb = ("goes" if one else "go") if forgets else ("stays" if one else "stay")
         how = "along with its call or result" if one else "along with their calls and results"
         return f"+ {count(self.along.messages, 'message')} {verb} {how}"
 

@@ -58,6 +58,11 @@ class Offer(Effect, frozen=True):
     before: Size
     after: Size
 
+    @property
+    def forgets(self) -> bool:
+        """True if the messages leave; False if all others do."""
+        return self.mode == "forget"
+
     def data(self) -> dict[str, Any]:
         """Return the offer as JSON: the ranges are numbered from 1."""
         shown = [{"number": number, **to_builtins(each)} for number, each in enumerate(self.ranges, 1)]
@@ -80,7 +85,7 @@ class Offer(Effect, frozen=True):
             found.append(f"  … and {count(more, 'more range')}, to message {self.ranges[-1].last}")
         if self.along:
             found.append(
-                f"  Also {'forgotten' if self.mode == 'forget' else 'kept'}, so that no tool call is separated from "
+                f"  Also {'forgotten' if self.forgets else 'kept'}, so that no tool call is separated from "
                 f"its result: {listing(self.along)} (~{count(self.along_tokens, 'token')})"
             )
         found.append(f"  Context: {sized(self.before)} before, {sized(self.after)} after")
@@ -89,9 +94,9 @@ class Offer(Effect, frozen=True):
     @property
     def title(self) -> str:
         """`Forget 4 messages (~62 tokens) about “tables”`."""
-        what = f"{sized(self.matched)} {'about' if self.mode == 'forget' else 'containing'}"
+        what = f"{sized(self.matched)} {'about' if self.forgets else 'containing'}"
         what = f"{what} “{_short(self.criteria)}”"
-        if self.mode == "forget":
+        if self.forgets:
             return f"Forget {what}"
         gone = count(self.before.messages - self.after.messages, "message")
         return f"Keep {what}, and forget everything else ({gone})"

@@ -203,7 +203,7 @@ def _rows(found: Review, unticked: frozenset[int], width: int) -> list[str]:
         tick = " " if each.number in unticked else "x"
         before = f"[{tick}] {each.number:>{digits}}  {each.span:<{spans}}  "
         row = _row(before, each.matches.title, each.matches.count, each.matches.tokens, width)
-        if along := each.along_line(found.offer.mode):
+        if along := each.along_line(forgets=found.offer.forgets):
             row += "\n" + _row(" " * len(before), along, None, each.along.tokens, width)
         rows.append(row)
     return rows
@@ -247,7 +247,7 @@ class RangeScreen(ContextScreen):
         except FoldmarkError as error:
             self.app.call_from_thread(self.app.notify, harmless(str(error)), markup=False)
             return
-        along = "(goes along)" if self._found.offer.mode == "forget" else "(stays along)"
+        along = "(goes along)" if self._found.offer.forgets else "(stays along)"
         lines = [message_line(each, whole=True, beside=None if matches else along) for each, matches in messages]
         self.app.call_from_thread(self._show, harmless("\n".join(lines)))
 
