@@ -2,7 +2,8 @@
 
 from typing import NamedTuple
 
-from foldmark.core.wording import light, percent, short
+from foldmark.chat.operated import brief
+from foldmark.core.wording import light, percent
 from foldmark.cost.filling import Share, portions, shares
 from foldmark.cost.spending import Spending, spent
 from foldmark.log import Agent
@@ -35,7 +36,7 @@ class MeterReading(NamedTuple):
     def fullness(self) -> str:
         """`⚪ 62% · 62K of 100K budget`."""
         share = percent(self.tokens, self.limit)
-        return f"{self.light} {share}% · {short(self.tokens)} of {short(self.limit)} {self.limited_by}"
+        return f"{self.light} {share}% · {brief(self.tokens)} of {brief(self.limit)} {self.limited_by}"
 
     @property
     def cost(self) -> str:

@@ -104,13 +104,6 @@ def is_ephemeral(tokens: int, window: int = WINDOW) -> bool:
     return tokens * 100 >= window * 80
 
 
-def short(tokens: int) -> str:
-    """Return tokens in few columns: `640`, `4.2K`, `62K`."""
-    if tokens < 1000:
-        return str(tokens)
-    return f"{tokens / 1000:.1f}K" if tokens < 9950 else f"{(tokens + 500) // 1000:,}K"
-
-
 def light(share: int) -> str:
     """Return the light for a share of the window in percent: yellow from 80, red from 95."""
     return "🔴" if share >= 95 else "🟡" if share >= 80 else "⚪"

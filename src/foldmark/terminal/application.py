@@ -25,10 +25,12 @@ from foldmark.chat.keyboard import input_history
 from foldmark.chat.person import edited
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.request import Piece, ToolCall
+from foldmark.cost.filling import OTHER
 from foldmark.editing.offers import Offer
 from foldmark.log import Agent, Result
 from foldmark.operations.effects import Decision
 from foldmark.rendering import harmless
+from foldmark.terminal.bar import Bar
 from foldmark.terminal.dialogs import ApprovalBar, ApprovalDialog, Asked, Question
 from foldmark.terminal.meter import Meter
 from foldmark.terminal.pasting import install
@@ -230,8 +232,10 @@ class ChatApplication(App[None]):
     # What the view shows
 
     def add_line(self, text: str, *, error: bool = False) -> None:
-        """Add a line that is not in the log."""
+        """Add a line that is not in the log; an error is shown above any other screen as well."""
         self.chat.transcript.add_line(text, error=error)
+        if error and self.screen is not self.chat:
+            self.notify(harmless(text), severity="error", markup=False)
 
     def add_typed(self, line: str) -> None:
         """Add a line that waited."""
@@ -388,6 +392,14 @@ class ChatScreen(Screen[None]):
     def on_mount(self) -> None:
         """Let the person type."""
         self.prompt.focus()
+
+    def on_bar_chosen(self, message: Bar.Chosen) -> None:
+        """Show the turns of a part of the bar."""
+        from foldmark.terminal.turns import TurnsScreen
+
+        assert isinstance(self.app, ChatApplication)
+        wanted = "" if message.share.kind == OTHER else message.share.name
+        self.app.push_screen(TurnsScreen(self.app.agent, self._submit, wanted))
 
     def on_prompt_submitted(self, message: Prompt.Submitted) -> None:
         """Hand over a line, unless it is an answer to the review."""

@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from foldmark.core.wording import short
+from foldmark.chat.operated import brief
 from foldmark.cost.filling import Share, merged
 from foldmark.rendering import harmless
 
@@ -32,12 +32,12 @@ class Piece(NamedTuple):
 
 def pieces(shares: Sequence[Share], free: int, width: int) -> list[Piece]:
     """Return the parts of a bar of this width: each as wide as its share, but wide enough for its name. The smallest
-    parts become `other` until names take two thirds of the width at most, so that the shares can be seen."""
+    parts become `other` until names take five sixths of the width at most, so that the shares can be seen."""
     rest, found, least = [Share(FREE, FREE, free)] if free else [], list[Share](), list[int]()
     for most in range(len(shares), 0, -1):
         found = [*merged(shares, most), *rest]
         least = [cell_len(_label(each)) + 1 for each in found]
-        if 3 * sum(least) <= 2 * width:
+        if 6 * sum(least) <= 5 * width:
             break
     total = sum(each.tokens for each in found) or 1
     wanted = [max(0, each.tokens * width / total - own) for each, own in zip(found, least, strict=True)]
@@ -49,7 +49,7 @@ def pieces(shares: Sequence[Share], free: int, width: int) -> list[Piece]:
 
 def _label(share: Share) -> str:
     name = harmless(share.name)
-    return f"{name if cell_len(name) <= LONGEST else set_cell_size(name, LONGEST - 1) + '…'} {short(share.tokens)}"
+    return f"{name if cell_len(name) <= LONGEST else set_cell_size(name, LONGEST - 1) + '…'} {brief(share.tokens)}"
 
 
 class Bar(Widget, can_focus=True):

@@ -1,0 +1,251 @@
+"""The turns of a context as a list to choose from: their sizes, and what an edit of those that are ticked would cost.
+
+The cost of a list follows the window; what lies before the window is read page by page.
+"""
+
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from foldmark.chat.operated import brief, line
+from foldmark.chat.transcript import about
+from foldmark.core.errors import CommandError, FoldmarkError
+from foldmark.core.events import Event
+from foldmark.core.ports import Snapshot
+from foldmark.core.request import Request
+from foldmark.core.segments import until
+from foldmark.core.wording import count, listing, title
+from foldmark.cost.filling import FORM, ORDER, RESULT, portions
+from foldmark.cost.requests import Decision, Preview, preview
+from foldmark.editing.evicting import eviction
+from foldmark.log import Agent
+from foldmark.operations import decide
+from foldmark.operations.history import newest_restorable, operations
+from foldmark.request.prepare import counted
+from foldmark.request.standing import Standing
+
+PAGE = 1000
+"""Messages before the window that are read at a time."""
+
+PLACEHOLDER = 40
+"""Tokens of what is sent instead of a result, at most; shorter results of a turn that is ticked stay."""
+
+ORDERS = ("size", "newest", "kind")
+"""The orders of the list."""
+
+
+class Row(NamedTuple):
+    """A turn, or a tool result in it (`tool` is its tool, empty for a turn). `id` is the GID or the result's event.
+
+    `tokens` are those in the next request; of what lies before the window (not `sent`) those that it would have there.
+    `kinds` are the kinds of content of the turn and the names of its tools, as `cost.filling` has them.
+    """
+
+    id: int
+    turn: int
+    title: str
+    tokens: int
+    tool: str = ""
+    calls: int = 0
+    pinned: bool = False
+    evicted: bool = False
+    sent: bool = True
+    kinds: frozenset[str] = frozenset()
+
+
+class ContextTurns(NamedTuple):
+    """The turns of a context, newest first, each with its results behind it. `tokens` are those of the next request,
+    `older` counts the messages before the listed ones. `back` is the newest operation to restore, and `newest` the
+    agent's newest event."""
+
+    rows: tuple[Row, ...]
+    tokens: int
+    older: int
+    back: int | None
+    newest: int
+
+
+def context_turns(agent: Agent, most: int = 0) -> ContextTurns:
+    """Return the turns of the next request, and of the newest `most` messages before its window. Raises
+    FoldmarkError."""
+    with agent.reading() as (moment, at):
+        request = agent.request()
+        edge = request.manifest.edge
+        rows = _sent(request, at)
+        listed = 0
+        if most and edge.before and edge.first is not None:
+            read = moment.messages(until(at.visible, edge.first - 1), newest_first=True, expected=most)
+            before = list(islice(read, most))
+            listed = len(before)
+            rows += _before(before, {row.turn for row in rows}, at, request)
+        back = newest_restorable(moment, at)
+    rows.sort(key=lambda row: -row.turn)
+    return ContextTurns(tuple(rows), request.tokens, edge.before - listed, back, at.newest)
+
+
+def _sent(request: Request, at: Standing) -> list[Row]:
+    """Return the rows of a request, each result behind its turn."""
+    turns: dict[int, Row] = {}
+    results: list[Row] = []
+    calls: deque[str] = deque()
+    for each in portions(request):
+        part = each.part
+        if part is None or part.turn is None:
+            continue
+        if part.layer not in ("window", "pinned"):
+            continue
+        if part.kind == "tool_call":
+            calls.append(part.text.partition("(")[2][:-1])
+        asked = calls.popleft() if each.kind == RESULT and calls else ""
+        before = turns.get(part.turn)
+        if before is None:
+            before = Row(part.turn, part.turn, title(part.text), 0, pinned=part.turn in at.fold.pins)
+        kinds = {each.name} if each.kind != FORM else set[str]()
+        turns[part.turn] = before._replace(
+            title=before.title or title(part.text),
+            tokens=before.tokens + each.tokens,
+            calls=before.calls + (part.kind == "tool_call"),
+            kinds=before.kinds | kinds,
+        )
+        if each.kind == RESULT and part.event is not None:
+            named = f"{each.name} {about(asked)}".rstrip()
+            evicted = part.how == "evicted"
+            results.append(Row(part.event, part.turn, named, each.tokens, each.name, evicted=evicted))
+    return [*turns.values(), *results]
+
+
+def _before(messages: Iterable[Event], listed: Collection[int], at: Standing, request: Request) -> Iterator[Row]:
+    """Yield a row for each turn of messages that come newest first."""
+    turns: dict[int, Row] = {}
+    for each in messages:
+        if each.turn_id is None or each.turn_id in listed:
+            continue
+        before = turns.get(each.turn_id) or Row(each.turn_id, each.turn_id, "", 0, sent=False)
+        kind = {"tool_call": "assistant", "tool_result": "", "summary": "summaries"}.get(each.kind, each.kind)
+        turns[each.turn_id] = before._replace(
+            title=title(each.content) or before.title,
+            tokens=before.tokens + counted(at, each.tokens, request.provider, request.model),
+            calls=before.calls + (each.kind == "tool_call"),
+            kinds=before.kinds | {kind} if kind else before.kinds,
+        )
+    yield from turns.values()
+
+
+def arranged(rows: Iterable[Row], order: str, wanted: str = "") -> list[Row]:
+    """Return the rows that `wanted` is found in, in one of `ORDERS`: results stand behind their turns, largest first;
+    by kind all results of one tool stand together, those of the largest first."""
+    rows = list(rows)
+    low = wanted.casefold().strip()
+    if low:
+        exact = low in ORDER or any(low == kind.casefold() for row in rows for kind in row.kinds)
+        rows = [row for row in rows if _matches(row, low, exact=exact)]
+    turns = {row.turn: row for row in rows if not row.tool}
+    newest = order == "newest"
+
+    def size(row: Row) -> tuple[int, ...]:
+        return (0,) if newest else (not row.sent, -row.tokens)
+
+    if order == "kind":
+        sums: dict[str, int] = {}
+        for row in rows:
+            sums[row.tool] = sums.get(row.tool, 0) + row.tokens
+        return sorted(rows, key=lambda row: (not row.tool, -sums[row.tool], row.tool, *size(row)))
+
+    def place(row: Row) -> tuple[object, ...]:
+        head = turns.get(row.turn, row)
+        return (*size(head), -row.turn, bool(row.tool), -row.tokens, row.id)
+
+    return sorted(rows, key=place)
+
+
+def _matches(row: Row, low: str, *, exact: bool) -> bool:
+    """Return True if a row is wanted; a text that is the name of a kind or of a tool stands for that alone."""
+    if exact:
+        return low == row.tool.casefold() or (not row.tool and any(low == kind.casefold() for kind in row.kinds))
+    return low in row.title.casefold() or low == str(row.turn) or low == str(row.id)
+
+
+class EditPrice(NamedTuple):
+    """The price of one edit of the ticked rows: the `key` that makes it, `what` it does, and a line about it, or about
+    why it cannot be made."""
+
+    key: str
+    what: str
+    text: str
+
+
+def edits(rows: Sequence[Row], ticked: Collection[int]) -> tuple[list[int], list[int]]:
+    """Return the ticked turns, and the results to evict: those that are ticked, or whose turn is."""
+    turns = sorted(row.id for row in rows if not row.tool and row.id in ticked)
+    inside = {*turns}
+    results = [
+        row
+        for row in rows
+        if row.tool and not row.evicted and (row.id in ticked or (row.turn in inside and row.tokens > PLACEHOLDER))
+    ]
+    return turns, sorted(row.id for row in results)
+
+
+def prices(agent: Agent, rows: Sequence[Row], ticked: Collection[int]) -> list[EditPrice]:
+    """Return the prices of dropping the ticked turns and of evicting the ticked results. Each makes two requests."""
+    turns, results = edits(rows, ticked)
+    found = []
+    if turns:
+        found.append(_price(agent, "d", f"drops {count(len(turns), 'turn')}", lambda m, at: decide.drop(m, at, turns)))
+    if results:
+        what = f"evicts {count(len(results), 'result')}"
+        found.append(_price(agent, "e", what, lambda moment, at: eviction(moment, at, results)))
+    return found
+
+
+def _price(agent: Agent, key: str, what: str, decision: Decision) -> EditPrice:
+    try:
+        return EditPrice(key, what, priced_words(preview(agent, decision)))
+    except FoldmarkError as error:
+        return EditPrice(key, what, str(error))
+
+
+def priced_words(found: Preview) -> str:
+    """Return a preview in one line: `62K → 44K · 71% of the cached prompt is written again, $0.06 more once · …`."""
+    cost, prefix = found.next, found.outcome.cached_prefix
+    parts = [f"{brief(cost.without)} → {brief(cost.tokens)}"]
+    if prefix is not None and cost.without:
+        broken = 100 - 100 * cost.held // cost.without
+        parts.append(f"{broken}% of the cached prompt breaks")
+        if cost.more > 0:
+            parts[-1] += f", {_amount(cost.more, cost.dollars)} more once"
+    if cost.saved > 0:
+        parts.append(f"{_amount(cost.saved, cost.saved_dollars)} less a request from then on")
+        if cost.even is not None and cost.even > 1:
+            parts.append(f"even after {cost.even} requests")
+    elif cost.saved < 0:
+        parts.append(f"{_amount(-cost.saved, cost.saved_dollars and -cost.saved_dollars)} more a request")
+    thoughts = found.outcome.thoughts
+    for blocks, how in ((thoughts.lost, "ends"), (thoughts.returned, "returns")):
+        if blocks:
+            parts.append(f"{count(blocks, 'thinking block')} {how if blocks == 1 else how[:-1]}")
+    return " · ".join(parts)
+
+
+def _amount(tokens: int, dollars: float | None) -> str:
+    if not dollars:
+        return f"{brief(tokens)} input tokens"
+    return f"${dollars:,.4f}" if dollars < 0.1 else f"${dollars:,.2f}"
+
+
+def span(rows: Sequence[Row], turns: Sequence[int]) -> str:
+    """Return the span of turns that `/summarize` takes. Raises CommandError if other turns stand between them."""
+    first, last = min(turns), max(turns)
+    between = sorted(row.id for row in rows if not row.tool and first < row.id < last and row.id not in turns)
+    if between:
+        raise CommandError(
+            f"A summary takes turns that follow each other: tick {listing(between, 6)} as well, or fewer turns."
+        )
+    return f"{first}..{last}"
+
+
+def receipt(moment: Snapshot, at: Standing, after: int) -> str:
+    """Return the newest operation since event `after` in one line; empty if there is none."""
+    found = [entry for entry in operations(moment, at) if entry.event.id > after]
+    return line(found[-1]) if found else ""

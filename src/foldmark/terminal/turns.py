@@ -1,0 +1,338 @@
+"""The turns of the context as a list to tick: what fills it, what an edit would cost, and the edit itself."""
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from rich.cells import cell_len, set_cell_size
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.timer import Timer
+from textual.widgets import Input, Static, TextArea
+from textual.worker import get_current_worker
+
+from foldmark.chat.operated import brief
+from foldmark.chat.turns import (
+    ORDERS,
+    PAGE,
+    ContextTurns,
+    EditPrice,
+    Row,
+    arranged,
+    context_turns,
+    edits,
+    prices,
+    receipt,
+    span,
+)
+from foldmark.core.errors import CommandError, FoldmarkError
+from foldmark.core.wording import count
+from foldmark.log import Agent
+from foldmark.rendering import harmless
+from foldmark.terminal.rows import RowList
+from foldmark.terminal.screens import ContextScreen
+
+PAUSE = 0.15
+"""Seconds without a change of ticks before prices are computed."""
+
+
+class LineInput(Input):
+    """The line for a filter or a reason; Esc leaves it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "screen.leave_line", "cancel")]
+
+
+class TurnsScreen(ContextScreen):
+    """The turns of the context. `wanted` is the filter that it begins with."""
+
+    DEFAULT_CSS = """
+    TurnsScreen #head { height: 1; padding: 0 1; text-style: bold; }
+    TurnsScreen #price { height: auto; max-height: 8; padding: 0 1; border-top: solid $surface; }
+    TurnsScreen #told { height: auto; max-height: 3; padding: 0 1; color: $text-muted; }
+    TurnsScreen LineInput { display: none; height: 1; border: none; padding: 0 1; }
+    TurnsScreen LineInput.asked { display: block; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("d", "ask('d')", "drop", tooltip="take the ticked turns out of the context"),
+        Binding("e", "ask('e')", "evict", tooltip="send a placeholder instead of the ticked results"),
+        Binding("p", "pin", "pin", tooltip="pin or unpin the turn: the window keeps it"),
+        Binding("s", "ask('s')", "summarize", tooltip="put a summary in place of the ticked turns"),
+        Binding("u", "undo", "restore", tooltip="restore the newest operation"),
+        Binding("o", "order", "order", tooltip="sort by size, newest or kind"),
+        Binding("slash", "filter", "filter", key_display="/"),
+        Binding("a", "tick_all", show=False, tooltip="tick all rows, or none"),
+    ]
+
+    def __init__(self, agent: Agent, submit: Callable[[str], None], wanted: str = "") -> None:
+        super().__init__(agent, submit)
+        self._wanted, self._order, self._asked = wanted, ORDERS[0], ""
+        self._found: ContextTurns | None = None
+        self._most = PAGE
+        self._since: int | None = None
+        self._pause: Timer | None = None
+
+    def compose(self) -> ComposeResult:
+        """Lay out the screen."""
+        yield Static(id="head", markup=False)
+        yield RowList()
+        yield Static(id="price", markup=False)
+        yield Static(id="told", markup=False)
+        yield LineInput(compact=True)
+
+    async def on_mount(self) -> None:
+        """Read the turns."""
+        self.table.focus()
+        self.renew()
+
+    @property
+    def table(self) -> RowList:
+        """The rows."""
+        return self.query_one(RowList)
+
+    # Reading
+
+    def renew(self) -> None:
+        """Read the turns again."""
+        if self.is_attached:
+            self._read(self.agent, self._most, self._since)
+
+    @work(thread=True, exclusive=True, group="turns")
+    def _read(self, agent: Agent, most: int, since: int | None) -> None:
+        worker, found, told = get_current_worker(), None, ""
+        try:
+            with agent.reading() as (moment, at):
+                found = context_turns(agent, most)
+                told = receipt(moment, at, since) if since is not None else ""
+        except FoldmarkError as error:
+            told = str(error)
+        if not worker.is_cancelled:
+            self.call_later(self._show, found, told)
+
+    def _show(self, found: ContextTurns | None, told: str) -> None:
+        if found is not None:
+            self._found = found
+            self.table.ticked &= {row.id for row in found.rows}
+            self._arrange()
+            self._look()
+        if told:
+            self._tell(told)
+
+    def _arrange(self) -> None:
+        if (found := self._found) is None:
+            return
+        rows = arranged(found.rows, self._order, self._wanted)
+        self.table.show(rows, found.tokens, found.older, apart=self._order == "kind")
+        orders = "  ".join(f"▾ {each}" if each == self._order else each for each in ORDERS)
+        left = f"Turns in the context · {brief(found.tokens)}"
+        right = f"sort: {orders}" + (f" · filter: {harmless(self._wanted)}" if self._wanted else "")
+        room = max(0, self.size.width - 3 - cell_len(right))
+        self.query_one("#head", Static).update(f"{set_cell_size(left, room)} {right}")
+        if not rows:
+            about = (
+                f"No turn holds “{self._wanted}”; / changes the filter." if self._wanted else "The context is empty."
+            )
+            self._tell(about)
+
+    def on_resize(self) -> None:
+        """Draw again."""
+        self._arrange()
+
+    def _tell(self, text: str) -> None:
+        self.query_one("#told", Static).update(harmless(text))
+
+    # Prices
+
+    def on_row_list_ticked(self) -> None:
+        """Compute prices once the person pauses."""
+        self._look()
+
+    def _look(self) -> None:
+        if self._pause is not None:
+            self._pause.stop()
+        if not self.table.ticked:
+            self.workers.cancel_group(self, "prices")
+            self._price([])
+            return
+        self._price([], f"{self._chosen()} · …")
+        self._pause = self.set_timer(PAUSE, self._compute)
+
+    def _chosen(self) -> str:
+        """Return `2 ticked: 18.1K (29%)`; a result in a ticked turn counts once."""
+        found, ticked = self._found, self.table.ticked
+        rows = (
+            [row for row in found.rows if row.id in ticked and (not row.tool or row.turn not in ticked)]
+            if found
+            else []
+        )
+        tokens = sum(row.tokens for row in rows if row.sent)
+        share = 100 * tokens // max(1, found.tokens) if found else 0
+        return f"{len(ticked)} ticked: {brief(tokens)} ({share}%)"
+
+    def _compute(self) -> None:
+        if self._found is not None:
+            self._work_out(self.agent, self._found, frozenset(self.table.ticked))
+
+    @work(thread=True, exclusive=True, group="prices")
+    def _work_out(self, agent: Agent, found: ContextTurns, ticked: frozenset[int]) -> None:
+        worker = get_current_worker()
+        worked = prices(agent, found.rows, ticked)
+        if not worker.is_cancelled:
+            self.call_later(self._show_prices, worked, ticked)
+
+    def _show_prices(self, worked: list[EditPrice], ticked: frozenset[int]) -> None:
+        if ticked == self.table.ticked:
+            self._price(worked, self._chosen())
+
+    def _price(self, worked: list[EditPrice], first: str = "") -> None:
+        lines = [f"{each.key} {each.what}: {each.text}" for each in worked]
+        self.query_one("#price", Static).update(harmless("\n".join(filter(None, [first, *lines]))))
+
+    # Keys
+
+    def on_row_list_opened(self, message: RowList.Opened) -> None:
+        """Show a turn, or read older messages."""
+        if message.row is not None:
+            self.app.push_screen(TurnScreen(self.agent, self.submit, message.row))
+        else:
+            self._most += PAGE
+            self.renew()
+
+    def action_order(self) -> None:
+        """Sort in the next order."""
+        self._order = ORDERS[(ORDERS.index(self._order) + 1) % len(ORDERS)]
+        self._arrange()
+
+    def action_tick_all(self) -> None:
+        """Tick every row that is shown; if all are, none."""
+        shown = {row.id for row in self.table.rows}
+        self.table.ticked = set() if shown <= self.table.ticked else self.table.ticked | shown
+        self.table.refresh()
+        self._look()
+
+    def action_filter(self) -> None:
+        """Type a filter."""
+        self._open_line("/", "a word of a title, or the name of a tool or a kind", self._wanted)
+
+    def action_ask(self, key: str) -> None:
+        """Ask for a reason before an edit."""
+        try:
+            command = self._command(key)
+        except FoldmarkError as error:
+            self._tell(str(error))
+            return
+        self._tell(f"{_shortened(command)} · Enter does it, Esc does not")
+        self._open_line(key, "a reason, or nothing", "")
+
+    def _command(self, key: str) -> str:
+        """Return the command of a key, for the ticked rows or the one at the cursor."""
+        rows = self._found.rows if self._found is not None else ()
+        current = self.table.current
+        turns, results = edits(rows, self.table.ticked or ({current.id} if current is not None else set()))
+        if key == "e":
+            if not results:
+                raise CommandError("There is no result to evict among them.")
+            return f"/context evict {' '.join(map(str, results))}"
+        if not turns:
+            raise CommandError("A result leaves with its turn only; e evicts it: a placeholder is sent instead.")
+        if key == "d":
+            return f"/context drop {' '.join(map(str, turns))}"
+        return f"/summarize {span(rows, turns)}"
+
+    def _open_line(self, asked: str, hint: str, text: str) -> None:
+        self._asked = asked
+        line = self.query_one(LineInput)
+        line.value, line.placeholder = text, hint
+        line.add_class("asked")
+        line.focus()
+
+    def action_leave_line(self) -> None:
+        """Close the line without doing anything."""
+        if self._asked == "/":
+            self._wanted = ""
+            self._arrange()
+        self._tell("")
+        self._close_line()
+
+    def _close_line(self) -> None:
+        self._asked = ""
+        self.query_one(LineInput).remove_class("asked")
+        self.table.focus()
+
+    def on_input_changed(self, message: Input.Changed) -> None:
+        """Filter while the person types."""
+        if self._asked == "/":
+            self._wanted = message.value
+            self._tell("")
+            self._arrange()
+
+    def on_input_submitted(self, message: Input.Submitted) -> None:
+        """Keep the filter, or carry out the edit with its reason."""
+        asked, reason = self._asked, " ".join(message.value.split())
+        self._close_line()
+        if asked != "/":
+            try:
+                self._carry_out(f"{self._command(asked)}{f' -- {reason}' if reason else ''}")
+            except FoldmarkError as error:  # what was ticked has gone
+                self._tell(str(error))
+
+    def action_pin(self) -> None:
+        """Pin the turn at the cursor, or remove its pin."""
+        if (row := self.table.current) is not None and self._found is not None:
+            pinned = any(each.pinned for each in self._found.rows if each.id == row.turn)
+            self._carry_out(f"/{'unpin' if pinned else 'pin'} {row.turn}")
+
+    def action_undo(self) -> None:
+        """Restore the newest operation."""
+        if self._found is None or self._found.back is None:
+            self._tell("There is no operation to restore.")
+        else:
+            self._carry_out(f"/restore {self._found.back}")
+
+    def _carry_out(self, command: str) -> None:
+        self._since = self._found.newest if self._found is not None else None
+        self._tell(f"{_shortened(command)} …")
+        self.submit(command)
+
+
+def _shortened(command: str) -> str:
+    """Return a command in one line, without most of its ids if there are many."""
+    words = command.split(" ")
+    return command if len(words) <= 14 else f"{' '.join(words[:10])} … ({count(len(words), 'word')})"
+
+
+class TurnScreen(ContextScreen):
+    """One turn: its messages as the log has them, whole."""
+
+    DEFAULT_CSS = """
+    TurnScreen TextArea { border: none; height: 1fr; padding: 0 1; background: $background; }
+    """
+
+    def __init__(self, agent: Agent, submit: Callable[[str], None], row: Row) -> None:
+        super().__init__(agent, submit)
+        self._row = row
+
+    def compose(self) -> ComposeResult:
+        """Lay out the screen."""
+        yield TextArea(read_only=True, show_cursor=False, compact=True)
+
+    async def on_mount(self) -> None:
+        """Read the turn."""
+        self._read(self.agent)
+
+    @work(thread=True, exclusive=True)
+    def _read(self, agent: Agent) -> None:
+        worker = get_current_worker()
+        try:
+            text = agent.do(f"/message show {self._row.turn}").text
+        except FoldmarkError as error:
+            text = str(error)
+        if not worker.is_cancelled:
+            self.call_later(self._show, harmless(text))
+
+    def _show(self, text: str) -> None:
+        area = self.query_one(TextArea)
+        area.text = text
+        lines = text.split("\n")
+        begin = f"{self._row.id:>8} "  # as `/message show` begins the line of a message
+        area.move_cursor((next((at for at, line in enumerate(lines) if line.startswith(begin)), 0), 0), center=False)
+        area.focus()

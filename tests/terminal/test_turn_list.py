@@ -1,0 +1,247 @@
+"""The turns of the context: their list, what an edit would cost, and the edits; and the bar that leads there."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from driven import Driven, driven, sample
+from golden import check
+from rich.cells import cell_len
+
+from foldmark.chat.meter import meter
+from foldmark.chat.turns import arranged, context_turns, edits, prices, span
+from foldmark.core.errors import CommandError
+from foldmark.cost.filling import RESULT, Share
+from foldmark.log import Agent, Log
+from foldmark.terminal.bar import Bar, pieces
+from foldmark.terminal.rows import RowList
+from foldmark.terminal.turns import LineInput, TurnScreen, TurnsScreen
+from stored import connection
+
+# The values
+
+
+def statements(log: Log, step: Callable[[], object]) -> int:
+    """Return how many statements a step runs."""
+    ran: list[str] = []
+
+    def trace(_: object, sql: str, __: object) -> bool:
+        ran.append(sql)
+        return True
+
+    connection(log).exec_trace = trace
+    try:
+        step()
+    finally:
+        connection(log).exec_trace = None
+    return len(ran)
+
+
+def test_the_list_holds_what_the_request_holds(log: Log) -> None:
+    found = context_turns(sample(log))
+    turns = {row.id: row for row in found.rows if not row.tool}
+    results = {row.turn: row for row in found.rows if row.tool}
+    assert list(turns) == list(results) == [18, 12, 1]
+    assert [row.title for row in results.values()] == [
+        "list_files src/export",
+        "bash pytest tests/export",
+        "read_file tags.py",
+    ]
+    assert sum(row.tokens for row in turns.values()) < found.tokens
+    assert all(results[turn].tokens < turns[turn].tokens for turn in turns)
+    assert {row.calls for row in turns.values()} == {1}
+    assert (found.older, found.back) == (0, 17)
+
+
+def test_orders_and_filters(log: Log) -> None:
+    rows = context_turns(sample(log)).rows
+    assert [row.id for row in arranged(rows, "newest")] == [18, 20, 12, 14, 1, 3]
+    assert [row.id for row in arranged(rows, "size")] == [12, 14, 1, 3, 18, 20]
+    assert [row.id for row in arranged(rows, "kind")] == [14, 3, 20, 12, 1, 18]
+    assert [row.id for row in arranged(rows, "size", "bash")] == [12, 14]  # the tool, and the turn that called it
+    assert [row.id for row in arranged(rows, "size", "simple way")] == [18]
+    assert [row.id for row in arranged(rows, "size", "user")] == [12, 1, 18]
+    assert arranged(rows, "size", "tools") == []
+
+
+def test_ticks_become_ids_and_a_span(log: Log) -> None:
+    rows = context_turns(sample(log)).rows
+    assert edits(rows, {12, 3}) == ([12], [3, 14])
+    assert edits(rows, {14}) == ([], [14])
+    assert span(rows, [12, 18]) == "12..18"
+    with pytest.raises(CommandError, match="tick 12 as well"):
+        span(rows, [1, 18])
+
+
+def test_a_price_says_what_breaks_and_when_it_is_even(log: Log) -> None:
+    agent = sample(log)
+    agent.configure("model", "anthropic/claude-sonnet-4-5")
+    drop, evict = prices(agent, context_turns(agent).rows, {12})
+    for each, what in ((drop, "drops 1 turn"), (evict, "evicts 1 result")):
+        assert each.what == what
+        for said in (" → ", "% of the cached prompt breaks, $0.", " more once", " less a request from then on", "even"):
+            assert said in each.text, each.text
+
+
+def test_the_cost_of_the_list_follows_the_window(log: Log) -> None:
+    def filled(name: str, turns: int) -> Agent:
+        agent = log.agent(name)
+        with agent.batch():
+            for number in range(turns):
+                agent.append("user", f"Question {number} " * 20)
+                agent.append("assistant", "Answer " * 20)
+                agent.end_turn()
+        agent.configure("sliding_context_tokens", 20_000)
+        return agent
+
+    agents = (filled("small", 400), filled("large", 4000))
+    for agent in agents:
+        found = context_turns(agent, 100)  # what is read once is read now
+        assert len([row for row in found.rows if not row.sent]) == 50
+        assert found.older == agent.request().manifest.edge.before - 100
+    for read in (lambda agent: context_turns(agent, 100), meter):
+        few, many = (statements(log, partial(read, agent)) for agent in agents)
+        assert few == many
+
+
+def test_a_bar_has_its_width() -> None:
+    shares = [
+        Share("system", "system", 300),
+        Share("user", "👩‍🚀 name", 500),
+        *(Share(RESULT, f"Tool{n}", n) for n in range(1, 90)),
+    ]
+    for width in (20, 78, 98, 200):
+        found = pieces(shares, 4000, width)
+        assert sum(each.tokens for each in (piece.share for piece in found)) == sum(s.tokens for s in shares) + 4000
+        if width >= 78:
+            assert sum(cell_len(piece.text) for piece in found) == width
+
+
+# The screen
+
+
+async def opened(chat: Driven) -> RowList:
+    """Open the list, and return its rows when they are there."""
+    await chat.press("f2")
+    await chat.until(lambda: isinstance(chat.app.screen, TurnsScreen) and chat.app.screen.query(RowList))
+    rows = chat.app.screen.query_one(RowList)
+    await chat.until(lambda: rows.rows)
+    return rows
+
+
+def test_the_screen_of_the_turns(log: Log) -> None:
+    agent = sample(log)
+    agent.configure("model", "anthropic/claude-sonnet-4-5")
+
+    async def look() -> None:
+        async with driven(agent) as chat:
+            await opened(chat)
+            await chat.press("space")
+            await chat.until("d drops 1 turn: ")
+            await chat.still()
+            check(chat.app, "turns")
+
+    asyncio.run(look())
+
+
+def test_ticked_turns_are_dropped_with_a_reason_and_come_back(log: Log) -> None:
+    agent = sample(log)
+
+    async def edit() -> None:
+        async with driven(agent, size=(80, 24)) as chat:
+            rows = await opened(chat)
+            await chat.press("space")
+            await chat.until("d drops 1 turn: ")
+            assert agent.standing().newest == 22  # nothing was written
+            await chat.press("d")
+            await chat.until("/context drop 12 · Enter does it")
+            await chat.press(*"old", "enter")
+            await chat.until('✂ turn 12 dropped by you: "old"')
+            await chat.until(lambda: 12 not in {row.id for row in rows.rows})
+            assert not rows.ticked
+            await chat.press("u")
+            await chat.until(lambda: 12 in {row.id for row in rows.rows})
+            await chat.until("taken back by you")
+
+    asyncio.run(edit())
+    done = [(event.kind, event.reason) for event in log.agent("notes").events(20) if event.kind in ("drop", "restore")]
+    assert done == [("drop", "old"), ("restore", None)]
+
+
+def test_results_are_evicted_turns_are_pinned_and_summed_up(log: Log) -> None:
+    agent = sample(log)
+
+    async def edit() -> None:
+        async with driven(agent) as chat:
+            rows = await opened(chat)
+            await chat.press("down", "d")
+            await chat.until("A result leaves with its turn only")
+            await chat.press("e")
+            await chat.until("/context evict 14 · Enter")
+            await chat.press("enter")
+            await chat.until("1 result evicted by you")
+            await chat.until(lambda: [row.id for row in rows.rows if row.evicted] == [14])
+            await chat.press("home", "p")
+            await chat.until("📌")
+            await chat.press("p")
+            await chat.until(lambda: not any(row.pinned for row in rows.rows))
+            await chat.press("s", "enter")
+            await chat.until("✂ summary of")
+
+    asyncio.run(edit())
+
+
+def test_a_refused_edit_says_why(log: Log) -> None:
+    agent = sample(log)
+
+    async def edit() -> None:
+        async with driven(agent) as chat:
+            await opened(chat)
+            agent.do("/context drop 12")  # as another program does meanwhile
+            await chat.press("d", "enter")
+            await chat.until(lambda: [each.severity for each in chat.app._notifications] == ["error"])
+            await chat.press("escape")
+            await chat.until("foldmark: no turn 12 is in the context")
+
+    asyncio.run(edit())
+
+
+def test_a_turn_opens_whole_and_hostile_text_stays_text(log: Log) -> None:
+    agent = log.agent("notes")
+    agent.append("user", "[bold]Look[/] \x1b[31m at this")
+    agent.append_tool_call("to[/]ol\x07", {"x": "\x1b]0;t\x07"}, call_id="c")
+    agent.append_tool_result("c", "line\n" * 300 + "\x1b[2J the end")
+    agent.append("assistant", "Done.")
+    agent.end_turn()
+
+    async def look() -> None:
+        async with driven(agent) as chat:
+            await opened(chat)
+            assert r"[bold]Look[/] \x1b[31m at this" in chat.screen
+            await chat.press("enter")
+            await chat.until(lambda: isinstance(chat.app.screen, TurnScreen))
+            await chat.until("Turn 1: 4 messages")
+            await chat.press("escape")
+            await chat.until("sort: ▾ size")
+
+    asyncio.run(look())
+
+
+def test_the_bar_leads_to_the_turns_of_its_part(log: Log) -> None:
+    async def choose() -> None:
+        async with driven(sample(log)) as chat:
+            await chat.until("▏free")
+            bar = chat.app.chat.query_one(Bar)
+            bar.focus()
+            names = [piece.share.name for piece in bar.pieces]
+            await chat.press(*["right"] * names.index("bash"), "enter")
+            await chat.until("filter: bash")
+            await chat.until("bash pytest tests/export")
+            assert "read_file" not in chat.screen
+            await chat.press("slash")
+            await chat.until(lambda: isinstance(chat.app.focused, LineInput))
+            await chat.press("escape")
+            await chat.until("read_file tags.py")
+
+    asyncio.run(choose())
