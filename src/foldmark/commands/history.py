@@ -2,6 +2,7 @@
 `/operations`, `/marks`, `/context explain | at | diff` [SPEC 4].
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from foldmark.commands.registry import CommandCall, command
@@ -10,19 +11,17 @@ from foldmark.core.agents import minute
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import Manifest
-from foldmark.core.segments import Segment, Segments, subtract
-from foldmark.core.turns import newest_turns
+from foldmark.core.segments import Segment
+from foldmark.core.turns import Turn, newest_turns
 from foldmark.core.wording import count, one_line, title
 from foldmark.log import Result
+from foldmark.operations.differences import MOST_TURNS, Difference, difference
 from foldmark.operations.history import Explanation, MarkEntry, OperationEntry, explain, marks, operations, sized
 from foldmark.request.standing import Standing
 from foldmark.request.usage import left_out
 
 LISTED = 20
 """Number of operations that are listed by default."""
-
-MOST_TURNS = 50
-"""Maximum number of turns of a difference that are shown; `--json` has all ids."""
 
 NEWEST_TURNS = 200
 """Number of newest turns of a past context that are shown."""
@@ -162,49 +161,48 @@ def _diff(call: CommandCall) -> Result:
     agent = call.agent
     first, second = call.number("ID"), call.get("ID2")
     with agent.log.store.read() as moment:
-        before = agent.at(first)
-        after = agent.context() if second is None else agent.at(call.number("ID2"))
-        left, came = subtract(before.ranges, after.ranges), subtract(after.ranges, before.ranges)
-        operations = moment.operations(agent.id, after=min(before.at, after.at), until=max(before.at, after.at))
-        turns = [*_turns(moment, "−", left), *_turns(moment, "+", came)]
-        ids = {name: [each.id for each in moment.messages(found)] for name, found in (("left", left), ("came", came))}
-    lines = [f"From event {before.at} to {after.at}: {sized(before.size)} → {sized(after.size)}"]
+        then = agent.stood(moment, first)
+        now = agent.standing_in(moment) if second is None else agent.stood(moment, call.number("ID2"))
+        found = difference(moment, then, now)
+        ids = {
+            name: [each.id for each in moment.messages(ranges)]
+            for name, ranges in (("left", found.left), ("came", found.came))
+        }
+    data = {
+        "from": then.newest,
+        "to": now.newest,
+        "before": then.size._asdict(),
+        "after": now.size._asdict(),
+        **ids,
+        "operations": list(map(_operation, found.operations)),
+        "marks": {"before": then.fold.marks, "after": now.fold.marks},
+        "pins": {"before": list(then.fold.pins), "after": list(now.fold.pins)},
+        "evicted": {"before": sorted(then.fold.evicted), "after": sorted(now.fold.evicted)},
+        "state": dict(zip(("before", "after"), found.states, strict=True)),
+        "scratchpad": dict(zip(("before", "after"), found.scratchpads, strict=True)),
+    }
+    return Result("\n".join(difference_lines(found)), None, data)
+
+
+def difference_lines(found: Difference) -> list[str]:
+    """Return a difference as lines for a person."""
+    before, after = found.before, found.after
+    lines = [f"From event {before.newest} to {after.newest}: {sized(before.size)} → {sized(after.size)}"]
     lines += [
         f"  {each.id:>6} {each.kind} (by a {each.actor})" + (f": {one_line(each.reason)}" if each.reason else "")
-        for each in operations
-        if each.kind != "turn_ended"
+        for each in found.operations
     ]
-    lines += turns
-    for name in sorted(before.marks.keys() | after.marks.keys()):
-        was, now = before.marks.get(name), after.marks.get(name)
-        if was != now:
-            lines.append(f"mark {name}: {_place(was)} → {_place(now)}")
-    for pin in sorted({*before.pins} ^ {*after.pins}):
-        lines.append(f"turn {pin}: {'unpinned' if pin in before.pins else 'pinned'}")
-    for result in sorted({*before.evicted} ^ {*after.evicted}):
-        lines.append(f"result {result}: {'sent again' if result in before.evicted else 'evicted'}")
-    if before.state != after.state:
-        lines.append("the state block changed")
-    if before.scratchpad != after.scratchpad:
-        lines.append("the scratchpad changed")
-    data = {
-        "from": before.at,
-        "to": after.at,
-        "before": before.size._asdict(),
-        "after": after.size._asdict(),
-        **ids,
-        "operations": list(map(_operation, operations)),
-        "marks": {"before": before.marks, "after": after.marks},
-        "pins": {"before": list(before.pins), "after": list(after.pins)},
-        "evicted": {"before": sorted(before.evicted), "after": sorted(after.evicted)},
-        "state": {"before": before.state, "after": after.state},
-        "scratchpad": {"before": before.scratchpad, "after": after.scratchpad},
-    }
-    return Result("\n".join(lines), None, data)
+    lines += [*_turns("−", found.turns_left), *_turns("+", found.turns_came)]
+    lines += [f"mark {mark.name}: {_place(mark.before)} → {_place(mark.after)}" for mark in found.marks]
+    pins = {**dict.fromkeys(found.pinned, "pinned"), **dict.fromkeys(found.unpinned, "unpinned")}
+    lines += [f"turn {turn}: {what}" for turn, what in sorted(pins.items())]
+    results = {**dict.fromkeys(found.evicted, "evicted"), **dict.fromkeys(found.sent_again, "sent again")}
+    lines += [f"result {result}: {what}" for result, what in sorted(results.items())]
+    both = (("state block", found.states), ("scratchpad", found.scratchpads))
+    return lines + [f"the {what} changed" for what, (was, now) in both if was != now]
 
 
-def _turns(moment: Snapshot, sign: str, ranges: Segments) -> list[str]:
-    turns = newest_turns(moment.messages(ranges, newest_first=True), MOST_TURNS + 1)
+def _turns(sign: str, turns: Sequence[Turn]) -> list[str]:
     lines = [
         f"{sign} turn {turn.id or '-'}: {count(len(turn.messages), 'message')}, "
         f"~{sum(each.tokens for each in turn.messages):,} tokens · {turn_title(turn.messages)}"
