@@ -8,6 +8,7 @@ from foldmark.core.events import (
     Drop,
     Evict,
     Filter,
+    Mark,
     Operation,
     Pin,
     Redact,
@@ -39,7 +40,7 @@ def brief(tokens: int) -> str:
 def line(entry: OperationEntry) -> str:
     """Return an operation in one line: `✂ turns 33–41 dropped by you: "led nowhere" · 9 turns, 21K · /restore 412`."""
     event, operation = entry.event, operation_of(entry.event)
-    sign, what = _told(operation, entry.words)
+    sign, what = told(operation, entry.words)
     reason = f': "{title(event.reason, _REASON)}"' if event.reason else ""
     parts = [f"{sign} {what} by {WHO.get(event.actor, event.actor)}{reason}"]
     if entry.left.messages:
@@ -56,9 +57,11 @@ def line(entry: OperationEntry) -> str:
     return " · ".join(parts)
 
 
-def _told(operation: Operation, words: str) -> tuple[str, str]:
+def told(operation: Operation, words: str) -> tuple[str, str]:
     """Return the sign of an operation, and what it did."""
     match operation:
+        case Mark():
+            return "⚑", words
         case Drop(turns=turns) if len(turns) > 2:
             return "✂", f"turns {min(turns)}–{max(turns)} dropped"
         case Drop(turns=turns):

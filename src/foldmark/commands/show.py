@@ -17,7 +17,7 @@ from foldmark.core.wording import count, title
 from foldmark.cost.requests import Cached, cached, newest_cached, newest_turn
 from foldmark.log import Agent, Context, Result
 from foldmark.operations.history import sized
-from foldmark.sending.rebuilding import rebuilt
+from foldmark.sending.rebuilding import Rebuilt, rebuilt
 from foldmark.sending.status import assumed, fullness, rule
 
 PREVIEW_CHARACTERS, PREVIEW_LINES = 400, 8
@@ -244,13 +244,6 @@ def _sent(call: CommandCall) -> Result:
         return _list(call.agent)
     found = rebuilt(call.agent, call.number("ID"))
     sent, kept = found.sent, cached(call.agent, found.sent.id)
-    opening = (
-        f"Request {sent.id}, which went to {addressee(sent)} for {call.agent.name or call.agent.id} after event "
-        f"{sent.event}, {minute(sent.created_at)}: {_size(sent)}. Purpose: {sent.record.purpose}.\n"
-        f"{VERDICTS[found.verdict]}: {found.said}.\n"
-        f"Sent over the wire: {found.on_the_wire}."
-    ) + _cost(kept, "\nCache: ")
-    context = call.agent.at(sent.event) if sent.event else call.agent.context()
     data = {
         **_row(sent, kept),
         "verdict": found.verdict,
@@ -259,7 +252,20 @@ def _sent(call: CommandCall) -> Result:
         "recorded": to_builtins(sent.record, str_keys=True),
         "request": request_json(found.request),
     }
-    return Result(request_text(opening, context, found.request), None, data)
+    return Result(rebuilt_text(call.agent, found, kept), None, data)
+
+
+def rebuilt_text(agent: Agent, found: Rebuilt, kept: Cached | None = None) -> str:
+    """Return a rebuilt request as text, with its verdict in front; `kept` is what a cache had of it."""
+    sent = found.sent
+    opening = (
+        f"Request {sent.id}, which went to {addressee(sent)} for {agent.name or agent.id} after event "
+        f"{sent.event}, {minute(sent.created_at)}: {_size(sent)}. Purpose: {sent.record.purpose}.\n"
+        f"{VERDICTS[found.verdict]}: {found.said}.\n"
+        f"Sent over the wire: {found.on_the_wire}."
+    ) + _cost(kept, "\nCache: ")
+    context = agent.at(sent.event) if sent.event else agent.context()
+    return request_text(opening, context, found.request)
 
 
 def _list(agent: Agent) -> Result:

@@ -47,6 +47,7 @@ _T = TypeVar("_T")
 
 SCREENS = {
     "turns": "turns:TurnsScreen",
+    "time": "time:TimeScreen",
     "find": "find:FindScreen",
     "keys": "keys:KeysScreen",
 }
@@ -358,6 +359,7 @@ class ChatScreen(Screen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f2", "app.open('turns')", "turns", tooltip="the turns of the context, to tick", priority=True),
+        Binding("f5", "app.open('time')", "time", tooltip="the conversation at other moments", priority=True),
         Binding("f6", "app.open('find')", "find", tooltip="search everything that was said", priority=True),
     ]
 
@@ -401,9 +403,11 @@ class ChatScreen(Screen[None]):
         wanted = "" if message.share.kind == OTHER else message.share.name
         self.app.push_screen(TurnsScreen(self.app.agent, self._submit, wanted))
 
-    def on_prompt_submitted(self, message: Prompt.Submitted) -> None:
-        """Hand over a line, unless it is an answer to the review."""
-        if not (self._review is not None and self._review.is_open and self._review.takes(message.line)):
+    async def on_prompt_submitted(self, message: Prompt.Submitted) -> None:
+        """Hand over a line, unless it is an answer to the review or opens a screen."""
+        if message.line.split() == ["/context", "at"]:
+            await self.app.run_action("open('time')")
+        elif not (self._review is not None and self._review.is_open and self._review.takes(message.line)):
             self._submit(message.line)
 
     def on_transcript_submitted(self, message: Transcript.Submitted) -> None:

@@ -1,0 +1,192 @@
+"""The moments of an agent's timeline: its operations on a line, and what its context and its request were at each.
+
+A step goes from message to message and from operation to operation; state blocks, settings and the like stand between
+them. What is read follows the operations and the turns that are shown, not the history.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
+
+from msgspec import Struct
+from rich.cells import cell_len
+
+from foldmark.chat.operated import WHO, told
+from foldmark.commands.history import difference_lines
+from foldmark.commands.show import context_text, message_line, rebuilt_text, request_text
+from foldmark.core.agents import Size, minute
+from foldmark.core.assembly.sent import SentRequest
+from foldmark.core.codec import operation_of
+from foldmark.core.errors import CommandError
+from foldmark.core.events import Event
+from foldmark.core.ports import Snapshot
+from foldmark.core.wording import one_line
+from foldmark.log import Agent
+from foldmark.operations.differences import difference
+from foldmark.operations.history import OperationEntry, operations, sized
+from foldmark.request.standing import showing
+from foldmark.sending.rebuilding import rebuilt
+
+MOST_TURNS = 30
+"""Number of newest turns of a past context that are shown."""
+
+MOST_CHARACTERS, BEGINNING = 40_000, 2_000
+"""Maximum characters of a context or a request, and how many of these are its beginning; the rest is its end."""
+
+HERE, SECOND = "█", "◆"
+
+
+class Timeline(Struct, frozen=True):
+    """An agent's operations by the ids of their events, oldest first, between its first and its newest event; both are
+    0 where it has none. A fork begins with the event that made it."""
+
+    first: int
+    newest: int
+    operations: Mapping[int, OperationEntry]
+    places: tuple[int, ...]
+
+    def operation_before(self, event_id: int) -> int:
+        """Return the newest operation before an event; the first event if there is none."""
+        place = bisect_left(self.places, event_id)
+        return self.places[place - 1] if place else self.first
+
+    def operation_after(self, event_id: int) -> int:
+        """Return the oldest operation after an event; the event itself if there is none."""
+        place = bisect_right(self.places, event_id)
+        return self.places[place] if place < len(self.places) else event_id
+
+    def line(self, at: int, second: int | None, width: int) -> str:
+        """Return the timeline in so many columns, with a sign for each operation; where several share a column, that of
+        the newest."""
+        if not self.newest:
+            return "─" * width
+        cells = ["─"] * width
+        for event_id, entry in self.operations.items():
+            sign = told(operation_of(entry.event), entry.words)[0]
+            cells[self._column(event_id, width)] = sign if cell_len(sign) == 1 else "┼"
+        if second is not None:
+            cells[self._column(second, width)] = SECOND
+        cells[self._column(at, width)] = HERE
+        return "".join(cells)
+
+    def _column(self, event_id: int, width: int) -> int:
+        return (event_id - self.first) * (width - 1) // max(1, self.newest - self.first)
+
+
+def timeline(agent: Agent) -> Timeline:
+    """Read the timeline of an agent. Cost grows with its operations."""
+    with agent.reading() as (moment, at):
+        done = {entry.event.id: entry for entry in operations(moment, at)}
+        first = at.record.fork_event or next((event.id for event in moment.events_after(agent.id, 0, 1)), 0)
+    return Timeline(first, at.newest, done, tuple(done))
+
+
+def before(agent: Agent, line: Timeline, event_id: int) -> int:
+    """Return the newest message or operation before an event; the first event if there is none."""
+    with agent.log.store.read() as moment:
+        message = moment.message_before(agent.id, max(0, event_id - 1))
+    return max(message.id if message is not None else line.first, line.operation_before(event_id))
+
+
+def after(agent: Agent, line: Timeline, event_id: int) -> int:
+    """Return the oldest message or operation after an event; the event itself if there is none."""
+    with agent.log.store.read() as moment:
+        message = moment.message_after(agent.id, event_id)
+    found = [
+        each for each in (message.id if message is not None else 0, line.operation_after(event_id)) if each > event_id
+    ]
+    return min(found, default=event_id)
+
+
+class Past(Struct, frozen=True):
+    """A moment: who did what with which reason, and the sizes of the context before and after; the context or the
+    request of then, and what changed."""
+
+    at: int
+    head: str
+    shown: str
+    changed: str
+
+
+def past(agent: Agent, line: Timeline, at: int, second: int | None = None, *, request: bool = False) -> Past:
+    """Return the moment after event `at`: its context or, if asked for, its request; and what changed since just before
+    it, or between it and a `second` event. Raises CommandError for an event that is not the agent's to see."""
+    with agent.log.store.read() as moment:
+        now = agent.stood(moment, at)
+        earlier = at - 1 if second is None else second
+        begins = earlier < max(1, line.first)
+        then = showing(moment, now, ()) if begins else agent.stood(moment, earlier)
+        found = difference(moment, *((then, now) if earlier <= at else (now, then)))
+        event = moment.event(at)
+    entry = line.operations.get(at)
+    head = _head(event, entry, *((found.before.size, found.after.size) if second is None else (None, None)))
+    changed = difference_lines(found)
+    if second is None:
+        changed[0] = "Changed with this event:" if changed[1:] else "Nothing changed in the context with this event."
+    shown = _request(agent, at) if request else _context(agent, at)
+    return Past(at, head, _ends(shown), "\n".join(changed))
+
+
+def _ends(text: str) -> str:
+    """Return a text without its middle if it is too long to show."""
+    cut = len(text) - MOST_CHARACTERS
+    if cut <= 0:
+        return text
+    return f"{text[:BEGINNING]}\n\n… {cut:,} characters …\n\n{text[BEGINNING + cut :]}"
+
+
+def _head(event: Event | None, entry: OperationEntry | None, before: Size | None, after: Size | None) -> str:
+    if event is None:
+        return "There is no event with this id; the context is that of the event before it."
+    who = WHO.get(event.actor, event.actor)
+    what = message_line(event).strip().splitlines()[0].partition(" ")[2] if entry is None else entry.words
+    parts = [f"{minute(event.created_at)} · {who} · {one_line(what)}"]
+    parts += [f"reason: {one_line(event.reason)}"] if entry is not None and event.reason else []
+    parts += [f"taken back by {entry.by}"] if entry is not None and entry.by is not None else []
+    if before is not None and after is not None:
+        parts.append(f"context {sized(before)} → {sized(after)}")
+    return " · ".join(parts)
+
+
+def _context(agent: Agent, at: int) -> str:
+    context = agent.at(at)
+    turns = context.turns(MOST_TURNS)
+    older = context.size.messages - sum(len(turn.messages) for turn in turns)
+    return context_text(agent.name or agent.id, context, turns, older)
+
+
+def _request(agent: Agent, at: int) -> str:
+    """Return the newest request up to a moment, rebuilt; if none was sent yet, the one that would be made then."""
+    with agent.log.store.read() as moment:
+        sent = sent_before(moment, agent.id, at)
+        standing = agent.stood(moment, at)
+    if sent is not None:
+        return rebuilt_text(agent, rebuilt(agent, sent.id))
+    request = agent.request(at=standing)
+    opening = f"No request was sent up to event {at}. With the settings of now, this one would have been:"
+    return request_text(opening, agent.at(at), request)
+
+
+def sent_before(moment: Snapshot, agent_id: str, event_id: int) -> SentRequest | None:
+    """Return the newest request that an agent sent up to one of its events; None if it sent none by then. Cost grows
+    with the logarithm of the number of requests."""
+    found, newest = None, moment.newest_sent(agent_id, 1)
+    if not newest or newest[0].event <= event_id:
+        return newest[0] if newest else None
+    low, high = 0, newest[0].id - 1
+    while low < high:  # requests up to `low` are early enough, those after `high` are not
+        middle = (low + high + 1) // 2
+        newest = moment.newest_sent(agent_id, 1, middle)
+        if not newest or newest[0].event <= event_id:
+            low, found = middle, newest[0] if newest else None
+        else:
+            high = newest[0].id - 1
+    return found
+
+
+def way_back(agent: Agent, entry: OperationEntry) -> tuple[str, str]:
+    """Return the question whether to take an operation back, with what that costs, and the command that does it. Raises
+    CommandError for one that cannot be taken back; writes nothing."""
+    if entry.back is None:
+        raise CommandError(f"the {entry.words} cannot be taken back")
+    told = agent.do(f"{entry.back} --preview").text
+    return f"{told}\n\nCarry out {entry.back}?", entry.back

@@ -1,0 +1,217 @@
+"""The conversation at other moments: a slider over its operations, the context or the request of then, and what
+changed."""
+
+from collections import deque
+from collections.abc import Callable
+from threading import Lock
+from typing import ClassVar
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+from textual.worker import get_current_worker
+
+from foldmark.chat.moments import HERE, SECOND, Past, Timeline, after, before, past, timeline, way_back
+from foldmark.core.errors import FoldmarkError
+from foldmark.log import Agent
+from foldmark.rendering import harmless
+from foldmark.terminal.dialogs import Question
+from foldmark.terminal.screens import ContextScreen, GoTo, KeyLine
+
+Move = Callable[[Agent, Timeline, int], int]
+"""Returns the moment to go to from another one."""
+
+MOVES: dict[str, Move] = {
+    "back": before,
+    "on": after,
+    "operation_back": lambda _, line, at: line.operation_before(at),
+    "operation_on": lambda _, line, at: line.operation_after(at),
+    "first": lambda _, line, at: line.first,
+    "newest": lambda agent, line, at: before(agent, line, line.newest + 1),
+}
+
+
+class TimeScreen(ContextScreen):
+    """The timeline of an agent. It begins at the newest message or operation."""
+
+    DEFAULT_CSS = """
+    TimeScreen #line { padding: 0 1; text-wrap: nowrap; }
+    TimeScreen #head { padding: 0 1; height: auto; max-height: 3; margin-bottom: 1; }
+    TimeScreen VerticalScroll { width: 1fr; padding: 0 1; }
+    TimeScreen #past { width: 3fr; border-right: solid $foreground 30%; }
+    TimeScreen #changes { width: 2fr; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left", "move('back')", "back", tooltip="the message or operation before"),
+        Binding("right", "move('on')", "on", tooltip="the next message or operation"),
+        Binding("pageup,shift+left", "move('operation_back')", "operation", tooltip="the operation before"),
+        Binding("pagedown,shift+right", "move('operation_on')", show=False, tooltip="the next operation"),
+        Binding("home", "move('first')", show=False, tooltip="the first event"),
+        Binding("end", "move('newest')", show=False, tooltip="now"),
+        Binding("g", "ask", "go to", tooltip="go to an event by its id"),
+        Binding("d", "second", "diff", tooltip="compare with this moment; again: with the one before each"),
+        Binding("tab", "turn_over", "request", tooltip="the request of the moment, or its context"),
+        Binding("enter", "choose", "choose", tooltip="take an operation back; show a message in the conversation"),
+        Binding("up", "scroll('past', -3)", show=False, tooltip="scroll the context"),
+        Binding("down", "scroll('past', 3)", show=False, tooltip="scroll the context"),
+        Binding("shift+up", "scroll('changes', -3)", show=False, tooltip="scroll what changed"),
+        Binding("shift+down", "scroll('changes', 3)", show=False, tooltip="scroll what changed"),
+    ]
+
+    def __init__(self, agent: Agent, submit: Callable[[str], None]) -> None:
+        super().__init__(agent, submit)
+        self._moves: deque[Move] = deque([MOVES["newest"]])
+        self._moving = Lock()
+        self._line: Timeline | None = None
+        self._at = 0
+        self._second: int | None = None
+        self._request = False
+
+    def compose(self) -> ComposeResult:
+        """Lay out the screen."""
+        yield Static(markup=False, id="line")
+        yield Static(markup=False, id="head")
+        with Horizontal():
+            for name in ("past", "changes"):
+                with VerticalScroll(id=name, can_focus=False):
+                    yield Static(markup=False)
+
+    async def on_mount(self) -> None:
+        """Read the timeline."""
+        self._read()
+
+    def attend(self, agent: Agent) -> None:
+        """Show the agent as the log has it now."""
+        if agent != self.agent:
+            self._moves.append(MOVES["newest"])
+            self._second = None
+        super().attend(agent)
+
+    def renew(self) -> None:
+        """Read the timeline again."""
+        self._line = None
+        self._read()
+
+    @work(thread=True, exclusive=True)
+    def _read(self) -> None:
+        worker, agent = get_current_worker(), self.agent
+        try:
+            line = self._line or timeline(agent)
+            with self._moving:  # a worker that is cancelled goes on until it sees it
+                while self._moves:
+                    self._at = self._moves.popleft()(agent, line, self._at)
+                at = self._at
+            found = (
+                past(agent, line, at, self._second, request=self._request) if at and not worker.is_cancelled else None
+            )
+        except FoldmarkError as error:
+            if not worker.is_cancelled:
+                self.app.call_from_thread(self._show_error, str(error))
+            return
+        if not worker.is_cancelled:
+            self.app.call_from_thread(self._show, line, found)
+
+    def _show_error(self, text: str) -> None:
+        self.app.notify(harmless(text), severity="error", markup=False)
+
+    def _show(self, line: Timeline, found: Past | None) -> None:
+        self._line = line
+        self._draw()
+        head, shown, changed = ("No event yet.", "", "") if found is None else (found.head, found.shown, found.changed)
+        self.query_one("#head", Static).update(harmless(head))
+        for name, text in (("past", shown), ("changes", changed)):
+            self.query_one(f"#{name} Static", Static).update(harmless(text))
+        place = self.query_one("#past", VerticalScroll)
+        if self._request:
+            place.scroll_home(animate=False)
+        else:
+            place.scroll_end(animate=False)
+
+    def _draw(self) -> None:
+        if self._line is not None:
+            compared = "" if self._second is None else f" {SECOND} {self._second}"
+            where = f"{HERE} event {self._at} of {self._line.newest}{compared}"
+            width = max(10, self.size.width - len(where) - 6)
+            self.query_one("#line", Static).update(f"◂{self._line.line(self._at, self._second, width)}▸ {where}")
+
+    def on_resize(self) -> None:
+        """Fit the timeline."""
+        self._draw()
+
+    # Keys
+
+    def action_move(self, name: str) -> None:
+        """Go to another moment."""
+        self._moves.append(MOVES[name])
+        self._read()
+
+    def action_ask(self) -> None:
+        """Ask for an event."""
+
+        def go(event_id: int | None) -> None:
+            if event_id is not None:
+                self._moves.append(lambda agent, line, _: before(agent, line, min(event_id, line.newest) + 1))
+                self._read()
+
+        self.app.push_screen(EventDialog(), go)
+
+    def action_second(self) -> None:
+        """Compare each moment with this one; with the one before it again."""
+        self._second = self._at if self._second is None else None
+        self._read()
+
+    def action_turn_over(self) -> None:
+        """Show the request of the moment, or its context."""
+        self._request = not self._request
+        self._read()
+
+    def action_scroll(self, name: str, lines: int) -> None:
+        """Scroll one of the two sides."""
+        self.query_one(f"#{name}", VerticalScroll).scroll_relative(y=lines, animate=False)
+
+    def action_choose(self) -> None:
+        """Offer to take an operation back, or show a message in the conversation."""
+        if self._line is None or not self._at:
+            return
+        if self._at in self._line.operations:
+            self._offer(self._line, self._at)
+        else:
+            self.app.post_message(GoTo(self.agent.id, self._at))
+            self.dismiss()
+
+    @work(thread=True, exclusive=True, group="offer")
+    def _offer(self, line: Timeline, at: int) -> None:
+        try:
+            question, command = way_back(self.agent, line.operations[at])
+        except FoldmarkError as error:
+            self.app.call_from_thread(self._show_error, str(error))
+        else:
+            self.app.call_from_thread(self._confirm, question, command)
+
+    def _confirm(self, question: str, command: str) -> None:
+        self.app.push_screen(Question(question), lambda agreed: self.submit(command) if agreed else None)
+
+
+class EventDialog(ModalScreen[int]):
+    """Asks for the id of an event."""
+
+    DEFAULT_CSS = """
+    EventDialog { align: center middle; }
+    EventDialog Vertical { width: 40; height: auto; border: round $accent; padding: 0 1; }
+    EventDialog Input, EventDialog Input:focus { border: none; height: 1; padding: 0; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "back")]
+
+    def compose(self) -> ComposeResult:
+        """Lay out the dialog."""
+        with Vertical():
+            yield Static("Go to event", markup=False)
+            yield Input(type="integer", placeholder="id", max_length=18)
+        yield KeyLine()
+
+    def on_input_submitted(self, message: Input.Submitted) -> None:
+        """Go there."""
+        self.dismiss(int(message.value) if message.value.isdecimal() else None)
