@@ -8,7 +8,8 @@ from pathlib import Path
 from threading import Event as Signal
 
 import pytest
-from driven import Driven, driven
+from driven import Driven, driven, sample
+from golden import check
 from textual.widgets import OptionList, TextArea
 
 import foldmark
@@ -148,6 +149,15 @@ def test_ticks_and_a_yes(agent: Agent) -> None:
     before = there(agent)
     talked(agent, talk)
     assert there(agent) == [id for id in before if id != 14]
+
+
+def test_the_screen_of_a_review(log: Log) -> None:
+    async def talk(chat: Driven) -> None:
+        await reviewed(chat, "/forget messages 4, 14, 20")
+        await chat.still()
+        check(chat.app, "review")
+
+    talked(sample(log), talk)
 
 
 def test_nothing_ticked_is_nothing_to_agree_to(agent: Agent) -> None:

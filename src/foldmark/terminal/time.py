@@ -63,7 +63,7 @@ class TimeScreen(ContextScreen):
 
     def __init__(self, agent: Agent, submit: Callable[[str], None]) -> None:
         super().__init__(agent, submit)
-        self._moves: deque[Move] = deque([MOVES["newest"]])
+        self._moves: deque[Move] = deque()
         self._moving = Lock()
         self._line: Timeline | None = None
         self._at = 0
@@ -86,8 +86,7 @@ class TimeScreen(ContextScreen):
     def attend(self, agent: Agent) -> None:
         """Show the agent as the log has it now."""
         if agent != self.agent:
-            self._moves.append(MOVES["newest"])
-            self._second = None
+            self._at, self._second = 0, None
         super().attend(agent)
 
     def renew(self) -> None:
@@ -101,6 +100,8 @@ class TimeScreen(ContextScreen):
         try:
             line = self._line or timeline(agent)
             with self._moving:  # a worker that is cancelled goes on until it sees it
+                if not self._at:
+                    self._moves.append(MOVES["newest"])
                 while self._moves:
                     self._at = self._moves.popleft()(agent, line, self._at)
                 at = self._at
@@ -160,7 +161,7 @@ class TimeScreen(ContextScreen):
 
     def action_second(self) -> None:
         """Compare each moment with this one; with the one before it again."""
-        self._second = self._at if self._second is None else None
+        self._second = self._at or None if self._second is None else None
         self._read()
 
     def action_turn_over(self) -> None:
