@@ -202,7 +202,7 @@ def test_a_refused_edit_says_why(log: Log) -> None:
             await chat.press("d", "enter")
             await chat.until(lambda: [each.severity for each in chat.app._notifications] == ["error"])
             await chat.press("escape")
-            await chat.until("foldmark: no turn 12 is in the context")
+            await chat.until("foldmark: turn 12 is not in the context")
 
     asyncio.run(edit())
 

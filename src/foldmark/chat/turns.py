@@ -231,6 +231,8 @@ def priced_words(found: Preview) -> str:
 def _amount(tokens: int, dollars: float | None) -> str:
     if not dollars:
         return f"{brief(tokens)} input tokens"
+    if dollars < 0.0001:
+        return "under $0.0001"
     return f"${dollars:,.4f}" if dollars < 0.1 else f"${dollars:,.2f}"
 
 
