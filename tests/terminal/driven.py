@@ -49,9 +49,9 @@ class Driven:
             await sleep(0.02)
 
     async def still(self) -> None:
-        """Wait until the screen changes no more."""
+        """Wait until nothing is read any more and the screen has stopped changing."""
         before = ""
-        while (now := self.screen) != before:
+        while (now := self.screen) != before or any(each.is_running for each in self.app.workers):
             before = now
             for _ in range(3):
                 await self.pilot.pause(0.05)
