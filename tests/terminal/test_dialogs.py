@@ -95,8 +95,8 @@ def test_the_questions_of_several_agents_wait_behind_each_other(log: Log) -> Non
     answers: dict[str, str] = {}
 
     async def answer() -> None:
-        async with driven(notes, lambda _: Caller()) as chat:
-            controller = chat.app._controller  # noqa: SLF001 - the agents of a runtime would ask by it as well
+        async with driven(notes) as chat:
+            controller = chat.app._controller
 
             def ask(agent: Agent) -> None:
                 approve = controller.asking(agent).approve
@@ -134,6 +134,7 @@ def test_the_dialog_of_an_approval(log: Log) -> None:
             )
             await chat.until("+ ")
             assert "evil \\x1b[2J" in chat.screen
+            await chat.still()
             check(chat.app, "approval")
 
     asyncio.run(look())
@@ -158,6 +159,7 @@ def test_a_question_takes_y_and_enter_and_nothing_that_is_typed(log: Log) -> Non
             await ask(chat, "y", "escape")
             await chat.type(f"/message remove {turn}")
             await chat.until("▸ no")
+            await chat.still()
             check(chat.app, "question")
             await chat.press("y", "enter")
             await chat.until("erased")

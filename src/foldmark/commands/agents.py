@@ -5,13 +5,15 @@ The present conversation can be archived and renamed, but not deleted.
 
 from typing import Any
 
+from msgspec import Struct, to_builtins
+
 from foldmark.commands.registry import ANYBODY, CommandCall, command
 from foldmark.core.agents import Size, minute
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.ports import Overview
 from foldmark.core.wording import FINAL, count, listing, percent
 from foldmark.log import Agent, Result, family
-from foldmark.log.family import running
+from foldmark.log.family import TreeNode, running
 from foldmark.operations.effects import SwitchAgent, WaitForAgents
 from foldmark.operations.receipts import ContextChange, DeliveredMail
 from foldmark.operations.redaction import TRACES_MAY_STAY
@@ -143,38 +145,47 @@ def _delete(call: CommandCall) -> Result:
 def _agents(call: CommandCall) -> Result:
     """Show this conversation's agents and how they stand."""
     with call.agent.log.store.read():
-        found = [
-            {**_standing(place.agent), "depth": place.depth, "current": place.agent == call.agent}
-            for place in family.tree(family.root(call.agent))
-        ]
+        found = [entry(place, call.agent) for place in family.tree(family.root(call.agent))]
     lines = [
-        f"{'*' if each['current'] else ' '} {'  ' * each['depth']}{each['agent'][:8]}"
-        + (f" {each['name']}" if each["name"] else "")
-        + f"  {each['state']} · {count(each['messages'], 'message')}"
-        + f" · ~{count(each['tokens'], 'token')} ({each['percent']}%)"
-        + (f" · {each['unread']:,} unread" if each["unread"] else "")
+        f"{'*' if each.current else ' '} {'  ' * each.depth}{each.agent[:8]}"
+        + (f" {each.name}" if each.name else "")
+        + f"  {each.state} · {count(each.messages, 'message')}"
+        + f" · ~{count(each.tokens, 'token')} ({each.percent}%)"
+        + (f" · {each.unread:,} unread" if each.unread else "")
         for each in found
     ]
-    return Result("\n".join(lines), None, {"agents": found})
+    return Result("\n".join(lines), None, {"agents": list(map(to_builtins, found))})
 
 
-def _standing(agent: Agent) -> dict[str, Any]:
-    """Return where one agent of the tree stands, as JSON."""
+class AgentEntry(Struct, frozen=True):
+    """An agent of a conversation: its state, its context in messages, tokens and percent of the model's window, its
+    unread mail, and its place in the tree; `current` is the agent that asked."""
+
+    agent: str
+    name: str | None
+    parent: str | None
+    state: str
+    messages: int
+    tokens: int
+    percent: int
+    unread: int
+    depth: int
+    current: bool
+
+
+def entry(place: TreeNode, current: Agent) -> AgentEntry:
+    """Return how one agent of a tree stands."""
+    agent = place.agent
     with agent.reading() as (moment, at):
         parent, lease, unread = agent.parent, running(agent), moment.unread_count(agent.id)
         ended = moment.end(agent.id) is not None
     state = "idle" if at.record.open_turn is None else "turn open"
     state = "dead" if ended else state if lease is None else lease.state
-    return {
-        "agent": agent.id,
-        "name": agent.name,
-        "parent": parent.id if parent else None,
-        "state": state,
-        "messages": at.size.messages,
-        "tokens": at.size.tokens,
-        "percent": percent(at.size.tokens, agent.log.model_named(at.config.model).window),
-        "unread": unread,
-    }
+    share = percent(at.size.tokens, agent.log.model_named(at.config.model).window)
+    above = parent.id if parent else None
+    return AgentEntry(
+        agent.id, agent.name, above, state, *at.size, share, unread, place.depth, current=agent == current
+    )
 
 
 @command("switch UUID")

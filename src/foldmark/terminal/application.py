@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 import click
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.events import Resize
 from textual.screen import ModalScreen, Screen
 
 from foldmark.chat.approvals import Approval
@@ -33,6 +35,7 @@ from foldmark.rendering import harmless
 from foldmark.terminal.bar import Bar
 from foldmark.terminal.dialogs import ApprovalBar, ApprovalDialog, Asked, Question
 from foldmark.terminal.meter import Meter
+from foldmark.terminal.panels import WIDE, Panel, PanelScreen
 from foldmark.terminal.pasting import install
 from foldmark.terminal.prompt import Prompt
 from foldmark.terminal.screens import ContextScreen, GoTo, KeyLine
@@ -47,6 +50,8 @@ _T = TypeVar("_T")
 
 SCREENS = {
     "turns": "turns:TurnsScreen",
+    "agents": "agents:AgentsScreen",
+    "state": "state:StateScreen",
     "time": "time:TimeScreen",
     "find": "find:FindScreen",
     "keys": "keys:KeysScreen",
@@ -208,11 +213,13 @@ class ChatApplication(App[None]):
         shown = super().get_key_display(binding).replace("⏎", "Enter")
         return shown.upper() if shown.startswith("^") else shown[0].upper() + shown[1:] if shown[1:] else shown
 
-    def action_open(self, name: str) -> None:
-        """Open a screen beside the chat."""
+    async def action_open(self, name: str) -> None:
+        """Open a screen beside the chat; a panel stands at the chat's right if the terminal is wide enough."""
         module, _, screen = SCREENS[name].partition(":")
         opened = getattr(import_module(f"foldmark.terminal.{module}"), screen)
-        if not isinstance(self.screen, opened):
+        if self.screen is self.chat and self.size.width >= WIDE and issubclass(opened, PanelScreen):
+            await self.chat.toggle(opened.PANEL, self.agent)
+        elif not isinstance(self.screen, opened):
             self.push_screen(opened(self.agent, self.submit))
 
     def on_go_to(self, message: GoTo) -> None:
@@ -359,6 +366,8 @@ class ChatScreen(Screen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f2", "app.open('turns')", "turns", tooltip="the turns of the context, to tick", priority=True),
+        Binding("f3", "app.open('agents')", "agents", tooltip="the agents of this conversation", priority=True),
+        Binding("f4", "app.open('state')", "state", tooltip="state, scratchpad, marks, operations", priority=True),
         Binding("f5", "app.open('time')", "time", tooltip="the conversation at other moments", priority=True),
         Binding("f6", "app.open('find')", "find", tooltip="search everything that was said", priority=True),
     ]
@@ -386,7 +395,8 @@ class ChatScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         """Lay out the screen."""
         yield Meter()
-        yield Transcript()
+        with Horizontal(id="middle"):
+            yield Transcript()
         yield ApprovalBar()
         yield self.prompt
         yield KeyLine()
@@ -394,6 +404,22 @@ class ChatScreen(Screen[None]):
     def on_mount(self) -> None:
         """Let the person type."""
         self.prompt.focus()
+
+    def on_resize(self, event: Resize) -> None:
+        """Hide a panel while it has no room."""
+        self.set_class(event.size.width < WIDE, "-narrow")
+
+    async def toggle(self, kind: type[Panel], agent: Agent) -> None:
+        """Open a panel in place of any other and give it the keys; close it if it has them."""
+        found = next(iter(self.query(kind)), None)
+        if found is not None and not found.has_focus_within:
+            found.take_keys()
+            return
+        await self.query(Panel).remove()
+        if found is None:
+            await self.query_one("#middle").mount(kind(agent, self._submit))
+        else:
+            self.prompt.focus()
 
     def on_bar_chosen(self, message: Bar.Chosen) -> None:
         """Show the turns of a part of the bar."""
@@ -417,6 +443,8 @@ class ChatScreen(Screen[None]):
     def attend(self, agent: Agent, offer: str) -> None:
         """Show the agent as the log has it now."""
         self.transcript.attend(agent)
+        for panel in self.query(Panel):
+            panel.attend(agent)
         self.meter.attend(agent)
         self.prompt.attend(agent, offer)
         if self._review is not None and self._review.is_open:

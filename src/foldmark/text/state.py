@@ -62,6 +62,19 @@ def missing(block: str) -> list[str]:
     return [key for key in KEYS if key.casefold() not in found]
 
 
+def goal(block: str) -> str:
+    """Return the goal of a block on one line; empty if it has none."""
+    found: list[str] = []
+    for line in block.split("\n"):
+        if match := _MEMBER.match(line):
+            if found:
+                break
+            found += [line[match.end() :]] if match[1].casefold() == "goal" else []
+        elif found:
+            found.append(line)
+    return " ".join(" ".join(found).split())
+
+
 def may_hold(text: str) -> bool:
     """Return False if a text certainly has no block."""
     return "STATE" in text or "State" in text

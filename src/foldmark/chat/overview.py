@@ -1,0 +1,91 @@
+"""What the panels beside the chat show: the agents of a conversation, and the state that an agent works with."""
+
+from collections import Counter
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from foldmark.commands.agents import AgentEntry, entry
+from foldmark.core.errors import FoldmarkError
+from foldmark.core.wording import title
+from foldmark.log import Agent, family
+from foldmark.operations import decide
+from foldmark.operations.history import MarkEntry, OperationEntry, marks, operations
+from foldmark.request.standing import state_of
+from foldmark.text.state import goal
+from foldmark.tools.tool import waiting_for_approval
+
+MEMOS = 100
+"""Maximum number of memos that are counted."""
+
+
+class AgentLine(NamedTuple):
+    """An agent of the conversation; `goal` is that of its state block, else how its newest text from a person begins;
+    `asks` is the number of its questions that wait for an approval in this process."""
+
+    entry: AgentEntry
+    goal: str
+    asks: int
+
+
+def agents(agent: Agent) -> list[AgentLine]:
+    """Return the agents of a conversation, each before its children. Cost grows with their number, not with their
+    messages."""
+    asks = Counter(waiting_for_approval(agent))
+    with agent.log.store.read():
+        places = family.tree(family.root(agent))
+        return [AgentLine(entry(place, agent), _goal(place.agent), asks[place.agent.id]) for place in places]
+
+
+def _goal(agent: Agent) -> str:
+    with agent.reading() as (moment, at):
+        if (state := state_of(moment, at)) is not None and (found := goal(state.content)):
+            return found
+        turn = next(moment.messages(at.visible, newest_first=True), None)
+        if turn is None or turn.turn_id is None:
+            return ""
+        opened = moment.event(turn.turn_id)
+        return title(opened.content, 200) if opened is not None else ""
+
+
+class AgentState(Struct, frozen=True):
+    """What an agent works with besides its messages: the state block in force, the scratchpad, the number of memos of
+    the database (MEMOS stands for more), marks, newest first, and operations, newest first."""
+
+    state: str | None
+    scratchpad: str | None
+    memos: int
+    marks: list[MarkEntry]
+    operations: list[OperationEntry]
+
+    @property
+    def newest(self) -> OperationEntry | None:
+        """The newest operation in force that can be taken back; a restore is not one: `/restore` goes further back."""
+        return next((each for each in self.operations if _counts(each) and each.event.kind != "restore"), None)
+
+
+def _counts(done: OperationEntry) -> bool:
+    return done.by is None and done.back is not None
+
+
+def agent_state(agent: Agent) -> AgentState:
+    """Return the state of an agent. Cost grows with its operations and marks, not with its messages."""
+    with agent.reading() as (moment, at):
+        state = state_of(moment, at)
+        return AgentState(
+            None if state is None else state.content,
+            at.scratchpad,
+            len(moment.memos(MEMOS)),
+            marks(moment, at)[::-1],
+            operations(moment, at)[::-1],
+        )
+
+
+def price_of_rewind(agent: Agent, mark: str) -> list[str]:
+    """Return what a rewind to a mark would take and cost, as lines for a person; why it cannot be made, if so."""
+    from foldmark.cost.requests import preview  # takes 20 ms
+
+    try:
+        return preview(agent, lambda moment, at: decide.rewind(moment, at, mark)).lines()
+    except FoldmarkError as error:
+        return [str(error)]

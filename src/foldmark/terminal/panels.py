@@ -1,0 +1,104 @@
+"""Panels: what is shown at the right of the chat in a wide terminal, and on a screen of its own in a narrow one."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.widgets import OptionList
+from textual.widgets.option_list import Option
+
+from foldmark.core.errors import FoldmarkError
+from foldmark.log import Agent
+from foldmark.terminal.prompt import Prompt
+from foldmark.terminal.screens import ContextScreen
+
+WIDE = 100
+"""Columns from which on a panel stands beside the chat."""
+
+
+class Panel(Vertical):
+    """A panel: `read` reads its value in a thread of its own, `show` draws it. `submit` takes a command line."""
+
+    DEFAULT_CSS = """
+    Panel { width: 1fr; padding: 0 1; }
+    Panel .title { text-style: bold; color: $accent; }
+    Panel .muted { color: $text-muted; }
+    Panel OptionList, Panel OptionList:focus { height: 1fr; border: none; padding: 0; background: transparent; }
+    ChatScreen Panel { width: 44; border-left: solid $panel; }
+    ChatScreen.-narrow Panel { display: none; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "back")]
+
+    def __init__(self, agent: Agent, submit: Callable[[str], None]) -> None:
+        super().__init__()
+        self.agent, self.submit = agent, submit
+
+    def on_mount(self) -> None:
+        """Read for the first time, with the keys."""
+        self.take_keys()
+        self.renew()
+
+    def take_keys(self) -> None:
+        """Give the keys to the list."""
+        self.screen.set_focus(self.query_one(OptionList))
+
+    def attend(self, agent: Agent) -> None:
+        """Show the agent as the log has it now."""
+        self.agent = agent
+        self.renew()
+
+    @work(thread=True, exclusive=True, group="read")
+    def renew(self) -> None:
+        """Read from the log and show again."""
+        try:
+            found = self.read(self.agent)
+        except FoldmarkError:  # the conversation was deleted meanwhile; the chat says so
+            return
+        if self.is_attached:
+            self.app.call_from_thread(self.show, found)
+
+    def read(self, agent: Agent) -> Any:
+        """Return the value to show; in a thread."""
+        raise NotImplementedError
+
+    def show(self, found: Any) -> None:
+        """Draw the value."""
+        raise NotImplementedError
+
+    def action_leave(self) -> None:
+        """Go back to the prompt, or from the screen of this panel to the chat."""
+        if isinstance(self.screen, ContextScreen):
+            self.screen.dismiss()
+        else:
+            self.screen.query_one(Prompt).focus()
+
+
+class PanelScreen(ContextScreen):
+    """A panel on a screen of its own."""
+
+    PANEL: ClassVar[type[Panel]]
+
+    def compose(self) -> ComposeResult:
+        """Lay out the screen."""
+        yield self.PANEL(self.agent, self.submit)
+
+    def renew(self) -> None:
+        """Show the agent again."""
+        self.query_one(Panel).attend(self.agent)
+
+
+def fill(options: OptionList, rows: Sequence[Option]) -> None:
+    """Put rows into a list; the row that was highlighted stays so, by its id."""
+    at = options.highlighted
+    before = None if at is None else options.get_option_at_index(at).id
+    options.clear_options()
+    options.add_options(rows)
+    ids = [row.id for row in rows]
+    chosen = [index for index, row in enumerate(rows) if not row.disabled]
+    if before in ids:
+        options.highlighted = ids.index(before)
+    elif chosen:
+        options.highlighted = min(chosen, key=lambda index: abs(index - (at or 0)))

@@ -1,0 +1,145 @@
+"""The state of an agent: its state block, scratchpad, memos, marks and operations, each with its way back."""
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from foldmark.chat.operated import line
+from foldmark.chat.overview import MEMOS, AgentState, agent_state, price_of_rewind
+from foldmark.core.agents import minute
+from foldmark.core.wording import count, short
+from foldmark.log import Agent
+from foldmark.operations.history import MarkEntry, OperationEntry
+from foldmark.rendering import harmless
+from foldmark.terminal.panels import Panel, PanelScreen, fill
+
+MARK, OPERATION = "mark ", "operation "
+"""Beginnings of the ids of rows."""
+
+
+class StatePanel(Panel):
+    """The state of this agent. The last lines tell about the highlighted row, a mark with what a rewind would cost;
+    Enter submits their command."""
+
+    DEFAULT_CSS = """
+    StatePanel VerticalScroll { height: auto; max-height: 40%; }
+    StatePanel #about { height: auto; max-height: 8; margin-top: 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("u", "undo", "undo newest", tooltip="take back the newest operation in force"),
+    ]
+
+    def __init__(self, agent: Agent, submit: Callable[[str], None]) -> None:
+        super().__init__(agent, submit)
+        self._found: AgentState | None = None
+        self._priced: str | None = None
+
+    def compose(self) -> ComposeResult:
+        """Lay out the panel."""
+        with VerticalScroll():
+            yield Static(id="texts", markup=False)
+        yield Static("Marks and operations", classes="title", markup=False)
+        yield OptionList(markup=False)
+        yield Static(id="about", classes="muted", markup=False)
+
+    def read(self, agent: Agent) -> AgentState:
+        """Return the state."""
+        return agent_state(agent)
+
+    def show(self, found: AgentState) -> None:
+        """Draw the state."""
+        self._found = found
+        memos = f"{MEMOS} or more memos" if found.memos == MEMOS else count(found.memos, "memo")
+        texts = [
+            ("State", found.state or "No state block in the context."),
+            ("Scratchpad", found.scratchpad or "It is empty."),
+            ("Memory", f"{memos}; /memo list shows them"),
+        ]
+        shown = [part for head, text in texts for part in (Content.styled(head, "bold"), Content(harmless(text)))]
+        self.query_one("#texts", Static).update(Content("\n").join(shown))
+        rows = [Option(_mark_row(each), id=f"{MARK}{each.name}") for each in found.marks]
+        rows += [Option(_operation_row(each), id=f"{OPERATION}{each.event.id}") for each in found.operations]
+        fill(self.query_one(OptionList), rows or [Option("No mark and no operation yet.", disabled=True)])
+        self._tell()
+
+    def _chosen(self) -> MarkEntry | OperationEntry | None:
+        option = self.query_one(OptionList).highlighted_option
+        if option is None or self._found is None:
+            return None
+        rows: dict[str, MarkEntry | OperationEntry] = {f"{MARK}{each.name}": each for each in self._found.marks}
+        rows |= {f"{OPERATION}{each.event.id}": each for each in self._found.operations}
+        return rows.get(option.id or "")
+
+    def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        """Tell about another row."""
+        self._tell()
+
+    def _tell(self) -> None:
+        self._priced = None
+        chosen = self._chosen()
+        if isinstance(chosen, MarkEntry):
+            self._price(self.agent, chosen.name)
+        else:
+            self._show_about([] if chosen is None else _about(chosen))
+
+    @work(thread=True, exclusive=True, group="price")
+    def _price(self, agent: Agent, mark: str) -> None:
+        lines = price_of_rewind(agent, mark)
+        if self.is_attached:
+            self.app.call_from_thread(self._show_price, mark, lines)
+
+    def _show_price(self, mark: str, lines: list[str]) -> None:
+        chosen = self._chosen()
+        if isinstance(chosen, MarkEntry) and chosen.name == mark:
+            self._priced = mark
+            self._show_about([*lines, f"Enter: /rewind {mark}"])
+
+    def _show_about(self, lines: list[str]) -> None:
+        self.query_one("#about", Static).update(harmless("\n".join(lines)))
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Rewind to a mark whose price is shown, or take an operation back."""
+        match self._chosen():
+            case MarkEntry(name=name) if name == self._priced:
+                self.submit(f"/rewind {name}")
+            case OperationEntry(back=str(back)):
+                self.submit(back)
+
+    def action_undo(self) -> None:
+        """Take back the newest operation in force."""
+        newest = self._found.newest if self._found is not None else None
+        if newest is not None and newest.back is not None:
+            self.submit(newest.back)
+
+
+def _mark_row(mark: MarkEntry) -> Content:
+    behind = f"{count(mark.behind.messages, 'message')}, {short(mark.behind.tokens)} behind it"
+    return Content.assemble(f"⚑ {harmless(mark.name)}", (f" · {behind if mark.first else 'nothing behind it'}", "dim"))
+
+
+def _operation_row(done: OperationEntry) -> Content:
+    """Return an operation; what was taken back is struck out, and its line says so."""
+    return Content.styled(harmless(line(done)), "" if done.by is None else "strike dim")
+
+
+def _about(done: OperationEntry) -> list[str]:
+    event = done.event
+    lines = [f"event {event.id} · {minute(event.created_at)} · {done.words}"]
+    lines += [f"reason: {event.reason}"] if event.reason else []
+    lines += [done.took] if done.took else []
+    lines += [f"taken back by operation {done.by}" if done.by is not None else "in force"]
+    lines += [f"Enter: {done.back}" if done.back else "It cannot be taken back."]
+    return lines
+
+
+class StateScreen(PanelScreen):
+    """The state on a screen of its own."""
+
+    PANEL = StatePanel

@@ -1,0 +1,196 @@
+"""The panels of agents and of the state: what they show, the commands that they submit, and what their reads cost."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from driven import Driven, driven, open_log, sample
+from golden import check
+from textual.widgets import OptionList
+
+from foldmark.chat.overview import agent_state, agents, price_of_rewind
+from foldmark.log import Agent, Log
+from foldmark.terminal.agents import AgentsPanel, AgentsScreen
+from foldmark.terminal.dialogs import Question
+from foldmark.terminal.panels import Panel
+from foldmark.terminal.state import StatePanel, StateScreen
+from stored import connection
+
+STATE = "Goal: import tags\n  from CSV\nContext: none\n"
+
+
+def family_of(log: Log) -> tuple[Agent, Agent, Agent]:
+    """Return the conversation of the sample with mail from a child, and a dead one."""
+    agent = sample(log)
+    agent.record("state", STATE, actor="model")
+    agent.record("scratchpad", "try csv first", actor="model")
+    child = log.agent(agent.do("/fork").data["child"])
+    dead = log.agent(agent.do("/fork").data["child"])
+    child.append("user", "Read the files.")
+    child.append("assistant", "I have read them.")
+    child.end_turn()
+    child.do(f"/send {agent.id} half of it is done")
+    agent.do(f"/kill {dead.id}")
+    return agent, child, dead
+
+
+async def choose(chat: Driven, row: str) -> None:
+    """Highlight the row with this id."""
+    options = chat.app.screen.query_one(Panel).query_one(OptionList)
+    await chat.until(lambda: row in [option.id for option in options.options])
+    options.highlighted = options.get_option_index(row)
+
+
+def test_the_values_of_the_agents(log: Log) -> None:
+    agent, child, dead = family_of(log)
+    found = {line.entry.agent: line for line in agents(child)}
+    assert [(found[each.id].entry.state, found[each.id].entry.unread) for each in (agent, child, dead)] == [
+        ("idle", 1),
+        ("idle", 0),
+        ("dead", 0),
+    ]
+    assert [line.entry.depth for line in found.values()] == [0, 1, 1]
+    assert [line.entry.current for line in found.values()] == [False, True, False]
+    assert found[child.id].goal == "import tags from CSV"
+    assert {line["agent"]: line["unread"] for line in agent.do("/agents").data["agents"]}[agent.id] == 1
+
+
+def test_without_a_state_the_newest_turn_is_the_goal(log: Log) -> None:
+    agent = sample(log)
+    assert agents(agent)[0].goal == "Now the simple way: a module per format."
+
+
+def test_the_values_of_the_state(log: Log) -> None:
+    agent, _, _ = family_of(log)
+    agent.do("/memo add csv is a format #csv")
+    found = agent_state(agent)
+    assert (found.state, found.scratchpad, found.memos) == (STATE, "try csv first", 1)
+    assert [mark.name for mark in found.marks] == ["BEFORE_PLUGINS"]
+    assert [done.event.kind for done in found.operations] == ["fork", "fork", "drop", "mark"]
+    assert found.newest is not None
+    assert found.newest.event.kind == "drop"
+    assert "would leave" in price_of_rewind(agent, "BEFORE_PLUGINS")[0]
+    agent.do(str(found.newest.back))
+    after = agent_state(agent)
+    assert after.operations[0].event.kind == "restore"
+    assert after.newest is not None
+    assert after.newest.event.kind == "mark"
+
+
+@pytest.mark.parametrize("read", [agents, agent_state])
+def test_reading_costs_the_same_however_long_the_conversation(read: Callable[[Agent], object], tmp_path: Path) -> None:
+    def cost(turns: int) -> int:
+        with open_log(tmp_path / f"{turns}.db") as log:
+            agent = log.agent("notes")
+            agent.do("/mark FIRST")
+            for n in range(turns):
+                agent.append("user", f"text {n}")
+                agent.append("assistant", f"answer {n}")
+                agent.end_turn()
+            ran: list[str] = []
+
+            def trace(_: object, sql: str, __: object) -> bool:
+                ran.append(sql)
+                return True
+
+            read(agent)
+            connection(log).exec_trace = trace
+            read(agent)
+            connection(log).exec_trace = None
+            return len(ran)
+
+    assert cost(10) == cost(300) < 40
+
+
+def test_a_panel_stands_beside_the_chat_and_gives_the_keys_back(log: Log) -> None:
+    agent, child, _ = family_of(log)
+
+    async def look() -> None:
+        async with driven(agent) as chat:
+            await chat.press("f3")
+            await chat.until("1 unread")
+            await chat.still()
+            check(chat.app, "agents")
+            await chat.press("escape")
+            await chat.until(lambda: chat.app.chat.prompt.has_focus_within)
+            assert chat.app.chat.query(AgentsPanel)
+            await chat.press("f4")
+            await chat.until("try csv first")
+            assert not chat.app.chat.query(AgentsPanel)
+            await chat.press("f4")
+            await chat.until(lambda: not chat.app.chat.query(Panel) and chat.app.chat.prompt.has_focus_within)
+            await chat.press("f3")
+            await choose(chat, child.id)
+            await chat.press("enter")
+            await chat.until(lambda: chat.app.agent == child)
+            await choose(chat, agent.id)
+            await chat.press("m")
+            await chat.press("f3")  # it has the keys, and closes
+            await chat.until(lambda: not chat.app.chat.query(Panel))
+            await chat.until("half of it is done")
+            assert chat.app.agent == agent
+
+    asyncio.run(look())
+
+
+def test_an_agent_is_ended_after_a_question(log: Log) -> None:
+    agent, child, _ = family_of(log)
+
+    async def kill() -> None:
+        async with driven(agent, size=(80, 24)) as chat:
+            await chat.press("f3")
+            await chat.until(lambda: isinstance(chat.app.screen, AgentsScreen))
+            await choose(chat, child.id)
+            await chat.still()
+            check(chat.app, "agents-80")
+            for keys in (("k", "n"), ("k", "y", "enter")):
+                await chat.press(keys[0])
+                await chat.until(lambda: isinstance(chat.app.screen, Question))
+                await chat.press(*keys[1:])
+                await chat.until(lambda: isinstance(chat.app.screen, AgentsScreen))
+                assert ("dead" not in agents(agent)[1].entry.state) or keys[1] == "y"
+            await chat.until(lambda: agents(agent)[1].entry.state == "dead")
+
+    asyncio.run(kill())
+
+
+def test_the_state_shows_the_price_of_a_rewind_before_it_is_made(log: Log) -> None:
+    agent, _, _ = family_of(log)
+
+    async def rewind() -> None:
+        async with driven(agent, size=(80, 24)) as chat:
+            await chat.press("f4")
+            await chat.until(lambda: isinstance(chat.app.screen, StateScreen))
+            await choose(chat, "mark BEFORE_PLUGINS")
+            await chat.until("would leave")
+            await chat.still()
+            check(chat.app, "state-80")
+            await chat.press("enter")
+            await chat.until(lambda: agent_state(agent).operations[0].event.kind == "rewind")
+            await chat.press("u")
+            await chat.until(lambda: agent_state(agent).operations[0].event.kind == "restore")
+            await chat.press("escape")
+            await chat.until(lambda: chat.app.screen is chat.app.chat)
+
+    asyncio.run(rewind())
+
+
+def test_the_state_beside_the_chat(log: Log) -> None:
+    agent, _, _ = family_of(log)
+
+    async def look() -> None:
+        async with driven(agent) as chat:
+            await chat.press("f4")
+            await chat.until("led nowhere")
+            drop = next(each for each in agent_state(agent).operations if each.event.kind == "drop")
+            await choose(chat, f"operation {drop.event.id}")
+            await chat.until("reason: led nowhere")
+            await chat.still()
+            check(chat.app, "state")
+            assert isinstance(chat.app.focused, OptionList)
+            assert chat.app.query_one(StatePanel)
+            await chat.press("enter")
+            await chat.until("taken back by")
+
+    asyncio.run(look())
