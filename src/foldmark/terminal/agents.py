@@ -9,8 +9,9 @@ from textual.content import Content
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
+from foldmark.chat.operated import brief
 from foldmark.chat.overview import AgentLine, agents
-from foldmark.core.wording import FINAL, count, short
+from foldmark.core.wording import FINAL, count
 from foldmark.log import Agent
 from foldmark.rendering import harmless
 from foldmark.terminal.dialogs import Question
@@ -100,7 +101,7 @@ def _row(line: AgentLine) -> Content:
         Content.styled(f"{SIGNS.get(entry.state, '●')} {name}", "bold" if entry.current else ""),
         Content.styled(f" · {entry.state}" + (" · here" if entry.current else ""), "dim"),
         Content(f"\n{indent}  "),
-        Content.styled(f"{count(entry.messages, 'message')}, {short(entry.tokens)} ({entry.percent}%)", "dim"),
+        Content.styled(f"{count(entry.messages, 'message')}, {brief(entry.tokens)} ({entry.percent}%)", "dim"),
     ]
     waits = [f"{entry.unread:,} unread"] if entry.unread else []
     waits += [f"{count(line.asks, 'question')} · F8"] if line.asks else []

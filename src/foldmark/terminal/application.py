@@ -14,10 +14,8 @@ from threading import Thread
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import click
-from textual.app import App, ComposeResult
+from textual.app import App
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal
-from textual.events import Resize
 from textual.screen import ModalScreen, Screen
 
 from foldmark.chat.approvals import Approval
@@ -27,24 +25,21 @@ from foldmark.chat.keyboard import input_history
 from foldmark.chat.person import edited
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.request import Piece, ToolCall
-from foldmark.cost.filling import OTHER
 from foldmark.editing.offers import Offer
 from foldmark.log import Agent, Result
 from foldmark.operations.effects import Decision
 from foldmark.rendering import harmless
-from foldmark.terminal.bar import Bar
-from foldmark.terminal.dialogs import ApprovalBar, ApprovalDialog, Asked, Question
-from foldmark.terminal.meter import Meter
-from foldmark.terminal.panels import WIDE, Panel, PanelScreen
+from foldmark.terminal.chat import ChatScreen
+from foldmark.terminal.dialogs import ApprovalDialog, Asked, Question
+from foldmark.terminal.panels import WIDE, PanelScreen
 from foldmark.terminal.pasting import install
 from foldmark.terminal.prompt import Prompt
-from foldmark.terminal.screens import ContextScreen, GoTo, KeyLine
+from foldmark.terminal.screens import ContextScreen, GoTo
 from foldmark.terminal.theme import DARK, LIGHT, fitting
-from foldmark.terminal.transcript import Transcript
 from foldmark.terminal.view import TerminalView
 
 if TYPE_CHECKING:
-    from foldmark.terminal.review import ReviewPanel
+    pass
 
 _T = TypeVar("_T")
 
@@ -123,14 +118,14 @@ class ChatApplication(App[None]):
         return self._view.idle
 
     @property
-    def chat(self) -> "ChatScreen":
+    def chat(self) -> ChatScreen:
         """The screen of the chat."""
         found = self.screen_stack[0]
         assert isinstance(found, ChatScreen)
         return found
 
     def on_mount(self) -> None:
-        """Begin the chat once there is a screen."""
+        """Choose the theme and take signals."""
         for theme in (DARK, LIGHT):
             self.register_theme(theme)
         self.theme = fitting(os.environ).name
@@ -138,6 +133,9 @@ class ChatApplication(App[None]):
             for number in (signal.SIGTERM, signal.SIGHUP):
                 if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
                     asyncio.get_running_loop().add_signal_handler(number, self._end_by, number)
+
+    def on_chat_screen_ready(self) -> None:
+        """Begin the chat once everything that it is shown by is there."""
         self._thread.start()
 
     def _end_by(self, number: int) -> None:
@@ -359,102 +357,3 @@ class ChatApplication(App[None]):
         """Close a dialog, and what was opened from it."""
         while dialog in self.screen_stack:
             self.pop_screen()
-
-
-class ChatScreen(Screen[None]):
-    """The conversation: meter, transcript, prompt."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f2", "app.open('turns')", "turns", tooltip="the turns of the context, to tick", priority=True),
-        Binding("f3", "app.open('agents')", "agents", tooltip="the agents of this conversation", priority=True),
-        Binding("f4", "app.open('state')", "state", tooltip="state, scratchpad, marks, operations", priority=True),
-        Binding("f5", "app.open('time')", "time", tooltip="the conversation at other moments", priority=True),
-        Binding("f6", "app.open('find')", "find", tooltip="search everything that was said", priority=True),
-    ]
-
-    def __init__(self, submit: Callable[[str], None], prompt: Prompt) -> None:
-        super().__init__()
-        self._submit, self.prompt = submit, prompt
-        self._review: ReviewPanel | None = None
-
-    @property
-    def transcript(self) -> Transcript:
-        """The conversation."""
-        return self.query_one(Transcript)
-
-    @property
-    def approval(self) -> ApprovalBar:
-        """The approval that waits."""
-        return self.query_one(ApprovalBar)
-
-    @property
-    def meter(self) -> Meter:
-        """The meter and its bar."""
-        return self.query_one(Meter)
-
-    def compose(self) -> ComposeResult:
-        """Lay out the screen."""
-        yield Meter()
-        with Horizontal(id="middle"):
-            yield Transcript()
-        yield ApprovalBar()
-        yield self.prompt
-        yield KeyLine()
-
-    def on_mount(self) -> None:
-        """Let the person type."""
-        self.prompt.focus()
-
-    def on_resize(self, event: Resize) -> None:
-        """Hide a panel while it has no room."""
-        self.set_class(event.size.width < WIDE, "-narrow")
-
-    async def toggle(self, kind: type[Panel], agent: Agent) -> None:
-        """Open a panel in place of any other and give it the keys; close it if it has them."""
-        found = next(iter(self.query(kind)), None)
-        if found is not None and not found.has_focus_within:
-            found.take_keys()
-            return
-        await self.query(Panel).remove()
-        if found is None:
-            await self.query_one("#middle").mount(kind(agent, self._submit))
-        else:
-            self.prompt.focus()
-
-    def on_bar_chosen(self, message: Bar.Chosen) -> None:
-        """Show the turns of a part of the bar."""
-        from foldmark.terminal.turns import TurnsScreen
-
-        assert isinstance(self.app, ChatApplication)
-        wanted = "" if message.share.kind == OTHER else message.share.name
-        self.app.push_screen(TurnsScreen(self.app.agent, self._submit, wanted))
-
-    async def on_prompt_submitted(self, message: Prompt.Submitted) -> None:
-        """Hand over a line, unless it is an answer to the review or opens a screen."""
-        if message.line.split() == ["/context", "at"]:
-            await self.app.run_action("open('time')")
-        elif not (self._review is not None and self._review.is_open and self._review.takes(message.line)):
-            self._submit(message.line)
-
-    def on_transcript_submitted(self, message: Transcript.Submitted) -> None:
-        """Hand over what was asked for in the transcript."""
-        self._submit(message.line)
-
-    def attend(self, agent: Agent, offer: str) -> None:
-        """Show the agent as the log has it now."""
-        self.transcript.attend(agent)
-        for panel in self.query(Panel):
-            panel.attend(agent)
-        self.meter.attend(agent)
-        self.prompt.attend(agent, offer)
-        if self._review is not None and self._review.is_open:
-            self._review.attend(agent)
-        elif offer:
-            from foldmark.terminal.review import ReviewPanel
-
-            self._review = ReviewPanel(agent, self._submit)
-            self.mount(self._review, before=self.prompt)
-
-    def show_progress(self, done: int, total: int) -> None:
-        """Show how far long work has come."""
-        self.meter.show_progress(done, total)

@@ -7,12 +7,13 @@ line at the bottom and the screen of all keys. A key with `show=False` stands on
 from collections.abc import Callable
 from typing import ClassVar
 
+from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.screen import Screen
-from textual.widget import Widget
 from textual.widgets import Footer
+from textual.widgets._footer import FooterKey
 
 from foldmark.log import Agent
 
@@ -30,7 +31,7 @@ LAST = ("f2", "f3", "f4", "f5", "f6", "f8", "escape", "ctrl+c", "f1")
 
 
 class KeyLine(Footer):
-    """The keys that work here, in the last line."""
+    """The keys that work here, in the last line: as many as fit, and always the one that lists all."""
 
     DEFAULT_CSS = "KeyLine { padding: 0 1; }"
 
@@ -38,13 +39,23 @@ class KeyLine(Footer):
         super().__init__(compact=True)
 
     def compose(self) -> ComposeResult:
-        """Lay out the keys, those of this screen first."""
-        return sorted(super().compose(), key=_place)
+        """Lay out the screen's own keys first. Where all do not fit, `^C` goes, then the last of its own."""
+        keys = sorted((key for key in super().compose() if isinstance(key, FooterKey)), key=_place)
+        room = self.app.size.width - 2
+        while sum(cell_len(f"{key.key_display} {key.description} ") for key in keys) > room + 1:
+            own = [key for key in keys if key.key not in ("escape", "f1")]
+            if not own:
+                break
+            keys.remove(next((key for key in own if key.key == "ctrl+c"), own[-1]))
+        return keys
+
+    def on_resize(self) -> None:
+        """Lay out the keys again."""
+        self.refresh(recompose=True)
 
 
-def _place(key: Widget) -> int:
-    name = getattr(key, "key", None)
-    return LAST.index(name) if name in LAST else -1
+def _place(key: FooterKey) -> int:
+    return LAST.index(key.key) if key.key in LAST else -1
 
 
 class ContextScreen(Screen[None]):

@@ -11,10 +11,10 @@ from textual.content import Content
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from foldmark.chat.operated import line
+from foldmark.chat.operated import brief, line
 from foldmark.chat.overview import MEMOS, AgentState, agent_state, price_of_rewind
 from foldmark.core.agents import minute
-from foldmark.core.wording import count, short
+from foldmark.core.wording import count
 from foldmark.log import Agent
 from foldmark.operations.history import MarkEntry, OperationEntry
 from foldmark.rendering import harmless
@@ -120,7 +120,7 @@ class StatePanel(Panel):
 
 
 def _mark_row(mark: MarkEntry) -> Content:
-    behind = f"{count(mark.behind.messages, 'message')}, {short(mark.behind.tokens)} behind it"
+    behind = f"{count(mark.behind.messages, 'message')}, {brief(mark.behind.tokens)} behind it"
     return Content.assemble(f"⚑ {harmless(mark.name)}", (f" · {behind if mark.first else 'nothing behind it'}", "dim"))
 
 

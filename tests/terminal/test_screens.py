@@ -1,0 +1,116 @@
+"""All screens: their keys are listed and bound once, and in both themes and without colours nothing is cut off."""
+
+import asyncio
+from collections import Counter
+from importlib import import_module
+from pkgutil import iter_modules
+
+import pytest
+from driven import Driven, driven, sample
+from textual.app import App
+from textual.binding import Binding
+from textual.dom import DOMNode
+
+from foldmark import terminal
+from foldmark.core.wording import FINAL
+from foldmark.log import Log
+from foldmark.terminal.dialogs import Question
+from foldmark.terminal.keys import KeysScreen, places
+from foldmark.terminal.screens import KeyLine
+from foldmark.terminal.theme import DARK, LIGHT, fitting
+
+KEYS = {"turns": "f2", "agents": "f3", "state": "f4", "time": "f5", "find": "f6", "keys": "f1"}
+
+
+def owners() -> list[type[DOMNode]]:
+    """Return every class of the terminal with keys of its own."""
+    modules = [import_module(each.name) for each in iter_modules(terminal.__path__, f"{terminal.__name__}.")]
+    return [
+        each
+        for module in modules
+        for each in vars(module).values()
+        if isinstance(each, type) and each.__module__ == module.__name__ and "BINDINGS" in vars(each)
+    ]
+
+
+def test_all_keys_are_listed_with_what_they_do() -> None:
+    listed = Counter(binding for place in places() for bindings in place.keys.values() for binding in bindings)
+    own = Counter(binding for owner in owners() for binding in Binding.make_bindings(vars(owner)["BINDINGS"]))
+    assert listed == own
+    assert all(does for place in places() for does in place.keys)
+
+
+@pytest.mark.parametrize("owner", owners(), ids=lambda owner: owner.__name__)
+def test_no_key_is_bound_twice(owner: type[DOMNode]) -> None:
+    """A place has the keys of its own class and of its bases here; those of the whole application work in it as well,
+    unless it has the key itself on purpose."""
+    bases = [each for each in owner.__mro__ if each in owners()]
+    keys = [binding.key for each in bases for binding in Binding.make_bindings(vars(each)["BINDINGS"])]
+    assert [key for key, number in Counter(keys).items() if number > 1] == []
+    if not issubclass(owner, App):
+        everywhere = next(each for each in owners() if issubclass(each, App))
+        assert not {*keys} & {binding.key for binding in Binding.make_bindings(vars(everywhere)["BINDINGS"])}
+
+
+def test_a_question_mark_opens_the_keys_only_while_nothing_is_typed(log: Log) -> None:
+    async def ask() -> None:
+        async with driven(sample(log)) as chat:
+            await chat.press("question_mark")
+            await chat.until(lambda: isinstance(chat.app.screen, KeysScreen))
+            await chat.press("escape")
+            await chat.until(lambda: chat.app.screen is chat.app.chat)
+            await chat.press("a", "question_mark")
+            assert chat.app.chat.prompt.text == "a?"
+            await chat.press("f1")
+            await chat.until(lambda: isinstance(chat.app.screen, KeysScreen))
+
+    asyncio.run(ask())
+
+
+@pytest.mark.parametrize(
+    ("says", "theme"),
+    [("", DARK), ("15;0", DARK), ("0;15", LIGHT), ("0;default;7", LIGHT), ("0;8", DARK), ("x;y", DARK)],
+)
+def test_the_theme_fits_the_terminal(says: str, theme: object) -> None:
+    assert fitting({"COLORFGBG": says}) is theme
+
+
+async def each_screen(chat: Driven, agent: Agent) -> None:
+    """Open every screen and a question, and look at it."""
+    shown: list[str] = []
+    for name, key in KEYS.items():
+        await chat.press(key)
+        await chat.until(lambda name=name: type(chat.app.screen).__name__ == f"{name.capitalize()}Screen")
+        await look(chat, shown)
+        await chat.press("escape")
+        await chat.until(lambda: chat.app.screen is chat.app.chat)
+    await look(chat, shown)
+    chat.app.push_screen(Question(f"Erase turn 1? {FINAL}"))
+    await chat.until(FINAL)
+    await look(chat, shown)
+    assert len({*shown}) == len(KEYS) + 2
+
+
+async def look(chat: Driven, shown: list[str]) -> None:
+    await chat.still()
+    lines = next(iter(chat.app.screen.query(KeyLine)))
+    assert not lines.max_scroll_x, f"the keys need more than a line:\n{chat.screen}"
+    shown.append(chat.screen)
+
+
+@pytest.mark.parametrize("colours", ["dark", "light", "none"])
+def test_every_screen_fits_80_columns_in_both_themes_and_without_colours(
+    log: Log, colours: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLORFGBG", "0;15" if colours == "light" else "15;0")
+    if colours == "none":
+        monkeypatch.setenv("NO_COLOR", "1")
+    agent = sample(log)
+
+    async def see() -> None:
+        async with driven(agent, size=(80, 24)) as chat:
+            assert chat.app.theme == ("light" if colours == "light" else "dark")
+            assert chat.app.no_color is (colours == "none")
+            await each_screen(chat, agent)
+
+    asyncio.run(see())
