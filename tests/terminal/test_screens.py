@@ -75,12 +75,12 @@ def test_the_theme_fits_the_terminal(says: str, theme: object) -> None:
     assert fitting({"COLORFGBG": says}) is theme
 
 
-async def each_screen(chat: Driven, agent: Agent) -> None:
+async def each_screen(chat: Driven) -> None:
     """Open every screen and a question, and look at it."""
     shown: list[str] = []
     for name, key in KEYS.items():
         await chat.press(key)
-        await chat.until(lambda name=name: type(chat.app.screen).__name__ == f"{name.capitalize()}Screen")
+        await opened(chat, f"{name.capitalize()}Screen")
         await look(chat, shown)
         await chat.press("escape")
         await chat.until(lambda: chat.app.screen is chat.app.chat)
@@ -89,6 +89,10 @@ async def each_screen(chat: Driven, agent: Agent) -> None:
     await chat.until(FINAL)
     await look(chat, shown)
     assert len({*shown}) == len(KEYS) + 2
+
+
+async def opened(chat: Driven, name: str) -> None:
+    await chat.until(lambda: type(chat.app.screen).__name__ == name)
 
 
 async def look(chat: Driven, shown: list[str]) -> None:
@@ -111,6 +115,6 @@ def test_every_screen_fits_80_columns_in_both_themes_and_without_colours(
         async with driven(agent, size=(80, 24)) as chat:
             assert chat.app.theme == ("light" if colours == "light" else "dark")
             assert chat.app.no_color is (colours == "none")
-            await each_screen(chat, agent)
+            await each_screen(chat)
 
     asyncio.run(see())
