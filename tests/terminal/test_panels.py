@@ -108,6 +108,7 @@ def test_a_panel_stands_beside_the_chat_and_gives_the_keys_back(log: Log) -> Non
 
     async def look() -> None:
         async with driven(agent) as chat:
+            await chat.until("(mail has come")
             await chat.press("f3")
             await chat.until("1 unread")
             await chat.still()
@@ -181,8 +182,9 @@ def test_the_state_beside_the_chat(log: Log) -> None:
 
     async def look() -> None:
         async with driven(agent) as chat:
+            await chat.until("(mail has come")
             await chat.press("f4")
-            await chat.until("led nowhere")
+            await chat.until("try csv first")
             drop = next(each for each in agent_state(agent).operations if each.event.kind == "drop")
             await choose(chat, f"operation {drop.event.id}")
             await chat.until("reason: led nowhere")

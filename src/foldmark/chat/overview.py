@@ -1,6 +1,7 @@
 """What the panels beside the chat show: the agents of a conversation, and the state that an agent works with."""
 
 from collections import Counter
+from itertools import islice
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -17,6 +18,10 @@ from foldmark.tools.tool import waiting_for_approval
 
 MEMOS = 100
 """Maximum number of memos that are counted."""
+
+
+LOOKED_AT = 50
+"""Number of an agent's newest messages among which a text from a person is looked for."""
 
 
 class AgentLine(NamedTuple):
@@ -41,11 +46,9 @@ def _goal(agent: Agent) -> str:
     with agent.reading() as (moment, at):
         if (state := state_of(moment, at)) is not None and (found := goal(state.content)):
             return found
-        turn = next(moment.messages(at.visible, newest_first=True), None)
-        if turn is None or turn.turn_id is None:
-            return ""
-        opened = moment.event(turn.turn_id)
-        return title(opened.content, 200) if opened is not None else ""
+        newest = islice(moment.messages(at.visible, newest_first=True), LOOKED_AT)
+        texts = (each for each in newest if each.kind == "user" and each.actor == "human")
+        return title(text.content, 80) if (text := next(texts, None)) is not None else ""
 
 
 class AgentState(Struct, frozen=True):
