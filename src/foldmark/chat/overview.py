@@ -7,7 +7,9 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from foldmark.commands.agents import AgentEntry, entry
+from foldmark.core.codec import operation_of
 from foldmark.core.errors import FoldmarkError
+from foldmark.core.events import Restore
 from foldmark.core.wording import title
 from foldmark.log import Agent, family
 from foldmark.operations import decide
@@ -64,11 +66,15 @@ class AgentState(Struct, frozen=True):
     @property
     def newest(self) -> OperationEntry | None:
         """The newest operation in force that can be taken back; a restore is not one: `/restore` goes further back."""
-        return next((each for each in self.operations if _counts(each) and each.event.kind != "restore"), None)
+        return next((each for each in self.operations if _counts(each) and not _restores(each)), None)
 
 
 def _counts(done: OperationEntry) -> bool:
     return done.by is None and done.back is not None
+
+
+def _restores(done: OperationEntry) -> bool:
+    return isinstance(operation_of(done.event), Restore)
 
 
 def agent_state(agent: Agent) -> AgentState:
