@@ -16,8 +16,8 @@ from foldmark.operations.history import sized
 from foldmark.operations.receipts import DeliveredMail, Receipt
 
 # Control characters but tab and line feed, and the marks that turn the direction of writing: text from a model, a file
-# or a web page must not steer the terminal.
-_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+# or a web page must not steer the terminal. No terminal takes a lone surrogate.
+_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 _STYLE = re.compile("\x1b\\[[0-9;]*m")

@@ -21,6 +21,7 @@ from foldmark.core.events import (
 from foldmark.core.segments import Segment, Segments, intersect, subtract
 from foldmark.core.wording import count, title
 from foldmark.operations.history import OperationEntry, ids_named
+from foldmark.operations.receipts import Receipt
 
 WHO = {"human": "you", "model": "the model", "system": "Foldmark"}
 """Actors as a person at the terminal reads them."""
@@ -54,6 +55,33 @@ def line(entry: OperationEntry) -> str:
         parts.append(f"taken back by {entry.by}")
     elif entry.back is not None:
         parts.append(entry.back)
+    return " · ".join(parts)
+
+
+def receipt_line(done: Receipt) -> str:
+    """Return a receipt in one line: `✂ 9 turns left the context: 37 messages, ~21K (49K → 28K) · /restore 412 brings
+    them back`."""
+    change, outcome, operation = done.change, done.outcome, done.operation
+    sizes = f"({brief(change.before.tokens)} → {brief(change.after.tokens)})"
+    parts = []
+    if change.left.messages:
+        left = f"{count(change.left.messages, 'message')}, ~{brief(change.left.tokens)} {sizes}"
+        turns = f"{count(len(operation.turns), 'turn')} " if isinstance(operation, Drop | Undo) else ""
+        parts.append(f"✂ {turns}left the context: {left}")
+    if change.returned.messages:
+        came = f"{count(change.returned.messages, 'message')}, ~{brief(change.returned.tokens)}"
+        parts.append(f"↶ came back into the context: {came} {sizes}")
+    both = ((outcome.evicted, "✂ {} evicted: ~{}"), (outcome.whole_again, "↶ {} sent as before: ~{}"))
+    parts += [words.format(count(size.messages, "result"), brief(size.tokens)) for size, words in both if size.messages]
+    if widened := getattr(operation, "widened", ()):
+        parts.append(f"{len(widened)} of them for whole exchanges")
+    thoughts = ((outcome.thoughts.lost, "end", "ends"), (outcome.thoughts.returned, "count again", "counts again"))
+    parts += [f"{count(n, 'thinking block')} {one if n == 1 else many}" for n, many, one in thoughts if n]
+    if outcome.cached_prefix is not None:
+        parts.append(f"{outcome.cached_prefix.percent}% of the cached prompt holds")
+    if done.back is not None:
+        takes = "brings them back" if change.left.messages else "takes that back"
+        parts.append(f"{done.back} {takes}")
     return " · ".join(parts)
 
 

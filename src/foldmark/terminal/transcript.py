@@ -12,6 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.events import Resize
 from textual.message import Message
 
+from foldmark.chat.operated import receipt_line
 from foldmark.chat.pages import Pages, Place, read
 from foldmark.chat.transcript import Calls, Entry, Gap, Operated, Said
 from foldmark.core.errors import FoldmarkError
@@ -95,9 +96,9 @@ class Transcript(Surface):
 
     def add_result(self, result: Result) -> None:
         """Add the result of a command. A receipt stands in place of its operation's line."""
-        text = result_text(result)
+        done = result.effect if isinstance(result.effect, Receipt) else None
+        text = result_text(result) if done is None else "\n".join(filter(None, (result.text, receipt_line(done))))
         if text:
-            done = result.effect if isinstance(result.effect, Receipt) else None
             line = self._loose(text, "line", done)
             if (answer := self._answer) is not None and done is not None:
                 answer.add(line)
