@@ -292,19 +292,19 @@ class Prompt(Vertical):
             self._choices.action_cursor_down()
 
     def action_take(self) -> None:
-        """Take the highlighted completion, or leave the prompt if there is nothing to complete."""
+        """Take the highlighted completion; from an empty prompt go to what is above it: the transcript or a review."""
         self._takes = None
+        if self._searched is None and not self.text:
+            self.screen.focus_previous()
+            return
         if self._searched is None and self._completed != (self.text, self.editor.index):
             if self.text.lstrip().startswith("/"):
                 self._takes = self.text  # it is taken once it is there
                 self._complete(self._agent, self.text, self.editor.index)
             return
         row = self._choices.highlighted
-        if not self._choices.display or row is None:
-            if not self.text:
-                self.screen.focus_next()
-            return
-        self._take(row)
+        if self._choices.display and row is not None:
+            self._take(row)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Take what was clicked."""
