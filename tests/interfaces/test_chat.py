@@ -19,6 +19,7 @@ from foldmark.core.request import Request
 from foldmark.log.doctor import examine
 from foldmark.providers.offline import OfflineModel
 from foldmark.providers.retrying import LazyProvider
+from foldmark.runtime.background import Background
 from patience import LIMIT
 from stored import stored
 from terminal import CTRL_C, CTRL_D, Terminal
@@ -378,6 +379,28 @@ def test_ctrl_c_more_than_once(log: foldmark.Log, capsys: pytest.CaptureFixture[
     assert "(interrupted; the text so far is kept)" in capsys.readouterr().out
     answer = next(event for event in events(log) if event.kind == "assistant")
     assert (answer.content.rstrip(), answer.interrupted) == ("before", True)
+    closed(log)
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_ctrl_c_in_the_moment_a_turn_begins(
+    log: foldmark.Log, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Silent:
+        async def answer(self, request: Request) -> AsyncIterator[str]:
+            await sleep(LIMIT)
+            yield "too late"
+
+    say = Background.say
+
+    def begin(*args: Any, **named: Any) -> Any:
+        begun = say(*args, **named)
+        signal.raise_signal(signal.SIGINT)
+        return begun
+
+    monkeypatch.setattr(Background, "say", begin)
+    assert chat(log.agent("default"), always(Silent()), ["hello"]) == 0
+    assert "still at work" not in capsys.readouterr().out
     closed(log)
 
 

@@ -210,6 +210,15 @@ def test_a_connection_lost_inside_a_transaction_leaves_nothing(store: PostgresSt
         assert moment.head(agent).record.messages == 0
 
 
+def test_a_connection_lost_while_reading_says_nothing_of_what_was_recorded(store: PostgresStore) -> None:
+    """A command reads after it has committed, too."""
+    agent = root(store)
+    with pytest.raises(StoreError, match=r"the connection to .* was lost \([^)]*\)\.$"), store.read() as moment:  # noqa: PT012
+        moment.head(agent)
+        cut(store)
+        moment.head(agent)
+
+
 def test_nothing_but_the_error_is_said_of_a_lost_connection(harness: PostgresHarness) -> None:
     """The driver's own warnings go to no terminal."""
     losing = """

@@ -78,6 +78,8 @@ async def driven(
             found = Driven(app, pilot)
             await found.until(lambda: app.attended)
             await found.until("F1 keys")  # the line of keys comes last
+            # Lines that come before the log is read stand behind what is typed meanwhile.
+            await found.until(lambda: not any(each.is_running for each in app.workers))
             yield found
             app.action_leave()
             await found.until(lambda: app.ended)

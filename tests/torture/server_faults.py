@@ -21,8 +21,8 @@ from foldmark import Log
 from foldmark.core.events import Draft
 
 DOWN_TEXT = r"the connection to \S+ (failed|was lost)"
-CANCELLED_TEXT = r"ended a statement \(.*statement timeout\)\. Nothing of it was recorded; repeat it"
-FULL_TEXT = r"the disk of \S+ is full \(.*\): nothing was recorded\. Free some space, then repeat"
+CANCELLED_TEXT = r"ended a statement \(.*statement timeout\)\.( Nothing of it was recorded; repeat it\.)?$"
+FULL_TEXT = r"the disk of \S+ is full \(.*\)(: nothing was recorded)?\. Free some space, then repeat"
 READ_ONLY_TEXT = r"does not allow that to this user \(permission denied"
 DEADLOCK_TEXT = r"wrote to the same conversations in \S+ in another order \(deadlock detected\)\. Nothing was recorded"
 

@@ -233,9 +233,13 @@ class ChatController:
         turn = view.begin_turn()
         asking = replace(self.asking(agent), operated=turn.operated)
         self._dropped = 0
-        self._running = self.agents.say(agent, text, turn.shown(), asking)
+
+        def begin() -> Future[None]:
+            self._running = self.agents.say(agent, text, turn.shown(), asking)
+            return self._running
+
         try:
-            self._wait(self._running)
+            self.view.wait(begin, self._cancel, self._look).result()
             if turn.blank:
                 empty = (
                     "the model answered nothing"
@@ -285,11 +289,7 @@ class ChatController:
 
     def _wait(self, end: "Future[Any]") -> Any:
         """Wait for the result of the supervisor's thread, and show meanwhile what it hands over. Raises its errors."""
-        if end is self._running:
-            self.view.wait(end, self._cancel, self._look)
-        else:
-            self.view.wait(end, self.agents.cancel_all, lambda: None)
-        return end.result()
+        return self.view.wait(lambda: end, self.agents.cancel_all, lambda: None).result()
 
     def _cancel(self) -> None:
         """Ctrl-C ends the turn, and drops the lines that wait for its end."""

@@ -60,14 +60,29 @@ class Foreground:
             while True:
                 self._actions.get_nowait()()
 
-    def until(self, end: "Future[Any]", interrupted: Callable[[], object], typed: Callable[[], object]) -> None:
-        """Do what is handed over until `end` is there; then `end` may be asked for its result.
+    def until(
+        self, begin: "Callable[[], Future[Any]]", interrupted: Callable[[], object], typed: Callable[[], object]
+    ) -> "Future[Any]":
+        """Do what is handed over until the future that `begin` returns is done; return it.
 
         Ctrl-C calls `interrupted`, and `typed` is called every LOOK_SECONDS, to look at the keyboard.
         """
-        end.add_done_callback(lambda _: self.put(lambda: None))
-        look = monotonic() + LOOK_SECONDS
-        with at_interrupt(lambda *_: interrupted()):
+        begun = pressed = False
+
+        def interrupt(*_: object) -> None:
+            nonlocal pressed
+            pressed = True
+            if begun:  # before that there is nothing yet that could be interrupted
+                interrupted()
+
+        # Ctrl-C may come as soon as something has begun, so the handler must be there first.
+        with at_interrupt(interrupt):
+            end = begin()
+            begun = True
+            if pressed:
+                interrupted()
+            end.add_done_callback(lambda _: self.put(lambda: None))
+            look = monotonic() + LOOK_SECONDS
             while not end.done():
                 with suppress(Empty):
                     self._actions.get(timeout=LOOK_SECONDS)()
@@ -75,6 +90,7 @@ class Foreground:
                     typed()
                     look = monotonic() + LOOK_SECONDS
             self.drain()
+        return end
 
     def _put(self, question: Callable[[], _T], otherwise: _T, answer: "Future[_T]") -> None:
         self._asked = answer

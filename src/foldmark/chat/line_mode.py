@@ -133,9 +133,11 @@ class LineView:
         """Return the lines typed since the last look, without blank ones and late answers."""
         return [line for line in self._keyboard.ahead() if line.strip() and not self._is_late_answer(line)]
 
-    def wait(self, end: "Future[Any]", interrupted: Callable[[], object], look: Callable[[], object]) -> None:
+    def wait(
+        self, begin: "Callable[[], Future[Any]]", interrupted: Callable[[], object], look: Callable[[], object]
+    ) -> "Future[Any]":
         """Wait in the main thread."""
-        self._front.until(end, interrupted, look)
+        return self._front.until(begin, interrupted, look)
 
     def drain(self) -> None:
         """Show what other threads have handed over."""

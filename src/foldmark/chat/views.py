@@ -75,9 +75,11 @@ class View(Protocol):
     def lines(self) -> list[str]:
         """Return the lines that were typed since the last look."""
 
-    def wait(self, end: "Future[Any]", interrupted: Callable[[], object], look: Callable[[], object]) -> None:
-        """Wait for `end`, and show meanwhile what other threads hand over; call `look` regularly, and `interrupted`
-        for Ctrl-C."""
+    def wait(
+        self, begin: "Callable[[], Future[Any]]", interrupted: Callable[[], object], look: Callable[[], object]
+    ) -> "Future[Any]":
+        """Call `begin`, wait until the future that it returns is done, and return it. Show meanwhile what other threads
+        hand over; call `look` regularly, and `interrupted` for a Ctrl-C that came after this was called."""
 
     def drain(self) -> None:
         """Show what other threads have handed over."""

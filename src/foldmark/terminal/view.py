@@ -208,13 +208,16 @@ class TerminalView:
             self.show_typed(line)
         return [line for line in found if line.strip()]
 
-    def wait(self, end: "Future[Any]", interrupted: Callable[[], object], look: Callable[[], object]) -> None:
-        """Wait for `end`; Textual shows meanwhile what other threads hand over."""
+    def wait(
+        self, begin: "Callable[[], Future[Any]]", interrupted: Callable[[], object], look: Callable[[], object]
+    ) -> "Future[Any]":
+        """Wait in the controller's thread; Textual shows meanwhile what other threads hand over."""
         while True:  # Ctrl-C before this has nothing to interrupt here
             try:
                 self._wakes.get_nowait()
             except Empty:
                 break
+        end = begin()
         end.add_done_callback(lambda _: self._wakes.put(False))
         look()
         self._show_waiting()
@@ -223,6 +226,7 @@ class TerminalView:
                 interrupted()
             look()
             self._show_waiting()
+        return end
 
     def show(self, text: str, *, error: bool = False) -> None:
         """Show a line of its own."""

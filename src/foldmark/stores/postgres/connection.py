@@ -209,7 +209,7 @@ class Pool:
                     return self._alone.execute(wanted.sql, wanted.bound(bindings)).fetchall()
                 except psycopg.Error as error:
                     if attempt or not lost(error):
-                        raise self.address.explain(error) from error
+                        raise self.address.explain(error, writing=False) from error
                     self._alone = None
         raise AssertionError
 
@@ -236,8 +236,8 @@ class PostgresSession:
     another one is taken.
     """
 
-    def __init__(self, pool: Pool, begin: str) -> None:
-        self._pool = pool
+    def __init__(self, pool: Pool, begin: str, *, writes: bool) -> None:
+        self._pool, self._writes = pool, writes
         self._queue: list[tuple[str, Sequence[Any], Then | None]] = [(begin, (), None)]
         self._connection: psycopg.Connection[Row] | None = None
         self._begun = False
@@ -265,7 +265,7 @@ class PostgresSession:
         try:
             self.send()
         except psycopg.Error as error:
-            raise self._pool.address.explain(error) from error
+            raise self._pool.address.explain(error, writing=self._writes) from error
 
     def send(self) -> None:
         """Do the same as `flush`. Raises psycopg.Error."""

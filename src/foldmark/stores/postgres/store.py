@@ -81,7 +81,7 @@ class PostgresStore:
             yield self._open.snapshot
             return
         self.pool.check()
-        session = PostgresSession(self.pool, _READ)
+        session = PostgresSession(self.pool, _READ, writes=False)
         self._open.snapshot = snapshot = PostgresSnapshot(session, self._known, self._ahead)
         try:
             yield snapshot
@@ -101,7 +101,7 @@ class PostgresStore:
         if inside is not None:
             raise StoreError("a block of `read` cannot write; write outside of it")
         self.pool.check()
-        session = PostgresSession(self.pool, _WRITE)
+        session = PostgresSession(self.pool, _WRITE, writes=True)
         self._open.snapshot = transaction = PostgresTransaction(session, self.pool, self._known, self._ahead)
         try:
             try:
