@@ -1,7 +1,9 @@
 """A conversation in a real terminal: a model on the loopback interface is asked over its real SDK, with tools,
-marks, edits and a restart."""
+marks, a review, the list of turns, a child that asks, and a restart."""
 
+import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -15,11 +17,15 @@ from tmux import Tmux
 from wire_anthropic import AnthropicWire
 
 import foldmark
+from foldmark.log.doctor import examine
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 
 WIRE = AnthropicWire()
 MODEL = "anthropic/claude-sonnet-4-5"
+TASK = "Look for the cause. Report when you have it."
+QUOTED = re.compile(r"^\[(\d+)\] (?:user|assistant): .*(?:plugin|system|lunch)", re.MULTILINE)
+"""Messages as a matching request quotes them: what is to be forgotten."""
 
 
 def played(body: Any) -> Reply:
@@ -28,8 +34,15 @@ def played(body: Any) -> Reply:
     kind, text = heard.newest
     if kind == "result":
         return say("That is ", "done.")
+    if "Which of the messages match?" in text:
+        return say(json.dumps([int(id) for each in heard.texts for id in QUOTED.findall(each[1])]))
+    if "talk of lunch" in text:
+        wanted = {"action": "preview", "criteria": "the plugin system, and talk of lunch", "mode": "forget"}
+        return Reply((Use("c-filter", "filter_context", wanted),), "calls")
     if "list the files" in text:
         return Reply((Say(("I look. ",)), Use("c-list", "list_files", {"path": "."})), "calls")
+    if heard.who is not None:
+        return Reply((Use("c-bash", "bash", {"command": "echo from the child > found.txt"}),), "calls")
     return say("About ", text.split()[-1], ": **yes**.")
 
 
@@ -54,10 +67,20 @@ def test_a_day_in_the_application(tmp_path: Path) -> None:
             screen.press("C-q")
             screen.until("ended with 0")
     assert not server.refusals
+    assert (tmp_path / "work" / "found.txt").read_text() == "from the child\n"
     with foldmark.open(tmp_path / "log.db", create=False) as log:
-        context = log.agent("notes").context()
+        agent = log.agent("notes")
+        context = agent.context()
         texts = [message.content for message in context.messages if message.kind == "user"]
-        assert (texts, list(context.marks)) == (["Please list the files", "Now the simple way"], ["BEFORE"])
+        assert [text for text in texts if not text.startswith("[")] == [
+            "Please list the files",
+            "Where is lunch",
+            *(f"Now the simple way {number}" for number in range(3)),
+            TASK,
+        ]
+        assert list(context.marks) == ["BEFORE"]
+        assert len(agent.children) == 1
+        assert list(examine(log)) == []
 
 
 def _talk(screen: Tmux) -> None:
@@ -66,11 +89,77 @@ def _talk(screen: Tmux) -> None:
     screen.until("list_files", "That is done.")
     screen.line("/mark BEFORE")
     screen.until("BEFORE")
-    screen.line("Try a plugin system")
-    screen.until("About system: yes.")
-    screen.line("/undo -- led nowhere")
-    screen.until("led nowhere", "/restore")
-    screen.line("Now the simple way")
-    screen.until("About way: yes.")
+    _undo(screen)
+    _forget_one_of_two(screen)
+    _drop_and_restore(screen)
+    _delegate(screen)
     screen.press("C-q")
     screen.until("ended with 0")
+
+
+def _undo(screen: Tmux) -> None:
+    screen.line("Try it in Rust")
+    screen.until("About Rust: yes.")
+    screen.line("/undo -- led nowhere")
+    screen.until("led nowhere", "/restore")
+
+
+def _forget_one_of_two(screen: Tmux) -> None:
+    screen.line("Where is lunch")
+    screen.until("About lunch: yes.")
+    for number in range(3):
+        screen.line(f"Now the simple way {number}")
+        screen.until(f"About {number}: yes.")
+    screen.line("Try a plugin system")
+    screen.until("About system: yes.")
+    screen.line("/forget the plugin system, and talk of lunch")
+    screen.until("[x] 1", "[x] 2", "Anything else you type")
+    screen.press("Space")  # the first is lunch
+    screen.until("[ ] 1", "[x] 2")
+    screen.press("y")
+    screen.until("left the context")
+    screen.gone("Anything else you type")
+
+
+def _drop_and_restore(screen: Tmux) -> None:
+    screen.line("What a detour")
+    screen.until("About detour: yes.")
+    screen.press("F2")
+    screen.until("What a detour", "Please list the files")
+    screen.press("o")
+    screen.until("▾ newest")
+    screen.press("Home")
+    screen.until("▌[ ] 46")
+    screen.press("d")
+    screen.until("Enter does it")
+    screen.press("Enter")
+    screen.gone("What a detour")
+    screen.press("u")
+    screen.until("What a detour")
+    screen.press("Home")
+    screen.until("▌[ ] 46")
+    screen.press("d")
+    screen.until("Enter does it")
+    screen.press("Enter")
+    screen.gone("What a detour")
+    screen.press("Escape")
+    screen.gone("Turns in the context")
+
+
+def _delegate(screen: Tmux) -> None:
+    screen.line(f"/note {TASK}")
+    screen.until("Look for the cause")
+    screen.line("/fork BEFORE")
+    shown = screen.until("asks to use bash", "F8 answers")
+    screen.press("F8")
+    screen.until("echo from the child", "always")
+    screen.press("y")
+    screen.gone("asks to use bash")
+    found = re.search(r"gent ([0-9a-f]{8}) asks", shown)
+    assert found is not None
+    screen.line("/wait")
+    screen.until("are idle")
+    screen.line(f"/switch {found[1]}")
+    screen.until("That is done.", "child")
+    screen.line("/switch notes")
+    screen.until("Now the simple way")
