@@ -69,3 +69,9 @@ def test_all_commands_are_known_though_none_is_imported() -> None:
         assert command.name == name
     done = subprocess.run([PROGRAM, "serch"], capture_output=True, text=True)
     assert (done.returncode, "Did you mean 'search'?" in done.stderr) == (2, True)
+
+
+def test_do_imports_nothing_that_only_a_chat_needs(log: foldmark.Log) -> None:
+    log.agent("default").append("user", "We keep the sessions in SQLite.")
+    found = imported("do", "default", "/marks")
+    assert not {"concurrent.futures", "textual", "foldmark.chat.foreground", "foldmark.chat.controller"} & found

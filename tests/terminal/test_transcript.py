@@ -229,6 +229,20 @@ def test_e_evicts_and_r_restores(log: Log) -> None:
     assert len(log.agent("notes").context().messages) == 16
 
 
+def test_u_restores_the_newest_operation(log: Log) -> None:
+    agent = sample(log)
+
+    async def look(chat: Driven, transcript: Transcript) -> None:
+        await chat.press("tab", "u")
+        await chat.until("came back into the context")
+        await chat.until("led nowhere")
+        await chat.press("u")  # the mark takes nothing, and is an operation as well
+        await chat.until(lambda: not log.agent("notes").context().marks)
+
+    drive(agent, look)
+    assert len(log.agent("notes").context().messages) == 16
+
+
 def test_a_jump_opens_what_the_event_lies_in(log: Log) -> None:
     agent = log.agent("notes")
     ids = talk(agent, 300)

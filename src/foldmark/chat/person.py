@@ -10,7 +10,6 @@ from pathlib import Path
 
 import click
 
-from foldmark.chat.foreground import at_interrupt
 from foldmark.core.errors import FoldmarkError
 from foldmark.operations.effects import Decision, EditText
 from foldmark.rendering import fitted, harmless
@@ -89,6 +88,8 @@ def edited(text: str) -> str:
 
 
 def _edit(text: str) -> str:
+    from foldmark.chat.foreground import at_interrupt  # takes 5 ms, and `foldmark do` seldom edits
+
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     with tempfile.TemporaryDirectory(prefix="foldmark-") as folder:
         file = Path(folder) / "foldmark.md"

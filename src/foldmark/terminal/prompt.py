@@ -124,7 +124,7 @@ class Prompt(Vertical):
 
     def insert(self, text: str) -> None:
         """Insert a text at the cursor."""
-        self.editor.insert(text)
+        self.editor.insert(harmless(text))
 
     def focus(self, scroll_visible: bool = True) -> "Prompt":
         """Let the person type."""

@@ -19,6 +19,7 @@ from foldmark.core.errors import FoldmarkError
 from foldmark.core.request import Piece, ToolCall
 from foldmark.core.segments import normal, subtract
 from foldmark.log import Agent, Result
+from foldmark.operations.history import newest_restorable
 from foldmark.operations.receipts import Receipt
 from foldmark.rendering import harmless, result_text
 from foldmark.terminal.answer import Answer, number
@@ -39,6 +40,7 @@ class Transcript(Surface):
         Binding("enter", "open", "open"),
         Binding("e", "evict", "evict"),
         Binding("r", "restore", "restore"),
+        Binding("u", "undo", "undo", tooltip="restore the newest operation in force"),
         Binding("escape", "leave", "back"),
     ]
 
@@ -368,6 +370,22 @@ class Transcript(Surface):
             self.notify("Put the cursor on a line with ✂; r takes the operation back.")
         else:
             self.post_message(self.Submitted(back))
+
+    @work(thread=True, group="undo", exclusive=True)
+    def action_undo(self) -> None:
+        """Ask for the return of what the newest operation in force took."""
+        if self._agent is None:
+            return
+        try:
+            with self._agent.reading() as (moment, at):
+                newest = newest_restorable(moment, at)
+        except FoldmarkError as error:
+            self.app.call_from_thread(self.notify, harmless(str(error)), severity="error", markup=False)
+            return
+        if newest is None:
+            self.app.call_from_thread(self.notify, "There is no operation to restore.")
+        else:
+            self.post_message(self.Submitted(f"/restore {newest}"))
 
     def action_leave(self) -> None:
         """Go back to the prompt."""
