@@ -131,6 +131,8 @@ def test_another_conversations_hit_is_shown_and_opened(log: Log) -> None:
             await chat.press("enter")
             await chat.until("Exporters are entry points.")
             assert "Where do [bold]exporters[/] get their names? \\x1b[31m" in chat.screen
+            await chat.still()
+            check(chat.app, "surroundings")
             await chat.press("escape")
             await chat.until(lambda: isinstance(chat.app.screen, FindScreen))
             assert hits.highlighted == 0

@@ -156,6 +156,10 @@ def test_the_screen_of_a_review(log: Log) -> None:
         await reviewed(chat, "/forget messages 4, 14, 20")
         await chat.still()
         check(chat.app, "review")
+        await chat.press("enter")
+        await chat.until(lambda: isinstance(chat.app.screen, RangeScreen) and chat.app.screen.query_one(TextArea).text)
+        await chat.still()
+        check(chat.app, "range")
 
     talked(sample(log), talk)
 

@@ -7,6 +7,7 @@ from pkgutil import iter_modules
 
 import pytest
 from driven import Driven, driven, sample
+from golden import check
 from textual.app import App
 from textual.binding import Binding
 from textual.dom import DOMNode
@@ -118,3 +119,36 @@ def test_every_screen_fits_80_columns_in_both_themes_and_without_colours(
             await each_screen(chat)
 
     asyncio.run(see())
+
+
+def looked_at(log: Log, name: str, *keys: str, size: tuple[int, int] = (100, 30)) -> None:
+    """Press keys one after the other in the sample, and compare the last screen with its golden file."""
+
+    async def look() -> None:
+        async with driven(sample(log), size=size) as chat:
+            for key in keys:
+                await chat.press(key)
+                await chat.still()
+            await chat.still()
+            check(chat.app, name)
+
+    asyncio.run(look())
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("keys", ["f1"]),
+        ("turn", ["f2", "enter"]),
+        ("event", ["f5", "g"]),
+        ("completion", ["/", "c", "o"]),
+        ("history", ["ctrl+r", "f"]),
+    ],
+)
+def test_the_picture_of_a_screen(log: Log, name: str, keys: list[str]) -> None:
+    looked_at(log, name, *keys)
+
+
+@pytest.mark.parametrize(("name", "keys"), [("chat-80", []), ("turns-80", ["f2"]), ("time-80", ["f5"])])
+def test_the_picture_of_a_screen_of_80_columns(log: Log, name: str, keys: list[str]) -> None:
+    looked_at(log, name, *keys, size=(80, 24))

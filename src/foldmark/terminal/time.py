@@ -126,10 +126,9 @@ class TimeScreen(ContextScreen):
         for name, text in (("past", shown), ("changes", changed)):
             self.query_one(f"#{name} Static", Static).update(harmless(text))
         place = self.query_one("#past", VerticalScroll)
+        place.anchor(not self._request)  # the end stays shown while the layout settles
         if self._request:
             place.scroll_home(animate=False)
-        else:
-            place.scroll_end(animate=False)
 
     def _draw(self) -> None:
         if self._line is not None:
@@ -171,7 +170,9 @@ class TimeScreen(ContextScreen):
 
     def action_scroll(self, name: str, lines: int) -> None:
         """Scroll one of the two sides."""
-        self.query_one(f"#{name}", VerticalScroll).scroll_relative(y=lines, animate=False)
+        side = self.query_one(f"#{name}", VerticalScroll)
+        side.release_anchor()
+        side.scroll_relative(y=lines, animate=False)
 
     def action_choose(self) -> None:
         """Offer to take an operation back, or show a message in the conversation."""
