@@ -16,8 +16,10 @@ from foldmark.chat.find import find, next_place, next_role, next_time, only_here
 from foldmark.core.errors import CommandError
 from foldmark.core.search import PassageMessage, SearchResult
 from foldmark.log import Agent, Log
+from foldmark.sessions.archive.syncing import sync
 from foldmark.terminal import find as screen
 from foldmark.terminal.find import FindScreen, SurroundingsScreen
+from stored import stored
 
 
 def two_conversations(log: Log) -> Agent:
@@ -237,3 +239,47 @@ def test_a_key_brings_in_what_a_session_has_grown_by(tmp_path: Path) -> None:
     with foldmark.open(str(tmp_path / "log.db")) as log:
         asyncio.run(go(log))
         assert [each.content for each in log.agent("session").context().messages] == ["ask a", "ask b"]
+
+
+def test_a_hit_in_an_archived_session_is_imported_and_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = "0a0a0a0a-1111-4111-8111-111111111111"
+    home = {"HOME": str(tmp_path / "home"), "FOLDMARK_ARCHIVE": str(tmp_path / "archive")}
+    for name, value in home.items():
+        monkeypatch.setenv(name, value)
+    file = tmp_path / "home" / ".claude" / "projects" / "-work" / f"{session}.jsonl"
+    file.parent.mkdir(parents=True)
+    texts = ["How do we migrate the zebra schema?", *(f"And step {number}?" for number in range(60))]
+    file.write_text("".join(_record(number, text, session) for number, text in enumerate(texts)))
+    sync(home, (), ())
+
+    async def go(log: Log) -> None:
+        agent = sample(log)
+        async with driven(agent, size=(80, 24)) as chat:
+            await search(chat, "zebra --archived")
+            await chat.press("enter")
+            await chat.until(lambda: isinstance(chat.app.screen, SurroundingsScreen))
+            await chat.until("And step 0?")
+            await chat.press("o")
+            await chat.until(lambda: chat.app.agent != agent)
+            await chat.until("How do we migrate the zebra schema?")
+            current = chat.app.chat.transcript.current
+            assert current is not None
+            event = stored(log).event(current.key[0])
+            assert event is not None
+            assert event.content == texts[0]
+
+    with foldmark.open(tmp_path / "log.db") as log:
+        asyncio.run(go(log))
+
+
+def _record(number: int, text: str, session: str) -> str:
+    """A line of a session of Claude Code's in which a person says something."""
+    record = {
+        "type": "user",
+        "uuid": f"u{number}",
+        "parentUuid": f"u{number - 1}" if number else None,
+        "sessionId": session,
+        "timestamp": f"2026-03-01T10:{number:02}:00.000Z",
+        "message": {"role": "user", "content": text},
+    }
+    return json.dumps(record) + "\n"

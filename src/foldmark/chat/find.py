@@ -115,6 +115,15 @@ def opening(hit: FoundHit) -> str | None:
     return f"/import {_session(result)}" if hit.place == "session" else None
 
 
+def imported_place(agent: Agent, hit: FoundHit) -> int | None:
+    """Return the event of a hit in an archived session, once `agent` has that session; None if it has it not. Raises
+    FoldmarkError."""
+    from foldmark.sessions.conversion.importing import imported_event  # takes 50 ms
+
+    result = hit.result
+    return None if result.file is None or result.line is None else imported_event(agent, result.file, result.line)
+
+
 def _session(result: SearchResult) -> str:
     """Return the name that opens an archived session: its id if its own file is still there, else the archived one."""
     import os

@@ -14,6 +14,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import click
+from textual import work
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen, Screen
@@ -34,12 +35,12 @@ from foldmark.terminal.dialogs import ApprovalDialog, Asked, Question
 from foldmark.terminal.panels import WIDE, PanelScreen
 from foldmark.terminal.pasting import install
 from foldmark.terminal.prompt import Prompt
-from foldmark.terminal.screens import ContextScreen, GoTo
+from foldmark.terminal.screens import ContextScreen, GoTo, GoToImported
 from foldmark.terminal.theme import DARK, LIGHT, fitting
 from foldmark.terminal.view import TerminalView
 
 if TYPE_CHECKING:
-    pass
+    from foldmark.chat.find import FoundHit
 
 _T = TypeVar("_T")
 
@@ -100,6 +101,7 @@ class ChatApplication(App[None]):
         self._asked: list[Asked] = []
         self._leaving = False
         self._destination: GoTo | None = None
+        self._sought: FoundHit | None = None
         self._ended_by = 0
 
     def get_default_screen(self) -> Screen[None]:
@@ -231,6 +233,22 @@ class ChatApplication(App[None]):
             self._destination = None
             self.chat.transcript.jump(wanted.event_id)
 
+    def on_go_to_imported(self, message: GoToImported) -> None:
+        """Show a hit of a session in the transcript, once the import is over."""
+        self._sought = message.hit
+
+    @work(thread=True, exclusive=True, group="seek")
+    def _seek(self, agent: Agent, hit: "FoundHit") -> None:
+        from foldmark.chat.find import imported_place  # only a search needs it
+
+        try:
+            event_id = imported_place(agent, hit)
+        except FoldmarkError as error:
+            self.call_from_thread(self.notify, harmless(str(error)), severity="error", markup=False)
+            return
+        if event_id is not None:
+            self.post_message(GoTo(agent.id, event_id))
+
     def submit(self, line: str) -> None:
         """Take a line that was typed, or that a screen made of what the person did there."""
         self._view.submit(line)
@@ -261,6 +279,9 @@ class ChatApplication(App[None]):
         self.agent, self.attended = agent, True
         self.chat.attend(agent, offer)
         self._arrive()
+        if self._sought is not None:
+            self._seek(agent, self._sought)
+            self._sought = None
         for screen in self.screen_stack[1:]:
             if isinstance(screen, ContextScreen):
                 screen.attend(agent)

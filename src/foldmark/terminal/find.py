@@ -32,7 +32,7 @@ from foldmark.core.search import Excerpt, PassageMessage, passage_lines
 from foldmark.core.wording import one_line
 from foldmark.log import Agent, Log
 from foldmark.rendering import harmless
-from foldmark.terminal.screens import ContextScreen, GoTo
+from foldmark.terminal.screens import ContextScreen, GoTo, GoToImported
 
 PAUSE = 0.15
 """Seconds without a key before a search begins."""
@@ -196,6 +196,8 @@ class FindScreen(ContextScreen):
             self.submit(command)
         if hit.result.event_id is not None:
             self.app.post_message(GoTo(hit.result.id, hit.result.event_id))
+        elif hit.place == "session":
+            self.app.post_message(GoToImported(hit))
         self.dismiss()
 
 

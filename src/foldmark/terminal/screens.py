@@ -5,7 +5,7 @@ line at the bottom and the screen of all keys. A key with `show=False` stands on
 """
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.cells import cell_len
 from textual.app import ComposeResult
@@ -17,6 +17,9 @@ from textual.widgets._footer import FooterKey
 
 from foldmark.log import Agent
 
+if TYPE_CHECKING:
+    from foldmark.chat.find import FoundHit
+
 
 class GoTo(Message):
     """A person wants to see an event of an agent in the transcript; the application takes it."""
@@ -24,6 +27,14 @@ class GoTo(Message):
     def __init__(self, agent_id: str, event_id: int) -> None:
         super().__init__()
         self.agent_id, self.event_id = agent_id, event_id
+
+
+class GoToImported(Message):
+    """A person wants to see a hit of an archived session, which is being imported; the application takes it."""
+
+    def __init__(self, hit: "FoundHit") -> None:
+        super().__init__()
+        self.hit = hit
 
 
 LAST = ("f2", "f3", "f4", "f5", "f6", "f8", "escape", "ctrl+c", "f1")

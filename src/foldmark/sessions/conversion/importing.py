@@ -267,6 +267,19 @@ def _known(entries: list[RecordEntry], imported: ImportedSession) -> dict[int, I
     return found
 
 
+def imported_event(agent: Agent, path: str | os.PathLike[str], line: int) -> int | None:
+    """Return the first event that a line of a session's file was imported as; None if nothing of it was imported into
+    this conversation. Raises SessionFileError."""
+    imported = ImportedSession(agent)
+    if imported.newest is None:
+        return None
+    with SessionFile(path) as session:
+        records = (each for each in session.lines() if isinstance(each, SessionRecord))
+        entries = recognize(session).index(records, {}, ())
+    found = _known(entries, imported).get(line)
+    return found.first if found is not None and found.length else None
+
+
 def format_in(path: str | os.PathLike[str]) -> SessionFormat:
     """Return the format of the session in a file. Raises SessionFileError if it is none that is known."""
     with SessionFile(path) as session:
