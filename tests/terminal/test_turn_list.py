@@ -77,7 +77,11 @@ def test_ticks_become_ids_and_a_span(log: Log) -> None:
 def test_a_price_says_what_breaks_and_when_it_is_even(log: Log) -> None:
     agent = sample(log)
     agent.configure("model", "anthropic/claude-sonnet-4-5")
-    drop, evict = prices(agent, context_turns(agent).rows, {12})
+    rows = context_turns(agent).rows
+    drop, evict, summary = prices(agent, rows, {12})
+    assert (summary.key, summary.what) == ("s", "summarizes 1 turn")
+    assert summary.text.startswith("the model reads 196 once")
+    assert "follow each other" in prices(agent, rows, {1, 18})[-1].text
     for each, what in ((drop, "drops 1 turn"), (evict, "evicts 1 result")):
         assert each.what == what
         for said in (" → ", "% of the cached prompt breaks, $0.", " more once", " less a request from then on", "even"):

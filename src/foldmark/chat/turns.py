@@ -188,7 +188,8 @@ def edits(rows: Sequence[Row], ticked: Collection[int]) -> tuple[list[int], list
 
 
 def prices(agent: Agent, rows: Sequence[Row], ticked: Collection[int]) -> list[EditPrice]:
-    """Return the prices of dropping the ticked turns and of evicting the ticked results. Each makes two requests."""
+    """Return the prices of dropping and summarizing the ticked turns and of evicting the ticked results. All but the
+    summary's make two requests; how long a summary becomes is not known before."""
     turns, results = edits(rows, ticked)
     found = []
     if turns:
@@ -196,7 +197,18 @@ def prices(agent: Agent, rows: Sequence[Row], ticked: Collection[int]) -> list[E
     if results:
         what = f"evicts {count(len(results), 'result')}"
         found.append(_price(agent, "e", what, lambda moment, at: eviction(moment, at, results)))
+    if turns:
+        found.append(EditPrice("s", f"summarizes {count(len(turns), 'turn')}", _summary_price(rows, turns)))
     return found
+
+
+def _summary_price(rows: Sequence[Row], turns: Sequence[int]) -> str:
+    try:
+        span(rows, turns)
+    except CommandError as error:
+        return str(error)
+    read = sum(row.tokens for row in rows if not row.tool and row.id in turns)
+    return f"the model reads {brief(read)} once · then as d, and the summary comes in their place"
 
 
 def _price(agent: Agent, key: str, what: str, decision: Decision) -> EditPrice:
