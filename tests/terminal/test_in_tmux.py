@@ -128,22 +128,21 @@ def _drop_and_restore(screen: Tmux) -> None:
     screen.until("What a detour", "Please list the files")
     screen.press("o")
     screen.until("▾ newest")
-    screen.press("Home")
-    screen.until("▌[ ] 46")
-    screen.press("d")
-    screen.until("Enter does it")
-    screen.press("Enter")
-    screen.gone("What a detour")
+    _drop_newest(screen)
     screen.press("u")
     screen.until("What a detour")
+    _drop_newest(screen)
+    screen.press("Escape")
+    screen.gone("Turns in the context")
+
+
+def _drop_newest(screen: Tmux) -> None:
     screen.press("Home")
     screen.until("▌[ ] 46")
     screen.press("d")
     screen.until("Enter does it")
     screen.press("Enter")
     screen.gone("What a detour")
-    screen.press("Escape")
-    screen.gone("Turns in the context")
 
 
 def _delegate(screen: Tmux) -> None:

@@ -126,10 +126,10 @@ def looked_at(log: Log, name: str, *keys: str, size: tuple[int, int] = (100, 30)
 
     async def look() -> None:
         async with driven(sample(log), size=size) as chat:
+            await chat.still()
             for key in keys:
                 await chat.press(key)
                 await chat.still()
-            await chat.still()
             check(chat.app, name)
 
     asyncio.run(look())

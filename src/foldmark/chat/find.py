@@ -116,7 +116,7 @@ def opening(hit: FoundHit) -> str | None:
 
 
 def imported_place(agent: Agent, hit: FoundHit) -> int | None:
-    """Return the event of a hit in an archived session, once `agent` has that session; None if it has it not. Raises
+    """Return the event of a hit in an archived session, or None if that session was not imported into `agent`. Raises
     FoldmarkError."""
     from foldmark.sessions.conversion.importing import imported_event  # takes 50 ms
 

@@ -63,7 +63,7 @@ class Foreground:
     def until(
         self, begin: "Callable[[], Future[Any]]", interrupted: Callable[[], object], typed: Callable[[], object]
     ) -> "Future[Any]":
-        """Do what is handed over until the future that `begin` returns is done; return it.
+        """Carry out what is handed over until the future that `begin` returns is done, and return that future.
 
         Ctrl-C calls `interrupted`, and `typed` is called every LOOK_SECONDS, to look at the keyboard.
         """
@@ -72,7 +72,7 @@ class Foreground:
         def interrupt(*_: object) -> None:
             nonlocal pressed
             pressed = True
-            if begun:  # before that there is nothing yet that could be interrupted
+            if begun:  # before that, there is nothing to interrupt
                 interrupted()
 
         # Ctrl-C may come as soon as something has begun, so the handler must be there first.

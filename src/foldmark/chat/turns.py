@@ -188,8 +188,8 @@ def edits(rows: Sequence[Row], ticked: Collection[int]) -> tuple[list[int], list
 
 
 def prices(agent: Agent, rows: Sequence[Row], ticked: Collection[int]) -> list[EditPrice]:
-    """Return the prices of dropping and summarizing the ticked turns and of evicting the ticked results. All but the
-    summary's make two requests; how long a summary becomes is not known before."""
+    """Return the prices of dropping and summarizing the ticked turns and of evicting the ticked results. Dropping and
+    evicting make two requests each. The length of a summary is not known in advance."""
     turns, results = edits(rows, ticked)
     found = []
     if turns:

@@ -78,8 +78,8 @@ class View(Protocol):
     def wait(
         self, begin: "Callable[[], Future[Any]]", interrupted: Callable[[], object], look: Callable[[], object]
     ) -> "Future[Any]":
-        """Call `begin`, wait until the future that it returns is done, and return it. Show meanwhile what other threads
-        hand over; call `look` regularly, and `interrupted` for a Ctrl-C that came after this was called."""
+        """Call `begin`, wait for the future that it returns, and return that future. In the meantime show what other
+        threads hand over, call `look` regularly, and call `interrupted` for Ctrl-C, also if it comes during `begin`."""
 
     def drain(self) -> None:
         """Show what other threads have handed over."""

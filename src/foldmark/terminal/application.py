@@ -234,7 +234,7 @@ class ChatApplication(App[None]):
             self.chat.transcript.jump(wanted.event_id)
 
     def on_go_to_imported(self, message: GoToImported) -> None:
-        """Show a hit of a session in the transcript, once the import is over."""
+        """Show a hit in the transcript once its session has been imported."""
         self._sought = message.hit
 
     @work(thread=True, exclusive=True, group="seek")

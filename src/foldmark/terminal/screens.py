@@ -30,7 +30,7 @@ class GoTo(Message):
 
 
 class GoToImported(Message):
-    """A person wants to see a hit of an archived session, which is being imported; the application takes it."""
+    """A person wants to see a hit in an archived session once its import has ended; the application takes it."""
 
     def __init__(self, hit: "FoundHit") -> None:
         super().__init__()

@@ -373,7 +373,7 @@ class Transcript(Surface):
 
     @work(thread=True, group="undo", exclusive=True)
     def action_undo(self) -> None:
-        """Ask for the return of what the newest operation in force took."""
+        """Take back the newest operation in force."""
         if self._agent is None:
             return
         try:

@@ -211,7 +211,7 @@ class TerminalView:
     def wait(
         self, begin: "Callable[[], Future[Any]]", interrupted: Callable[[], object], look: Callable[[], object]
     ) -> "Future[Any]":
-        """Wait in the controller's thread; Textual shows meanwhile what other threads hand over."""
+        """Wait in the controller's thread, while Textual shows what other threads hand over."""
         while True:  # Ctrl-C before this has nothing to interrupt here
             try:
                 self._wakes.get_nowait()

@@ -268,8 +268,8 @@ def _known(entries: list[RecordEntry], imported: ImportedSession) -> dict[int, I
 
 
 def imported_event(agent: Agent, path: str | os.PathLike[str], line: int) -> int | None:
-    """Return the first event that a line of a session's file was imported as; None if nothing of it was imported into
-    this conversation. Raises SessionFileError."""
+    """Return the first event imported from a line of a session's file, or None if this conversation has none of it.
+    Raises SessionFileError."""
     imported = ImportedSession(agent)
     if imported.newest is None:
         return None

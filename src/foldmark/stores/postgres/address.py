@@ -56,14 +56,17 @@ class Address:
         return text
 
     def explain(self, error: psycopg.Error, *, writing: bool = True) -> StoreError:
-        """Return an error for a person, in one line.
+        """Return a one-line error for a person.
 
-        Only an error while `writing` says that nothing was recorded: a command may read after it has committed.
+        It says that nothing was recorded only while `writing`: a command may read after it has committed.
         """
         cause = self.hidden(" ".join(str(error.diag.message_primary or error).split())) or type(error).__name__
         to_connect = cause.startswith("connection failed: ")
         cause = cause.removeprefix("connection failed: ")
-        nothing = " Nothing was recorded; repeat it." if writing else ""
+
+        def claim(text: str) -> str:
+            return text if writing else ""
+
         match error:
             case errors.LockNotAvailable():
                 what = (
@@ -76,10 +79,10 @@ class Address:
                     "Nothing was recorded; repeat it."
                 )
             case errors.QueryCanceled():
-                what = f"{self.shown} ended a statement ({cause}).{nothing.replace('Nothing', 'Nothing of it')}"
+                what = f"{self.shown} ended a statement ({cause}).{claim(' Nothing of it was recorded; repeat it.')}"
             case errors.DiskFull():
-                kept = ": nothing was recorded" if writing else ""
-                what = f"the disk of {self.shown} is full ({cause}){kept}. Free some space, then repeat."
+                recorded = claim(": nothing was recorded")
+                what = f"the disk of {self.shown} is full ({cause}){recorded}. Free some space, then repeat."
             case errors.ReadOnlySqlTransaction():
                 what = (
                     f"{self.shown} is read-only: nothing was recorded. Is it a standby, or is "
@@ -87,8 +90,8 @@ class Address:
                 )
             case errors.InsufficientPrivilege():
                 what = (
-                    f"{self.shown} does not allow that to this user ({cause}). Use the login that owns the tables, or "
-                    "have an administrator grant it."
+                    f"{self.shown} does not allow that to this user ({cause}).{claim(' Nothing was recorded.')} "
+                    "Use the login that owns the tables, or have an administrator grant it."
                 )
             case errors.TooManyConnections():
                 what = (
@@ -98,7 +101,7 @@ class Address:
                 what = f"the connection to {self.shown} failed: {cause}"
             case psycopg.OperationalError() if lost(error):
                 # `PostgresStore` asks for the fate of a transaction that was lost in a COMMIT.
-                what = f"the connection to {self.shown} was lost ({cause}).{nothing}"
+                what = f"the connection to {self.shown} was lost ({cause}).{claim(' Nothing was recorded; repeat it.')}"
             case _:
                 what = f"{self.shown}: {cause}"
         return StoreError(what)
