@@ -382,6 +382,22 @@ def test_ctrl_c_more_than_once(log: foldmark.Log, capsys: pytest.CaptureFixture[
     closed(log)
 
 
+def test_ctrl_d_before_the_prompt_is_there(terminal: Start) -> None:
+    """Line editing finds a NUL in its place: that is what a terminal makes of it as its line mode ends."""
+    with terminal("chat") as screen:
+        screen.type(CTRL_D)
+        assert screen.end() == 0
+
+
+def test_ctrl_d_while_an_answer_streams(terminal: Start) -> None:
+    with terminal("chat", delay=0.2) as screen:
+        screen.until(PROMPT)
+        screen.type("Hello\r")
+        screen.until("offline")
+        screen.type(CTRL_D)
+        assert screen.end() == 0
+
+
 @pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_in_the_moment_a_turn_begins(
     log: foldmark.Log, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -391,16 +407,24 @@ def test_ctrl_c_in_the_moment_a_turn_begins(
             await sleep(LIMIT)
             yield "too late"
 
-    say = Background.say
+    say, cancel, cancelled = Background.say, Background.cancel, Event()
 
-    def begin(*args: Any, **named: Any) -> Any:
-        begun = say(*args, **named)
+    def begin(agents: Any, *args: Any) -> Any:
+        agents._loop.call_soon_threadsafe(cancelled.wait, LIMIT)  # neither the turn nor its end has come to the loop
+        begun = say(agents, *args)
         signal.raise_signal(signal.SIGINT)
         return begun
 
+    def end(*args: Any) -> None:
+        cancel(*args)
+        cancelled.set()
+
     monkeypatch.setattr(Background, "say", begin)
+    monkeypatch.setattr(Background, "cancel", end)
     assert chat(log.agent("default"), always(Silent()), ["hello"]) == 0
-    assert "still at work" not in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "(interrupted; nothing was sent)" in shown
+    assert "still at work" not in shown
     closed(log)
 
 

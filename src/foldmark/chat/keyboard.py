@@ -127,6 +127,8 @@ class Typed(Prompting):
             read = os.read(sys.stdin.fileno(), 65536)
         except OSError:  # the terminal went away
             read = b""
+        # A Ctrl-D becomes NUL if it was typed before the terminal's line mode ended, and is read after that.
+        read = read.replace(b"\0", b"\x04")
         self._ended = not read or read.endswith(b"\x04")
         # What was typed before line editing let go of the terminal ends in CR.
         *lines, self._rest = re.split(rb"[\r\n]", (self._rest + read).replace(b"\r\n", b"\n"))
@@ -147,6 +149,7 @@ class Typed(Prompting):
             import readline
 
             readline.parse_and_bind("set enable-bracketed-paste on")
+            readline.parse_and_bind(r'"\C-@": "\C-d"')  # see `_ahead`
             readline.set_startup_hook(self._insert)
             readline.set_completer_delims("")
             readline.set_completer(self._complete)

@@ -36,8 +36,13 @@ class Background:
         return asyncio.run_coroutine_threadsafe(self._supervisor.say(agent, text, show, asking), self._loop)
 
     def cancel(self, agent: Agent) -> None:
-        """Cancel the agent's turn, if it has one."""
-        self._loop.call_soon_threadsafe(self._supervisor.cancel, agent)
+        """Cancel the agent's turn, if it has one; also one that `say` has only just begun."""
+
+        async def cancel() -> None:
+            self._supervisor.cancel(agent)
+
+        # A coroutine's first step comes after the first step of `say`, which enters the turn; a plain callback's not.
+        asyncio.run_coroutine_threadsafe(cancel(), self._loop)
 
     def cancel_all(self) -> None:
         """Cancel the turns of all agents."""
