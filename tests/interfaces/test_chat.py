@@ -13,7 +13,7 @@ import pytest
 from command_line import Cli, events
 
 import foldmark
-from foldmark.chat.line_mode import chat
+from foldmark.chat.lines.line_mode import chat
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.request import Request
 from foldmark.log.doctor import examine

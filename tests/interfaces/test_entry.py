@@ -74,4 +74,4 @@ def test_all_commands_are_known_though_none_is_imported() -> None:
 def test_do_imports_nothing_that_only_a_chat_needs(log: foldmark.Log) -> None:
     log.agent("default").append("user", "We keep the sessions in SQLite.")
     found = imported("do", "default", "/marks")
-    assert not {"concurrent.futures", "textual", "foldmark.chat.foreground", "foldmark.chat.controller"} & found
+    assert not {"concurrent.futures", "textual", "foldmark.chat.lines.foreground", "foldmark.chat.controller"} & found

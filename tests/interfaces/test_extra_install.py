@@ -11,7 +11,7 @@ import pytest
 from command_line import Cli
 
 import foldmark
-import foldmark.chat.person
+import foldmark.chat.lines.person
 import foldmark.cli.index
 from terminal import Terminal
 
@@ -92,7 +92,7 @@ def test_uv_installs_where_there_is_no_pip(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def asked(answer: bool) -> tuple[bool, str]:
-        monkeypatch.setattr(foldmark.chat.person, "asks", lambda _: answer)
+        monkeypatch.setattr(foldmark.chat.lines.person, "asks", lambda _: answer)
         return foldmark.cli.index.offer_install([["one"], ["--no-deps", "two"]]), capsys.readouterr().err
 
     monkeypatch.setattr(foldmark.cli.index, "find_spec", lambda _: None)

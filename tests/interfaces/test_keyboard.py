@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from foldmark.chat import keyboard
-from foldmark.chat.keyboard import GOES_ON, PROMPT, Typed
+from foldmark.chat.lines import keyboard
+from foldmark.chat.lines.keyboard import GOES_ON, PROMPT, Typed
 
 
 class Terminal:

@@ -9,7 +9,7 @@ import pytest
 import foldmark
 from foldmark import Agent
 from foldmark.chat.completion import Completion, complete
-from foldmark.chat.keyboard import PROMPT
+from foldmark.chat.lines.keyboard import PROMPT
 from foldmark.commands import REGISTRY
 from foldmark.commands.arguments import KINDS, MEANINGS, meaning, names
 from terminal import Terminal

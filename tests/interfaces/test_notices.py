@@ -4,8 +4,8 @@ import pytest
 
 import foldmark
 from foldmark.chat.controller import ChatController
-from foldmark.chat.keyboard import ScriptedLines
-from foldmark.chat.line_mode import LineView
+from foldmark.chat.lines.keyboard import ScriptedLines
+from foldmark.chat.lines.line_mode import LineView
 from foldmark.runtime.supervisor import ContextChangedError
 from stored import stored
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 import foldmark
-from foldmark.chat.line_mode import chat
+from foldmark.chat.lines.line_mode import chat
 from foldmark.core.request import Piece, Request
 
 

@@ -11,14 +11,14 @@ from golden import check
 from textual.widgets import Input, OptionList
 
 import foldmark
-from foldmark.chat import find as values
-from foldmark.chat.find import find, next_place, next_role, next_time, only_here, opening, surroundings
+from foldmark.chat.display import find as values
+from foldmark.chat.display.find import find, next_place, next_role, next_time, only_here, opening, surroundings
 from foldmark.core.errors import CommandError
 from foldmark.core.search import PassageMessage, SearchResult
 from foldmark.log import Agent, Log
 from foldmark.sessions.archive.syncing import sync
-from foldmark.terminal import find as screen
-from foldmark.terminal.find import FindScreen, SurroundingsScreen
+from foldmark.terminal.side_screens import find as screen
+from foldmark.terminal.side_screens.find import FindScreen, SurroundingsScreen
 from stored import stored
 
 

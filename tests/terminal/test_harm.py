@@ -16,10 +16,10 @@ from foldmark.core.errors import CommandError
 from foldmark.log import Agent, Log
 from foldmark.operations.effects import Permission
 from foldmark.terminal.dialogs import ApprovalDialog, Asked, Question
-from foldmark.terminal.find import FindScreen
 from foldmark.terminal.panels import Panel
 from foldmark.terminal.review import ReviewPanel
-from foldmark.terminal.rows import RowList
+from foldmark.terminal.side_screens.find import FindScreen
+from foldmark.terminal.side_screens.rows import RowList
 
 HARM = {
     "escape": "zulu\x1b[31mred\x1b]0;title\x07\x9b2J\x08",

@@ -9,12 +9,12 @@ from driven import Driven, driven, open_log, sample
 from golden import check
 from textual.widgets import OptionList
 
-from foldmark.chat.overview import agent_state, agents, price_of_rewind
+from foldmark.chat.display.overview import agent_state, agents, price_of_rewind
 from foldmark.log import Agent, Log
-from foldmark.terminal.agents import AgentsPanel, AgentsScreen
 from foldmark.terminal.dialogs import Question
 from foldmark.terminal.panels import Panel
-from foldmark.terminal.state import StatePanel, StateScreen
+from foldmark.terminal.side_screens.agents import AgentsPanel, AgentsScreen
+from foldmark.terminal.side_screens.state import StatePanel, StateScreen
 from stored import connection
 
 STATE = "Goal: import tags\n  from CSV\nContext: none\n"

@@ -13,7 +13,7 @@ from golden import check
 from textual.widgets import OptionList, TextArea
 
 import foldmark
-from foldmark.chat.review import review
+from foldmark.chat.display.review import review
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.ports import Provider
 from foldmark.core.request import Piece, Request, ToolCall

@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 
 import pytest
 from driven import Driven, driven, sample
@@ -16,8 +16,8 @@ from foldmark import terminal
 from foldmark.core.wording import FINAL
 from foldmark.log import Log
 from foldmark.terminal.dialogs import Question
-from foldmark.terminal.keys import KeysScreen, places
 from foldmark.terminal.screens import KeyLine
+from foldmark.terminal.side_screens.keys import KeysScreen, places
 from foldmark.terminal.theme import DARK, LIGHT, fitting
 
 KEYS = {"turns": "f2", "agents": "f3", "state": "f4", "time": "f5", "find": "f6", "keys": "f1"}
@@ -25,7 +25,7 @@ KEYS = {"turns": "f2", "agents": "f3", "state": "f4", "time": "f5", "find": "f6"
 
 def owners() -> list[type[DOMNode]]:
     """Return every class of the terminal with keys of its own."""
-    modules = [import_module(each.name) for each in iter_modules(terminal.__path__, f"{terminal.__name__}.")]
+    modules = [import_module(each.name) for each in walk_packages(terminal.__path__, f"{terminal.__name__}.")]
     return [
         each
         for module in modules

@@ -8,12 +8,12 @@ from driven import Driven, driven, sample
 from golden import check
 from textual.widgets import Input
 
-from foldmark.chat.moments import after, before, past, sent_before, timeline, way_back
+from foldmark.chat.display.moments import after, before, past, sent_before, timeline, way_back
 from foldmark.core.errors import CommandError
 from foldmark.log import Agent, Log
 from foldmark.sending.sent import record_sent
 from foldmark.terminal.dialogs import Question
-from foldmark.terminal.time import EventDialog, TimeScreen
+from foldmark.terminal.side_screens.time import EventDialog, TimeScreen
 from stored import connection, stored
 
 MARK, DROP, NEWEST = 6, 17, 21

@@ -7,12 +7,12 @@ import pytest
 from driven import Driven, driven, sample
 from textual.geometry import Size
 
-from foldmark.chat.operated import brief
-from foldmark.chat.pages import Pages, Place, read
-from foldmark.chat.transcript import Calls, Entry, Flag, Gap, Operated, Said, WindowEdge
+from foldmark.chat.display.operated import brief
+from foldmark.chat.display.pages import Pages, Place, read
+from foldmark.chat.display.transcript import Calls, Entry, Flag, Gap, Operated, Said, WindowEdge
 from foldmark.log import Agent, Log
-from foldmark.terminal.answer import LONGEST, Answer, parted, settled
-from foldmark.terminal.transcript import Transcript
+from foldmark.terminal.scrollback.answer import LONGEST, Answer, parted, settled
+from foldmark.terminal.scrollback.transcript import Transcript
 
 HARM = {
     "escape": "\x1b[31mred\x1b]0;title\x07\x9b2J",

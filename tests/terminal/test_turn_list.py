@@ -9,14 +9,14 @@ from driven import Driven, driven, sample
 from golden import check
 from rich.cells import cell_len
 
-from foldmark.chat.meter import meter
-from foldmark.chat.turns import arranged, context_turns, edits, prices, span
+from foldmark.chat.display.meter import meter
+from foldmark.chat.display.turns import arranged, context_turns, edits, prices, span
 from foldmark.core.errors import CommandError
 from foldmark.cost.filling import RESULT, Share
 from foldmark.log import Agent, Log
 from foldmark.terminal.bar import Bar, pieces
-from foldmark.terminal.rows import RowList
-from foldmark.terminal.turns import LineInput, TurnScreen, TurnsScreen
+from foldmark.terminal.side_screens.rows import RowList
+from foldmark.terminal.side_screens.turns import LineInput, TurnScreen, TurnsScreen
 from stored import connection
 
 # The values

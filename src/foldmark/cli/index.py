@@ -196,7 +196,7 @@ def offer_install(steps: Sequence[Sequence[str]]) -> bool:
     from importlib import invalidate_caches
     from shlex import join
 
-    from foldmark.chat.person import asks
+    from foldmark.chat.lines.person import asks
 
     installer = _installer()
     if installer is None:

@@ -153,7 +153,7 @@ def _show(result: Result, as_json: bool) -> None:
     if as_json:
         print(result_json(result))
         return
-    from foldmark.chat.person import show_text
+    from foldmark.chat.lines.person import show_text
 
     show_text(result_text(result))
 
@@ -172,9 +172,10 @@ def chat(setup: Setup, name: str | None, session: str | None, model: str | None,
     On a terminal this is an application on the whole screen; with --plain, or TERM=dumb, it prints line by line. Lines
     may also come from a pipe. /help lists the commands.
     """
-    from foldmark.chat.keyboard import Typed, input_history, piped
-    from foldmark.chat.line_mode import chat as talk
-    from foldmark.chat.person import asks
+    from foldmark.chat.history import input_history
+    from foldmark.chat.lines.keyboard import Typed, piped
+    from foldmark.chat.lines.line_mode import chat as talk
+    from foldmark.chat.lines.person import asks
     from foldmark.cli.process import leaving
     from foldmark.providers.registry import check_model
 
@@ -257,7 +258,7 @@ def do(setup: Setup, name: str, command: tuple[str, ...], agreed: bool, as_json:
     For example: foldmark do default '/mark BEFORE'. NAME may be the beginning of an agent's uuid. /forget and /remember
     print a preview and change nothing: --yes, or '/agree OFFER' afterwards, carries it out.
     """
-    from foldmark.chat.person import asks, edit_command
+    from foldmark.chat.lines.person import asks, edit_command
     from foldmark.commands import REGISTRY
     from foldmark.editing import offers
     from foldmark.operations.effects import AskModel, EditText, StartPlanning, WaitForAgents
@@ -286,7 +287,7 @@ def do(setup: Setup, name: str, command: tuple[str, ...], agreed: bool, as_json:
             settled(map(log.agent, result.effect.agents))
         _show(result, as_json)
         if isinstance(result.effect, AskModel):
-            from foldmark.chat.line_mode import answer
+            from foldmark.chat.lines.line_mode import answer
 
             answer(agent, lambda name: provider(name, log.given), asking, shown=not as_json)
 

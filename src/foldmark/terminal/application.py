@@ -22,8 +22,8 @@ from textual.screen import ModalScreen, Screen
 from foldmark.chat.approvals import Approval
 from foldmark.chat.controller import ChatController
 from foldmark.chat.conversation import Models, converse
-from foldmark.chat.keyboard import input_history
-from foldmark.chat.person import edited
+from foldmark.chat.history import input_history
+from foldmark.chat.lines.person import edited
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.request import Piece, ToolCall
 from foldmark.editing.offers import Offer
@@ -40,7 +40,7 @@ from foldmark.terminal.theme import DARK, LIGHT, fitting
 from foldmark.terminal.view import TerminalView
 
 if TYPE_CHECKING:
-    from foldmark.chat.find import FoundHit
+    from foldmark.chat.display.find import FoundHit
 
 _T = TypeVar("_T")
 
@@ -216,7 +216,7 @@ class ChatApplication(App[None]):
     async def action_open(self, name: str) -> None:
         """Open a screen beside the chat; a panel stands at the chat's right if the terminal is wide enough."""
         module, _, screen = SCREENS[name].partition(":")
-        opened = getattr(import_module(f"foldmark.terminal.{module}"), screen)
+        opened = getattr(import_module(f"foldmark.terminal.side_screens.{module}"), screen)
         if self.screen is self.chat and self.size.width >= WIDE and issubclass(opened, PanelScreen):
             await self.chat.toggle(opened.PANEL, self.agent)
         elif not isinstance(self.screen, opened):
@@ -239,7 +239,7 @@ class ChatApplication(App[None]):
 
     @work(thread=True, exclusive=True, group="seek")
     def _seek(self, agent: Agent, hit: "FoundHit") -> None:
-        from foldmark.chat.find import imported_place  # only a search needs it
+        from foldmark.chat.display.find import imported_place  # only a search needs it
 
         try:
             event_id = imported_place(agent, hit)

@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from foldmark.chat.operated import brief
+from foldmark.chat.display.operated import brief
 from foldmark.cost.filling import Share, merged
 from foldmark.rendering import harmless
 

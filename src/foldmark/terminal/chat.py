@@ -18,7 +18,7 @@ from foldmark.terminal.meter import Meter
 from foldmark.terminal.panels import WIDE, Panel
 from foldmark.terminal.prompt import Prompt
 from foldmark.terminal.screens import KeyLine
-from foldmark.terminal.transcript import Transcript
+from foldmark.terminal.scrollback.transcript import Transcript
 
 if TYPE_CHECKING:
     from foldmark.terminal.review import ReviewPanel
@@ -91,7 +91,7 @@ class ChatScreen(Screen[None]):
 
     def on_bar_chosen(self, message: Bar.Chosen) -> None:
         """Show the turns of a part of the bar."""
-        from foldmark.terminal.turns import TurnsScreen
+        from foldmark.terminal.side_screens.turns import TurnsScreen
 
         wanted = "" if message.share.kind == OTHER else message.share.name
         if self._agent is not None:

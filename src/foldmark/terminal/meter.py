@@ -7,7 +7,7 @@ from textual.containers import Vertical
 from textual.widgets import Static
 from textual.worker import get_current_worker
 
-from foldmark.chat.meter import ANSWERING, ENDED, IDLE, MeterReading, meter, state_of
+from foldmark.chat.display.meter import ANSWERING, ENDED, IDLE, MeterReading, meter, state_of
 from foldmark.core.errors import FoldmarkError
 from foldmark.cost.spending import Spending
 from foldmark.log import Agent

@@ -16,7 +16,8 @@ from textual.widgets.option_list import Option
 from textual.worker import get_current_worker
 
 from foldmark.chat.completion import Candidate, Completion, complete
-from foldmark.chat.keyboard import InputHistory, Prompting
+from foldmark.chat.history import InputHistory
+from foldmark.chat.lines.keyboard import Prompting
 from foldmark.commands import REGISTRY
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import count, one_line

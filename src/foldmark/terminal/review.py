@@ -15,7 +15,7 @@ from textual.containers import Vertical
 from textual.widgets import OptionList, Static, TextArea
 from textual.worker import get_current_worker
 
-from foldmark.chat.review import Review, ReviewedRange, range_messages, review
+from foldmark.chat.display.review import Review, ReviewedRange, range_messages, review
 from foldmark.commands.show import message_line
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.wording import count

@@ -18,7 +18,7 @@ from textual.widgets._footer import FooterKey
 from foldmark.log import Agent
 
 if TYPE_CHECKING:
-    from foldmark.chat.find import FoundHit
+    from foldmark.chat.display.find import FoundHit
 
 
 class GoTo(Message):

@@ -9,8 +9,8 @@ from textual.content import Content
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from foldmark.chat.operated import brief
-from foldmark.chat.overview import AgentLine, agents
+from foldmark.chat.display.operated import brief
+from foldmark.chat.display.overview import AgentLine, agents
 from foldmark.core.wording import FINAL, count
 from foldmark.log import Agent
 from foldmark.rendering import harmless

@@ -2,7 +2,7 @@
 
 from typing import Literal, NamedTuple
 
-from foldmark.chat.transcript import Page, page, page_at
+from foldmark.chat.display.transcript import Page, page, page_at
 from foldmark.core.errors import CommandError
 from foldmark.core.request import Edge
 from foldmark.core.segments import END, Segments

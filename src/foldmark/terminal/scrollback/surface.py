@@ -14,7 +14,7 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
-from foldmark.terminal.drawing import Item, Key
+from foldmark.terminal.scrollback.drawing import Item, Key
 
 STYLES = ("muted", "accent", "error", "strong", "left", "plain")
 

@@ -11,8 +11,8 @@ from textual.timer import Timer
 from textual.widgets import Input, Static, TextArea
 from textual.worker import get_current_worker
 
-from foldmark.chat.operated import brief
-from foldmark.chat.turns import (
+from foldmark.chat.display.operated import brief
+from foldmark.chat.display.turns import (
     ORDERS,
     PAGE,
     ContextTurns,
@@ -29,8 +29,8 @@ from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.wording import count
 from foldmark.log import Agent
 from foldmark.rendering import harmless
-from foldmark.terminal.rows import RowList
 from foldmark.terminal.screens import ContextScreen
+from foldmark.terminal.side_screens.rows import RowList
 
 PAUSE = 0.15
 """Seconds without a change of ticks before prices are computed."""

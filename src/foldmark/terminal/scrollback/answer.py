@@ -2,13 +2,13 @@
 
 from itertools import count as numbers_from
 
-from foldmark.chat.screen import STOPPED
-from foldmark.chat.transcript import Call, Calls, Said, about
+from foldmark.chat.display.transcript import Call, Calls, Said, about
+from foldmark.chat.lines.screen import STOPPED
 from foldmark.core.codec import count_tokens, well_formed
 from foldmark.core.request import Piece, Stopped, Thought, ToolCall, Usage, Waiting
 from foldmark.rendering import json_line
 from foldmark.request.usage import left_out
-from foldmark.terminal.drawing import Loose
+from foldmark.terminal.scrollback.drawing import Loose
 
 SETTLED, LONGEST = 2_000, 8_000
 """Characters after which the finished part of a text is not rendered again, between paragraphs if there are any."""

@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from foldmark.chat.operated import brief, line
-from foldmark.chat.transcript import about
+from foldmark.chat.display.operated import brief, line
+from foldmark.chat.display.transcript import about
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot

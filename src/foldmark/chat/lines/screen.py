@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import islice
 
-from foldmark.chat.keyboard import PROMPT
+from foldmark.chat.lines.keyboard import PROMPT
 from foldmark.core.events import ANSWER_KINDS, Event
 from foldmark.core.request import Edge, Piece, Stopped, ToolCall, Usage, Waiting
 from foldmark.core.turns import Turn, newest_turns

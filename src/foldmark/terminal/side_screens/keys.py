@@ -2,7 +2,7 @@
 
 import re
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from typing import NamedTuple
 
 from rich.cells import cell_len
@@ -29,7 +29,7 @@ class KeyPlace(NamedTuple):
 def places() -> list[KeyPlace]:
     """Return every place with its own keys: those that work everywhere first, then by name."""
     found = {}
-    for module in iter_modules(terminal.__path__, f"{terminal.__name__}."):
+    for module in walk_packages(terminal.__path__, f"{terminal.__name__}."):
         for each in vars(import_module(module.name)).values():
             if isinstance(each, type) and each.__module__ == module.name and "BINDINGS" in vars(each):
                 found[each] = _place(each)

@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from foldmark.chat.approvals import Approval
 from foldmark.chat.controller import ChatController
 from foldmark.chat.conversation import Models, converse
-from foldmark.chat.foreground import Foreground
-from foldmark.chat.keyboard import ScriptedLines, TakenError, Typed
-from foldmark.chat.person import ANSWERS, decides, edit_command, show_text
-from foldmark.chat.screen import Screen, last_turns, moved_to
+from foldmark.chat.lines.foreground import Foreground
+from foldmark.chat.lines.keyboard import ScriptedLines, TakenError, Typed
+from foldmark.chat.lines.person import ANSWERS, decides, edit_command, show_text
+from foldmark.chat.lines.screen import Screen, last_turns, moved_to
 from foldmark.core.ports import Progress
 from foldmark.core.request import Edge
 from foldmark.log import Agent, Result

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 from rich.cells import cell_len
 
-from foldmark.chat.operated import WHO, told
+from foldmark.chat.display.operated import WHO, told
 from foldmark.commands.history import difference_lines
 from foldmark.commands.show import context_text, message_line, rebuilt_text, request_text
 from foldmark.core.agents import Size, minute

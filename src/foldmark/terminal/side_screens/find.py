@@ -16,7 +16,7 @@ from textual.timer import Timer
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from foldmark.chat.find import (
+from foldmark.chat.display.find import (
     Found,
     FoundHit,
     find,

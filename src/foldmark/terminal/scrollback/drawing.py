@@ -17,8 +17,8 @@ from rich.text import Text
 from rich.theme import Theme
 from textual.strip import Strip
 
-from foldmark.chat.operated import brief
-from foldmark.chat.transcript import Call, Calls, Entry, Flag, Gap, Operated, Said, WindowEdge
+from foldmark.chat.display.operated import brief
+from foldmark.chat.display.transcript import Call, Calls, Entry, Flag, Gap, Operated, Said, WindowEdge
 from foldmark.core.wording import count, one_line
 from foldmark.rendering import harmless
 
@@ -156,7 +156,7 @@ class Drawing:
         return lines
 
     def _markdown(self, text: str) -> list[list[Segment]]:
-        from foldmark.terminal.markdown import markdown  # 60 ms with what it needs
+        from foldmark.terminal.scrollback.markdown import markdown  # 60 ms with what it needs
 
         try:
             lines = self._rendered(markdown(harmless(text), self._code), self.room)

@@ -12,9 +12,9 @@ from textual.binding import Binding, BindingType
 from textual.events import Resize
 from textual.message import Message
 
-from foldmark.chat.operated import receipt_line
-from foldmark.chat.pages import Pages, Place, read
-from foldmark.chat.transcript import Calls, Entry, Gap, Operated, Said
+from foldmark.chat.display.operated import receipt_line
+from foldmark.chat.display.pages import Pages, Place, read
+from foldmark.chat.display.transcript import Calls, Entry, Gap, Operated, Said
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.request import Piece, ToolCall
 from foldmark.core.segments import normal, subtract
@@ -22,10 +22,10 @@ from foldmark.log import Agent, Result
 from foldmark.operations.history import newest_restorable
 from foldmark.operations.receipts import Receipt
 from foldmark.rendering import harmless, result_text
-from foldmark.terminal.answer import Answer, number
-from foldmark.terminal.drawing import Drawing, Item, Key, Loose, LooseKind, is_apart, key_of
 from foldmark.terminal.prompt import Prompt
-from foldmark.terminal.surface import Surface
+from foldmark.terminal.scrollback.answer import Answer, number
+from foldmark.terminal.scrollback.drawing import Drawing, Item, Key, Loose, LooseKind, is_apart, key_of
+from foldmark.terminal.scrollback.surface import Surface
 
 PAUSE = 0.1
 """Seconds between two drawings of an answer that streams."""

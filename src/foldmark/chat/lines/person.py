@@ -88,7 +88,7 @@ def edited(text: str) -> str:
 
 
 def _edit(text: str) -> str:
-    from foldmark.chat.foreground import at_interrupt  # takes 5 ms, and `foldmark do` seldom edits
+    from foldmark.chat.lines.foreground import at_interrupt  # takes 5 ms, and `foldmark do` seldom edits
 
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     with tempfile.TemporaryDirectory(prefix="foldmark-") as folder:

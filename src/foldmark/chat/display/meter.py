@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from foldmark.chat.operated import brief
+from foldmark.chat.display.operated import brief
 from foldmark.core.wording import light, percent
 from foldmark.cost.filling import Share, portions, shares
 from foldmark.cost.spending import Spending, spent

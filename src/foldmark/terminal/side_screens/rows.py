@@ -13,8 +13,8 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from foldmark.chat.operated import brief
-from foldmark.chat.turns import Row
+from foldmark.chat.display.operated import brief
+from foldmark.chat.display.turns import Row
 from foldmark.core.wording import count
 from foldmark.rendering import harmless
 

@@ -14,7 +14,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 from textual.worker import get_current_worker
 
-from foldmark.chat.moments import HERE, SECOND, Past, Timeline, after, before, past, timeline, way_back
+from foldmark.chat.display.moments import HERE, SECOND, Past, Timeline, after, before, past, timeline, way_back
 from foldmark.core.errors import FoldmarkError
 from foldmark.log import Agent
 from foldmark.rendering import harmless

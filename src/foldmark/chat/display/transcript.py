@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foldmark.chat.operated import brief, kept_out, line
+from foldmark.chat.display.operated import brief, kept_out, line
 from foldmark.core.agents import Size
 from foldmark.core.codec import operation_of
 from foldmark.core.errors import CommandError

@@ -11,8 +11,8 @@ from textual.content import Content
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from foldmark.chat.operated import brief, line
-from foldmark.chat.overview import MEMOS, AgentState, agent_state, price_of_rewind
+from foldmark.chat.display.operated import brief, line
+from foldmark.chat.display.overview import MEMOS, AgentState, agent_state, price_of_rewind
 from foldmark.core.agents import minute
 from foldmark.core.wording import count
 from foldmark.log import Agent

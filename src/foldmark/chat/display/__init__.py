@@ -1,0 +1,1 @@
+"""What a view of the chat displays, read from the log as plain values: any interface can draw them."""

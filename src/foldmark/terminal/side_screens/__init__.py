@@ -1,0 +1,1 @@
+"""The screens beside the chat, each opened with a key of its own."""
