@@ -6,8 +6,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 UV_VERSION := 0.13.9
+CLIENTS := @anthropic-ai/claude-code@2.1.197 @openai/codex@0.169.0 @google/gemini-cli@0.61.0
 
-.PHONY: run test pytest lint docs bench deep torture clean
+.PHONY: run test pytest lint docs bench deep torture clients clean
 
 run: $(READY)
 	@$(BIN)/foldmark demo --chat
@@ -42,6 +43,11 @@ docs: $(READY)
 bench: $(READY)
 	@UV_PROJECT_ENVIRONMENT=$(VENV) $(BIN)/uv sync --quiet --frozen --inexact --group bench
 	@for each in benchmarks/*.py; do echo "== $$each"; $(BIN)/python $$each || exit 1; done
+
+# The agents that tests/live runs through the gateway, from npm: 740 MB, in an ignored folder. Tests skip what is not there.
+clients:
+	@npm install --no-audit --no-fund --no-save --loglevel=error --prefix .clients $(CLIENTS)
+	@node .clients/node_modules/@anthropic-ai/claude-code/install.cjs
 
 $(READY): pyproject.toml uv.lock
 	@echo "Setting up $(VENV) (once) ..."

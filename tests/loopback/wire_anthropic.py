@@ -16,6 +16,7 @@ from rules_anthropic import anthropic, manual_thinking
 _ANSWER, _COUNT = "/v1/messages", "/v1/messages/count_tokens"
 _STOPS = {"end": "end_turn", "calls": "tool_use", "length": "max_tokens", "refused": "refusal"}
 _BINDING = "thinking-binding-controls-2026-08-01"
+_SYSTEM_MESSAGES = "mid-conversation-system-2026-04-07"
 _ASKED = {"context_management": "context-management-2025-06-27", "compaction": "compact-2026-09-04"}
 _TYPES = {
     400: "invalid_request_error",
@@ -48,12 +49,15 @@ class AnthropicWire:
         self._signed: dict[str, str] = {}
 
     def refuse(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> Http | None:
+        path = path.removesuffix("?beta=true")
         if path not in (_ANSWER, _COUNT):
             return error(404, "Not Found")
         if not (headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ").strip()):
             return error(401, "x-api-key header is required")
         if not headers.get("anthropic-version"):
             return error(400, "anthropic-version: header is required")
+        if _SYSTEM_MESSAGES in headers.get("anthropic-beta", "").split(","):
+            body = {**body, "messages": [each for each in body.get("messages", ()) if each.get("role") != "system"]}
         if path == _COUNT:
             extra = [name for name in ("max_tokens", "stream") if name in body]
             wrong = [f"{name}: Extra inputs are not permitted" for name in extra] or anthropic(
@@ -81,7 +85,7 @@ class AnthropicWire:
         return error(400, "; ".join(wrong)) if wrong else self._forged(body)
 
     def is_count(self, path: str) -> bool:
-        return path == _COUNT
+        return path.removesuffix("?beta=true") == _COUNT
 
     def counted(self, tokens: int) -> Http:
         return Http(200, _HEADERS, json.dumps({"input_tokens": tokens}).encode())

@@ -136,7 +136,23 @@ def _input(value: Any, path: str) -> Iterator[str]:
     yield from (list_of(_item, 1) if isinstance(value, list) else filled)(value, path)
 
 
+def _namespace(value: Any, path: str) -> Iterator[str]:
+    yield from record({"type": filled, "name": FUNCTION_NAME, "tools": list_of(_tool, 1)}, {"description": filled})(
+        value, path
+    )
+
+
+# As Codex 0.169 sends them.
+_OTHER_TOOLS = {
+    "namespace": _namespace,
+    "web_search": record({"type": filled}, {"external_web_access": boolean, "filters": mapping}),
+}
+
+
 def _tool(value: Any, path: str) -> Iterator[str]:
+    if isinstance(value, dict) and value.get("type") in _OTHER_TOOLS:
+        yield from _OTHER_TOOLS[value["type"]](value, path)
+        return
     yield from record(
         {"type": one_of("function"), "name": FUNCTION_NAME},
         {"description": nullable(filled), "parameters": nullable(parameters), "strict": nullable(boolean)},
@@ -168,6 +184,7 @@ _BODY = record(
     {
         **SHARED,
         "background": nullable(boolean),
+        "client_metadata": mapping,
         "context_management": nullable(list_of(mapping)),
         "conversation": anything,
         "include": nullable(list_of(_INCLUDED)),

@@ -1,0 +1,183 @@
+"""The gateway: what an agent sends goes on to its provider, and what the provider answers goes back, byte for byte.
+
+It listens on the loopback interface alone. The agent's base URL holds a path segment that nobody can guess, and the
+Host header has to name the loopback interface, so that neither another user of the machine nor a web page (by way of
+DNS rebinding) can spend the agent's credentials. The upstream is fixed at the start; no request can change it.
+"""
+
+import json
+import logging
+import secrets
+import socket
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from threading import Thread
+from types import TracebackType
+from typing import Self
+
+import httpx2 as httpx
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Mount
+from starlette.types import Receive, Scope, Send
+
+from foldmark.core.errors import CommandError
+
+LOG = logging.getLogger(__name__)
+
+HOP_BY_HOP = frozenset(
+    b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer trailers "
+    b"transfer-encoding upgrade expect".split()
+)
+"""Headers about one connection, not about the message (RFC 9110, 7.6.1). The server here has answered `expect`."""
+
+CONNECT_SECONDS = 30.0
+"""How long a connection to the upstream may take. How long an answer may take is for the agent to say."""
+
+LEAVE_SECONDS = 3
+"""How long answers that still stream are waited for at the end."""
+
+Headers = list[tuple[bytes, bytes]]
+
+
+class Gateway:
+    """A gateway to `upstream`, an http or https URL, while it is entered; `url` is the agent's base URL.
+
+    A gateway that takes the place of another one is given its `port` and `secret`, so that the agent's base URL stays
+    right. Raises CommandError for an upstream that is no such URL, OSError for a port that is in use.
+    """
+
+    def __init__(self, upstream: str, *, port: int = 0, secret: str = "") -> None:
+        self.secret = secret or secrets.token_urlsafe(24)
+        self._socket = socket.socket()
+        try:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._socket.bind(("127.0.0.1", port))
+            self.port: int = self._socket.getsockname()[1]
+            self.url = f"http://127.0.0.1:{self.port}/{self.secret}"
+            forwarder = Forwarder(_upstream(upstream), self.secret, self.port)
+        except BaseException:
+            self._socket.close()
+            raise
+        application = Starlette(routes=[Mount("/", app=forwarder)], lifespan=forwarder.lifespan)
+        self._server = uvicorn.Server(
+            uvicorn.Config(
+                application,
+                ws="none",
+                access_log=False,  # paths hold the secret
+                log_config=None,
+                log_level="critical",  # the agent's screen is no place for it; what matters is logged here
+                server_header=False,
+                date_header=False,
+                timeout_graceful_shutdown=LEAVE_SECONDS,
+            )
+        )
+        self._thread = Thread(target=self._server.run, args=([self._socket],), name="foldmark-gateway")
+
+    def __enter__(self) -> Self:
+        self._socket.listen(128)  # whoever connects now waits until the server takes it
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._server.should_exit = True
+        self._thread.join()
+        self._socket.close()
+
+
+class Forwarder:
+    """The ASGI application that forwards every request under `/secret` to the same path under the upstream."""
+
+    def __init__(self, upstream: httpx.URL, secret: str, port: int) -> None:
+        self._upstream = upstream
+        self._base = upstream.raw_path.rstrip(b"/")
+        self._prefix = f"/{secret}".encode()
+        self._hosts = {f"{name}:{port}".encode() for name in ("127.0.0.1", "localhost")}
+        self._client: httpx.AsyncClient
+
+    @asynccontextmanager
+    async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        """Hold the connections to the upstream."""
+        timeout = httpx.Timeout(None, connect=CONNECT_SECONDS)
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
+        async with httpx.AsyncClient(timeout=timeout, limits=limits) as self._client:
+            yield
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        target = self._target(scope)
+        if target is None:
+            await PlainTextResponse("There is nothing here.\n", 404)(scope, receive, send)
+            return
+        headers = forwarded(scope["headers"])
+        # A URL object would resolve `..` and write escapes its own way: the target goes as it came.
+        sent = httpx.Request(
+            request.method, self._upstream, headers=headers, content=_body(request), extensions={"target": target}
+        )
+        try:
+            answer = await self._client.send(sent, stream=True)
+        except ClientDisconnect:
+            return
+        except httpx.HTTPError as error:
+            LOG.warning("the upstream could not be asked: %s", type(error).__name__)
+            await _unreachable(self._upstream.host, error)(scope, receive, send)
+            return
+        try:
+            back = StreamingResponse(_pieces(answer), answer.status_code)
+            back.raw_headers = forwarded((name.lower(), value) for name, value in answer.headers.raw)
+            await back(scope, receive, send)
+        finally:
+            await answer.aclose()
+
+    def _target(self, scope: Scope) -> bytes | None:
+        """Return the path and query at the upstream; None for a request without the secret, or for another host."""
+        path: bytes = scope["raw_path"]
+        prefix, rest = path[: len(self._prefix)], path[len(self._prefix) :]
+        known = secrets.compare_digest(prefix, self._prefix) and rest[:1] in (b"", b"/")
+        hosts = [value for name, value in scope["headers"] if name == b"host"]
+        if not (known and len(hosts) == 1 and hosts[0].lower() in self._hosts):
+            return None
+        query = b"?" + scope["query_string"] if scope["query_string"] else b""
+        return (self._base + rest or b"/") + query
+
+
+def forwarded(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
+    """Return the headers that go on, names in lower case: not those about the connection, nor the host asked."""
+    given = list(headers)
+    named = {each.strip().lower() for name, value in given if name == b"connection" for each in value.split(b",")}
+    return [(name, value) for name, value in given if name not in HOP_BY_HOP and name not in named and name != b"host"]
+
+
+def _body(request: Request) -> AsyncIterator[bytes] | None:
+    """Return the body as it comes; None for a request without one."""
+    framed = "content-length" in request.headers or "transfer-encoding" in request.headers
+    return request.stream() if framed else None
+
+
+async def _pieces(answer: httpx.Response) -> AsyncIterator[bytes]:
+    """The answer as it comes. Where it breaks off, so does what the agent gets: it must not take half for the whole."""
+    try:
+        async for piece in answer.aiter_raw():
+            yield piece
+    except httpx.HTTPError as error:
+        LOG.warning("the upstream broke off in the middle of an answer: %s", type(error).__name__)
+        raise
+
+
+def _unreachable(host: str, error: Exception) -> Response:
+    """Return what the agent is told, in a shape that the SDKs of all providers find a message in."""
+    message = f"foldmark: {host} could not be reached ({error}); the gateway is well, so ask again"
+    body = {"type": "error", "error": {"type": "api_error", "message": message}}
+    return Response(json.dumps(body), 502, media_type="application/json")
+
+
+def _upstream(text: str) -> httpx.URL:
+    try:
+        url = httpx.URL(text)
+    except httpx.InvalidURL:
+        url = httpx.URL()
+    if url.scheme not in ("http", "https") or not url.host or url.query or url.fragment:
+        raise CommandError(f"{text!r} is no base URL of a provider; it has to look like https://api.anthropic.com")
+    return url
