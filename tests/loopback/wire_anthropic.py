@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from itertools import count
 from typing import Any
 
 from plan import Fail, Http, Part, Reply, Say, Think, Use
@@ -47,6 +48,7 @@ class AnthropicWire:
 
     def __init__(self) -> None:
         self._signed: dict[str, str] = {}
+        self._ids = count(1)
 
     def refuse(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> Http | None:
         path = path.removesuffix("?beta=true")
@@ -163,7 +165,7 @@ class AnthropicWire:
 
     def _start(self, usage: dict[str, Any], body: dict[str, Any]) -> bytes:
         message: dict[str, Any] = {
-            "id": "msg_01XFDUDYJgAACzvnptvVoYEL",
+            "id": f"msg_{next(self._ids):024}",  # clients join answers that have the same id
             "type": "message",
             "role": "assistant",
             "model": body.get("model"),

@@ -97,6 +97,7 @@ _COMMANDS = {
     "import": "conversion:import_",
     "index": "index:index",
     "install": "integration:install",
+    "live": "live:live",
     "mcp": "integration:mcp",
     "rollover": "rollover:rollover",
     "search": "search:search",

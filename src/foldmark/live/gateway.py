@@ -9,7 +9,7 @@ import json
 import logging
 import secrets
 import socket
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from threading import Thread
 from types import TracebackType
@@ -24,6 +24,7 @@ from starlette.routing import Mount
 from starlette.types import Receive, Scope, Send
 
 from foldmark.core.errors import CommandError
+from foldmark.live.sessions import LONGEST, Sessions
 
 LOG = logging.getLogger(__name__)
 
@@ -45,19 +46,27 @@ Headers = list[tuple[bytes, bytes]]
 class Gateway:
     """A gateway to `upstream`, an http or https URL, while it is entered; `url` is the agent's base URL.
 
-    A gateway that takes the place of another one is given its `port` and `secret`, so that the agent's base URL stays
-    right. Raises CommandError for an upstream that is no such URL, OSError for a port that is in use.
+    What passes is recorded by `sessions`, and changed as they say; without them it only passes. A gateway that takes
+    the place of another one is given its `port`, or the socket that was `listening`, and its `secret`, so that the
+    agent's base URL stays right. Raises CommandError for an upstream that is no such URL, OSError for a port that is
+    in use.
     """
 
-    def __init__(self, upstream: str, *, port: int = 0, secret: str = "") -> None:
+    def __init__(
+        self,
+        upstream: str,
+        *,
+        port: int = 0,
+        secret: str = "",
+        sessions: Sessions | None = None,
+        listening: socket.socket | None = None,
+    ) -> None:
         self.secret = secret or secrets.token_urlsafe(24)
-        self._socket = socket.socket()
+        self._socket = listening or loopback_socket(port)
         try:
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            self._socket.bind(("127.0.0.1", port))
             self.port: int = self._socket.getsockname()[1]
             self.url = f"http://127.0.0.1:{self.port}/{self.secret}"
-            forwarder = Forwarder(_upstream(upstream), self.secret, self.port)
+            forwarder = Forwarder(_upstream(upstream), self.secret, self.port, sessions)
         except BaseException:
             self._socket.close()
             raise
@@ -90,8 +99,8 @@ class Gateway:
 class Forwarder:
     """The ASGI application that forwards every request under `/secret` to the same path under the upstream."""
 
-    def __init__(self, upstream: httpx.URL, secret: str, port: int) -> None:
-        self._upstream = upstream
+    def __init__(self, upstream: httpx.URL, secret: str, port: int, sessions: Sessions | None = None) -> None:
+        self._upstream, self._sessions = upstream, sessions
         self._base = upstream.raw_path.rstrip(b"/")
         self._prefix = f"/{secret}".encode()
         self._hosts = {f"{name}:{port}".encode() for name in ("127.0.0.1", "localhost")}
@@ -111,10 +120,29 @@ class Forwarder:
         if target is None:
             await PlainTextResponse("There is nothing here.\n", 404)(scope, receive, send)
             return
-        headers = forwarded(scope["headers"])
+        headers, taken = forwarded(scope["headers"]), None
+        content: bytes | AsyncIterator[bytes] | None = _body(request)
+        if self._sessions is not None and request.method == "POST" and self._sessions.reads(self._path(scope)):
+            try:
+                begun = await _read(request, LONGEST)
+            except ClientDisconnect:
+                return
+            if isinstance(begun, bytes):
+                known = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+                made = await self._sessions.pass_on(known, begun)
+                if made.reply is not None:
+                    media, body = made.reply
+                    await Response(body, media_type=None, headers={"content-type": media})(scope, receive, send)
+                    return
+                content, taken = made.body, made.taken
+                if made.body is not begun:
+                    headers = [(name, value) for name, value in headers if name != b"content-length"]
+                    headers.append((b"content-length", str(len(made.body)).encode()))
+            else:
+                content = begun
         # A URL object would resolve `..` and write escapes its own way: the target goes as it came.
         sent = httpx.Request(
-            request.method, self._upstream, headers=headers, content=_body(request), extensions={"target": target}
+            request.method, self._upstream, headers=headers, content=content, extensions={"target": target}
         )
         try:
             answer = await self._client.send(sent, stream=True)
@@ -125,11 +153,17 @@ class Forwarder:
             await _unreachable(self._upstream.host, error)(scope, receive, send)
             return
         try:
-            back = StreamingResponse(_pieces(answer), answer.status_code)
+            pieces = _pieces(answer) if taken is None or answer.status_code != 200 else _kept(answer, taken)
+            back = StreamingResponse(pieces, answer.status_code)
             back.raw_headers = forwarded((name.lower(), value) for name, value in answer.headers.raw)
             await back(scope, receive, send)
         finally:
             await answer.aclose()
+
+    def _path(self, scope: Scope) -> str:
+        """Return the path of a request below the gateway's own."""
+        path: bytes = scope["raw_path"][len(self._prefix) :]
+        return path.decode("latin-1")
 
     def _target(self, scope: Scope) -> bytes | None:
         """Return the path and query at the upstream; None for a request without the secret, or for another host."""
@@ -143,6 +177,18 @@ class Forwarder:
         return (self._base + rest or b"/") + query
 
 
+def loopback_socket(port: int = 0) -> socket.socket:
+    """Return a socket of the loopback interface, at any free port by default. Raises OSError for one in use."""
+    made = socket.socket()
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(("127.0.0.1", port))
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
 def forwarded(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
     """Return the headers that go on, names in lower case: not those about the connection, nor the host asked."""
     given = list(headers)
@@ -154,6 +200,44 @@ def _body(request: Request) -> AsyncIterator[bytes] | None:
     """Return the body as it comes; None for a request without one."""
     framed = "content-length" in request.headers or "transfer-encoding" in request.headers
     return request.stream() if framed else None
+
+
+async def _read(request: Request, longest: int) -> bytes | AsyncIterator[bytes]:
+    """Return the whole body; one that is longer than `longest` as it comes. Raises ClientDisconnect."""
+    begun, stream = bytearray(), request.stream()
+    async for piece in stream:
+        begun += piece
+        if len(begun) > longest:
+            return _joined(bytes(begun), stream)
+    return bytes(begun)
+
+
+async def _joined(begun: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield begun
+    async for piece in rest:
+        yield piece
+
+
+async def _kept(answer: httpx.Response, taken: Callable[[bytes, bool], object]) -> AsyncIterator[bytes]:
+    """The answer as it comes; once it has all come, `taken` gets it. One that is too long is not kept."""
+    kept = bytearray()
+    async for piece in _pieces(answer):
+        if len(kept) <= LONGEST:
+            kept += piece
+        yield piece
+    if len(kept) <= LONGEST and (plain := _plain(answer, bytes(kept))) is not None:
+        taken(plain, "event-stream" in answer.headers.get("content-type", ""))
+
+
+def _plain(answer: httpx.Response, body: bytes) -> bytes | None:
+    """Return the answer's body without its encoding, such as gzip; None for one that cannot be read here."""
+    encoding = answer.headers.get("content-encoding", "identity")
+    if encoding == "identity":
+        return body
+    try:
+        return httpx.Response(200, headers={"content-encoding": encoding}, content=body).content
+    except httpx.HTTPError:
+        return None
 
 
 async def _pieces(answer: httpx.Response) -> AsyncIterator[bytes]:

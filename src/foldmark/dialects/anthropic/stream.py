@@ -38,14 +38,17 @@ class MessageReader:
             raise not_understood(NAME, f"its {as_text(event.get('type'))} does not fit ({odd})") from None
 
     def pieces(self) -> tuple[Piece, ...]:
-        """Return the pieces of the whole message. Raises ProviderError: `network` if it broke off, `answer` if it never
-        began."""
+        """Return the pieces of the whole message. Raises as `message`."""
+        return tuple(each for each in bind(lambda: self._body, parse(self.message())) if not isinstance(each, str))
+
+    def message(self) -> Json:
+        """Return the whole message, as an answer that was not streamed. Raises ProviderError: `network` if it broke
+        off, `answer` if it never began."""
         if self._message is None:
             raise not_understood(NAME, "no message came")
         if not self.over:
             raise broken_off(NAME)
-        message = {**self._message, "content": [self._blocks[index] for index in sorted(self._blocks)]}
-        return tuple(each for each in bind(lambda: self._body, parse(message)) if not isinstance(each, str))
+        return {**self._message, "content": [self._blocks[index] for index in sorted(self._blocks)]}
 
     def _add(self, event: Json) -> Iterator[str | Thought]:
         kind = event["type"]

@@ -1,0 +1,129 @@
+"""`foldmark live`: a coding agent with its requests going through a gateway [SPEC 5.7]."""
+
+import json
+import logging
+import os
+import secrets
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from foldmark.app import Setup
+from foldmark.cli.parameters import AS_JSON
+from foldmark.core.errors import CommandError
+from foldmark.core.wording import count, listing
+from foldmark.rendering import harmless
+
+DEFAULT = "claude"
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.argument("agent", required=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.option("--serve", is_flag=True, help="Run the gateway alone, and print what to set in the agent.")
+@click.option("--status", is_flag=True, help="Show the sessions that were recorded, and what was taken out of them.")
+@click.option("--upstream", metavar="URL", help="The provider's base URL; by default the one that AGENT would use.")
+@click.option("--listening", type=int, hidden=True)
+@AS_JSON
+@click.pass_obj
+def live(
+    setup: Setup,
+    agent: str | None,
+    arguments: tuple[str, ...],
+    serve: bool,
+    status: bool,
+    upstream: str | None,
+    listening: int | None,
+    as_json: bool,
+) -> int:
+    """Run AGENT (claude, codex or gemini) with its requests going through Foldmark.
+
+    A session of Claude Code is recorded as a conversation while it runs, and operations on that conversation act from
+    its next request on. Type them in the agent, as in :context, :drop 18, :restore 1204 or :help; or in another
+    terminal: foldmark do NAME '/context drop 18'. Requests of codex and gemini pass through unchanged and are not
+    recorded.
+    """
+    if status:
+        _status(setup, as_json=as_json)
+        return 0
+    _check_installed()
+    from foldmark.live.gateway import loopback_socket
+    from foldmark.live.running import AGENTS, SECRET, run, supervised
+
+    named = AGENTS.get(agent or DEFAULT)
+    if named is None or (agent is None and not serve and listening is None):
+        raise click.UsageError(f"name the agent to run: {listing(AGENTS)}")
+    base = upstream or named.upstream(os.environ)
+    if listening is not None:
+        return _serve(setup, base, os.environ.pop(SECRET, ""), socket.socket(fileno=listening))
+    if serve:
+        return _serve(setup, base, "", None, named.variables[0])
+    own = loopback_socket()
+    secret = secrets.token_urlsafe(24)
+    url = f"http://127.0.0.1:{own.getsockname()[1]}/{secret}"
+    with setup.log(create=True):
+        pass  # whatever is wrong with the database is said before the agent has the screen
+    folder = Path(setup.db).parent if Path(setup.db).is_absolute() else Path.cwd()
+    said = "recording; :help inside the agent" if named.program == "claude" else "passing on, not recording"
+    print(harmless(f"foldmark: {said} · loopback 127.0.0.1:{own.getsockname()[1]}"), file=sys.stderr)
+    with own, supervised(own, secret, ["--db", setup.db, "live", "--upstream", base], folder / "live.log"):
+        return run(named, arguments, url)
+
+
+def _serve(setup: Setup, base: str, secret: str, own: socket.socket | None, variable: str = "") -> int:
+    from foldmark.live.gateway import Gateway
+    from foldmark.live.running import READY
+    from foldmark.live.sessions import Sessions
+
+    logging.basicConfig(format="%(asctime)s %(name)s %(message)s")
+    with setup.log(create=True) as log:
+        sessions = Sessions(log, Path.cwd().name or "/", base)
+        try:
+            with Gateway(base, secret=secret, sessions=sessions, listening=own) as gateway:
+                if variable:
+                    print(f"{variable}={gateway.url}", flush=True)
+                    print("Set this where the agent runs. Ctrl-C ends the gateway.", file=sys.stderr)
+                    try:
+                        while True:
+                            _wait()
+                    except KeyboardInterrupt:
+                        return 0
+                print(READY, flush=True)
+                sys.stdin.buffer.read()  # it ends with who started us
+        finally:
+            sessions.close()
+    return 0
+
+
+def _wait() -> None:
+    from threading import Event
+
+    Event().wait()
+
+
+def _check_installed() -> None:
+    from importlib.util import find_spec
+
+    missing = [name for name in ("httpx2", "starlette", "uvicorn") if find_spec(name) is None]
+    if missing:
+        raise CommandError(f"{listing(missing)} is not installed: pip install 'foldmark[live]'")
+
+
+def _status(setup: Setup, *, as_json: bool) -> None:
+    from foldmark.live.status import statuses
+
+    with setup.log(create=False) as log:
+        found = statuses(log)
+    if as_json:
+        rows: list[dict[str, Any]] = [each._asdict() for each in found]
+        print(json.dumps({"sessions": rows}))
+        return
+    for each in found:
+        print(harmless(each.line))
+    if not found:
+        print("No session was recorded yet; `foldmark live claude` records one.")
+    elif len(found) > 1:
+        print(count(len(found), "session"))

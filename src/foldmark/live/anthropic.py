@@ -1,0 +1,362 @@
+"""Requests and answers of Anthropic's Messages API, as Claude Code and other programs exchange them [SPEC 5.7]. Pure.
+
+A body is never written anew: it is cut where its messages stand, and what is kept of them keeps its bytes. Messages are
+compared by keys that leave out what changes from request to request without changing the message: cache marks, and a
+text on its own instead of a list with one text block. An answer and its echo have one key, whatever order of members
+and form of numbers the client writes.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Raw, Struct
+
+from foldmark.core.errors import ProviderError
+from foldmark.core.events import Event
+from foldmark.core.request import Stopped, Usage
+from foldmark.dialects.anthropic.messages import parse
+from foldmark.dialects.anthropic.stream import MessageReader
+from foldmark.sessions.claude.blocks import read_message
+from foldmark.sessions.conversion.content import THOUGHTS, call_block, message_blocks, result_block
+from foldmark.sessions.messages import Part, TextMessage
+
+MESSAGES = "/v1/messages"
+"""The path of the endpoint that answers."""
+
+_MARK = re.compile(rb'\s*,\s*"cache_control"\s*:\s*\{[^{}]*\}|"cache_control"\s*:\s*\{[^{}]*\}\s*,\s*')
+_INJECTED = re.compile(
+    r"\s*<(system-reminder|local-command-(caveat|stdout|stderr)|command-(name|message|args)|bash-(input|stdout|stderr))>"
+)
+_INTERRUPTED = "[Request interrupted by user"
+
+
+class _Body(Struct):
+    messages: Raw
+    model: str = ""
+    stream: bool = False
+    tools: list[Raw] = []
+    system: str | list[dict[str, Any]] = ""
+    metadata: dict[str, Any] = {}
+
+
+class _Message(Struct):
+    role: str
+    content: Raw
+
+
+class Message(Struct, frozen=True):
+    """A message without its cache marks: its role, its blocks as JSON, and its key.
+
+    `calls` and `results` are the ids of the tool calls that it makes and answers; `thinks` is True if it holds
+    thinking.
+    """
+
+    role: str
+    blocks: tuple[bytes, ...]
+    key: str
+    calls: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+    thinks: bool = False
+
+    @property
+    def parts(self) -> list[Part | None]:
+        """What each block says, as the log records it; None for a block that the client injected, or that says
+        nothing."""
+        return [_part(self.role, block) for block in self.blocks]
+
+    @property
+    def prompt(self) -> str | None:
+        """What the person typed: the texts of a user's message, without what the client injected; None if it holds
+        anything else."""
+        texts = []
+        for block in map(_decoded, self.blocks):
+            text = block.get("text") if self.role == "user" and block.get("type") == "text" else None
+            if not isinstance(text, str):
+                return None
+            if not _INJECTED.match(text):
+                texts.append(text)
+        return "\n".join(texts).strip() or None
+
+
+class Sent(NamedTuple):
+    """A message with its bytes in the body, cache marks included."""
+
+    raw: bytes
+    message: Message
+
+
+class ClientRequest(Struct, frozen=True):
+    """A request: its body, where its list of messages begins and ends there, and the messages.
+
+    `session` and `agent` are the client's ids of its session and of a sub-agent in it, empty where it names none;
+    `system` is its system prompt as it came.
+    """
+
+    body: bytes
+    begin: int
+    end: int
+    sent: tuple[Sent, ...]
+    model: str
+    stream: bool
+    tools: bool
+    session: str = ""
+    agent: str = ""
+    system: str | list[dict[str, Any]] = ""
+
+    def with_messages(self, messages: Iterable[bytes]) -> bytes:
+        """Return the body with these messages instead of its own."""
+        return b"".join((self.body[: self.begin], b"[", b",".join(messages), b"]", self.body[self.end :]))
+
+
+class Reader:
+    """Reads the requests of one client. Messages that were in the request before are not read again."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, Message] = {}
+
+    def read(self, headers: Mapping[str, str], body: bytes) -> ClientRequest:
+        """Read a request. Raises ValueError (msgspec's errors among them) for a body of another shape."""
+        whole = msgspec.json.decode(body, type=_Body)
+        raw = bytes(whole.messages)
+        begin = body.index(raw)
+        known, sent = dict[bytes, Message](), []
+        for each in map(bytes, msgspec.json.decode(raw, type=list[Raw])):
+            bare = unmarked(each)
+            known[bare] = message = self._known.get(bare) or read(bare)
+            sent.append(Sent(each, message))
+        self._known = {**self._known, **known} if len(self._known) < 2 * len(known) + 1000 else known
+        session, agent = headers.get("x-claude-code-session-id", ""), headers.get("x-claude-code-agent-id", "")
+        return ClientRequest(
+            body,
+            begin,
+            begin + len(raw),
+            tuple(sent),
+            whole.model,
+            whole.stream,
+            bool(whole.tools),
+            session or _session(whole.metadata),
+            agent,
+            whole.system,
+        )
+
+
+def _session(metadata: Mapping[str, Any]) -> str:
+    """Return the session's id in the JSON text that Claude Code sends as `metadata.user_id`."""
+    try:
+        about = msgspec.json.decode(str(metadata.get("user_id", "")))
+    except msgspec.MsgspecError:
+        return ""
+    found = about.get("session_id") if isinstance(about, dict) else None
+    return found if isinstance(found, str) else ""
+
+
+def unmarked(raw: bytes) -> bytes:
+    """Return a message without its cache marks."""
+    return _MARK.sub(b"", raw) if b'"cache_control"' in raw else raw
+
+
+def read(bare: bytes) -> Message:
+    """Read a message without cache marks. Raises msgspec.MsgspecError."""
+    message = msgspec.json.decode(bare, type=_Message)
+    blocks = blocks_of(bytes(message.content))
+    found = [_decoded(block) for block in blocks] if message.role in ("assistant", "user") else []
+    calls = tuple(str(each.get("id")) for each in found if each.get("type") == "tool_use")
+    results = tuple(str(each.get("tool_use_id")) for each in found if each.get("type") == "tool_result")
+    thinks = any(each.get("type") in THOUGHTS for each in found)
+    key = answer_key(found) if message.role == "assistant" else _key(message.role, blocks)
+    return Message(message.role, blocks, key, calls, results, thinks)
+
+
+def blocks_of(content: bytes) -> tuple[bytes, ...]:
+    """Return the blocks of a message's content as JSON."""
+    if content[:1] == b'"':
+        return (b'{"type":"text","text":' + content + b"}",)
+    return tuple(map(bytes, msgspec.json.decode(content, type=list[Raw])))
+
+
+def raw_blocks(raw: bytes) -> tuple[bytes, ...]:
+    """Return the blocks of a message with their cache marks."""
+    return blocks_of(bytes(msgspec.json.decode(raw, type=_Message).content))
+
+
+def written(role: str, blocks: Iterable[bytes]) -> bytes:
+    """Return a message with these blocks."""
+    return b'{"role":"' + role.encode() + b'","content":[' + b",".join(blocks) + b"]}"
+
+
+def result_placeholder(block: bytes, text: str) -> bytes:
+    """Return a tool result with `text` instead of what it says; it keeps its cache mark."""
+    found = _decoded(block)
+    return msgspec.json.encode({**found, "content": text})
+
+
+def without_thinking(blocks: Iterable[bytes]) -> list[bytes]:
+    """Return the blocks but those of thinking."""
+    return [block for block in blocks if _decoded(block).get("type") not in THOUGHTS]
+
+
+def mark_of(raw: bytes) -> bytes | None:
+    """Return the newest cache mark of a message, `"cache_control":{…}`; None if it has none."""
+    found = _MARK.findall(raw) if b'"cache_control"' in raw else []
+    return found[-1].strip(b", \n\t") if found else None
+
+
+def marked(raw: bytes, mark: bytes) -> bytes | None:
+    """Return a message with a cache mark on its last block; None if that one cannot carry it, or has one."""
+    message = msgspec.json.decode(raw, type=_Message)
+    blocks = list(blocks_of(bytes(message.content)))
+    kind = _decoded(blocks[-1]).get("type") if blocks else None
+    if kind in (None, *THOUGHTS) or b'"cache_control"' in blocks[-1] or message.role not in ("user", "assistant"):
+        return None
+    blocks[-1] = blocks[-1][:-1] + b"," + mark + b"}"
+    return written(message.role, blocks)
+
+
+def messages_of(events: Iterable[Event]) -> list[bytes]:
+    """Return events that the client no longer sends as messages of their own. Thinking is left out: it was bound to
+    what stood before it then."""
+    found: list[tuple[str, list[dict[str, Any]]]] = []
+    for event in events:
+        if event.kind == "tool_call":
+            role, blocks = "assistant", [call_block(event, event.call_id or "")]
+        elif event.kind == "tool_result":
+            role, blocks = "user", [result_block(event, event.call_id or "")]
+        else:
+            role = "assistant" if event.kind in ("assistant", "summary") else "user"
+            blocks = [block for block in message_blocks(event) if block.get("type") not in THOUGHTS]
+        if blocks and found and found[-1][0] == role:
+            found[-1][1].extend(blocks)
+        elif blocks:
+            found.append((role, blocks))
+    return [written(role, map(msgspec.json.encode, blocks)) for role, blocks in found]
+
+
+# Answers
+
+
+class ClientAnswer(NamedTuple):
+    """A provider's whole answer: its key, what each of its blocks says, its model, and how it ended."""
+
+    key: str
+    parts: list[Part | None]
+    model: str
+    usage: Usage | None
+    stopped: Stopped | None
+
+
+def answered(body: bytes, *, streamed: bool) -> ClientAnswer | None:
+    """Read an answer; None if it is not a whole one."""
+    try:
+        message = _streamed(body) if streamed else msgspec.json.decode(body)
+        pieces = parse(dict(message))
+    except (ProviderError, msgspec.MsgspecError, UnicodeError, AttributeError, TypeError, ValueError):
+        return None
+    content = message.get("content")
+    if not isinstance(content, list):
+        return None
+    parts = [_told("assistant", block, message.get("id")) for block in content]
+    usage = next((each for each in pieces if isinstance(each, Usage)), None)
+    stopped = next((each for each in pieces if isinstance(each, Stopped)), None)
+    return ClientAnswer(answer_key(content), parts, str(message.get("model", "")), usage, stopped)
+
+
+def _streamed(body: bytes) -> dict[str, Any]:
+    reader = MessageReader({})
+    for event in body.replace(b"\r\n", b"\n").split(b"\n\n"):
+        data = b"".join(line[5:].strip() for line in event.split(b"\n") if line.startswith(b"data:"))
+        if data:
+            for _ in reader.add(msgspec.json.decode(data)):
+                pass
+    return dict(reader.message())
+
+
+def answer(text: str, model: str, *, stream: bool) -> tuple[str, bytes]:
+    """Return an answer that says `text`, and its media type."""
+    usage = {"input_tokens": 0, "output_tokens": 0}
+    own = "msg_foldmark_" + _key("answer", [text.encode("utf-8", "replace")])[:12]
+    message: dict[str, Any] = {"id": own, "type": "message", "role": "assistant", "model": model, "usage": usage}
+    message |= {"stop_sequence": None}
+    if not stream:
+        content = [{"type": "text", "text": text}]
+        return "application/json", msgspec.json.encode({**message, "content": content, "stop_reason": "end_turn"})
+    delta = {"type": "text_delta", "text": text}
+    events: list[tuple[str, dict[str, Any]]] = [
+        ("message_start", {"message": {**message, "content": [], "stop_reason": None}}),
+        ("content_block_start", {"index": 0, "content_block": {"type": "text", "text": ""}}),
+        ("content_block_delta", {"index": 0, "delta": delta}),
+        ("content_block_stop", {"index": 0}),
+        ("message_delta", {"delta": {"stop_reason": "end_turn", "stop_sequence": None}, "usage": {"output_tokens": 0}}),
+        ("message_stop", {}),
+    ]
+    lines = [
+        b"event: " + kind.encode() + b"\ndata: " + msgspec.json.encode({"type": kind, **rest}) for kind, rest in events
+    ]
+    return "text/event-stream; charset=utf-8", b"".join(line + b"\n\n" for line in lines)
+
+
+def question(body: Mapping[str, Any], request: ClientRequest) -> bytes:
+    """Return the body of a question of Foldmark's own to the model of a session. The client's system prompt comes
+    first: some credentials are good for nothing else."""
+    own = body.get("system") or []
+    texts = [[{"type": "text", "text": each}] if isinstance(each, str) else each for each in (request.system, own)]
+    system = [{name: block[name] for name in ("type", "text")} for each in texts for block in each if block.get("text")]
+    rest = {name: value for name, value in body.items() if name != "system"}
+    return msgspec.json.encode(
+        {**rest, "model": request.model, "stream": True, **({"system": system} if system else {})}
+    )
+
+
+def is_interruption(part: Part | None) -> bool:
+    """Return True if a text is what Claude Code says in place of an answer that a person interrupted."""
+    return isinstance(part, TextMessage) and part.kind == "user" and part.text.startswith(_INTERRUPTED)
+
+
+def _part(role: str, block: bytes) -> Part | None:
+    return _told(role, _decoded(block), None) if role in ("user", "assistant") else None
+
+
+def _told(role: str, block: Any, response: Any) -> Part | None:
+    text = block.get("text") if isinstance(block, dict) and role == "user" else None
+    if isinstance(text, str) and _INJECTED.match(text):
+        return None
+    read = read_message({"type": role, "message": {"content": [block], "id": response}})
+    return read.parts[0] if len(read.parts) == 1 else None
+
+
+def answer_key(blocks: Sequence[Any]) -> str:
+    """Return the key of an answer with these blocks."""
+    meanings = [_meaning(block) for block in blocks if isinstance(block, dict)]
+    return _key("assistant", [msgspec.json.encode([each for each in meanings if each], order="sorted")])
+
+
+def _meaning(block: Mapping[str, Any]) -> list[Any]:
+    kind = block.get("type")
+    if kind == "text":
+        text = str(block.get("text", "")).strip()
+        return [kind, text] if text else []
+    if kind == "tool_use":
+        return [kind, block.get("id"), block.get("name"), _plain(block.get("input"))]
+    if kind in THOUGHTS:
+        return [kind, block.get(THOUGHTS[kind][-1])]
+    return [kind, _plain({name: value for name, value in block.items() if name != "cache_control"})]
+
+
+def _plain(value: Any) -> Any:
+    """Return a value with whole numbers as JavaScript writes them."""
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _key(role: str, blocks: Iterable[bytes]) -> str:
+    return blake2b(role.encode() + b"\0" + b"\n".join(blocks), digest_size=16).hexdigest()
+
+
+def _decoded(block: bytes) -> dict[str, Any]:
+    found = msgspec.json.decode(block)
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,150 @@
+"""Commands that a person types as a prompt in the agent, `:drop 18` [SPEC 5.7].
+
+Each is a command of the registry with another sign. Foldmark answers it at once; the model is not asked.
+"""
+
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+from foldmark.core.errors import CommandError, ConflictError, FoldmarkError
+from foldmark.core.turns import Turn
+from foldmark.core.wording import count, one_line
+from foldmark.editing import offers
+from foldmark.log import Agent
+from foldmark.operations.effects import AskModel, EditText, Result, StartPlanning, WaitForAgents
+from foldmark.rendering import harmless, result_text
+from foldmark.request.usage import usage_of
+
+SIGN = ":"
+"""Stands before a command. Twice, it stands for itself."""
+
+COMMANDS = {
+    "mark": "mark",
+    "clear": "clear",
+    "drop": "context drop",
+    "evict": "context evict",
+    "forget": "forget",
+    "remember": "remember",
+    "restore": "restore",
+    "undo": "undo",
+    "operations": "operations",
+    "marks": "marks",
+}
+"""The prompts that are commands of the registry."""
+
+OWN = ("context", "help")
+ANSWERS = ("yes", "no", "all but", "only")
+"""Answers to a preview."""
+
+_WORDS = "|".join((*COMMANDS, *OWN, *ANSWERS))
+_PROMPT = re.compile(rf"{re.escape(SIGN)}(?P<name>{_WORDS})(?=\s|$)(?P<rest>[^\n]*)")
+_LINE = re.compile(rf"^[ \t]*{re.escape(SIGN)}({_WORDS})(?=\s|$)[^\n]*$", re.MULTILINE)
+_ESCAPED = re.compile(rb'("\s*:\s*")' + re.escape(SIGN.encode()) * 2 + rb"(?=(?:" + _WORDS.encode() + rb')(?:[\s"\\]))')
+
+_AGREE = re.compile(r"\n`/agree \d+` carries it out\.")
+
+_LARGEST = 3
+
+T = TypeVar("T")
+
+HELP = """\
+  :context            how much this session holds, and its largest turns
+  :mark NAME          set a mark; :clear NAME goes back to it, :clear empties the context
+  :drop ID…           turns leave; :undo drops the newest one
+  :evict ID…          results of tools leave, a placeholder stays
+  :forget WHAT        what matches leaves, after a preview: :yes, :no, :all but 2, :only 1 3
+  :operations         what was changed; :restore ID takes it back
+  A prompt that begins with :: goes to the model with one colon."""
+
+
+def command_in(prompt: str | None) -> str | None:
+    """Return the command that a prompt is, without its sign; None for an ordinary prompt."""
+    found = _PROMPT.fullmatch(prompt) if prompt is not None else None
+    return None if found is None else found["name"] + found["rest"]
+
+
+def without_commands(text: str) -> str:
+    """Return a text without the lines that are commands, for a request beside the conversation that repeats prompts."""
+    return _LINE.sub("(a command to Foldmark)", text)
+
+
+def unescaped(raw: bytes) -> bytes:
+    """Return a message as JSON with one sign where a prompt begins with two."""
+    return _ESCAPED.sub(rb"\1" + SIGN.encode(), raw, count=1) if SIGN.encode() * 2 in raw else raw
+
+
+def carried_out(agent: Agent, line: str) -> str:
+    """Carry out a command and return the reply. It raises nothing: an error is a reply, too."""
+    try:
+        text = _carried_out(agent, line)
+    except FoldmarkError as error:
+        text = f"foldmark: {error}"
+    return harmless(_with_sign(text))
+
+
+def _carried_out(agent: Agent, line: str) -> str:
+    name = next(each for each in (*COMMANDS, *OWN, *ANSWERS) if re.match(rf"{each}(?=\s|$)", line))
+    if name == "help":
+        return HELP
+    if name == "context":
+        return context(agent)
+    if name in ANSWERS:
+        done = _repeated(agent, lambda: offers.answered(agent, line))
+        if done is None:
+            raise CommandError(f"there is no open preview; {SIGN}forget WHAT makes one")
+        return result_text(done)
+    result = _repeated(agent, lambda: _done(agent, f"/{COMMANDS[name]}{line[len(name) :]}"))
+    text = result_text(result)
+    return _AGREE.sub("", text)  # :yes is nearer
+
+
+def _done(agent: Agent, line: str) -> Result:
+    result = agent.do(line)
+    if isinstance(result.effect, StartPlanning):
+        return offers.preview(agent)
+    if isinstance(result.effect, AskModel | EditText | WaitForAgents):
+        raise CommandError(f"{line.split()[0]} works in the chat; `foldmark chat` opens this conversation")
+    return result
+
+
+def _repeated(agent: Agent, act: Callable[[], T]) -> T:
+    """Act once more if something was recorded meanwhile."""
+    try:
+        return act()
+    except ConflictError:
+        agent.context()
+        return act()
+
+
+def context(agent: Agent) -> str:
+    """Return how much the context holds, by the newest answer's own count where there is one, and its largest turns."""
+    with agent.reading() as (moment, at):
+        newest = moment.recent("usage", agent.id, at.newest, 1)
+        usage = usage_of(newest[0].data) if newest else None
+    window, size = agent.window, at.size
+    tokens = size.tokens if usage is None else usage.fresh + usage.cache_read + usage.cache_write + usage.output
+    out = at.record.own.tokens - size.tokens
+    turns = [turn for turn in agent.context().turns(10_000) if turn.id is not None]
+    filled = f"~{tokens:,} of {window:,} tokens ({100 * tokens // max(1, window)}%)"
+    first = f"Context of this session: {filled} · {count(size.messages, 'message')}, {count(len(turns), 'turn')}"
+    first += f" · ~{out:,} tokens taken out" if out > 0 else " · nothing taken out"
+    largest = sorted(turns, key=_tokens, reverse=True)[:_LARGEST]
+    named = " · ".join(f"turn {turn.id} “{_title(turn)}” ~{_tokens(turn):,}" for turn in largest)
+    return f"{first}\nLargest: {named}" if named else first
+
+
+def _tokens(turn: Turn) -> int:
+    return sum(message.tokens for message in turn.messages)
+
+
+def _title(turn: Turn) -> str:
+    text = next((message.content for message in turn.messages if message.kind == "user"), "")
+    return one_line(text)[:40]
+
+
+def _with_sign(text: str) -> str:
+    """Return a reply with the commands that work here written as they are typed here."""
+    for name, command in COMMANDS.items():
+        text = re.sub(rf"(?<![\w/.])/{command}(?=[\s`;,.)]|$)", SIGN + name, text)
+    return text

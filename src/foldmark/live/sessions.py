@@ -1,0 +1,267 @@
+"""The sessions that pass through a gateway: recorded in the log, and sent on as the log shows them [SPEC 5.7].
+
+One thread reads and writes: a request is edited first, then passed on, and what it brought is recorded while the
+provider answers. So what is recorded never delays a request, and every request sees what all requests before it
+recorded. Whatever fails here is logged, and the client's own bytes are passed on.
+"""
+
+import asyncio
+import logging
+from bisect import bisect_left
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from contextvars import ContextVar
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+import httpx2 as httpx
+import msgspec
+
+from foldmark.core.assembly.eviction import begins, in_place, placeholder
+from foldmark.core.errors import FoldmarkError, ProviderError
+from foldmark.core.events import Event
+from foldmark.core.ports import Snapshot
+from foldmark.core.request import Request
+from foldmark.core.segments import contains
+from foldmark.dialects.anthropic.thinking import binds
+from foldmark.live import anthropic, prompts
+from foldmark.live.anthropic import ClientRequest, Message
+from foldmark.live.leaving_out import Edited, Known, View, aligned, edited
+from foldmark.live.transcript import Transcript
+from foldmark.log import Log
+from foldmark.request.planning import talk
+from foldmark.request.standing import Standing
+from foldmark.sessions.messages import TextMessage
+
+LOG = logging.getLogger(__name__)
+
+LONGEST = 64 << 20
+"""Bytes of the longest body that is read, and of the longest answer that is recorded: twice what the API takes."""
+
+PATIENCE = 5.0
+"""Seconds that a request waits for the log before it is passed on as it came."""
+
+T = TypeVar("T")
+
+_CREDENTIALS = ("x-api-key", "authorization", "anthropic-version", "anthropic-beta", "user-agent")
+_ASKING: ContextVar[tuple[Mapping[str, str], ClientRequest]] = ContextVar("asking")
+"""The headers and the request of the client whose command is being carried out."""
+
+
+class Answering(NamedTuple):
+    """What a request becomes: the body to pass on, or the `reply` to give (media type and body) without asking anybody.
+
+    `taken` is called with a whole answer's bytes and whether they are a stream; None if nobody wants them.
+    """
+
+    body: bytes
+    reply: tuple[str, bytes] | None = None
+    taken: Callable[[bytes, bool], object] | None = None
+
+
+class Sessions:
+    """The sessions of one client, whose working folder is named `folder`."""
+
+    def __init__(self, log: Log, folder: str, upstream: str = "") -> None:
+        self._log, self._folder, self._upstream = log, folder, upstream
+        log.complete = self._complete
+        self._reader = anthropic.Reader()
+        self._transcripts: dict[str, Transcript] = {}
+        self._own = log.new_id()
+        self._worker = ThreadPoolExecutor(1, "foldmark-recording")
+
+    def close(self) -> None:
+        """Wait until everything that has passed is recorded."""
+        self._worker.shutdown()
+
+    def reads(self, path: str) -> bool:
+        """Return True for the path of a request that belongs to a conversation."""
+        return path == anthropic.MESSAGES
+
+    async def pass_on(self, headers: Mapping[str, str], body: bytes) -> Answering:
+        """Return what a request becomes. It raises nothing."""
+        try:
+            return await self._pass_on(headers, body)
+        except Exception as error:
+            # The text may quote what the client sent.
+            LOG.warning("a request is passed on as it came: %s", type(error).__name__, exc_info=_DEBUG)
+            return Answering(body)
+
+    async def _pass_on(self, headers: Mapping[str, str], body: bytes) -> Answering:
+        request = await self._soon(partial(self._reader.read, headers, body))
+        transcript = await self._soon(partial(self._transcript, request))
+        if transcript is None:
+            return Answering(_without_commands(request))
+        at = _prompt(request)
+        line = prompts.command_in(request.sent[at].message.prompt) if at is not None else None
+        if at is not None and line is not None:
+            return await self._command(headers, request, transcript, at, line)
+        made = await self._soon(partial(self._edited, request, transcript))
+        messages = [message for _, message in request.sent]
+        self._later(lambda: self._take(transcript, request.model, messages))
+        raw = [prompts.unescaped(each) for each in made.messages]
+        changed = made.changed or any(each is not mine for each, mine in zip(raw, made.messages, strict=True))
+        sent = request.with_messages(raw) if changed else body
+        prefix = made.prefix if made.changed or transcript.bound else None
+        return Answering(sent, None, partial(self._answer_came, transcript, len(messages), prefix))
+
+    async def _command(
+        self, headers: Mapping[str, str], request: ClientRequest, transcript: Transcript, at: int, line: str
+    ) -> Answering:
+        """Carry out the command that message `at` is, in a thread of its own: it may ask a model, and other requests
+        are not to wait for that."""
+        messages = [message for _, message in request.sent]
+        prompt = messages.pop(at)
+        await self._soon(lambda: self._take(transcript, request.model, messages))
+        _ASKING.set((headers, request))
+        text = await asyncio.to_thread(prompts.carried_out, transcript.agent, line)
+        key = anthropic.answer_key([{"type": "text", "text": text}])
+        await self._soon(lambda: transcript.take_local(at, prompt, key))
+        return Answering(request.body, anthropic.answer(text, request.model, stream=request.stream))
+
+    def _complete(self, asked: Request) -> str:
+        """Return the model's answer to a question of Foldmark's own, with the credentials of the session whose command
+        asks it. Raises ProviderError."""
+        headers, request = _ASKING.get()
+        kept = {name: value for name, value in headers.items() if name in _CREDENTIALS}
+        body = anthropic.question(asked.body, request)
+        try:
+            with httpx.Client(timeout=None) as client:
+                url = f"{self._upstream.rstrip('/')}{anthropic.MESSAGES}"
+                came = client.post(url, content=body, headers={**kept, "content-type": "application/json"})
+        except httpx.HTTPError as error:
+            raise ProviderError("network", f"the model could not be asked: {type(error).__name__}") from None
+        answer = anthropic.answered(came.content, streamed=True) if came.status_code == 200 else None
+        if answer is None:
+            raise ProviderError("answer", f"the model could not be asked: status {came.status_code}")
+        return "".join(part.text for part in answer.parts if isinstance(part, TextMessage))
+
+    def _answer_came(
+        self, transcript: Transcript, after: int, prefix: str | None, answer: bytes, streamed: bool
+    ) -> None:
+        def take() -> None:
+            found = anthropic.answered(answer, streamed=streamed)
+            if found is not None:
+                transcript.take_answer(after, found, prefix)
+
+        self._later(take)
+
+    def _soon(self, act: Callable[[], T]) -> Awaitable[T]:
+        return asyncio.wait_for(asyncio.wrap_future(self._worker.submit(act)), PATIENCE)
+
+    def _later(self, act: Callable[[], object]) -> None:
+        def told(done: "Future[object]") -> None:
+            if (error := done.exception()) is not None:
+                LOG.warning("a message was not recorded: %s", type(error).__name__, exc_info=error if _DEBUG else None)
+
+        self._worker.submit(act).add_done_callback(told)
+
+    # In the worker's thread
+
+    def _transcript(self, request: ClientRequest) -> Transcript | None:
+        """Return the transcript that a request goes on with; None for a request beside the conversation."""
+        session = request.session or self._own
+        root = self._transcripts.get(session)
+        first = request.sent[0].message.key if request.sent else ""
+        same = root is not None and root.known and root.known[0].key == first
+        if not request.tools and (request.session or root is not None) and not same:
+            return None  # titles, quota probes
+        if root is None:
+            root = self._transcripts[session] = Transcript(self._log.agent(f"{self._folder} · {session[:8]}"), session)
+        if not request.agent:
+            return root
+        if request.agent not in self._transcripts:
+            self._transcripts[request.agent] = Transcript(root.child(request.agent), session)
+        return self._transcripts[request.agent]
+
+    def _take(self, transcript: Transcript, model: str, messages: list[Message]) -> None:
+        agent = transcript.agent
+        if model and agent.standing().config.model != f"anthropic/{model}":
+            with suppress(FoldmarkError):
+                agent.context()
+                agent.configure("model", f"anthropic/{model}", actor="system")
+        transcript.take(messages)
+
+    def _edited(self, request: ClientRequest, transcript: Transcript) -> Edited:
+        """Return the messages of a request as the log shows them."""
+        agent = transcript.agent
+        messages = [message for _, message in request.sent]
+        places = aligned(transcript.known, [message.key for message in messages])
+        known = [transcript.known[place] for place in places]
+        known += [Known(message.key) for message in messages[len(places) :]]
+        with agent.reading() as (moment, at):
+            fold = at.fold
+            plain = fold.segments == at.origin.segments and not fold.evicted and not transcript.edited
+            if plain and not transcript.left:
+                return Edited([raw for raw, _ in request.sent], "", changed=False)
+
+            def shows(event_id: int) -> bool:
+                return event_id > 0 and contains(fold.segments, agent.id, event_id)
+
+            evicted = {
+                event.id: placeholder(event, fold.evicted[event.id]) for event in moment.events(sorted(fold.evicted))
+            }
+            inserted = list(_inserted(moment, at, transcript, known))
+        bound = agent.log.model_named(f"anthropic/{request.model}").binds
+        bound = binds(request.model) if bound is None else bound
+        return edited(request.sent, known, View(shows, evicted, inserted, bound, transcript.bound))
+
+
+def _inserted(
+    moment: Snapshot, at: Standing, transcript: Transcript, known: list[Known]
+) -> Iterator[tuple[int, bytes]]:
+    """Yield what the context shows and the client does not send: summaries, and what it left out itself and a person
+    has restored."""
+    agent, planned = at.record.id, talk(moment, at)
+    sent = {id for each in known for id in each.ids}
+    gone = sorted({id for each in transcript.known for id in each.ids if id > 0} - sent)
+    wanted = {id for id in transcript.left if id not in sent}
+    if "summary" in at.newest_of:
+        wanted |= {event.id for event in moment.operations(agent) if event.kind == "summary"}
+    wanted -= set(gone)  # it is about to leave, as what the client no longer sends
+    wanted = {id for id in wanted if contains(at.visible, agent, id) and not contains(planned, agent, id)}
+    if not wanted:
+        return
+    places = sorted(id for id in sent if id > 0)
+    run: list[tuple[int, Event]] = []
+
+    def flushed() -> Iterator[tuple[int, bytes]]:
+        if run:
+            for raw in anthropic.messages_of(event for _, event in run):
+                yield run[0][0], raw
+
+    for event in in_place(moment.events(sorted(wanted))):
+        place = begins(event)
+        if run and bisect_left(places, run[0][0]) != bisect_left(places, place):
+            yield from flushed()
+            run.clear()
+        run.append((place, event))
+    yield from flushed()
+
+
+def _prompt(request: ClientRequest) -> int | None:
+    """Return the place of the message that asks, which a person may have typed: the last but for those of the role
+    system, which the client adds."""
+    for at in range(len(request.sent) - 1, -1, -1):
+        if (role := request.sent[at].message.role) != "system":
+            return at if role == "user" else None
+    return None
+
+
+def _without_commands(request: ClientRequest) -> bytes:
+    """Return a request beside the conversation without the commands to Foldmark that it repeats."""
+    found, changed = [], False
+    for raw, message in request.sent:
+        blocks = [msgspec.json.decode(block) for block in message.blocks]
+        clean = [
+            {**block, "text": prompts.without_commands(block["text"])} if isinstance(block.get("text"), str) else block
+            for block in blocks
+        ]
+        changed |= clean != blocks
+        found.append(anthropic.written(message.role, map(msgspec.json.encode, clean)) if clean != blocks else raw)
+    return request.with_messages(found) if changed else request.body
+
+
+_DEBUG = False
+"""Whether what failed is logged with its traceback: for tests, since it may quote messages."""

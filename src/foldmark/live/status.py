@@ -1,0 +1,70 @@
+"""What gateways have recorded: the sessions, and what was taken out of them [SPEC 5.7]."""
+
+from typing import NamedTuple
+
+from foldmark.core.wording import count
+from foldmark.live.transcript import client_session
+from foldmark.log import Agent, Log
+from foldmark.request.usage import usage_of
+
+_NEWEST = 200
+"""Answers that the share of the cache is taken of."""
+
+
+class LiveStatus(NamedTuple):
+    """A recorded session: the tokens of its newest request and of the model's window, the answers (at most the newest
+    200 are counted), the share of their input that was read from the cache, the tokens that are out of the context, and
+    the operations recorded."""
+
+    name: str
+    agent: str
+    session: str
+    tokens: int
+    window: int
+    answers: int
+    cached: float
+    taken_out: int
+    operations: int
+
+    @property
+    def line(self) -> str:
+        """The status in one line."""
+        filled = f"{self.tokens:,} of {self.window:,} tokens ({100 * self.tokens // max(1, self.window)}%)"
+        parts = [filled, count(self.answers, "answer"), f"{self.cached:.0%} read from cache"]
+        parts += [f"~{self.taken_out:,} tokens taken out", count(self.operations, "operation")]
+        return f"{self.name}   {' · '.join(parts)}"
+
+
+def statuses(log: Log) -> list[LiveStatus]:
+    """Return the status of every recorded session, oldest first."""
+    found = []
+    for agent in log.agents():
+        if agent.name is not None and (session := client_session(agent)) is not None:
+            found.append(status(agent, session))
+    return found
+
+
+def status(agent: Agent, session: str) -> LiveStatus:
+    """Return the status of one recorded session."""
+    with agent.reading() as (moment, at):
+        usages = [usage_of(event.data) for event in moment.recent("usage", agent.id, at.newest, _NEWEST)]
+        operations = len(moment.operations(agent.id))
+    known = [each for each in usages if each is not None]
+    read = sum(each.cache_read for each in known)
+    asked = sum(each.fresh + each.cache_read + each.cache_write for each in known)
+    newest = known[0] if known else None
+    tokens = at.size.tokens
+    if newest is not None:
+        tokens = newest.fresh + newest.cache_read + newest.cache_write + newest.output
+    out = max(0, at.record.own.tokens - at.size.tokens)
+    return LiveStatus(
+        agent.name or agent.id,
+        agent.id,
+        session,
+        tokens,
+        agent.window,
+        len(known),
+        read / asked if asked else 0.0,
+        out,
+        operations,
+    )

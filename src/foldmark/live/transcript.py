@@ -1,0 +1,213 @@
+"""The transcript of one agent of a client, and its agent in the log [SPEC 5.7].
+
+A client sends its whole transcript with each request. Here it is compared with what the log has of it: what is new is
+appended, and what the client no longer sends leaves the context, by an operation of actor `system` that can be
+restored. Which event holds which block is kept in the log too, as `record` events with the data `live`, so that another
+gateway goes on where this one ended.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
+
+from foldmark.core.errors import CommandError, ConflictError
+from foldmark.core.events import Event, Fork
+from foldmark.live.anthropic import ClientAnswer, Message, is_interruption
+from foldmark.live.leaving_out import LOCAL, Known, aligned
+from foldmark.log import Agent
+from foldmark.operations import decide
+from foldmark.request.usage import usage_data
+from foldmark.sessions.messages import CallMessage, Part, ResultMessage, TextMessage
+
+T = TypeVar("T")
+
+DIALECT = "anthropic"
+LEFT = "the client no longer sends it"
+"""The reason of the operation by which messages leave the context that the client has left out itself."""
+
+CHILD = "a sub-agent of the client"
+
+_ATTEMPTS, _PAGE = 10, 1000
+_BEGINNING = 3
+"""Events among which a live conversation says that it is one."""
+
+
+class Transcript:
+    """The messages of one agent of a client. `known` are those that it sends, `left` the events of those that it no
+    longer does, `bound` the prefix that the thinking of an answer is bound to where that was not what the client sent.
+
+    `children` are the agents of the client's own sub-agents, by the ids that it gave them.
+    """
+
+    def __init__(self, agent: Agent, session: str) -> None:
+        self.agent = agent
+        self.known: list[Known] = []
+        self.left: dict[int, None] = {}
+        self.bound: dict[str, str] = {}
+        self.children: dict[str, str] = {}
+        self._pending: list[dict[str, Any]] = []
+        begun, after = False, 0
+        while page := agent.events(after, _PAGE):
+            after = page[-1].id
+            for about in filter(None, map(_live, page)):
+                begun = True
+                self._follow(about)
+        if not begun:
+            self._retried(lambda: self._record({"session": session}))
+
+    @property
+    def edited(self) -> bool:
+        """True if a request may have to differ from what the client sends, whatever the log shows."""
+        return bool(self.bound) or any(LOCAL in each.ids for each in self.known)
+
+    def take(self, messages: Sequence[Message]) -> None:
+        """Record what is new in the client's messages, and what it has left out."""
+        places = aligned(self.known, [message.key for message in messages])
+        new = messages[len(places) :]
+        if not new and len(places) == len(self.known):
+            return
+        self._retried(partial(self._take, places, new))
+
+    def take_answer(self, after: int, answer: ClientAnswer, prefix: str | None) -> None:
+        """Record the answer to the first `after` messages; does nothing if the client has gone on meanwhile. `prefix`
+        is what its thinking is bound to, None if that is what the client sent."""
+        if len(self.known) == after:
+            self._retried(partial(self._take_answer, answer, prefix))
+
+    def take_local(self, at: int, prompt: Message, reply: str) -> None:
+        """Note a command to Foldmark, which is message `at`, and the key of its reply: neither is recorded as a
+        message. What the client adds after a prompt stands before the reply."""
+        ids = tuple(0 if part is None else LOCAL for part in prompt.parts)
+        after = [*self.known[at:], Known(reply, (LOCAL,))]
+        self._retried(lambda: self._note(range(at), [Known(prompt.key, ids), *after]))
+
+    def child(self, named: str) -> Agent:
+        """Return the agent of a sub-agent of the client, made if there is none yet. It inherits no message."""
+        log = self.agent.log
+        if named not in self.children:
+            own = log.new_id()
+
+            def born() -> None:
+                self.agent.operate(
+                    lambda _, at: Fork(own, (), settings=at.settings),
+                    actor="system",
+                    reason="a sub-agent of the client",
+                )
+                self._record({"child": [named, own]})
+
+            self._retried(born)
+            self.children[named] = own
+        return log.agent(self.children[named])
+
+    def _take(self, places: Sequence[int], new: Sequence[Message]) -> None:
+        kept = set(places)
+        gone = [id for place, each in enumerate(self.known) if place not in kept for id in each.ids if id > 0]
+        if gone:
+            self._leave(gone)
+        added = [Known(message.key, self._append(message)) for message in new]
+        self._note(places, added)
+
+    def _leave(self, gone: list[int]) -> None:
+        self.agent.end_turn(interrupted=True)
+        with suppress(CommandError):  # everything has left already
+            self.agent.operate(
+                partial(decide.filter, mode="forget", ids=gone, planning=None, criteria=None),
+                actor="system",
+                reason=LEFT,
+            )
+
+    def _append(self, message: Message) -> tuple[int, ...]:
+        agent, parts = self.agent, message.parts
+        typed = [part for part in parts if isinstance(part, TextMessage) and part.kind == "user"]
+        interrupted = any(map(is_interruption, typed))
+        if typed and not message.results and not interrupted:
+            agent.end_turn(interrupted=True)  # no answer ended it
+        ids = tuple(0 if part is None else _append(agent, part) for part in parts)
+        if interrupted:
+            agent.end_turn(interrupted=True)
+        return ids
+
+    def _take_answer(self, answer: ClientAnswer, prefix: str | None) -> None:
+        agent = self.agent
+        ids = tuple(0 if part is None else _append(agent, part) for part in answer.parts)
+        if answer.usage is not None:
+            agent.record("usage", data=usage_data("anthropic", answer.model, answer.usage, answer.stopped))
+        if not any(isinstance(part, CallMessage) for part in answer.parts):
+            agent.end_turn()
+        bound = {} if prefix is None else {answer.key: prefix}
+        self._note(range(len(self.known)), [Known(answer.key, ids)], bound)
+
+    def _note(self, places: Sequence[int], added: Iterable[Known], bound: dict[str, str] | None = None) -> None:
+        about: dict[str, Any] = {"kept": _ranges(places), "added": [[each.key, *each.ids] for each in added]}
+        if bound:
+            about["bound"] = bound
+        self._record(about)
+
+    def _record(self, about: dict[str, Any]) -> None:
+        self.agent.record("record", data={"live": about})
+        self._pending.append(about)
+
+    def _retried(self, change: Callable[[], T]) -> T:
+        """Make a change in one transaction. Who has appended meanwhile is let go first: a gateway holds no lease."""
+        for attempt in range(_ATTEMPTS):
+            self._pending = []
+            try:
+                with self.agent.batch():
+                    done = change()
+            except ConflictError:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                self.agent.context()
+                continue
+            for about in self._pending:
+                self._follow(about)
+            return done
+        raise AssertionError
+
+    def _follow(self, about: dict[str, Any]) -> None:
+        """Follow a change that the log has."""
+        if "child" in about:
+            named, own = about["child"]
+            self.children[named] = own
+        if "added" not in about:
+            return
+        before = self.known
+        self.known = [before[place] for first, last in about["kept"] for place in range(first, last + 1)]
+        self.known += [Known(key, tuple(ids)) for key, *ids in about["added"]]
+        if sum(last - first + 1 for first, last in about["kept"]) < len(before):
+            sent = {id for each in self.known for id in each.ids}
+            self.left.update(dict.fromkeys(id for each in before for id in each.ids if id > 0 and id not in sent))
+        self.bound.update(about.get("bound", {}))
+
+
+def _append(agent: Agent, part: Part) -> int:
+    if isinstance(part, CallMessage):
+        return agent.append_tool_call(part.name, part.args, call_id=part.call_id, dialect=DIALECT, data=part.data)
+    if isinstance(part, ResultMessage):
+        return agent.append_tool_result(
+            part.call_id, part.text, dialect=DIALECT, is_error=part.is_error, data=part.data
+        )
+    # Verbatim: a state block at the end of a message is not from a model of this conversation.
+    return agent.append(part.kind, part.text, data=part.data, dialect=DIALECT, verbatim=True)
+
+
+def _ranges(places: Sequence[int]) -> list[list[int]]:
+    found: list[list[int]] = []
+    for place in places:
+        if found and found[-1][1] == place - 1:
+            found[-1][1] = place
+        else:
+            found.append([place, place])
+    return found
+
+
+def _live(event: Event) -> dict[str, Any] | None:
+    about = (event.data or {}).get("live") if event.kind == "record" else None
+    return about if isinstance(about, dict) else None
+
+
+def client_session(agent: Agent) -> str | None:
+    """Return the client's id of the session that a gateway recorded into this conversation; None for any other one."""
+    about = next(filter(None, map(_live, agent.events(0, _BEGINNING))), None)
+    return None if about is None else str(about.get("session", ""))

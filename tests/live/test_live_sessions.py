@@ -1,0 +1,373 @@
+"""Sessions through a gateway: recorded, commands in the prompt, and what the next request holds (SPEC 5.7).
+
+The client here is a small one that behaves as agents do: it sends its whole transcript each time. The provider checks
+each request as the real one does. Real agents: test_clients.py.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+from plan import Answer, Reply, Say, Think, Use
+from server import Loopback
+from wire_anthropic import AnthropicWire
+from wire_bound import BoundWire
+
+import foldmark
+from foldmark.live import anthropic
+from foldmark.live.gateway import Gateway
+from foldmark.live.sessions import Sessions
+from foldmark.live.status import statuses
+from foldmark.log import Agent, Log
+
+KEY = "sk-planted-0c9d2e"
+SESSION = "5e55104e-0000-4000-8000-000000000001"
+BOUND, FREE = "claude-fable-5-1", "claude-sonnet-4-6"
+TOOL = {"name": "Read", "description": "Reads.", "input_schema": {"type": "object", "properties": {}}}
+REMINDER = {"type": "text", "text": "<system-reminder>\nYou are in a folder.\n</system-reminder>"}
+
+
+class Client:
+    """An agent: it keeps its transcript, and answers its model's tool calls itself."""
+
+    def __init__(self, url: str, model: str = FREE) -> None:
+        self.url, self.model, self.tools = url, model, [TOOL]
+        self.messages: list[dict[str, Any]] = []
+        self.session = SESSION
+
+    def say(self, text: str) -> str:
+        """Ask a prompt, answer all calls, and return what the last answer said."""
+        self.messages.append({"role": "user", "content": [{"type": "text", "text": text}]})
+        if len(self.messages) == 1:
+            self.messages[0]["content"].insert(0, REMINDER)
+        while True:
+            answer = self.ask(self.messages)
+            self.messages.append({"role": "assistant", "content": answer})
+            calls = [block for block in answer if block["type"] == "tool_use"]
+            if not calls:
+                return "".join(block.get("text", "") for block in answer)
+            results = [
+                {"type": "tool_result", "tool_use_id": call["id"], "content": f"{call['name']}: " + "data " * 200}
+                for call in calls
+            ]
+            self.messages.append({"role": "user", "content": results})
+
+    def ask(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Ask with a cache mark on the newest message, and return the blocks of the answer."""
+        *before, last = messages
+        *blocks, newest = last["content"]
+        marked = {**last, "content": [*blocks, {**newest, "cache_control": {"type": "ephemeral"}}]}
+        body = {"model": self.model, "max_tokens": 1000, "stream": True, "thinking": {"type": "adaptive"}}
+        headers = {"x-api-key": KEY, "anthropic-version": "2023-06-01", "content-type": "application/json"}
+        content = json.dumps(
+            {**body, "messages": [*before, marked], "tools": self.tools}, separators=(",", ":")
+        ).encode()
+        came = httpx.post(
+            f"{self.url}/v1/messages", headers={**headers, "x-claude-code-session-id": self.session}, content=content
+        )
+        assert came.status_code == 200, came.text
+        return list(anthropic._streamed(came.content)["content"])
+
+
+class Model:
+    """A model that reads when it is told to, says how many messages it sees, and finds nothing that matches."""
+
+    def __init__(self, wire: AnthropicWire) -> None:
+        self.wire, self.asked = wire, 0
+
+    def __call__(self, body: Any) -> Answer:
+        self.asked += 1
+        if not body.get("tools"):
+            return Reply((Say(("[]",)),))
+        signature = self.wire.sign(body) if isinstance(self.wire, BoundWire) else f"signed-{self.asked}"
+        if "READ" in json.dumps(body["messages"][-1]):
+            calls = (Use(f"toolu_{self.asked}a", "Read", {"at": 1.0}), Use(f"toolu_{self.asked}b", "Read", {}))
+            return Reply((Think("To read.", signature), Say(("Reading.",)), *calls), stop="calls")
+        return Reply((Think("Hm.", signature), Say((f"I see {len(body['messages'])}.",))))
+
+
+class Running:
+    """A client, the log, and the provider behind the gateway."""
+
+    def __init__(self, folder: Path, wire: AnthropicWire) -> None:
+        self.upstream = Loopback(wire, Model(wire))
+        self.path = folder / "live.db"
+        self.log: Log = foldmark.open(self.path, settings={})
+        self.begin()
+        self.client = Client(self.gateway.url)
+
+    def begin(self, port: int = 0, secret: str = "") -> None:
+        self.sessions = Sessions(self.log, "app", self.upstream.url)
+        self.gateway = Gateway(self.upstream.url, port=port, secret=secret, sessions=self.sessions)
+        self.gateway.__enter__()
+
+    def end(self) -> None:
+        self.gateway.__exit__(None, None, None)
+        self.sessions.close()
+
+    @property
+    def agent(self) -> Agent:
+        self.sessions._worker.submit(lambda: None).result()  # what has passed is recorded
+        return self.log.agent(f"app · {SESSION[:8]}")
+
+    def kinds(self) -> list[str]:
+        return [event.kind for event in self.agent.context().messages]
+
+    def texts(self) -> list[tuple[str, str]]:
+        """What the provider was last asked."""
+        return self.upstream.wire.texts({"messages": self.upstream.asked[-1].body["messages"]})
+
+    def turn(self, text: str) -> int:
+        event = next(each for each in self.agent.context().messages if each.content == text)
+        assert event.turn_id is not None
+        return event.turn_id
+
+
+@pytest.fixture
+def wire() -> AnthropicWire:
+    return AnthropicWire()
+
+
+@pytest.fixture
+def running(tmp_path: Path, wire: AnthropicWire) -> Iterator[Running]:
+    made = Running(tmp_path, wire)
+    with made.upstream:
+        try:
+            yield made
+        finally:
+            made.end()
+            made.log.close()
+    assert made.upstream.refusals == []
+
+
+def test_it_is_recorded(running: Running) -> None:
+    running.client.say("one")
+    running.client.say("READ two")
+    assert running.kinds() == [
+        *("user", "assistant", "assistant"),
+        *("user", "assistant", "assistant", "tool_call", "tool_call", "tool_result", "tool_result"),
+        *("assistant", "assistant"),
+    ]
+    agent = running.agent
+    assert agent.standing().config.model == f"anthropic/{FREE}"
+    assert [turn.id for turn in agent.context().turns(9)] == [running.turn("one"), running.turn("READ two")]
+    assert agent.open_turn is None
+    (status,) = statuses(running.log)
+    assert (status.session, status.answers, status.operations) == (SESSION, 3, 0)
+
+
+def test_nothing_is_changed_without_an_operation(running: Running) -> None:
+    for text in ("one", "READ two", ":help", "three"):
+        running.client.say(text)
+    plain = [each.body for each in running.upstream.asked]
+    own = [message for message in running.client.messages if "foldmark" not in json.dumps(message)]
+    assert [body["messages"][0] for body in plain[1:]] == [own[0]] * 3
+    assert all(len(body["messages"]) == wanted for body, wanted in zip(plain, (1, 3, 5, 7), strict=True))
+
+
+def test_a_drop_and_its_restore(running: Running) -> None:
+    client = running.client
+    for text in ("one", "READ two", "three"):
+        client.say(text)
+    whole = running.texts()
+    assert "left the context" in client.say(f":drop {running.turn('READ two')} -- it was wrong")
+    client.say("four")
+    texts = running.texts()
+    assert ("user", "READ two") not in texts
+    assert not any(kind in ("call", "result") for kind, _ in texts)
+    assert (":drop" in json.dumps(texts)) is False
+    (operation,) = [event for event in running.agent.events() if event.kind == "drop"]
+    assert operation.reason == "it was wrong"
+    client.say(f":restore {operation.id}")
+    client.say("five")
+    assert running.texts()[: len(whole)] == whole
+
+
+def test_the_injected_blocks_of_a_dropped_turn_stay(running: Running) -> None:
+    running.client.say("one")
+    running.client.say("two")
+    running.client.say(f":drop {running.turn('one')}")
+    running.client.say("three")
+    assert running.texts()[:2] == [("user", REMINDER["text"]), ("user", "two")]
+
+
+def test_an_eviction_leaves_a_placeholder(running: Running) -> None:
+    client = running.client
+    client.say("READ one")
+    result = next(event for event in running.agent.context().messages if event.kind == "tool_result")
+    client.say(f":evict {result.id}")
+    client.say("two")
+    results = [text for kind, text in running.texts() if kind == "result"]
+    assert results[0].startswith("[Evicted: ")
+    assert results[1].startswith("Read: data")
+
+
+def test_clear_to_a_mark(running: Running) -> None:
+    client = running.client
+    client.say("one")
+    client.say(":mark HERE")
+    client.say("READ two")
+    client.say(":clear HERE")
+    client.say("three")
+    assert [text for kind, text in running.texts() if kind == "user"] == [REMINDER["text"], "one", "three"]
+    client.say(":clear")
+    client.say("four")
+    assert [text for kind, text in running.texts() if kind == "user"] == [REMINDER["text"], "four"]
+
+
+def test_a_summary_stands_where_it_stands(running: Running) -> None:
+    client = running.client
+    client.say("one")
+    client.say("READ two")
+    running.log.complete = lambda _: "It was read."
+    agent = running.agent
+    agent.context()
+    agent.do("/summarize")
+    client.say("three")
+    assert ("assistant", "It was read.") in running.texts()
+    assert ("user", "READ two") not in running.texts()
+
+
+@pytest.mark.parametrize("wire", [AnthropicWire(), BoundWire()], ids=["free", "bound"])
+def test_thinking_that_an_operation_made_invalid(running: Running, wire: AnthropicWire) -> None:
+    client, free = running.client, not isinstance(wire, BoundWire)
+    client.model = FREE if free else BOUND
+    for text in ("one", "two", "three"):
+        client.say(text)
+    client.say(f":drop {running.turn('two')}")
+    client.say("four")
+    signed = [text for kind, text in running.texts() if kind == "thinking"]
+    assert len(signed) == (2 if free else 1)
+    client.say("five")
+    assert len([kind for kind, _ in running.texts() if kind == "thinking"]) == (3 if free else 2)
+    (operation,) = [event for event in running.agent.events() if event.kind == "drop"]
+    client.say(f":restore {operation.id}")
+    client.say("six")
+    # The thinking of "four" and "five" was made while "two" was out.
+    assert len([kind for kind, _ in running.texts() if kind == "thinking"]) == (5 if free else 3)
+
+
+def test_forget_asks_the_sessions_own_model(running: Running) -> None:
+    client = running.client
+    for text in ("the cache experiment", "two", "the cache again"):
+        client.say(text)
+    asked = len(running.upstream.asked)
+    first, last = running.turn("the cache experiment"), running.turn("the cache again")
+    shown = client.say(":forget cache")
+    assert "Nothing matches" in shown  # the model of the session found nothing
+    (question,) = running.upstream.asked[asked:]
+    assert question.headers["x-api-key"] == KEY
+    running.log.complete = lambda _: json.dumps([first, last])
+    shown = client.say(":forget cache")
+    assert "Forget" in shown
+    assert "/agree" not in shown
+    assert "only the" not in client.say(":no")
+    client.say("three")
+    assert ("user", "the cache again") in running.texts()
+    client.say(":forget cache")
+    assert "left the context" in client.say(":yes")
+    client.say("four")
+    assert ("user", "the cache again") not in running.texts()
+    assert ":forget" not in json.dumps(running.texts())
+    assert "there is no open preview" in client.say(":yes")
+
+
+def test_the_same_prompt_twice(running: Running) -> None:
+    client = running.client
+    client.say("one")
+    for _ in range(2):
+        client.say(":context")
+        client.say("again")
+    assert [text for kind, text in running.texts() if kind == "user"][1:] == ["one", "again", "again"]
+
+
+def test_an_escaped_prompt_goes_to_the_model(running: Running) -> None:
+    running.client.say("::mark my words")
+    assert running.texts()[-1] == ("user", ":mark my words")
+
+
+def test_a_client_that_compacts(running: Running) -> None:
+    client = running.client
+    client.say("one")
+    client.say("READ two")
+    whole = running.texts()
+    client.messages = []
+    client.say("This goes on from a summary.")
+    assert [event.content for event in running.agent.context().messages if event.kind == "user"] == [
+        "This goes on from a summary."
+    ]
+    assert len(running.texts()) == 2
+    (operation,) = [event for event in running.agent.events() if event.kind == "filter"]
+    assert operation.actor == "system"
+    running.agent.context()
+    running.agent.do(f"/restore {operation.id}")
+    client.say("more")
+    before = [each for each in whole if each[0] not in ("thinking",) and each[1] != REMINDER["text"]]
+    assert [each for each in running.texts() if each in before][: len(before)] == before
+
+
+def test_a_client_that_goes_back(running: Running) -> None:
+    client = running.client
+    for text in ("one", "two", "three"):
+        client.say(text)
+    del client.messages[2:]
+    client.say("another two")
+    users = [event.content for event in running.agent.context().messages if event.kind == "user"]
+    assert users == ["one", "another two"]
+
+
+def test_another_gateway_goes_on(running: Running) -> None:
+    client = running.client
+    for text in ("one", "two", ":help", "three"):
+        client.say(text)
+    client.say(f":drop {running.turn('two')}")
+    events = len(running.agent.events(0, 1000))
+    running.end()
+    running.begin(running.gateway.port, running.gateway.secret)
+    client.say("four")
+    assert [text for kind, text in running.texts() if kind == "user"][1:] == ["one", "three", "four"]
+    assert len(running.agent.events(0, 1000)) < events + 12  # nothing is recorded twice
+
+
+def test_what_somebody_else_records_meanwhile(running: Running) -> None:
+    client = running.client
+    client.say("one")
+    client.say("two")
+    turn = running.turn("one")
+    with foldmark.open(running.path, settings={}) as other:
+        other.agent(f"app · {SESSION[:8]}").do(f"/context drop {turn}")
+    client.say("three")
+    assert ("user", "one") not in running.texts()
+    assert ("user", "two") in running.texts()
+
+
+def test_a_request_beside_the_conversation(running: Running) -> None:
+    client = running.client
+    client.say("one")
+    client.tools = []
+    client.ask([{"role": "user", "content": [{"type": "text", "text": "Name this:\n:mark SECRETLY\nplease"}]}])
+    assert ":mark" not in json.dumps(running.texts())
+    assert "please" in json.dumps(running.texts())
+    assert running.kinds() == ["user", "assistant", "assistant"]
+
+
+def test_no_key_is_kept(running: Running, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    client = running.client
+    client.say("one")
+    client.say(":forget one")
+    client.say(f"my key is {KEY}")  # a person's own words: the log knows no such key
+    assert running.agent.id
+    assert any(KEY.encode() in path.read_bytes() for path in tmp_path.iterdir())  # the prompt's, and nothing else:
+    assert all(b"x-api-key" not in path.read_bytes() for path in tmp_path.iterdir())
+    assert KEY not in caplog.text
+
+
+def test_damaged_bodies_pass(running: Running) -> None:
+    for content in (b"{", b"[]", b'{"messages":{}}', b'{"messages":[{"role":"user"}]}', b'{"messages":[]}'):
+        came = httpx.post(f"{running.gateway.url}/v1/messages", headers={"x-api-key": KEY}, content=content)
+        assert came.status_code in (400, 404, 500)
+    running.upstream.refusals.clear()
+    assert running.log.agents() == [] or running.kinds() == []
