@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from foldmark.core.errors import CommandError
-from foldmark.live.gateway import HOP_BY_HOP, Gateway
+from foldmark.live.gateway import HOP_BY_HOP, Gateway, loopback_socket
 from patience import LIMIT
 
 KEY = "sk-planted-5b1f77e0"
@@ -56,6 +56,7 @@ class Upstream(ThreadingHTTPServer):
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     server: Upstream
 
     def handle_one_request(self) -> None:
@@ -357,3 +358,9 @@ def status(gateway: Gateway, target: str, host: str | None = None) -> int:
         answer = client.getresponse()
         answer.read()
         return int(answer.status)
+
+
+def test_small_packets_leave_at_once() -> None:
+    """Without its protocol in the socket asyncio leaves Nagle's algorithm on: 40 ms more for an answer's first bytes."""
+    with closing(loopback_socket()) as made:
+        assert made.proto == socket.IPPROTO_TCP

@@ -110,7 +110,7 @@ class Running:
 
     @property
     def agent(self) -> Agent:
-        self.sessions._worker.submit(lambda: None).result()  # what has passed is recorded
+        self.sessions.settle()
         return self.log.agent(f"app · {SESSION[:8]}")
 
     def kinds(self) -> list[str]:
@@ -286,7 +286,9 @@ def test_the_same_prompt_twice(running: Running) -> None:
 
 def test_an_escaped_prompt_goes_to_the_model(running: Running) -> None:
     running.client.say("::mark my words")
-    assert running.texts()[-1] == ("user", ":mark my words")
+    running.client.say("Is ::mark a command?")
+    assert running.texts()[1] == ("user", ":mark my words")
+    assert running.texts()[-1] == ("user", "Is ::mark a command?")
 
 
 def test_a_client_that_compacts(running: Running) -> None:

@@ -19,6 +19,7 @@ from foldmark.core.events import Event
 from foldmark.core.request import Stopped, Usage
 from foldmark.dialects.anthropic.messages import parse
 from foldmark.dialects.anthropic.stream import MessageReader
+from foldmark.sessions import lenient_json
 from foldmark.sessions.claude.blocks import read_message
 from foldmark.sessions.conversion.content import THOUGHTS, call_block, message_blocks, result_block
 from foldmark.sessions.messages import Part, TextMessage
@@ -27,6 +28,11 @@ MESSAGES = "/v1/messages"
 """The path of the endpoint that answers."""
 
 _MARK = re.compile(rb'\s*,\s*"cache_control"\s*:\s*\{[^{}]*\}|"cache_control"\s*:\s*\{[^{}]*\}\s*,\s*')
+_REMEMBERED = 8
+_SURROGATE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+)
 _INJECTED = re.compile(
     r"\s*<(system-reminder|local-command-(caveat|stdout|stderr)|command-(name|message|args)|bash-(input|stdout|stderr))>"
 )
@@ -47,7 +53,7 @@ class _Message(Struct):
     content: Raw
 
 
-class Message(Struct, frozen=True):
+class Message(Struct, frozen=True, gc=False):
     """A message without its cache marks: its role, its blocks as JSON, and its key.
 
     `calls` and `results` are the ids of the tool calls that it makes and answers; `thinks` is True if it holds
@@ -112,28 +118,33 @@ class ClientRequest(Struct, frozen=True):
 
 
 class Reader:
-    """Reads the requests of one client. Messages that were in the request before are not read again."""
+    """Reads requests. A client sends its transcript again and again: what a request shares with one of the newest ones
+    is not decoded once more."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, Message] = {}
+        self._newest: list[ClientRequest] = []
 
     def read(self, headers: Mapping[str, str], body: bytes) -> ClientRequest:
         """Read a request. Raises ValueError (msgspec's errors among them) for a body of another shape."""
-        whole = msgspec.json.decode(body, type=_Body)
-        raw = bytes(whole.messages)
-        begin = body.index(raw)
-        known, sent = dict[bytes, Message](), []
-        for each in map(bytes, msgspec.json.decode(raw, type=list[Raw])):
-            bare = unmarked(each)
-            known[bare] = message = self._known.get(bare) or read(bare)
-            sent.append(Sent(each, message))
-        self._known = {**self._known, **known} if len(self._known) < 2 * len(known) + 1000 else known
+        begin, at, sent = max((_shared(each, body) for each in self._newest), key=_place, default=(0, 0, ()))
+        # The rest is a body of its own: what stands in front of the messages, and the messages that are left.
+        rest = body[: begin + 1] + body[at:] if sent else body
+        whole, text = _read_body(rest)
+        messages = bytes(whole.messages)
+        own = text.index(messages)
+        new, place = list[Sent](), own + 1
+        for each in map(bytes, msgspec.json.decode(messages, type=list[Raw])):
+            place = text.index(each, place)
+            raw = rest[place : place + len(each)]
+            new.append(Sent(raw, read(unmarked(raw))))
+            place += len(each)
+        begin, end = own, own + len(messages) + (at - begin - 1 if sent else 0)
         session, agent = headers.get("x-claude-code-session-id", ""), headers.get("x-claude-code-agent-id", "")
-        return ClientRequest(
+        request = ClientRequest(
             body,
             begin,
-            begin + len(raw),
-            tuple(sent),
+            end,
+            (*sent, *new),
             whole.model,
             whole.stream,
             bool(whole.tools),
@@ -141,6 +152,41 @@ class Reader:
             agent,
             whole.system,
         )
+        self._newest = [request, *(each for each in self._newest if each.sent[:1] != request.sent[:1])][:_REMEMBERED]
+        return request
+
+
+def _read_body(body: bytes) -> tuple[_Body, bytes]:
+    """Read a body; return it also as it was read, which has the same length."""
+    try:
+        return msgspec.json.decode(body, type=_Body), body
+    except msgspec.DecodeError:
+        text = _without_surrogates(body)
+        return msgspec.json.decode(text, type=_Body), text
+
+
+def _without_surrogates(text: bytes) -> bytes:
+    """Return JSON with U+FFFD, as an escape of the same length, in place of lone surrogates."""
+    return _SURROGATE.sub(rb"\\ufffd", text)
+
+
+def _shared(before: ClientRequest, body: bytes) -> tuple[int, int, tuple[Sent, ...]]:
+    """Return where the messages of a body begin, where those end that it shares with the request before, and these."""
+    at = before.begin + 1
+    if body[:at] != before.body[:at]:
+        return 0, 0, ()
+    shared = 0
+    for each in before.sent:
+        after = at + len(each.raw)
+        # Without a comma it is the last one; the message itself may go on, as a number does.
+        if not body.startswith(each.raw, at) or body[after : after + 1] != b",":
+            break
+        at, shared = after + 1, shared + 1
+    return before.begin, at, before.sent[:shared]
+
+
+def _place(found: tuple[int, int, tuple[Sent, ...]]) -> int:
+    return found[1]
 
 
 def _session(metadata: Mapping[str, Any]) -> str:
@@ -160,7 +206,11 @@ def unmarked(raw: bytes) -> bytes:
 
 def read(bare: bytes) -> Message:
     """Read a message without cache marks. Raises msgspec.MsgspecError."""
-    message = msgspec.json.decode(bare, type=_Message)
+    try:
+        message = msgspec.json.decode(bare, type=_Message)
+    except msgspec.DecodeError:
+        bare = _without_surrogates(bare)
+        message = msgspec.json.decode(bare, type=_Message)
     blocks = blocks_of(bytes(message.content))
     found = [_decoded(block) for block in blocks] if message.role in ("assistant", "user") else []
     calls = tuple(str(each.get("id")) for each in found if each.get("type") == "tool_use")
@@ -179,7 +229,10 @@ def blocks_of(content: bytes) -> tuple[bytes, ...]:
 
 def raw_blocks(raw: bytes) -> tuple[bytes, ...]:
     """Return the blocks of a message with their cache marks."""
-    return blocks_of(bytes(msgspec.json.decode(raw, type=_Message).content))
+    try:
+        return blocks_of(bytes(msgspec.json.decode(raw, type=_Message).content))
+    except msgspec.DecodeError:
+        return blocks_of(bytes(msgspec.json.decode(_without_surrogates(raw), type=_Message).content))
 
 
 def written(role: str, blocks: Iterable[bytes]) -> bytes:
@@ -358,5 +411,8 @@ def _key(role: str, blocks: Iterable[bytes]) -> str:
 
 
 def _decoded(block: bytes) -> dict[str, Any]:
-    found = msgspec.json.decode(block)
+    try:
+        found = msgspec.json.decode(block)
+    except msgspec.DecodeError:  # a lone surrogate, or a number that is too big
+        found = lenient_json.decode(block)
     return found if isinstance(found, dict) else {}

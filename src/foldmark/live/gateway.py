@@ -179,7 +179,8 @@ class Forwarder:
 
 def loopback_socket(port: int = 0) -> socket.socket:
     """Return a socket of the loopback interface, at any free port by default. Raises OSError for one in use."""
-    made = socket.socket()
+    # With its protocol named: asyncio looks for that before it sends small packets at once (TCP_NODELAY).
+    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind(("127.0.0.1", port))
@@ -204,16 +205,26 @@ def _body(request: Request) -> AsyncIterator[bytes] | None:
 
 async def _read(request: Request, longest: int) -> bytes | AsyncIterator[bytes]:
     """Return the whole body; one that is longer than `longest` as it comes. Raises ClientDisconnect."""
-    begun, stream = bytearray(), request.stream()
+    begun, size, stream = list[bytes](), 0, request.stream()
+    if _length(request) > longest:
+        return stream
     async for piece in stream:
-        begun += piece
-        if len(begun) > longest:
-            return _joined(bytes(begun), stream)
-    return bytes(begun)
+        begun.append(piece)
+        size += len(piece)
+        if size > longest:
+            return _chained(begun, stream)
+    return b"".join(begun)
 
 
-async def _joined(begun: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield begun
+def _length(request: Request) -> int:
+    """Return the length that a request's header names; 0 if it names none."""
+    named = request.headers.get("content-length", "")
+    return int(named) if named.isdecimal() else 0
+
+
+async def _chained(begun: list[bytes], rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    while begun:
+        yield begun.pop(0)
     async for piece in rest:
         yield piece
 

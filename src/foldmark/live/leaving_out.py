@@ -32,7 +32,7 @@ LOCAL = -1
 """In place of an event: a block of a command to Foldmark, or of its reply. It goes to nobody else."""
 
 
-class Known(Struct, frozen=True):
+class Known(Struct, frozen=True, gc=False):
     """A message that the client sends, in the log: its key and the event of each of its blocks, 0 for a block that has
     none."""
 
@@ -53,7 +53,7 @@ class View(NamedTuple):
 
 
 class Edited(NamedTuple):
-    """The messages to send, and the prefix that the answer's thinking will be bound to."""
+    """The messages to send, and the prefix that the answer's thinking will be bound to, where it is bound to one."""
 
     messages: list[bytes]
     prefix: str
@@ -73,23 +73,26 @@ def edited(sent: Sequence[Sent], known: Sequence[Known], view: View) -> Edited:
 
     def add(raw: bytes, message: Message) -> None:
         found.append((raw, message))
-        ours.update(message.key.encode())
+        if view.binds:
+            ours.update(message.key.encode())
 
     last = len(sent) - 1
     for place, ((raw, message), each) in enumerate(zip(sent, known, strict=True)):
-        begins = next((id for id in each.ids if id > 0), None)
-        # What follows on everything stands in front of the prompt that is being asked.
-        while waiting and (place == last if begins is None else waiting[0][0] < begins):
-            inserted = waiting.pop(0)[1]
-            add(inserted, read(inserted))
-            changed = True
+        if waiting:
+            begins = next((id for id in each.ids if id > 0), None)
+            # What follows on everything stands in front of the prompt that is being asked.
+            while waiting and (place == last if begins is None else waiting[0][0] < begins):
+                inserted = waiting.pop(0)[1]
+                add(inserted, read(inserted))
+                changed = True
         kept = _kept(raw, message, each, view)
         if kept is not None and message.thinks and view.binds:
             bound_to = view.bound.get(message.key, theirs.hexdigest())
             if bound_to != ours.hexdigest():
                 left = without_thinking(raw_blocks(kept))
                 kept = written(message.role, left) if left else None
-        theirs.update(message.key.encode())
+        if view.binds:
+            theirs.update(message.key.encode())
         if kept is raw:
             add(raw, message)
             continue
@@ -98,30 +101,36 @@ def edited(sent: Sequence[Sent], known: Sequence[Known], view: View) -> Edited:
             add(kept, read(unmarked(kept)))
         elif (own := mark_of(raw)) is not None:
             _move(found, own)
-    if found and found[0][1].role == "assistant":
+    if found and found[0][1].role == "assistant" and sent[0].message.role != "assistant":
         found.insert(0, (OPENING, read(OPENING)))
         changed = True
     if changed:
         _check(message for _, message in found)
-    return Edited(_joined(found) if changed else [raw for raw, _ in found], ours.hexdigest(), changed)
+    prefix = ours.hexdigest() if view.binds else ""
+    return Edited(_joined(found) if changed else [raw for raw, _ in found], prefix, changed)
 
 
 def _joined(found: Iterable[tuple[bytes, Message]]) -> list[bytes]:
     """Return the messages with neighbours of one role in one: what stood between them is gone, and roles alternate."""
-    joined: list[tuple[str, bytes]] = []
+    joined: list[bytes] = []
+    before = ""
     for raw, message in found:
-        if joined and joined[-1][0] == message.role != "system":
-            blocks = (*raw_blocks(joined[-1][1]), *raw_blocks(raw))
-            joined[-1] = (message.role, written(message.role, blocks))
+        role = message.role
+        if role == before != "system":
+            joined[-1] = written(role, (*raw_blocks(joined[-1]), *raw_blocks(raw)))
         else:
-            joined.append((message.role, raw))
-    return [raw for _, raw in joined]
+            joined.append(raw)
+        before = role
+    return joined
 
 
 def _kept(raw: bytes, message: Message, known: Known, view: View) -> bytes | None:
     """Return what is left of a message: itself, less, or None."""
-    ids = known.ids
-    if all((not id or view.shows(id)) and id not in view.evicted for id in ids):
+    ids, shows, evicted = known.ids, view.shows, view.evicted
+    for id in ids:
+        if id and (id in evicted or not shows(id)):
+            break
+    else:
         return raw
     blocks = raw_blocks(raw)
     if len(blocks) != len(ids):

@@ -17,7 +17,10 @@ from foldmark.rendering import harmless, result_text
 from foldmark.request.usage import usage_of
 
 SIGN = ":"
-"""Stands before a command. Twice, it stands for itself."""
+"""Stands before a command."""
+
+ESCAPE = SIGN.encode() * 2
+"""Stands for the sign itself at the beginning of a prompt."""
 
 COMMANDS = {
     "mark": "mark",
@@ -40,7 +43,7 @@ ANSWERS = ("yes", "no", "all but", "only")
 _WORDS = "|".join((*COMMANDS, *OWN, *ANSWERS))
 _PROMPT = re.compile(rf"{re.escape(SIGN)}(?P<name>{_WORDS})(?=\s|$)(?P<rest>[^\n]*)")
 _LINE = re.compile(rf"^[ \t]*{re.escape(SIGN)}({_WORDS})(?=\s|$)[^\n]*$", re.MULTILINE)
-_ESCAPED = re.compile(rb'("\s*:\s*")' + re.escape(SIGN.encode()) * 2 + rb"(?=(?:" + _WORDS.encode() + rb')(?:[\s"\\]))')
+_ESCAPED = re.compile(rb'("\s*:\s*")' + re.escape(ESCAPE) + rb"(?=(?:" + _WORDS.encode() + rb')(?:[\s"\\]))')
 
 _AGREE = re.compile(r"\n`/agree \d+` carries it out\.")
 
@@ -69,9 +72,11 @@ def without_commands(text: str) -> str:
     return _LINE.sub("(a command to Foldmark)", text)
 
 
-def unescaped(raw: bytes) -> bytes:
-    """Return a message as JSON with one sign where a prompt begins with two."""
-    return _ESCAPED.sub(rb"\1" + SIGN.encode(), raw, count=1) if SIGN.encode() * 2 in raw else raw
+def unescaped(raw: bytes, prompt: str | None) -> bytes:
+    """Return a message with one sign where the prompt that it holds is a command behind two."""
+    if prompt is None or not prompt.startswith(SIGN) or command_in(prompt.removeprefix(SIGN)) is None:
+        return raw
+    return _ESCAPED.sub(rb"\1" + SIGN.encode(), raw, count=1)
 
 
 def carried_out(agent: Agent, line: str) -> str:

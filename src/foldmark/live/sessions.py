@@ -7,7 +7,7 @@ recorded. Whatever fails here is logged, and the client's own bytes are passed o
 
 import asyncio
 import logging
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeVar
 import httpx2 as httpx
 import msgspec
 
-from foldmark.core.assembly.eviction import begins, in_place, placeholder
+from foldmark.core.assembly.eviction import begins, in_place
 from foldmark.core.errors import FoldmarkError, ProviderError
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
@@ -36,8 +36,8 @@ from foldmark.sessions.messages import TextMessage
 
 LOG = logging.getLogger(__name__)
 
-LONGEST = 64 << 20
-"""Bytes of the longest body that is read, and of the longest answer that is recorded: twice what the API takes."""
+LONGEST = 32 << 20
+"""Bytes of the longest body that is read, which is what the API takes, and of the longest answer that is recorded."""
 
 PATIENCE = 5.0
 """Seconds that a request waits for the log before it is passed on as it came."""
@@ -75,6 +75,10 @@ class Sessions:
         """Wait until everything that has passed is recorded."""
         self._worker.shutdown()
 
+    def settle(self) -> None:
+        """Wait until everything that has passed so far is recorded."""
+        self._worker.submit(lambda: None).result()
+
     def reads(self, path: str) -> bool:
         """Return True for the path of a request that belongs to a conversation."""
         return path == anthropic.MESSAGES
@@ -89,20 +93,19 @@ class Sessions:
             return Answering(body)
 
     async def _pass_on(self, headers: Mapping[str, str], body: bytes) -> Answering:
-        request = await self._soon(partial(self._reader.read, headers, body))
-        transcript = await self._soon(partial(self._transcript, request))
+        request, transcript, made = await self._soon(partial(self._prepared, headers, body))
         if transcript is None:
             return Answering(_without_commands(request))
         at = _prompt(request)
         line = prompts.command_in(request.sent[at].message.prompt) if at is not None else None
         if at is not None and line is not None:
             return await self._command(headers, request, transcript, at, line)
-        made = await self._soon(partial(self._edited, request, transcript))
         messages = [message for _, message in request.sent]
         self._later(lambda: self._take(transcript, request.model, messages))
-        raw = [prompts.unescaped(each) for each in made.messages]
-        changed = made.changed or any(each is not mine for each, mine in zip(raw, made.messages, strict=True))
-        sent = request.with_messages(raw) if changed else body
+        raw = made.messages
+        if prompts.ESCAPE in body:
+            raw = [prompts.unescaped(each, anthropic.read(anthropic.unmarked(each)).prompt) for each in raw]
+        sent = request.with_messages(raw) if made.changed or raw != made.messages else body
         prefix = made.prefix if made.changed or transcript.bound else None
         return Answering(sent, None, partial(self._answer_came, transcript, len(messages), prefix))
 
@@ -159,6 +162,12 @@ class Sessions:
 
     # In the worker's thread
 
+    def _prepared(self, headers: Mapping[str, str], body: bytes) -> tuple[ClientRequest, Transcript | None, Edited]:
+        """Read a request, find its transcript, and edit it."""
+        request = self._reader.read(headers, body)
+        transcript = self._transcript(request)
+        return request, transcript, _AS_IT_CAME if transcript is None else self._edited(request, transcript)
+
     def _transcript(self, request: ClientRequest) -> Transcript | None:
         """Return the transcript that a request goes on with; None for a request beside the conversation."""
         session = request.session or self._own
@@ -195,13 +204,14 @@ class Sessions:
             plain = fold.segments == at.origin.segments and not fold.evicted and not transcript.edited
             if plain and not transcript.left:
                 return Edited([raw for raw, _ in request.sent], "", changed=False)
+            own = [segment for segment in fold.segments if segment.agent == agent.id]
+            firsts, lasts = [segment.first for segment in own], [segment.last for segment in own]
 
             def shows(event_id: int) -> bool:
-                return event_id > 0 and contains(fold.segments, agent.id, event_id)
+                at = bisect_right(firsts, event_id) - 1
+                return at >= 0 and event_id <= lasts[at]
 
-            evicted = {
-                event.id: placeholder(event, fold.evicted[event.id]) for event in moment.events(sorted(fold.evicted))
-            }
+            evicted = transcript.placeholders(moment, fold.evicted)
             inserted = list(_inserted(moment, at, transcript, known))
         bound = agent.log.model_named(f"anthropic/{request.model}").binds
         bound = binds(request.model) if bound is None else bound
@@ -262,6 +272,8 @@ def _without_commands(request: ClientRequest) -> bytes:
         found.append(anthropic.written(message.role, map(msgspec.json.encode, clean)) if clean != blocks else raw)
     return request.with_messages(found) if changed else request.body
 
+
+_AS_IT_CAME = Edited([], "", changed=False)
 
 _DEBUG = False
 """Whether what failed is logged with its traceback: for tests, since it may quote messages."""

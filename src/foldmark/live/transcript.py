@@ -6,17 +6,20 @@ restored. Which event holds which block is kept in the log too, as `record` even
 gateway goes on where this one ended.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from foldmark.core.errors import CommandError, ConflictError
-from foldmark.core.events import Event, Fork
+from foldmark.core.assembly.eviction import placeholder
+from foldmark.core.errors import ConflictError
+from foldmark.core.events import Event, Filter, Fork
+from foldmark.core.ports import Snapshot
+from foldmark.core.segments import subtract
 from foldmark.live.anthropic import ClientAnswer, Message, is_interruption
 from foldmark.live.leaving_out import LOCAL, Known, aligned
 from foldmark.log import Agent
-from foldmark.operations import decide
+from foldmark.request.exchanges import ranges_of
+from foldmark.request.standing import Standing
 from foldmark.request.usage import usage_data
 from foldmark.sessions.messages import CallMessage, Part, ResultMessage, TextMessage
 
@@ -47,6 +50,7 @@ class Transcript:
         self.bound: dict[str, str] = {}
         self.children: dict[str, str] = {}
         self._pending: list[dict[str, Any]] = []
+        self._placeholders: dict[int, tuple[int, str]] = {}
         begun, after = False, 0
         while page := agent.events(after, _PAGE):
             after = page[-1].id
@@ -60,6 +64,16 @@ class Transcript:
     def edited(self) -> bool:
         """True if a request may have to differ from what the client sends, whatever the log shows."""
         return bool(self.bound) or any(LOCAL in each.ids for each in self.known)
+
+    def placeholders(self, moment: Snapshot, evicted: Mapping[int, int]) -> dict[int, str]:
+        """Return what is sent instead of each evicted result; `evicted` is result -> operation, as in a fold."""
+        new = [id for id in evicted if self._placeholders.get(id, (0, ""))[0] != evicted[id]]
+        if new:
+            found = {
+                event.id: (evicted[event.id], placeholder(event, evicted[event.id])) for event in moment.events(new)
+            }
+            self._placeholders.update(found)
+        return {id: self._placeholders[id][1] for id in evicted if id in self._placeholders}
 
     def take(self, messages: Sequence[Message]) -> None:
         """Record what is new in the client's messages, and what it has left out."""
@@ -109,13 +123,15 @@ class Transcript:
         self._note(places, added)
 
     def _leave(self, gone: list[int]) -> None:
+        """Take events out of the context, exactly these: whole exchanges would take what the client still sends."""
+
+        def left(moment: Snapshot, at: Standing) -> Filter:
+            ranges = ranges_of(moment, at, list(moment.lookup(gone)))
+            after = moment.size(subtract(at.visible, ranges)).messages
+            return Filter("forget", ranges, before=at.size.messages, after=after)
+
         self.agent.end_turn(interrupted=True)
-        with suppress(CommandError):  # everything has left already
-            self.agent.operate(
-                partial(decide.filter, mode="forget", ids=gone, planning=None, criteria=None),
-                actor="system",
-                reason=LEFT,
-            )
+        self.agent.operate(left, actor="system", reason=LEFT)
 
     def _append(self, message: Message) -> tuple[int, ...]:
         agent, parts = self.agent, message.parts

@@ -1,0 +1,118 @@
+"""Without an operation the provider gets the client's own bytes, whatever is in them, although they are recorded."""
+
+import hashlib
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+from test_gateway import Upstream, upstream  # noqa: F401 - a fixture
+
+import foldmark
+from foldmark.live.gateway import Gateway
+from foldmark.live.sessions import LONGEST, Sessions
+
+BODIES = 1000
+PARTS = [
+    '"cache_control":{"type":"ephemeral"}',
+    '\\",\\"cache_control\\":{\\"type\\":\\"ephemeral\\"}',
+    "\\u2028\\ud800 \\udc00\\u0000",
+    "\u2028\u2029\ufeff é 🦊",
+    "said ::no",
+    "[TRUNCATED",
+    "### STATE\\nGoal: x",
+    "<system-reminder>x</system-reminder>",
+]
+
+
+def text(chance: random.Random) -> str:
+    """A JSON string."""
+    inner = "".join(chance.choice([*PARTS[1:], "word ", "\\n", "\\\\"]) for _ in range(chance.randint(0, 6)))
+    return f'"{inner}"'
+
+
+def block(chance: random.Random, number: int) -> str:
+    space = chance.choice(["", " ", "\n\t"])
+    mark = chance.choice(["", f',{space}"cache_control":{space}{{"type":"ephemeral"}}', f",{PARTS[0]}"])
+    kinds = [
+        f'{{"type":"text","text":{text(chance)}{mark}}}',
+        f'{{{PARTS[0]},"type":"text","text":{text(chance)}}}',
+        f'{{"type":"tool_use","id":"t{number}","name":"Read","input":{{"n":1.0,"big":{10**30},"f":1e-7}}{mark}}}',
+        f'{{"type":"tool_result","tool_use_id":"t{number - 1}","content":{text(chance)}{mark}}}',
+        f'{{"type":"thinking","thinking":{text(chance)},"signature":"s"}}',
+        '{"type":"unheard-of","x":[[[[]]]],"x":2}',
+        "null",
+    ]
+    return chance.choice(kinds[:-1] if chance.random() < 0.99 else kinds)
+
+
+def body(chance: random.Random) -> bytes:
+    found = []
+    for number in range(chance.randint(0, 8)):
+        role = chance.choice(["user", "assistant", "user", "system"])
+        blocks = ",".join(block(chance, number) for _ in range(chance.randint(0, 3)))
+        content = text(chance) if chance.random() < 0.3 else f"[{blocks}]"
+        order = [f'"role":"{role}"', f'"content":{content}']
+        found.append(f"{{{', '.join(order if chance.random() < 0.8 else order[::-1])}}}")
+    rest = ['"model":"claude-sonnet-4-6"', f'"messages": [{" , ".join(found)}]', '"tools":[{"name":"Read"}]']
+    chance.shuffle(rest)
+    return f"{{{','.join(rest)}}}".encode()
+
+
+HOSTILE = [
+    b"",
+    b"null",
+    b"[" * 10_000 + b"]" * 10_000,
+    b'{"messages":' + b"[" * 10_000 + b"]" * 10_000 + b"}",
+    b'{"messages":[{"role":"user","content":[' + b'{"a":' * 5_000 + b"1" + b"}" * 5_000 + b"]}]}",
+    b'{"messages":[{"role":"user","content":"\xff\xfe"}],"tools":[{}]}',
+    b'{"messages":[],"messages":[{"role":"user","content":"x"}],"tools":[{}]}',
+    b'{"messages":[{"role":"user","content":"x"}],"tools":[{}],"model":7}',
+    b'{"messages":[{"role":"user","content":"' + b"x" * (LONGEST + 1) + b'"}]}',
+]
+
+
+def test_equal_bodies(tmp_path: Path, upstream: Upstream, caplog: pytest.LogCaptureFixture) -> None:  # noqa: F811
+    chance = random.Random(5)
+    bodies = [*HOSTILE, *(body(chance) for _ in range(BODIES))]
+    with foldmark.open(tmp_path / "live.db", settings={}) as log:
+        sessions = Sessions(log, "app", upstream.url)
+        with Gateway(upstream.url, sessions=sessions) as gateway, httpx.Client(timeout=60) as client:
+            for each in bodies:
+                session = chance.choice(["one", "two", ""])
+                headers = {"x-claude-code-session-id": session} if session else {}
+                came = client.post(f"{gateway.url}/v1/messages?beta=true", headers=headers, content=each)
+                assert came.content == b"{}"
+        sessions.close()
+        assert [hashlib.sha256(got.body).digest() for got in upstream.got] == [
+            hashlib.sha256(each).digest() for each in bodies
+        ]
+        assert len(log.agents()) >= 1
+    surely = [record for record in caplog.records if "Unpaired" in record.message]
+    assert surely == []
+
+
+def growing(length: int) -> Iterator[list[dict[str, Any]]]:
+    """A transcript that grows by a turn at a time."""
+    messages: list[dict[str, Any]] = []
+    for number in range(length):
+        messages.append({"role": "user", "content": f"prompt {number}"})
+        yield messages
+        messages.append({"role": "assistant", "content": [{"type": "text", "text": f"answer {number}"}]})
+
+
+def test_a_transcript_that_grows_keeps_its_bytes_and_is_recorded_once(tmp_path: Path, upstream: Upstream) -> None:  # noqa: F811
+    with foldmark.open(tmp_path / "live.db", settings={}) as log:
+        sessions = Sessions(log, "app", upstream.url)
+        with Gateway(upstream.url, sessions=sessions) as gateway, httpx.Client() as client:
+            for messages in growing(30):
+                content = json.dumps({"messages": messages, "tools": [{}]}).encode()  # with spaces after commas
+                client.post(f"{gateway.url}/v1/messages", headers={"x-claude-code-session-id": "s"}, content=content)
+                assert upstream.got[-1].body == content
+        sessions.close()
+        (agent,) = log.agents()
+        texts = [event.content for event in agent.context().messages]
+    assert texts == [text for number in range(29) for text in (f"prompt {number}", f"answer {number}")] + ["prompt 29"]
