@@ -6,17 +6,20 @@ The provider on the other side of the gateway checks each request as the real on
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from plan import Answer, Reply, Say, Use
+from plan import Answer, Reply, Say, Think, Use
 from server import Loopback, Received
 from wire_anthropic import AnthropicWire
 from wire_gemini import GeminiWire
 from wire_openai import ResponsesWire
 
+import foldmark
 from foldmark.live.gateway import Gateway
 from patience import LIMIT
 
@@ -114,3 +117,112 @@ def test_a_session_with_a_tool(client: Client, tmp_path: Path) -> None:
     assert "was found." in ran.printed
     assert "heron" in json.dumps(ran.requests[-1].body)
     assert all(KEY in json.dumps(each.headers) for each in ran.requests)
+
+
+def answered(text: str, work: Path) -> Callable[[Any], Answer]:
+    """A model that reads two notes at once, delegates a task, and else says `text` with its number."""
+    numbers = count(1)
+
+    def played(body: Any) -> Answer:
+        number, said = next(numbers), json.dumps(body["messages"])
+        if "SUBTASK" in json.dumps(body["messages"][0]):
+            return Reply((Say(("The task is done.",)),))
+        if "Delegate" in said and "The task is done" not in said:
+            task = {"description": "do it", "prompt": "SUBTASK: do it", "subagent_type": "general-purpose"}
+            return Reply((Use("toolu_agent", "Agent", task),), stop="calls")
+        if "READ" in said and "toolu_a" not in said:
+            calls = [Use(f"toolu_{name}", "Read", {"file_path": str(work / f"{name}.txt")}) for name in "ab"]
+            return Reply((Think("Both.", f"signed-{number}"), *calls), stop="calls")
+        return Reply((Think("Hm.", f"signed-{number}"), Say((f"{text} {number}.",))))
+
+    return played
+
+
+class Live:
+    """Claude Code in a folder, run by `foldmark live`, or without it."""
+
+    def __init__(self, folder: Path, upstream: Loopback, *, live: bool) -> None:
+        self.home, self.work = folder / "home", folder / "work"
+        self.upstream, self.database, self.live = upstream, folder / "live.db", live
+        self.home.mkdir(parents=True)
+        self.work.mkdir()
+        for name, line in (("a", "alpha\n"), ("b", "beta\n")):
+            (self.work / f"{name}.txt").write_text(line * 200)
+
+    def say(self, prompt: str) -> str:
+        """Ask a prompt in a run of its own, and return what was printed."""
+        _, variables = claude(self.upstream.url, self.home)
+        more = ["--continue"] if self.upstream.requests else []
+        program = [sys.executable, "-m", "foldmark", "live", "claude"] if self.live else [str(BIN / "claude")]
+        kept = {name: os.environ[name] for name in ("LANG", "TERM") if name in os.environ}
+        ended = subprocess.run(
+            [*program, *more, "-p", prompt],
+            env={
+                **kept,
+                "PATH": f"{BIN}:{os.environ['PATH']}",
+                "HOME": str(self.home),
+                "NO_PROXY": "127.0.0.1",
+                "FOLDMARK_DB": str(self.database),
+                **variables,
+            },
+            cwd=self.work,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+        )
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        return ended.stdout
+
+    @property
+    def texts(self) -> list[tuple[str, str]]:
+        """What the provider was last asked, without what the client injects."""
+        last = self.upstream.asked[-1].body
+        found = self.upstream.wire.texts({"messages": [each for each in last["messages"] if each["role"] != "system"]})
+        return [(kind, text) for kind, text in found if not text.startswith("<system-reminder>")]
+
+
+def test_operations_on_claude_code(tmp_path: Path) -> None:
+    """Six prompts, each in a run and a gateway of its own, with operations in between; everything taken back, the
+    provider gets what it gets without Foldmark."""
+    if not (BIN / "claude").exists():
+        pytest.skip("claude is not there: `make clients` installs it")
+    prompts = ["Hello.", "READ both.", "Delegate it.", "After the eviction.", "After the drop.", "After all."]
+    with Loopback(AnthropicWire()) as plain:
+        without = Live(tmp_path / "without", plain, live=False)
+        plain._answering = answered("Fine", without.work)
+        for prompt in prompts:
+            without.say(prompt)
+    with Loopback(AnthropicWire()) as upstream:
+        session = Live(tmp_path / "with", upstream, live=True)
+        upstream._answering = answered("Fine", session.work)
+        for prompt in prompts[:3]:
+            session.say(prompt)
+        assert "nothing taken out" in session.say(":context")
+        with foldmark.open(session.database, settings={}) as log:
+            agent = next(each for each in log.agents() if each.name)
+            messages = list(agent.context().messages)
+            assert [len(child.context().messages) for child in agent.children] == [2]
+        result = next(each for each in messages if each.kind == "tool_result")
+        session.say(f":evict {result.id}")
+        session.say(prompts[3])
+        evicted = [text for kind, text in session.texts if kind == "result"]
+        assert [text.startswith("[Evicted: ") for text in evicted][:2].count(True) == 1
+        assert "left the context" in session.say(f":drop {result.turn_id} -- not needed")
+        session.say(prompts[4])
+        assert "READ both." not in json.dumps(session.texts)
+        assert ":drop" not in json.dumps(upstream.requests[-1].body)
+        with foldmark.open(session.database, settings={}) as log:
+            agent = next(each for each in log.agents() if each.name)
+            operations = [event.id for event in agent.events(0, 1000) if event.kind in ("evict", "drop")]
+        for operation in operations:
+            session.say(f":restore {operation}")
+        session.say(prompts[5])
+        assert upstream.refusals == []
+        users = [text for kind, text in session.texts if kind == "user"]
+        assert users == [text for kind, text in without.texts if kind == "user"] == prompts
+        assert [kind for kind, _ in session.texts] == [kind for kind, _ in without.texts]
+        with foldmark.open(session.database, settings={}) as log:
+            agent = next(each for each in log.agents() if each.name)
+            assert [each.content for each in agent.context().messages if each.kind == "user"] == prompts
+    assert all(KEY.encode() not in path.read_bytes() for path in (tmp_path / "with").glob("live.*"))
