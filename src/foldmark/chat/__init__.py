@@ -1,5 +1,5 @@
 """The chat: `controller.py` runs turns, commands, questions and notices and shows them on a `View`.
 
-`lines/` is the view that prints lines; the application in `foldmark.terminal` is another. `display/` holds what they
-show, as values.
+`lines/` is the view that prints lines; the application in `foldmark.terminal` is another view. `display/` provides what
+both show, as plain values.
 """

@@ -1,4 +1,4 @@
-"""Approvals of tool calls, as a person is asked for them: who asks for what, as one line and in full."""
+"""Approvals of tool calls as they are put to a person: which agent asks for what, in one line and in full."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -12,21 +12,21 @@ from foldmark.operations.effects import Permission
 from foldmark.tools.tool import waiting_for_approval
 
 EDITS = (("old_string", "new_string"), ("old_str", "new_str"), ("oldText", "newText"), ("old_text", "new_text"))
-"""Names under which tools that edit files take a text and what replaces it."""
+"""Argument names that file-editing tools use for a text and its replacement."""
 
 COMPARED = 2_000
-"""Maximum number of lines of two texts that are compared; longer ones follow each other."""
+"""Maximum number of lines, both texts together, for a diff; longer texts are shown one after the other."""
 
 
 class ApprovalLine(NamedTuple):
-    """A line of what is asked: `-` leaves a file and `+` comes in its place."""
+    """A line of an approval question: `-` marks a removed line, `+` its replacement."""
 
     sign: Literal[" ", "-", "+"]
     text: str
 
 
 class Approval(Struct, frozen=True):
-    """A question to a person whether a tool of `agent` may do something."""
+    """A question to a person: may a tool of `agent` do something?"""
 
     agent: Agent
     permission: Permission
@@ -44,12 +44,12 @@ class Approval(Struct, frozen=True):
 
     @property
     def waiting(self) -> int:
-        """The number of questions of this conversation that wait behind this one."""
+        """The number of questions in this conversation that are queued after this one."""
         return max(0, len(waiting_for_approval(self.agent)) - 1)
 
     def lines(self) -> list[ApprovalLine]:
-        """Return everything that is asked: the question, or the arguments where it shortens them, with a diff for a
-        text that replaces another."""
+        """Return the question in full: the question itself, or all arguments if the question shortens them, with a
+        diff where one text replaces another."""
         arguments = self.permission.arguments
         if not arguments:
             return [ApprovalLine(" ", line) for line in self.question.split("\n")]

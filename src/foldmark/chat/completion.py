@@ -1,7 +1,7 @@
-"""Completion of what a person types: commands, their options, and values for their arguments, each with its help.
+"""Completion of typed input: commands, their options, and values for their arguments, each with its help.
 
-A usage's word decides what is offered for it (`foldmark.commands.arguments`); the log, the settings and the tables of
-models and tools provide the values. Interfaces only draw the result.
+Each word of a usage determines which values are offered for it (`foldmark.commands.arguments`); the log, the settings
+and the tables of models and tools provide them. Interfaces only draw the result.
 """
 
 import re
@@ -23,15 +23,15 @@ from foldmark.log import Agent, family
 from foldmark.operations.history import marks, operations
 
 MOST = 50
-"""Maximum number of candidates, and of turns that are read for them."""
+"""Maximum number of candidates, and of turns read for them."""
 
 MESSAGES_READ = 2000
-"""Maximum number of messages that are read for one completion."""
+"""Maximum number of messages read for one completion."""
 
 
 class Candidate(NamedTuple):
-    """A text that can take the place of `line[first:last]`; `label` is shown for it if it is not empty. Both and the
-    help may hold anything that was typed or that a model wrote."""
+    """A text that can replace `line[first:last]`; `label` is shown in its place unless empty. Text, label and help may
+    contain anything that a person typed or a model wrote."""
 
     text: str
     help: str
@@ -41,8 +41,8 @@ class Candidate(NamedTuple):
 
 
 class Completion(NamedTuple):
-    """What can be typed next. `usage` is the synopsis of the command in three parts, of which the second is the
-    argument that is typed now; `help` explains the command or that argument."""
+    """The possible next input. `usage` is the synopsis of the command in three parts, the second of which is the
+    argument being typed; `help` explains the command or that argument."""
 
     candidates: tuple[Candidate, ...] = ()
     usage: tuple[str, str, str] = ("", "", "")
@@ -50,11 +50,11 @@ class Completion(NamedTuple):
 
 
 Value = tuple[str, str]
-"""A value for an argument, and its help."""
+"""A value for an argument, with its help."""
 
 
 def complete(registry: Registry, agent: Agent | None, line: str, cursor: int | None = None) -> Completion:
-    """Return what can be typed at `cursor`, by default the end of the line. Without an agent no log is read, and only
+    """Return the completion at `cursor`, by default the end of the line. Without an agent, no log is read and only
     commands and options are offered."""
     typed = line[:cursor]
     head = typed.lstrip()
@@ -73,7 +73,7 @@ def complete(registry: Registry, agent: Agent | None, line: str, cursor: int | N
 
 
 def _commands(registry: Registry, name: str, first: int, last: int) -> tuple[Candidate, ...]:
-    """Return the commands that begin with `name`, or else one with such a second word or of that meaning."""
+    """Return the commands that begin with `name`; if there are none, those whose last word does, and the synonym."""
     commands = registry.commands.values()
     found = [each for each in commands if f"/{each.name}".startswith(name)]
     if not found and " " not in name:
@@ -99,7 +99,7 @@ def _arguments(command: Command, registry: Registry, agent: Agent | None, typed:
     if awaited and agent is not None and not word.startswith("-"):
         kind = meaning(f"{command.name} {awaited.strip('[].')}")
         if kind in ("conversation", "command") and awaited.rstrip("]").endswith("..."):
-            first = begin + len(behind) - len(behind.lstrip())  # the name may have blanks
+            first = begin + len(behind) - len(behind.lstrip())  # the name may contain spaces
             word = typed[first:]
         if kind is not None:
             found = _candidates(kind, registry, agent, word, first, len(typed))
@@ -122,7 +122,7 @@ def _split(synopsis: str, word: str) -> tuple[str, str, str]:
 
 
 def _awaited(command: Command, before: list[str]) -> tuple[str, str]:
-    """Return the option whose value comes next, as `--role ROLE`, and else the word of the usage that comes next."""
+    """Return the option whose value comes next, such as `--role ROLE`, or else the next word of the usage."""
     takes = command.takes
     usage = [word for word in command.usage.split() if "--" not in word]
     at, value = 0, ""
@@ -142,7 +142,7 @@ def _awaited(command: Command, before: list[str]) -> tuple[str, str]:
 
 
 def _candidates(kind: Meaning, registry: Registry, agent: Agent, word: str, first: int, last: int) -> list[Candidate]:
-    """Return the values that fit what was typed of one; numbers also by the words of their help."""
+    """Return the values that match what was typed so far; ids also match by the words of their help."""
     word = word.lstrip('"')
     if kind == "tagged text" and not word.startswith("#"):
         return []
@@ -162,7 +162,7 @@ def _candidates(kind: Meaning, registry: Registry, agent: Agent, word: str, firs
             for text, help in islice((each for each in values if _fits(kind, *each, word)), MOST)
         ]
     except FoldmarkError:
-        return []  # whoever carries the line out reports it
+        return []  # reported when the line is carried out
 
 
 def _fits(kind: Meaning, text: str, help: str, word: str) -> bool:
@@ -210,7 +210,7 @@ def _events(agent: Agent) -> Iterator[Value]:
 
 
 def _results(agent: Agent) -> Iterator[Value]:
-    """Yield the results in the context that are not evicted, the largest first."""
+    """Yield the tool results in the context that are not evicted, largest first."""
     with agent.reading() as (moment, at):
         newest = islice(moment.messages(at.visible, newest_first=True), MESSAGES_READ)
         found = [each for each in newest if each.kind in ("tool_call", "tool_result")]
@@ -312,4 +312,4 @@ _VALUES: dict[Meaning, Callable[[Agent], Iterator[Value]]] = {
 _NUMBERS: tuple[Meaning, ...] = (
     "event", "memo", "operation", "pinned turn", "request", "tool result", "turn", "visible turn",
 )  # fmt: skip
-"""Meanings of ids, which nobody knows by heart."""
+"""Meanings whose values are ids, which nobody remembers."""

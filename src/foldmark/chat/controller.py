@@ -1,8 +1,8 @@
-"""The chat without a terminal: turns, commands, questions and notices, shown on a `View`.
+"""The chat, independent of any terminal: turns, commands, questions and notices, shown on a `View`.
 
-Agents run in a thread of their own (`foldmark.runtime.background`); everything that is shown or asked, and every
-command, belongs to the controller's thread. While an answer streams, typed lines wait for the end of the turn, except
-commands that only show something or concern the answer.
+Agents run in a separate thread (`foldmark.runtime.background`). The controller's thread runs all commands, shows all
+output and asks all questions. While an answer streams, typed lines wait for the end of the turn, except commands that
+only show something or concern the answer.
 """
 
 import asyncio
@@ -49,13 +49,13 @@ FULL = "⚠️  Context full. Use /clear to continue."
 
 
 def runs_at_once(line: str) -> bool:
-    """Return True if a line is carried out while an answer streams; every other waits for the end of the turn."""
+    """Return True if a line runs while an answer streams; all other lines wait for the end of the turn."""
     return line.lstrip().startswith("/") and REGISTRY.at_once(line)
 
 
 class ChatController:
-    """A chat: the agent that the person talks to, the lines that wait, and whether the chat is over. It is the audience
-    of the supervisor (`foldmark.runtime.supervisor.Audience`). `opening` is shown before everything else."""
+    """A chat: the agent that the person talks to, the waiting lines, and whether the chat is over. It is the
+    supervisor's audience (`foldmark.runtime.supervisor.Audience`). `opening` is shown before everything else."""
 
     agents: Background
 
@@ -72,15 +72,15 @@ class ChatController:
         view.waiting = self._waiting
 
     def carry_out(self, step: Callable[[], None]) -> None:
-        """Do one thing, then what was typed meanwhile. Errors are shown."""
+        """Run a step, then the lines typed meanwhile. Show errors."""
         self._attempt(step)
         while self._waiting and not self.left:
             try:
                 line = self._waiting.popleft()
-            except IndexError:  # the person took it back at this moment
+            except IndexError:  # the person has just taken it back
                 break
             if not line.lstrip().startswith("/") and self._offered():
-                self.view.give_back(line)  # no yes to, and no word past, an offer that the person had not seen
+                self.view.give_back(line)  # an unseen offer is neither accepted nor passed over
             else:
                 self.view.show_typed(line)
                 self._attempt(partial(self._line, line))
@@ -106,8 +106,8 @@ class ChatController:
         self.view.show_prompt(self.agent, self._offered())
 
     def _offered(self) -> str:
-        """Return the open offer in a few words; empty if there is none."""
-        with suppress(FoldmarkError):  # it was shown already
+        """Return the open offer in a few words; empty if no offer is open."""
+        with suppress(FoldmarkError):  # already shown
             if not self.broken:
                 with self.agent.reading() as (moment, at):
                     return question(moment, at)
@@ -136,7 +136,7 @@ class ChatController:
         self._show_fullness(request)
 
     def _show_fullness(self, request: Request) -> None:
-        """Show how full the context is, and once if the model's window is a guess."""
+        """Show how full the context is, and remark once if the size of the model's window is assumed."""
         self.view.show_fullness(fullness(self.agent, request))
         assumption = assumed(self.agent)
         if assumption not in (None, self._assumption):
@@ -144,7 +144,7 @@ class ChatController:
         self._assumption = assumption
 
     def settle(self) -> None:
-        """Wait for the agents that still work, and for their summaries; Ctrl-C ends them."""
+        """Wait for agents that are still at work, and for their summaries; Ctrl-C ends them."""
         self.view.drain()
         if working := len(self.agents.working):
             self.view.show(f"({count(working, 'agent')} still at work; Ctrl-C ends that)")
@@ -152,7 +152,7 @@ class ChatController:
 
     @property
     def farewell(self) -> str:
-        """What a person should know who has left; empty if there is nothing."""
+        """The remark for a person who has left the chat; empty if there is none."""
         return "" if self.broken else self._imported.farewell(self.agent)
 
     def line(self, line: str) -> None:
@@ -171,11 +171,11 @@ class ChatController:
     def _command(self, line: str) -> None:
         if REGISTRY.interrupts(line):
             running = self._running is not None
-            # End the agent's turn, here or in another process: the command changes what it stands on [SPEC 3].
+            # End the agent's turn, here or in another process: the command changes the turn's basis [SPEC 3].
             if not self._wait(self.agents.interrupt(self.agent)):
                 interrupt(self.agent)
             if running and not self._is_planning():
-                return  # the command had only the streaming turn to end
+                return  # the command only had to end the streaming turn
         self.agent.context()
         result = self.agent.do(line, asking=self.asking(self.agent))
         if isinstance(result.effect, WaitForAgents):
@@ -188,7 +188,7 @@ class ChatController:
             self._follow(result)
 
     def _follow(self, result: Result) -> None:
-        """Take the step that a command leaves to the interface."""
+        """Perform the effect that a command leaves to the interface."""
         match result.effect:
             case EditText() as edit:
                 if command := self.view.edit(edit):
@@ -204,12 +204,12 @@ class ChatController:
     # Turns
 
     def _send(self, text: str | None) -> None:
-        """Have a text answered. Without one, or if the text is the one whose answer failed, ask again."""
-        self.agent.context()  # takes note of what others have appended
+        """Send a text to the agent. Without one, or if the text is the one whose answer failed, ask again."""
+        self.agent.context()  # accounts for events that others have appended
         with self.agent.reading() as (moment, at):
             if text is not None and at.record.open_turn is None and text == unanswered_text(moment, at):
                 text = None
-        # A planning conversation goes on in a full context: it makes room, and is sent alone.
+        # A planning conversation continues in a full context: it makes room, and is sent on its own.
         if not self._is_planning() and self._is_full():
             self.view.show(FULL)
         else:
@@ -282,17 +282,18 @@ class ChatController:
         return None if state is None or state.id <= before else state.content
 
     def _has_text(self, before: int) -> bool:
-        """Return True if a person's text was recorded after event `before`."""
+        """Return True if a text from a person was recorded after event `before`."""
         with self.agent.log.store.read() as moment:
             since = moment.messages((Segment(self.agent.id, before + 1, END),))
             return any(event.kind == "user" and event.actor == "human" for event in since)
 
     def _wait(self, end: "Future[Any]") -> Any:
-        """Wait for the result of the supervisor's thread, and show meanwhile what it hands over. Raises its errors."""
+        """Wait for a result from the supervisor's thread, and return it; meanwhile, show what that thread hands over.
+        Raises its errors."""
         return self.view.wait(lambda: end, self.agents.cancel_all, lambda: None).result()
 
     def _cancel(self) -> None:
-        """Ctrl-C ends the turn, and drops the lines that wait for its end."""
+        """End the turn on Ctrl-C, and drop the lines that wait for its end."""
         self._dropped += len(self._waiting)
         self._waiting.clear()
         self.agents.cancel(self.agent)
@@ -308,7 +309,7 @@ class ChatController:
     # Agents in the background
 
     def asking(self, agent: Agent) -> Asking:
-        """Return how a tool of an agent reaches the person; only the agent they talk to may ask for a yes or no."""
+        """Return how an agent's tools reach the person; only the agent they talk to may ask for a yes or no."""
         attended = agent == self.agent
         if self.view.confirm is None:
             return Asking(progress=self.view.progress()) if attended else Asking()
@@ -322,14 +323,14 @@ class ChatController:
         """Show nothing: `/agents` lists the child."""
 
     def ended(self, agent: Agent, error: Exception | None) -> None:
-        """Show that an agent in the background is idle again, or dead."""
+        """Show that a background agent is idle again or has ended."""
         with agent.log.store.read() as moment:
             end = moment.end(agent.id)
         how = "is idle" if error is None else f"ended its turn: {error}"
         self._notify(f"({end.sentence if end is not None else f'{family.label(agent)} {how}'})")
 
     def mail(self, agent: Agent) -> None:
-        """Show that mail has come that wakes nobody."""
+        """Show that mail has arrived that does not wake its recipient."""
         if agent == self.agent:
             self._notify("(mail has come; /check-mail reads it)")
         else:

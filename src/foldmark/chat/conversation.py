@@ -1,4 +1,4 @@
-"""A chat from its greeting to its end, on any view: with its agents in the background and the tools of MCP servers."""
+"""A chat from greeting to end, on any view, with its background agents and the tools of MCP servers."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -14,20 +14,20 @@ from foldmark.providers.retrying import LazyProvider
 from foldmark.runtime.background import Background
 
 Models = Callable[[str], Provider]
-"""Makes the provider of a model's name, as `Config.model` has it."""
+"""Creates the provider for a model name in the form of `Config.model`."""
 
 MCP_FILE = ".mcp.json"
 
 
 def converse(chat: ChatController, models: Models, lines: Iterable[str], first: Asking) -> int:
-    """Chat until the lines end or a command leaves. Return the exit code of the last error.
+    """Chat until the lines end or a command leaves the chat. Return the exit code of the last error.
 
     `first` asks whether MCP servers may start, before the chat begins. Ctrl-C during an answer closes the turn as
-    interrupted and keeps its text so far. Agents that still work at the end are waited for.
+    interrupted and keeps the text so far. At the end, wait for agents that are still at work.
     """
     with _mcp_servers(chat, first), Background(chat.agent.log, models, chat) as chat.agents:
         chat.carry_out(chat.greet)
-        if chat.view.confirm is not None:  # else there is nobody who types
+        if chat.view.confirm is not None:  # otherwise nobody is typing
             _prepare(models(chat.agent.standing().config.model))
         for line in lines:
             chat.carry_out(partial(chat.line, line))
@@ -39,16 +39,16 @@ def converse(chat: ChatController, models: Models, lines: Iterable[str], first: 
 
 
 def _prepare(provider: Provider) -> None:
-    """Import the SDK of a provider, which takes seconds, while the person reads and types. The process does not wait
-    for that at its end."""
+    """Import a provider's SDK, which takes seconds, while the person reads and types. The process does not wait for
+    the import when it exits."""
     if isinstance(provider, LazyProvider):
         Thread(target=provider.prepare, name="foldmark-import", daemon=True).start()
 
 
 @contextmanager
 def _mcp_servers(chat: ChatController, asking: Asking) -> Iterator[None]:
-    """Run the MCP servers of the working folder's `.mcp.json` during the block, with the person's approval; their tools
-    are among the log's."""
+    """Run the MCP servers of the working folder's `.mcp.json` during the block, with the person's approval, and add
+    their tools to the log's."""
     try:
         folder = Path.cwd()
     except OSError:  # it was removed

@@ -1,4 +1,4 @@
-"""The history of what was typed at the prompt, kept across chats."""
+"""The history of lines typed at the prompt, kept across chats."""
 
 import json
 import os
@@ -10,21 +10,21 @@ from foldmark.log import Log
 from foldmark.settings.user_folders import data_folder
 
 MOST_LINES = 1000
-"""Number of lines that are kept."""
+"""Maximum number of lines to load."""
 
 
 class InputHistory:
-    """Lines typed at the prompt, each as JSON on a line of its own in `path`; only its owner may read it.
+    """Lines typed at the prompt, each stored as JSON on its own line of `path`. Only the owner may read the file.
 
-    `hidden` takes secrets out of a line before it is written. A file that cannot be read or written is no error: the
-    history of this session works without it.
+    `hidden` removes secrets from a line before it is written. A file that cannot be read or written is not an error:
+    the history of this session works without it.
     """
 
     def __init__(self, path: Path, hidden: Callable[[str], str] = str) -> None:
         self._path, self._hidden = path, hidden
 
     def load(self) -> list[str]:
-        """Return the newest lines, oldest first. A file that has grown far beyond them is shortened."""
+        """Return the newest MOST_LINES lines, oldest first. Shorten a file that holds more than twice as many."""
         try:
             stored = self._path.read_text(encoding="utf-8", errors="replace").splitlines()
         except OSError:
@@ -40,7 +40,7 @@ class InputHistory:
         return found
 
     def add(self, line: str) -> None:
-        """Keep a line."""
+        """Add a line to the history file."""
         with suppress(OSError, ValueError):
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._write([json.dumps(self._hidden(line))], os.O_APPEND)

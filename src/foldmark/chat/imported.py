@@ -1,5 +1,5 @@
-"""What the chat says about a conversation that was imported from a session of a coding agent: where it came from, how
-an edit gets back there, and which model answers."""
+"""Remarks in the chat on a conversation that was imported from a coding agent's session: its origin, how to export
+edits back, and which model answers."""
 
 import os
 import shlex
@@ -16,7 +16,7 @@ from foldmark.operations.receipts import Receipt
 from foldmark.settings.user_folders import default_database, named_database
 from foldmark.stores.addresses import shown
 
-# The rooms of sessions and providers take 50 ms: only for a conversation that was imported.
+# Importing the sessions and providers packages takes 50 ms: do it only for an imported conversation.
 if TYPE_CHECKING:
     from foldmark.sessions.conversion.imported import ImportRecord
 
@@ -25,13 +25,13 @@ READER = "Claude Code"
 
 
 class ImportNotes:
-    """The remarks on the imported conversations of one chat; every other one gets none."""
+    """The remarks on the imported conversations of one chat; other conversations get none."""
 
     def __init__(self) -> None:
         self._written: dict[str, Hashable] = {}
 
     def greeting(self, agent: Agent) -> list[str]:
-        """Return the lines for a person who comes to an agent."""
+        """Return the lines to show when a person opens the chat with an agent or switches to it."""
         with agent.log.store.read() as moment:
             if moment.newest("command", (Segment(agent.id, 1, END),)) is None:  # an import records one
                 return []
@@ -43,7 +43,7 @@ class ImportNotes:
         return [_origin(imported[1]), *_model(agent)]
 
     def after(self, agent: Agent, result: Result) -> str | None:
-        """Return the line behind the result of a command; None if there is nothing to say."""
+        """Return the line to show after the result of a command; None if there is nothing to say."""
         if agent.id not in self._written:
             return None
         if isinstance(result.effect, WroteSession):
@@ -53,7 +53,7 @@ class ImportNotes:
         return None
 
     def farewell(self, agent: Agent) -> str:
-        """Return the last line; empty if the session has all that there is to send."""
+        """Return the last line of the chat; empty if there is nothing new to export."""
         if agent.id not in self._written or not self._is_changed(agent):
             return ""
         return f"{READER} does not see yet what changed here. This writes a session for it:\n  {_export(agent)}"
@@ -73,7 +73,7 @@ def _origin(note: "ImportRecord") -> str:
 
     try:
         program = format_named(note.source).title
-    except FoldmarkError:  # its package is not installed any more
+    except FoldmarkError:  # its package is no longer installed
         program = note.source
     named = one_line(Path(note.file).stem or note.session)
     lines = [f"Imported from {program}'s session {named}."]
@@ -105,7 +105,7 @@ def _model(agent: Agent) -> list[str]:
 
 
 def _export(agent: Agent) -> str:
-    """Return the line for the shell that exports an agent."""
+    """Return the shell command that exports an agent."""
     from foldmark.sessions.conversion.chatting import working_folder
 
     words, log = ["foldmark"], agent.log

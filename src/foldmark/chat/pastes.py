@@ -1,4 +1,4 @@
-"""Long pastes: a short label stands for each in the line that is edited; the line is sent with the whole text."""
+"""Long pastes: the line being edited shows a short label for each; the line is sent with the full text."""
 
 import re
 from typing import NamedTuple
@@ -7,11 +7,11 @@ from foldmark.core.wording import count
 from foldmark.rendering import harmless
 
 LINES, CHARACTERS = 10, 1000
-"""A text with more than either is folded."""
+"""A text that exceeds either limit is folded."""
 
 
 class Label(NamedTuple):
-    """A label in a line: its place, and the text that it stands for."""
+    """A label in a line: its position, and the text that it stands for."""
 
     first: int
     last: int
@@ -19,14 +19,14 @@ class Label(NamedTuple):
 
 
 class Pastes:
-    """The long texts of one line."""
+    """The long pasted texts of one line."""
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
 
     def folded(self, text: str) -> str:
-        """Return a pasted text as it is put into the line: its label if it is long, and else the text itself, without
-        what would steer the terminal."""
+        """Return what to insert into the line for a pasted text: a label if the text is long, otherwise the text itself
+        without terminal control sequences."""
         text = re.sub("\r\n?", "\n", text)
         lines = text.count("\n") + (not text.endswith("\n"))
         if lines <= LINES and len(text) <= CHARACTERS:
@@ -53,7 +53,7 @@ class Pastes:
         return "".join((*parts, line[at:]))
 
     def refolded(self, text: str) -> str:
-        """Return a line that was edited whole: texts that are still in it become their labels again."""
+        """Return a line that was edited in full, with the label restored for each pasted text that is still in it."""
         for label, pasted in self._texts.items():
             text = text.replace(pasted, label, 1)
         return self.folded(text) if len(text) > CHARACTERS * LINES else harmless(text)

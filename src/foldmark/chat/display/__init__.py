@@ -1,1 +1,1 @@
-"""What a view of the chat displays, read from the log as plain values: any interface can draw them."""
+"""The data that a view of the chat displays, read from the log as plain values that any interface can draw."""

@@ -1,4 +1,4 @@
-"""The search of a person who types: the hits of `/recall` one by one, the place of each, and the text around it."""
+"""Search as a person types: the individual hits of `/recall`, the place of each, and the text around it."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -18,19 +18,19 @@ from foldmark.log import Agent, Log
 from foldmark.log.search import message_excerpt
 
 DAYS = (1, 7, 30)
-"""Days back that the filter by time offers."""
+"""The periods that the time filter offers, in days."""
 
 
 class FoundHit(NamedTuple):
-    """A hit with its place, relative to the agent that asks: "context", "forgotten" (in its past only), "family"
-    (another agent of its conversation wrote it), "elsewhere", "session" or "memo"."""
+    """A hit with its place, relative to the searching agent: "context", "forgotten" (only in its past), "family"
+    (written by another agent of its conversation), "elsewhere", "session" or "memo"."""
 
     result: SearchResult
     place: str
 
     @property
     def about(self) -> str:
-        """Who said it, when and where, in one line."""
+        """The author, time and place of the hit, in one line."""
         result, named = self.result, one_line(self.result.name)
         who = f"{result.role} {result.tool}" if result.tool else result.role
         forgotten = "" if result.visible else ", forgotten there"
@@ -48,16 +48,17 @@ class FoundHit(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The answer to a query: the hits, the best first, and a line about them."""
+    """The answer to a query: the hits, best first, and a line about them."""
 
     hits: tuple[FoundHit, ...]
     about: str
 
 
 def find(agent: Agent, line: str) -> Found:
-    """Search for `line`, which is what stands behind `/recall`: words and options. Raises CommandError.
+    """Search for `line`, the words and options that would follow `/recall`. Raises CommandError.
 
-    If no message holds every word, the last one may not be complete: it stands for what begins so, if that is found.
+    If no message contains every word, the last word may be incomplete: it is then searched as a prefix, and that result
+    is used if it contains every word.
     """
     call = CommandCall(agent, REGISTRY.commands["recall"].parse(line), "human", REGISTRY)
     asked = read_recall(call)
@@ -89,7 +90,7 @@ def _placed(agent: Agent, found: Sequence[SearchResult]) -> tuple[FoundHit, ...]
 
 
 def surroundings(log: Log, hit: FoundHit, reach: int) -> Excerpt:
-    """Return a hit with `reach` messages on each side. Raises FoldmarkError if it cannot be read any more."""
+    """Return a hit with `reach` messages on each side. Raises FoldmarkError if it can no longer be read."""
     result = hit.result
     if result.event_id is not None:
         return message_excerpt(log, result.event_id, reach)
@@ -107,8 +108,8 @@ def surroundings(log: Log, hit: FoundHit, reach: int) -> Excerpt:
 
 
 def opening(hit: FoundHit) -> str | None:
-    """Return the command that goes to the agent of a hit, or opens its session; None where the hit is in the past of
-    the agent that asked, or a memo."""
+    """Return the command that switches to the agent of a hit or imports its session; None if the hit is a memo, or in
+    the lineage of the searching agent."""
     result = hit.result
     if hit.place in ("family", "elsewhere"):
         return f"/switch {result.id}"
@@ -116,8 +117,8 @@ def opening(hit: FoundHit) -> str | None:
 
 
 def imported_place(agent: Agent, hit: FoundHit) -> int | None:
-    """Return the event of a hit in an archived session, or None if that session was not imported into `agent`. Raises
-    FoldmarkError."""
+    """Return the event in `agent` for a hit in an archived session, or None if that session was not imported into it.
+    Raises FoldmarkError."""
     from foldmark.sessions.conversion.importing import imported_event  # takes 50 ms
 
     result = hit.result
@@ -125,7 +126,7 @@ def imported_place(agent: Agent, hit: FoundHit) -> int | None:
 
 
 def _session(result: SearchResult) -> str:
-    """Return the name that opens an archived session: its id if its own file is still there, else the archived one."""
+    """Return the name that opens an archived session: its id if its own file still exists, else the archived file."""
     import os
     from pathlib import Path
 
@@ -136,22 +137,22 @@ def _session(result: SearchResult) -> str:
     return str(result.file)
 
 
-# The filters that keys set: they are options of the line, so that a person sees and may edit them.
+# Filters that are set by keys. They are options in the line, so that a person can see and edit them.
 
 
 def next_role(line: str) -> str:
-    """Return the line with the next role: any, user, assistant, …"""
+    """Return the line with the next role filter: any, user, assistant, …"""
     return _cycled(line, "--role", SPEAKERS)
 
 
 def next_time(line: str, now: str) -> str:
-    """Return the line with the next time: any, from yesterday on, a week, a month."""
+    """Return the line with the next time filter: any, since yesterday, a week, a month."""
     days = [(utc(now) - timedelta(days=days)).date().isoformat() for days in DAYS]
     return _cycled(line, "--since", days)
 
 
 def next_place(line: str) -> str:
-    """Return the line with the next place: everywhere, in a context, forgotten, archived."""
+    """Return the line with the next place filter: everywhere, in a context, forgotten, archived."""
     flags = ("--visible", "--forgotten", "--archived")
     options, rest = _options(line)
     given = next((flag for flag in flags if flag in options), None)
@@ -161,7 +162,7 @@ def next_place(line: str) -> str:
 
 
 def only_here(line: str, agent: Agent) -> str:
-    """Return the line with the filter for this agent, or without it if it is there."""
+    """Return the line with the filter for this agent added, or removed if it is already set."""
     return _cycled(line, "--agent", [agent.name or agent.id])
 
 
@@ -179,7 +180,7 @@ def _next(value: str | None, values: Sequence[str]) -> str | None:
 
 
 def _options(line: str) -> tuple[dict[str, str], str]:
-    """Return the options of a line, and its words. Raises CommandError while one is not complete."""
+    """Return the options of a line, and its words. Raises CommandError if an option is incomplete."""
     options = (option.partition(" ") for option, _ in REGISTRY.commands["recall"].options)
     return split_options(line.strip(), {name: bool(value) for name, _, value in options})
 

@@ -1,4 +1,4 @@
-"""What the meter of the chat shows: the agent, what it does, how full its context is, and what it has cost."""
+"""The data of the chat's meter: the agent, its activity, how full its context is, and its cost so far."""
 
 from typing import NamedTuple
 
@@ -14,8 +14,8 @@ IDLE, ANSWERING, ELSEWHERE, ENDED = "idle", "answering", "another program answer
 
 
 class MeterReading(NamedTuple):
-    """The next request of an agent against what limits it first: the `budget`, from which on older turns leave, or the
-    model's `window`. `shares` is what it is filled with; the light is that of the window."""
+    """An agent's next request against its nearest limit: the `budget`, above which older turns leave, or the model's
+    `window`. `shares` is the composition of the request; `light` is always relative to the window."""
 
     name: str
     model: str
@@ -29,7 +29,7 @@ class MeterReading(NamedTuple):
 
     @property
     def free(self) -> int:
-        """The tokens that are left."""
+        """The number of tokens left."""
         return max(0, self.limit - self.tokens)
 
     @property
@@ -40,7 +40,7 @@ class MeterReading(NamedTuple):
 
     @property
     def cost(self) -> str:
-        """`cache 87% · $0.84`, as far as it is known; `$0.84+` if the price of some requests is not."""
+        """`cache 87% · $0.84`, as far as known; `$0.84+` if the price of some requests is unknown."""
         spending, found = self.spending, []
         if spending.read:
             found.append(f"cache {spending.cached}%")
@@ -50,8 +50,8 @@ class MeterReading(NamedTuple):
 
 
 def meter(agent: Agent, before: Spending | None = None) -> MeterReading:
-    """Return the meter of an agent as of now; `before` is its spending at an earlier moment. Raises FoldmarkError where
-    no request can be made."""
+    """Return the current meter of an agent; `before` is its spending at an earlier moment. Raises FoldmarkError if no
+    request can be made."""
     with agent.reading() as (moment, at):
         request, spending = agent.request(), spent(moment, agent, before)
         limit, limited_by = _limit(agent.window, at)
@@ -70,7 +70,7 @@ def meter(agent: Agent, before: Spending | None = None) -> MeterReading:
 
 
 def state_of(agent: Agent) -> str:
-    """Return what an agent does at the moment, in one read."""
+    """Return the current activity of an agent, with a single read."""
     lease = running(agent)
     if lease is None:
         return IDLE

@@ -1,4 +1,4 @@
-"""Which pages of a transcript are kept while a person scrolls through it."""
+"""The pages of a transcript that are kept while a person scrolls through it."""
 
 from typing import Literal, NamedTuple
 
@@ -9,20 +9,20 @@ from foldmark.core.segments import END, Segments
 from foldmark.log import Agent
 
 KEPT = 400
-"""Number of entries from which on the page farthest away is let go."""
+"""Number of entries above which the most distant page is released."""
 
 
 class Place(NamedTuple):
-    """What is read: the end of the transcript, its beginning, the same pages again, a page beside them, or the page
-    with an event."""
+    """The place to read: the end of the transcript, its beginning, the same pages again, the next older or newer page,
+    or the page with an event."""
 
     where: Literal["end", "beginning", "same", "older", "newer", "event"]
     event: int = 0
 
 
 class Pages(NamedTuple):
-    """Pages without a gap between them, the oldest first; the window's edge, what was opened, and the id of the turn
-    that is open."""
+    """Adjacent pages, oldest first, with the edge of the window, the segments that were opened, and the id of the open
+    turn."""
 
     kept: tuple[Page, ...] = ()
     edge: Edge = Edge(None, None, 0)
@@ -31,12 +31,12 @@ class Pages(NamedTuple):
 
     @property
     def newest(self) -> int:
-        """The agent's newest event when the pages were read; 0 without any."""
+        """The agent's newest event when the pages were read; 0 without pages."""
         return self.kept[-1].newest if self.kept else 0
 
 
 def read(agent: Agent, place: Place, known: Pages) -> Pages:
-    """Return the pages for a place, given those that are kept. Cost follows the pages. Raises FoldmarkError, and
+    """Return the pages for a place, given the `known` ones. Cost grows with the pages read. Raises FoldmarkError, and
     CommandError for an event outside of the conversation."""
     pages, edge, opened, _ = known
     if place.where not in ("older", "newer"):
@@ -70,7 +70,7 @@ def _entries(pages: tuple[Page, ...]) -> int:
 
 
 def _edge(agent: Agent) -> Edge:
-    """Return the edge of the agent's next request; without a request there is none."""
+    """Return the edge of the agent's next request; an empty edge if no request can be made."""
     try:
         return agent.request().manifest.edge
     except CommandError:

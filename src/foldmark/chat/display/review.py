@@ -1,7 +1,7 @@
-"""An open offer as a person reviews it: its ranges, which of them are ticked, and what these come to [SPEC 4.2].
+"""An open offer as a person reviews it: its ranges, the ticked ones among them, and their total effect [SPEC 4.2].
 
-Every figure is read from the log for the ranges that are ticked: with them change the messages that go along, the
-context afterwards and the price.
+Every figure is read from the log for the ticked ranges: they determine the messages that go along, the context
+afterwards and the price.
 """
 
 from collections import defaultdict
@@ -21,8 +21,8 @@ from foldmark.text.selection import MatchRange
 
 
 class ReviewedRange(Struct, frozen=True):
-    """A range of an offer by its number, with the ids of its matches. `along` is the size of what goes or stays with
-    the ticked ranges and is in turns of this one, so that no call is parted from its result."""
+    """A numbered range of an offer, with the ids of its matches. `along` is the size of the messages in this range's
+    turns that go or stay with the ticked ranges, so that no call is separated from its result."""
 
     number: int
     ids: tuple[int, ...]
@@ -37,7 +37,7 @@ class ReviewedRange(Struct, frozen=True):
         return str(first) if first == last else f"{first}–{last}"
 
     def along_line(self, *, forgets: bool) -> str:
-        """Return what goes along in words; empty if nothing does."""
+        """Return in words how many messages go or stay along; empty if none do."""
         if not self.along.messages:
             return ""
         one = self.along.messages == 1
@@ -47,8 +47,8 @@ class ReviewedRange(Struct, frozen=True):
 
 
 class Review(Struct, frozen=True):
-    """An open offer with all of its ranges. `chosen` is the offer of the ticked ones, `price` its lines about the next
-    request; None and empty if no range is ticked. `model` judged what matches."""
+    """An open offer with all its ranges. `chosen` is the offer for the ticked ranges, `price` its lines about the next
+    request; None and empty if no range is ticked. `model` is the model that chose the matches."""
 
     offer: Offer
     model: str
@@ -64,7 +64,7 @@ class Review(Struct, frozen=True):
 
     @property
     def outcome(self) -> str:
-        """What carrying out the ticked ranges would change."""
+        """The change that the ticked ranges would make, in words."""
         if self.chosen is None:
             return f"Nothing is ticked. Tick what to {self.offer.mode}, or keep everything."
         before, after = self.chosen.before, self.chosen.after
@@ -72,7 +72,7 @@ class Review(Struct, frozen=True):
         return f"{gone} leave · context {before.messages:,} → {sized(after)}, before ~{before.tokens:,}"
 
     def command(self, unticked: Collection[int] = ()) -> str | None:
-        """Return the command that carries out all ranges but these; None if none is left."""
+        """Return the command that carries out all ranges except the `unticked` ones; None if no range is left."""
         numbers = [each.number for each in self.ranges]
         ticked = [number for number in numbers if number not in unticked]
         if not ticked:
@@ -84,7 +84,7 @@ class Review(Struct, frozen=True):
 
 
 def review(agent: Agent, unticked: Collection[int] = ()) -> Review | None:
-    """Return the agent's open offer without the ranges whose numbers are `unticked`; None if no offer is open.
+    """Return the review of the agent's open offer, without the range numbers in `unticked`; None if no offer is open.
 
     Cost grows with the messages of the offer and with the window, not with the history.
     """
@@ -106,7 +106,7 @@ def review(agent: Agent, unticked: Collection[int] = ()) -> Review | None:
         model = at.config.model
     try:
         cost = () if chosen is None else tuple(price(agent, chosen).price())
-    except CommandError:  # the planning conversation has ended in between
+    except CommandError:  # the planning conversation has ended in the meantime
         return None
     found = []
     for matches in whole.ranges:
@@ -116,7 +116,7 @@ def review(agent: Agent, unticked: Collection[int] = ()) -> Review | None:
 
 
 def range_messages(agent: Agent, reviewed: Review, number: int) -> list[tuple[Event, bool]]:
-    """Return the messages of a range in order, with those that go along in its turns; each with True if it matches."""
+    """Return the messages of a range and those that go along in its turns, in order; each with True if it matches."""
     ids = next(each.ids for each in reviewed.ranges if each.number == number)
     with agent.log.store.read() as moment:
         mine = moment.events(ids)

@@ -1,4 +1,4 @@
-"""The main thread, where the terminal is: what others want shown or asked there, they hand over to it."""
+"""The main thread, which owns the terminal: other threads hand over what it should show or ask."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -14,18 +14,18 @@ from foldmark.sending.interruption import CURRENT
 _T = TypeVar("_T")
 
 LOOK_SECONDS = 0.05
-"""How often the keyboard is looked at while something else is waited for."""
+"""Seconds between two looks at the keyboard during a wait."""
 
 
 class Foreground:
-    """Actions that any thread may hand over, and that the main thread carries out in their order."""
+    """A queue of actions: any thread may hand them over, and the main thread carries them out in order."""
 
     def __init__(self) -> None:
         self._actions: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._asked: Future[Any] | None = None
 
     def put(self, action: Callable[[], object]) -> None:
-        """Have something done in the main thread."""
+        """Hand over an action to the main thread."""
         self._actions.put(action)
 
     def ask(
@@ -35,10 +35,10 @@ class Foreground:
         announce: Callable[[], object] = lambda: None,
         withdraw: Callable[[], object] = lambda: None,
     ) -> _T:
-        """Put a question in the main thread and wait for its answer; from another thread. `announce` is called once it
-        waits there, `withdraw` if the turn is interrupted while it is being asked.
+        """Ask a question in the main thread and wait for the answer; call this from another thread. `announce` is
+        called once the question is queued, `withdraw` if the turn is interrupted while it is being asked.
 
-        The answer is `otherwise` if the turn is interrupted before there is one, or the person presses Ctrl-C.
+        Return `otherwise` if the turn is interrupted before there is an answer, or if the person presses Ctrl-C.
         """
         answer: Future[_T] = Future()
         self.put(partial(self._put, question, otherwise, answer))
@@ -55,7 +55,7 @@ class Foreground:
                 return otherwise
 
     def drain(self) -> None:
-        """Do what has been handed over."""
+        """Carry out the actions that were handed over."""
         with suppress(Empty):
             while True:
                 self._actions.get_nowait()()
@@ -63,9 +63,9 @@ class Foreground:
     def until(
         self, begin: "Callable[[], Future[Any]]", interrupted: Callable[[], object], typed: Callable[[], object]
     ) -> "Future[Any]":
-        """Carry out what is handed over until the future that `begin` returns is done, and return that future.
+        """Carry out actions until the future that `begin` returns is done, and return that future.
 
-        Ctrl-C calls `interrupted`, and `typed` is called every LOOK_SECONDS, to look at the keyboard.
+        Ctrl-C calls `interrupted`. `typed` is called every LOOK_SECONDS to look at the keyboard.
         """
         begun = pressed = False
 
@@ -75,7 +75,7 @@ class Foreground:
             if begun:  # before that, there is nothing to interrupt
                 interrupted()
 
-        # Ctrl-C may come as soon as something has begun, so the handler must be there first.
+        # Ctrl-C may come as soon as something has begun, so install the handler first.
         with at_interrupt(interrupt):
             end = begin()
             begun = True
@@ -86,7 +86,7 @@ class Foreground:
             while not end.done():
                 with suppress(Empty):
                     self._actions.get(timeout=LOOK_SECONDS)()
-                if monotonic() >= look:  # also while one piece of an answer follows another
+                if monotonic() >= look:  # even while pieces of an answer keep coming
                     typed()
                     look = monotonic() + LOOK_SECONDS
             self.drain()
@@ -97,7 +97,7 @@ class Foreground:
         try:
             if not answer.cancelled():
                 said = _answered(question, otherwise)
-                with suppress(InvalidStateError):  # nobody waits any more: the turn was interrupted
+                with suppress(InvalidStateError):  # nobody is waiting: the turn was interrupted
                     answer.set_result(said)
         finally:
             self._asked = None
@@ -116,7 +116,7 @@ def _answered(question: Callable[[], _T], otherwise: _T) -> _T:
 
 @contextmanager
 def at_interrupt(handler: Callable[[int, Any], object]) -> Iterator[None]:
-    """While the block runs, Ctrl-C calls this; nothing changes in a program whose main thread is another one."""
+    """Call `handler` on Ctrl-C during the block. Outside of the main thread, change nothing."""
     try:
         before = signal.signal(signal.SIGINT, handler)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Where a chat's lines come from: a person at a terminal, or a pipe."""
+"""Sources of a chat's lines: a person at a terminal, or a pipe."""
 
 import os
 import re
@@ -15,19 +15,19 @@ from foldmark.rendering import harmless
 
 PROMPT = "> "
 GOES_ON = ". "
-"""The prompt of a pasted text's last line."""
+"""The prompt for the last line of a pasted text."""
 
 _AT_ONCE = 0.02
-"""Seconds within which a terminal sends the next part of a paste."""
+"""Maximum seconds until a terminal sends the next part of a paste."""
 
 
 class TakenError(Exception):
-    """The line is not wanted any more: a question takes the prompt, or a question is withdrawn."""
+    """The line is no longer wanted: a question takes the prompt, or a question is withdrawn."""
 
 
 class Prompting:
-    """The prompt: `agent` is the recipient of the line, if it is not the root agent, and `offer` an open offer. The log
-    of `reader` completes the line."""
+    """The prompt: `agent` is the recipient of the line unless it is the root agent, and `offer` is the open offer. The
+    line is completed from the log of `reader`."""
 
     agent = offer = ""
     reader: Agent | None = None
@@ -39,10 +39,10 @@ class Prompting:
 
 
 class Typed(Prompting):
-    """Lines that a person types, with line editing and a `history`; Ctrl-C clears the line, Ctrl-D ends.
+    """Lines that a person types, with line editing and a `history`; Ctrl-C clears the line, Ctrl-D ends the input.
 
-    A question of another thread takes the prompt: `take` ends the reading of a line, and what was begun of it stands
-    there again behind the question.
+    A question from another thread takes the prompt: `take` stops reading the line, and the text typed so far is back
+    at the prompt after the question.
     """
 
     def __init__(self, history: InputHistory | None = None) -> None:
@@ -58,7 +58,7 @@ class Typed(Prompting):
             try:
                 line = self._read(self.prompt, "line")
             except TakenError:
-                yield ""  # whoever reads the lines puts the question now
+                yield ""  # the reader of the lines asks the question now
                 continue
             except KeyboardInterrupt:
                 print("\n(Ctrl-D or /exit leaves)")
@@ -72,8 +72,8 @@ class Typed(Prompting):
             yield line
 
     def _pasted(self, line: str) -> str:
-        """A line with those that came with it: libedit, which macOS has, cannot tell a paste from typing, so lines that
-        are there at once are taken for one. A last line without an end is edited first."""
+        """Return a line together with the lines pasted with it. libedit, used on macOS, cannot tell a paste from
+        typing, so lines that arrive at once count as one paste. An unfinished last line is edited first."""
         lines = [line]
         while not self._ended and select.select([sys.stdin], [], [], _AT_ONCE)[0]:
             lines += self.ahead()
@@ -83,21 +83,21 @@ class Typed(Prompting):
         return "\n".join(lines)
 
     def answer(self, question: str) -> str:
-        """Read the answer to a question; nothing of a line that was begun gets into it. Raises EOFError, TakenError if
-        the question is withdrawn meanwhile."""
+        """Read the answer to a question; text typed so far for a line does not get into it. Raises EOFError, and
+        TakenError if the question is withdrawn meanwhile."""
         return self._read(question, "answer")
 
     def take(self) -> None:
-        """Have the prompt taken by what was handed over, at once or before the next line is read; from any thread."""
+        """Free the prompt for a handed-over action, at once or before the next line is read; called in any thread."""
         self._taken = True
         self._wake("line")
 
     def withdraw(self) -> None:
-        """End the reading of an answer; from any thread."""
+        """Stop reading an answer; called in any thread."""
         self._wake("answer")
 
     def notice(self, text: str) -> bool:
-        """Print a line above the prompt, if that is where the person is; from any thread."""
+        """Print a line above the prompt; return False if no line is being read. Called in any thread."""
         if self._reads != "line":
             return False
         begun = ""
@@ -109,9 +109,9 @@ class Typed(Prompting):
         return True
 
     def ahead(self, *, begun: bool = False) -> list[str]:
-        """The whole lines that were typed while nobody was at the prompt.
+        """Return the complete lines that were typed while there was no prompt.
 
-        With `begun` also what was typed of another line is taken up: it stands behind the next prompt.
+        With `begun`, also read an unfinished line: it appears at the next prompt.
         """
         if os.name == "nt":
             return []
@@ -128,7 +128,7 @@ class Typed(Prompting):
         # A Ctrl-D becomes NUL if it was typed before the terminal's line mode ended, and is read after that.
         read = read.replace(b"\0", b"\x04")
         self._ended = not read or read.endswith(b"\x04")
-        # What was typed before line editing let go of the terminal ends in CR.
+        # Lines typed before line editing released the terminal end in CR.
         *lines, self._rest = re.split(rb"[\r\n]", (self._rest + read).replace(b"\r\n", b"\n"))
         return [line.decode(errors="replace") for line in lines]
 
@@ -155,12 +155,12 @@ class Typed(Prompting):
             readline.set_auto_history(False)
             for line in self._history.load() if self._history is not None else ():
                 readline.add_history(line)
-        with suppress(AttributeError, ValueError):  # Windows has no such signal, and it is the main thread's alone
+        with suppress(AttributeError, ValueError):  # Windows lacks this signal, and only the main thread may handle it
             signal.signal(signal.SIGUSR1, self._woken)
             self._wakes = True
 
     def _complete(self, line: str, number: int) -> str | None:
-        """Return the completion with a number; readline asks for one after the other, until there is none."""
+        """Return the completion with this number, or None; readline asks for 0, 1, 2 … until there is none."""
         if number == 0:
             from foldmark.chat.completion import complete
             from foldmark.commands import REGISTRY
@@ -190,7 +190,7 @@ class Typed(Prompting):
             signal.pthread_kill(main, signal.SIGUSR1)
 
     def _woken(self, *_: object) -> None:
-        """The main thread is called away from reading."""
+        """Stop the main thread from reading: the signal handler of `_wake`. Raises TakenError."""
         if not self._reads:
             return
         if self._reads == "line":
@@ -203,7 +203,7 @@ class Typed(Prompting):
         raise TakenError
 
     def _insert(self) -> None:
-        """Put the line that was begun while an answer streamed behind the prompt."""
+        """Insert the unfinished line, typed while an answer streamed, at the prompt."""
         import readline
 
         if self._reads != "line":
@@ -225,7 +225,7 @@ def _libedit() -> bool:
 
 @contextmanager
 def _unbuffered() -> Iterator[None]:
-    """While the block runs, a line of the terminal can be read before its end."""
+    """Make an unfinished line of the terminal readable during the block."""
     import termios
     import tty
 
@@ -242,9 +242,9 @@ def _unbuffered() -> Iterator[None]:
 
 
 class ScriptedLines(Prompting):
-    """Lines that are there already: a script is carried out line by line, and nobody is at a prompt.
+    """Lines that are available from the start: a script runs line by line, without a person at a prompt.
 
-    With `shown` each is printed behind the prompt as it is read.
+    With `shown`, each line is printed after the prompt as it is read.
     """
 
     def __init__(self, lines: Iterable[str], *, shown: bool = False) -> None:
@@ -257,26 +257,26 @@ class ScriptedLines(Prompting):
             yield line
 
     def notice(self, text: str) -> bool:
-        """Nobody is at a prompt."""
+        """Return False: nobody is at a prompt."""
         return False
 
     def answer(self, question: str) -> str:
-        """Read the answer to a question from whoever is there. Raises EOFError."""
+        """Read the answer to a question from standard input. Raises EOFError."""
         return input(question)
 
     def take(self) -> None:
-        """No prompt can be taken."""
+        """Do nothing: there is no prompt to take."""
 
     def withdraw(self) -> None:
-        """No question can be withdrawn."""
+        """Do nothing: no question can be withdrawn."""
 
     def ahead(self, *, begun: bool = False) -> list[str]:
-        """Each line waits until the one before is done with."""
+        """Return no lines: each line waits until the previous one is finished."""
         return []
 
 
 def piped(raw: Iterable[bytes]) -> ScriptedLines:
-    """Lines of a pipe, shown as they are read. They end at LF; what is not UTF-8 becomes U+FFFD."""
+    """Return the lines of a pipe, shown as they are read. Lines end at LF; invalid UTF-8 becomes U+FFFD."""
     return ScriptedLines(_piped(raw), shown=True)
 
 

@@ -1,4 +1,4 @@
-"""The chat line by line, on a terminal or through a pipe: what the controller shows and asks, printed."""
+"""The chat line by line, on a terminal or through a pipe: the controller's output and questions, printed."""
 
 import asyncio
 import sys
@@ -32,8 +32,8 @@ def chat(
     ask: Callable[[str], bool] | None = None,
     opening: str = "",
 ) -> int:
-    """Chat line by line as `converse` does; `ask` puts the question of a command to the person, None if nobody is
-    there. `opening` is shown first."""
+    """Chat line by line, as `converse` does. `ask` puts a command's question to the person; None if nobody is there.
+    `opening` is shown first."""
     keyboard = lines if isinstance(lines, Typed | ScriptedLines) else ScriptedLines(lines)
     first = Asking(approve=lambda asked: decides(asked.tool, asked.question)) if ask else Asking()
     view = LineView(keyboard, ask)
@@ -45,7 +45,7 @@ def chat(
 
 
 def answer(agent: Agent, models: Models, asking: Asking, *, shown: bool) -> None:
-    """Let the model answer in the open turn, once and without a chat around it. Raises FoldmarkError."""
+    """Let the model answer once in the open turn, without a chat. Raises FoldmarkError."""
 
     def put(show: Callable[[], object]) -> None:
         if shown:
@@ -65,7 +65,7 @@ def answer(agent: Agent, models: Models, asking: Asking, *, shown: bool) -> None
 
 
 class LineView:
-    """The controller's view as printed lines. Other threads hand over to the main thread, where the terminal is."""
+    """The controller's view as printed lines. Other threads hand over to the main thread, which owns the terminal."""
 
     def __init__(self, keyboard: Typed | ScriptedLines, confirm: Callable[[str], bool] | None) -> None:
         self.confirm = confirm
@@ -76,7 +76,7 @@ class LineView:
         self._notices: deque[str] = deque()
 
     def show(self, text: str, *, error: bool = False) -> None:
-        """Print a line of its own, errors on standard error."""
+        """Print a text on its own line; errors go to standard error."""
         self._screen.end_line()
         stream = sys.stderr if error else sys.stdout
         print(fitted(harmless(text), stream), file=stream, flush=True)
@@ -88,7 +88,7 @@ class LineView:
             show_text(text)
 
     def show_typed(self, line: str) -> None:
-        """Print a line behind the prompt."""
+        """Print a line after the prompt."""
         print(f"{self._keyboard.prompt}{harmless(line)}", flush=True)
 
     def give_back(self, line: str) -> None:
@@ -96,12 +96,12 @@ class LineView:
         self.show(f"(typed before the offer was shown, so it is not sent: {line})")
 
     def show_turns(self, agent: Agent, edge: Edge) -> None:
-        """Print the newest turns that fit the screen."""
+        """Print as many of the newest turns as fit the screen."""
         if turns := last_turns(agent, edge):
             print(turns)
 
     def show_edge(self, agent: Agent, edge: Edge) -> None:
-        """Print the rule of a window that has moved."""
+        """Print the rule for a window that has moved."""
         print(moved_to(agent, edge))
 
     def show_fullness(self, text: str) -> None:
@@ -109,28 +109,28 @@ class LineView:
         self.show(text)
 
     def show_prompt(self, agent: Agent, offer: str) -> None:
-        """Put the agent and the offer into the prompt."""
+        """Show the agent and the offer in the prompt."""
         self._keyboard.agent, self._keyboard.offer = "" if agent.parent is None else agent.id[:8], offer
         self._keyboard.reader = agent
 
     def begin_turn(self) -> Screen:
-        """Begin a turn on a screen of its own."""
+        """Begin a turn on a new screen."""
         self._screen, self._streaming = Screen(self._front.put), True
         return self._screen
 
     def end_turn(self) -> None:
-        """End the line and print the notices that waited for that."""
+        """End the line and print the notices that waited for the end of the turn."""
         self._screen.end_line()
         self._streaming = self._asked = False
         while self._notices:
             print(fitted(self._notices.popleft()), flush=True)
 
     def edit(self, edit: EditText) -> str | None:
-        """Have a text edited in `$EDITOR`."""
+        """Let the person edit a text in `$EDITOR`."""
         return edit_command(edit)
 
     def lines(self) -> list[str]:
-        """Return the lines typed since the last look, without blank ones and late answers."""
+        """Return the lines typed since the last call, except blank lines and late answers."""
         return [line for line in self._keyboard.ahead() if line.strip() and not self._is_late_answer(line)]
 
     def wait(
@@ -148,11 +148,11 @@ class LineView:
         return counter("reading:")
 
     def notify(self, text: str) -> None:
-        """Print a line above the prompt, or once the answer that streams is over; in any thread."""
+        """Print a line above the prompt, or after the streaming answer; called in any thread."""
         text = harmless(text)
         if not self._keyboard.notice(fitted(text)):
             self._front.put(partial(self._print_notice, text))
-            self._keyboard.take()  # the prompt may have come back meanwhile: it would wait for a line first
+            self._keyboard.take()  # the prompt may be back by now, and would wait for a line first
 
     def _print_notice(self, text: str) -> None:
         if self._streaming:
@@ -161,7 +161,7 @@ class LineView:
             print(fitted(text), flush=True)
 
     def approve(self, approval: Approval) -> Decision:
-        """Ask in the main thread, in place of the prompt; called in the tool's thread."""
+        """Ask in the main thread, instead of the prompt; called in the tool's thread."""
 
         def ask() -> Decision:
             self._screen.end_line()
@@ -178,8 +178,8 @@ class LineView:
         return self._front.ask(ask, "no", self._keyboard.take, self._keyboard.withdraw)
 
     def _is_late_answer(self, line: str) -> bool:
-        """Return True, and say so, if a line answers a question of this turn that is gone, or not there yet: it is no
-        text for the conversation."""
+        """Return True, and print a note, if a line answers a question of this turn that is gone or not yet open: such a
+        line is not text for the conversation."""
         text = line.strip()
         if not (self._asked and text and text.lower() in ANSWERS):
             return False

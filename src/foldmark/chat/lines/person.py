@@ -1,4 +1,4 @@
-"""What only a person at a terminal can do: answer a question, read something long, edit a text, watch progress."""
+"""Actions that need a person at a terminal: answer a question, read a long text, edit a text."""
 
 import os
 import shlex
@@ -16,7 +16,7 @@ from foldmark.rendering import fitted, harmless
 
 
 def asks(question: str) -> bool:
-    """Put a question; anything but a yes is a no."""
+    """Ask a yes-or-no question; anything but a yes counts as no."""
     try:
         return input(f"{harmless(question)} [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
@@ -40,7 +40,7 @@ def decides(
 ) -> Decision:
     """Ask whether a tool may do something: once, always in this conversation, not now, never.
 
-    `answer` reads a line. One that is no answer goes to `other`, and the question is put again.
+    `answer` reads a line. A line that is not an answer goes to `other`, and the question is asked again.
     """
     print(fitted(harmless(f"{heading}: {question}")), flush=True)
     while True:
@@ -55,7 +55,7 @@ def decides(
 
 
 def show_text(text: str) -> None:
-    """Print text; what is taller than the terminal goes to `$EDITOR`, or else to `$PAGER` [SPEC 4, S2]."""
+    """Print a text; open one that is taller than the terminal in `$EDITOR`, or else in `$PAGER` [SPEC 4, S2]."""
     shown = fitted(text)
     if not sys.stdout.isatty() or shown.count("\n") < os.get_terminal_size().lines:
         print(shown, flush=True)
@@ -69,9 +69,9 @@ def show_text(text: str) -> None:
 
 
 def edit_command(edit: EditText) -> str | None:
-    """The command that records what the person makes of `edit.text` in `$EDITOR`; None if nothing was changed.
+    """Let the person edit `edit.text` in `$EDITOR`. Return the command that records the result; None if unchanged.
 
-    Raises FoldmarkError where there is no terminal to edit at.
+    Raises FoldmarkError without a terminal.
     """
     changed = edited(edit.text)
     if changed == edit.text:
@@ -81,21 +81,21 @@ def edit_command(edit: EditText) -> str | None:
 
 
 def edited(text: str) -> str:
-    """The text as the person leaves it in `$EDITOR`. Raises FoldmarkError where there is no terminal to edit at."""
+    """Return the text as the person leaves it in `$EDITOR`. Raises FoldmarkError without a terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise FoldmarkError("an editor needs a terminal; give the text with the command instead")
     return _edit(text)
 
 
 def _edit(text: str) -> str:
-    from foldmark.chat.lines.foreground import at_interrupt  # takes 5 ms, and `foldmark do` seldom edits
+    from foldmark.chat.lines.foreground import at_interrupt  # takes 5 ms, and `foldmark do` rarely edits
 
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     with tempfile.TemporaryDirectory(prefix="foldmark-") as folder:
         file = Path(folder) / "foldmark.md"
         file.write_text(text, encoding="utf-8")
         try:
-            with at_interrupt(lambda *_: None):  # Ctrl-C is the editor's
+            with at_interrupt(lambda *_: None):  # Ctrl-C belongs to the editor
                 code = subprocess.run([*shlex.split(editor), str(file)], check=False).returncode
         except (OSError, ValueError) as error:
             raise FoldmarkError(

@@ -1,5 +1,5 @@
-"""Turns on a terminal or in a pipe: one while it runs, and the newest ones again, with the rule where the window
-begins [SPEC 5.5]. Everything but the answer's text begins a line of its own."""
+"""Turns on a terminal or in a pipe: a running turn as it streams, and the newest turns again, with a rule where the
+window begins [SPEC 5.5]. Everything except the text of an answer starts on its own line."""
 
 import os
 import sys
@@ -18,19 +18,19 @@ from foldmark.request.usage import Weighed, left_out, snapshots
 from foldmark.runtime.loop import Shown
 
 CALL_CHARACTERS = 100
-"""How much of a tool call's arguments is shown."""
+"""Maximum number of characters shown of a tool call's arguments."""
 RESULT_LINES, RESULT_CHARACTERS = 3, 300
-"""How much of a tool's result is shown."""
+"""Maximum number of lines and characters shown of a tool's result."""
 STOPPED = {"length": "the answer was cut off: it reached the model's output limit", "refused": "the model refused"}
-"""Ends of an answer that a person is told of."""
+"""Messages for the reasons to stop that a person should know."""
 
 OTHER_LINES = 6
-"""Lines of the screen for the greeting, the meter and the prompt."""
+"""Lines of the screen reserved for the greeting, the meter and the prompt."""
 RULE_COLUMNS = 80
-"""The width of a rule where there is no terminal."""
+"""Width of a rule without a terminal, in columns."""
 
 Put = Callable[[Callable[[], object]], None]
-"""Has something printed in the thread of the terminal."""
+"""Runs a function that prints, in the thread that owns the terminal."""
 
 
 class Screen:
@@ -43,7 +43,7 @@ class Screen:
         self._wrapping = Wrapping(0)
 
     def shown(self) -> Shown:
-        """Return the callbacks of the turn, which runs in another thread; `put` has things printed in this one."""
+        """Return the callbacks of the turn, which runs in another thread; they print through `put`."""
         return Shown(
             lambda text: self._put(partial(self._text, text)),
             lambda call: self._put(partial(self._call, call)),
@@ -53,11 +53,11 @@ class Screen:
         )
 
     def operated(self, result: Result) -> None:
-        """Print the receipt of an operation of the model, in place of the call's result."""
+        """Print the receipt of an operation that the model made, instead of the call's result."""
         self._put(partial(self._receipt, result))
 
     def end_line(self) -> None:
-        """Begin a new line unless one has just begun."""
+        """Start a new line unless the current one is empty."""
         if rest := self._wrapping.flush():
             print(rest, end="")
         if self._mid_line:
@@ -65,7 +65,7 @@ class Screen:
         self._mid_line, self._wrapping = False, Wrapping(0)
 
     def line(self, text: str) -> None:
-        """Print a line of its own."""
+        """Print a text on its own line."""
         self.end_line()
         print(fitted(text), flush=True)
 
@@ -117,13 +117,13 @@ class Screen:
 
 
 def call_line(name: str, arguments: str) -> str:
-    """A tool call with the beginning of its arguments, in one line."""
+    """Return a tool call with the beginning of its arguments, in one line."""
     shown = arguments if len(arguments) <= CALL_CHARACTERS else f"{arguments[:CALL_CHARACTERS]}…"
     return f"[{harmless(name)} {shown}]"
 
 
 def result_lines(text: str) -> str:
-    """The first lines of a tool's result, indented, and how much more there is."""
+    """Return the first lines of a tool's result, indented, with a note on how much more there is."""
     lines = text.strip("\n").splitlines() or ["(empty)"]
     shown = lines[:RESULT_LINES]
     kept = "\n".join(shown)[:RESULT_CHARACTERS]
@@ -135,7 +135,7 @@ def result_lines(text: str) -> str:
 
 
 def last_turns(agent: Agent, edge: Edge) -> str:
-    """The newest turns in the context, as many as fit the screen, one at least; empty where there is no terminal."""
+    """Return the newest turns in the context, as many as fit the screen but at least one; empty without a terminal."""
     if not sys.stdout.isatty():
         return ""
     room = max(1, os.get_terminal_size().lines - OTHER_LINES)
@@ -155,14 +155,14 @@ def last_turns(agent: Agent, edge: Edge) -> str:
 
 
 def begun_at(edge: Edge, turn: Turn) -> str:
-    """What the rule says: the turn that the window begins with, and how much lies before it."""
+    """Return the text of the rule: the first turn of the window, and the number of messages before it."""
     about = title(next((each.content for each in turn.messages if each.content), ""), 30)
     named = f" “{about}”" if about else ""
     return f"the window begins with turn {turn.id or '-'}{named}; {count(edge.before, 'message')} before it"
 
 
 def moved_to(agent: Agent, edge: Edge) -> str:
-    """The rule for a window that has moved."""
+    """Return the rule for a window that has moved."""
     with agent.log.store.read() as moment:
         first = None if edge.first is None else moment.event(edge.first)
     messages = () if first is None else (first,)
@@ -170,7 +170,7 @@ def moved_to(agent: Agent, edge: Edge) -> str:
 
 
 def rule(text: str) -> str:
-    """A line across the whole width that says something, with an empty line on each side."""
+    """Return a line across the full width that contains `text`, with an empty line above and below."""
     width = columns(sys.stdout) or RULE_COLUMNS
     shown = harmless(f"── {text} ")
     if len(shown) > width:
