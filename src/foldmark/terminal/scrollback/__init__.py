@@ -1,1 +1,1 @@
-"""The conversation as a person scrolls through it: pages of the log, drawn line by line."""
+"""The scrollable view of a conversation: pages of the log, drawn line by line."""

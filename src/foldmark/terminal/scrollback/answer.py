@@ -11,7 +11,8 @@ from foldmark.request.usage import left_out
 from foldmark.terminal.scrollback.drawing import Loose
 
 SETTLED, LONGEST = 2_000, 8_000
-"""Characters after which the finished part of a text is not rendered again, between paragraphs if there are any."""
+"""Characters after which the finished part of a text is no longer rendered again. The split is between paragraphs if
+there are any."""
 
 FENCE = "```"
 
@@ -24,7 +25,7 @@ def number() -> int:
 
 
 class Answer:
-    """What a turn has shown so far. `replaced_by` is the reading of the log that replaces it, once it has ended."""
+    """The entries that a turn has shown so far. Once it has ended, the log reading `replaced_by` replaces them."""
 
     def __init__(self) -> None:
         self.replaced_by: int | None = None
@@ -34,7 +35,7 @@ class Answer:
 
     @property
     def entries(self) -> list[Said | Calls | Loose]:
-        """What is shown now."""
+        """The entries to show now."""
         while (end := settled(self._text)) > 0:
             before, after = parted(self._text, end)
             self._done.append(Said(self._text_id, None, "assistant", "model", before.strip("\n")))
@@ -50,7 +51,7 @@ class Answer:
         self._say("▍ streaming …")
 
     def add_call(self, call: ToolCall) -> None:
-        """Add a tool call, to those directly before it."""
+        """Add a tool call to the calls directly before it, if any."""
         self._end_text()
         arguments = json_line(well_formed(call.args))
         added = Call(number(), call.name, about(arguments), "", count_tokens(arguments, None), None)
@@ -62,7 +63,7 @@ class Answer:
         self._say(f"▍ {call.name} is running …")
 
     def add_returned(self, call: ToolCall, text: str) -> None:
-        """Add the result of a call: the oldest without one that has this name."""
+        """Add a result to the oldest call of this name that has none."""
         text = well_formed(text)
         for at, entry in enumerate(self._done):
             for each in entry.calls if isinstance(entry, Calls) else ():
@@ -90,7 +91,7 @@ class Answer:
                 pass
 
     def add(self, line: Loose) -> None:
-        """Add a line in its place."""
+        """Add a line after everything shown so far."""
         self._end_text()
         self._done.append(line)
 
@@ -105,7 +106,7 @@ class Answer:
 
 
 def settled(text: str) -> int:
-    """Return how many characters of a text need not be rendered again; 0 if it is short."""
+    """Return how many leading characters of a text need no further rendering; 0 if the text is short."""
     if len(text) < SETTLED:
         return 0
     end = at = 0
@@ -120,7 +121,7 @@ def settled(text: str) -> int:
 
 
 def parted(text: str, end: int) -> tuple[str, str]:
-    """Divide a text at a character; a block of code that goes on is closed and opened again."""
+    """Split a text at a character. A code block that spans the split is closed and reopened."""
     before, after, fence = text[:end], text[end:], ""
     for line in before.split("\n"):
         fence = _fence(line, fence)
@@ -128,6 +129,6 @@ def parted(text: str, end: int) -> tuple[str, str]:
 
 
 def _fence(line: str, fence: str) -> str:
-    """Return the line that opens the block of code which a line stands in, given that of the line before."""
+    """Return the opening fence of the code block that contains a line, given that of the line before."""
     begin = line[:40].strip()
     return ("" if fence else begin) if begin.startswith(FENCE) else fence

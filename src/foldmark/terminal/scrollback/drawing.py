@@ -1,6 +1,7 @@
-"""Entries of a transcript as lines of a terminal: wrapped, indented behind the numbers of turns, Markdown rendered.
+"""Draw entries of a transcript as terminal lines: wrapped, indented after the turn numbers, with Markdown rendered.
 
-All text is from a model, a file or a person, and harmless before it is drawn. A long text is cut before it is wrapped.
+All text comes from a model, a file or a person, and is made harmless before it is drawn. A long text is cut before it
+is wrapped.
 """
 
 import re
@@ -23,32 +24,32 @@ from foldmark.core.wording import count, one_line
 from foldmark.rendering import harmless
 
 PREVIEW = 3
-"""Lines of a tool's result that are shown before it is opened."""
+"""Lines of a tool result to show before it is opened."""
 
 FOLDED = 12
-"""Lines of a person's text, or of a command's output, that are shown before it is opened."""
+"""Lines of a person's text or a command's output to show before it is opened."""
 
 MANY_CALLS = 3
-"""From so many calls in a row on they are one line until it is opened."""
+"""This many calls in a row, or more, are drawn as one line until it is opened."""
 
 ANSWER, WHOLE = 20_000, 200_000
-"""Characters of an answer that are rendered; of anything that was opened."""
+"""Maximum characters to render: of an answer, and of anything that was opened."""
 
 LABELS = {"summary": "Summary", "system": "System message", "mail": "Mail", "user": "Notice", "tool": "Tool"}
-"""What stands above a message that is neither a person's nor a model's."""
+"""Labels above messages that come from neither a person nor a model."""
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 Key: TypeAlias = tuple[int, int]
-"""What the cursor stands on: the id of an entry, and the id of a call in it, or `RANKS` of what has the same id."""
+"""The cursor's target: the id of an entry, then the id of a call in it or the entry's value in `RANKS`."""
 
 
 LooseKind = Literal["line", "error", "typed"]
 
 
 class Loose(Struct, frozen=True):
-    """Text that is not in the log: a notice, what a command said, its receipt (that of operation `event`), or what a
-    person typed. `since` is the newest event when it came."""
+    """Text that is not in the log: a notice, a command's output, its receipt (of operation `event`), or a line that a
+    person typed. `since` is the newest event at the time the text was added."""
 
     id: int
     text: str
@@ -59,7 +60,7 @@ class Loose(Struct, frozen=True):
 
 
 RANKS: Mapping[type, int] = {Gap: -1, WindowEdge: -2, Operated: -3, Flag: -4, Loose: -5}
-"""Tell entries with the same id apart."""
+"""Numbers that distinguish entries with the same id."""
 
 
 def key_of(entry: Entry | Loose) -> Key:
@@ -68,7 +69,7 @@ def key_of(entry: Entry | Loose) -> Key:
 
 
 class Item(NamedTuple):
-    """Lines that the cursor takes as one: of entry `entry`, or of one call of it."""
+    """Lines that the cursor treats as one: those of entry `entry`, or of one of its calls."""
 
     key: Key
     strips: list[Strip]
@@ -77,8 +78,8 @@ class Item(NamedTuple):
 
 
 class Drawing:
-    """Draws entries for a width in columns. `styles` are those of `muted`, `accent`, `error`, `strong`, `left`;
-    `levels` say what was opened or folded: 0 by default, one more each time."""
+    """Draws entries for a width in columns. `styles` holds the styles `muted`, `accent`, `error`, `strong` and `left`.
+    `levels` counts how often each item was opened or folded, from 0."""
 
     def __init__(self, width: int, numbers: int, styles: Mapping[str, Style], *, dark: bool) -> None:
         self.width, self.numbers, self.gutter = width, numbers, max(7, numbers + 3)
@@ -95,7 +96,7 @@ class Drawing:
         )
 
     def items(self, entry: Entry | Loose, levels: Mapping[Key, int], apart: bool) -> list[Item]:
-        """Draw an entry, behind an empty line if it stands `apart`."""
+        """Draw an entry, after an empty line if it is `apart`."""
         first, *rest = self._entry(entry, levels)
         return [first._replace(strips=[Strip([]), *first.strips]) if apart else first, *rest]
 
@@ -160,7 +161,7 @@ class Drawing:
 
         try:
             lines = self._rendered(markdown(harmless(text), self._code), self.room)
-        except Exception:  # whatever a text does to a renderer of Markdown, it is shown
+        except Exception:  # text that breaks the Markdown renderer is still shown
             lines = self._rendered(Text(harmless(text)), self.room)
         while lines and not "".join(segment.text for segment in lines[-1]).strip():
             lines.pop()
@@ -169,7 +170,7 @@ class Drawing:
         return lines
 
     def _folded(self, text: str, level: int, style: str, width: int | None = None) -> list[list[Segment]]:
-        """Wrap a text as it is; only its beginning before it was opened."""
+        """Wrap a text unchanged. Until it is opened, wrap only its beginning."""
         if level % 2:
             return self._cut(text, WHOLE, WHOLE, style, width, "")
         return self._cut(text, FOLDED, FOLDED * 200, style, width, " · Enter opens")
@@ -177,7 +178,7 @@ class Drawing:
     def _cut(
         self, text: str, most: int, characters: int, style: str, width: int | None, hint: str
     ) -> list[list[Segment]]:
-        """Wrap the first lines of a text, and say how much more there is."""
+        """Wrap the first lines of a text and add a line that says how much is left."""
         kept = "\n".join(text[: characters + 1].split("\n")[:most])[:characters]
         lines = self._lines(kept, style, width)
         rest = text[len(kept) :].strip("\n")
@@ -199,7 +200,7 @@ class Drawing:
             yield Item((calls.id, call.id), self._call(call, level % 3, over, 2 if many else 0), calls, call)
 
     def _call(self, call: Call, level: int, over: str | None, indent: int) -> list[Strip]:
-        """Draw a call with none of its result (level 0), with its beginning (1) or with all of it (2)."""
+        """Draw a call with none of its result (level 0), the beginning of it (1) or all of it (2)."""
         room = self.room - indent
         state = "no result yet" if call.result is None else "evicted" if call.evicted is not None else ""
         state = state or ("failed" if call.failed else "")
@@ -248,7 +249,7 @@ class Drawing:
         over: str | None = None,
         sign: str = "",
     ) -> list[Strip]:
-        """Indent lines behind the number of a turn, with something at the right end of the first."""
+        """Indent lines after the turn number, with `aside` at the right end of the first line."""
         strips = []
         for index, line in enumerate(lines):
             before = f"{number:>{self.gutter - 2}}  " if not index else " " * self.gutter
@@ -266,12 +267,12 @@ class Drawing:
 
 
 def is_apart(entry: Entry | Loose, before: Entry | Loose | None) -> bool:
-    """Return True if an empty line stands between two entries."""
+    """Return True if an empty line separates two entries."""
     aside = isinstance(before, Gap | Operated | Loose)
     match entry:
         case _ if before is None or isinstance(before, WindowEdge):
             return False
-        case Said(opens=None) | Calls():  # parts of an answer that streams have no ids of the log
+        case Said(opens=None) | Calls():  # parts of a streaming answer have no ids from the log
             return aside or (isinstance(before, Said) and entry.id < 0 and before.id < 0)
         case Said():
             return not isinstance(before, Flag)
@@ -282,7 +283,7 @@ def is_apart(entry: Entry | Loose, before: Entry | Loose | None) -> bool:
 
 
 def _clean(line: list[Segment]) -> list[Segment]:
-    """Remove what a renderer may have decoded from a text, such as an escape in an entity of HTML."""
+    """Replace control characters that a renderer may have decoded, such as an escape written as an HTML entity."""
     return [
         Segment(_CONTROL.sub("�", text), style) if _CONTROL.search(text) else Segment(text, style)
         for text, style, _ in line

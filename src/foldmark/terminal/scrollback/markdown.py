@@ -1,4 +1,4 @@
-"""Markdown for a terminal: links show their address and open nothing, headings stand at the left."""
+"""Markdown for a terminal: links show their address and open nothing, headings are left-aligned."""
 
 from typing import ClassVar
 
@@ -7,7 +7,7 @@ from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
 from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement
 from rich.syntax import Syntax
 
-# Entities are shown as they are written: one may stand for an escape or for a mark that turns the direction of writing.
+# Entities are shown as written, because one may encode an escape or a mark that changes the text direction.
 _PARSER = MarkdownIt().enable(["strikethrough", "table"]).disable("entity")
 
 
@@ -31,7 +31,7 @@ class _Markdown(Markdown):
 
 
 def markdown(text: str, code_theme: str) -> Markdown:
-    """Return text as Rich draws it."""
+    """Return a text as Markdown that Rich can draw."""
     found = _Markdown("", code_theme=code_theme, hyperlinks=False)
     found.markup, found.parsed = text, _PARSER.parse(text)
     return found

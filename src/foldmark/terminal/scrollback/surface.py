@@ -1,4 +1,4 @@
-"""Lines that a person scrolls through and moves a cursor over: drawn one by one, without a widget for each entry."""
+"""Scrollable lines with a cursor, drawn one by one, without a widget for each entry."""
 
 from bisect import bisect_right
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ STYLES = ("muted", "accent", "error", "strong", "left", "plain")
 
 
 class Surface(ScrollView, can_focus=True):
-    """Items one below the other. It follows its end unless the person has scrolled away from that."""
+    """Items one below the other. It stays at its end unless the person has scrolled away."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"surface--{name}" for name in STYLES}
     DEFAULT_CSS = """
@@ -56,7 +56,7 @@ class Surface(ScrollView, can_focus=True):
         """Open the item at the cursor."""
 
     def show(self, items: list[Item], width: int) -> None:
-        """Show these items; the lines that a person looks at stay where they are."""
+        """Show these items. The lines on the screen stay where they are."""
         top = self._top()
         self._items, self._tops, height = items, [], 0
         for item in items:
@@ -70,7 +70,7 @@ class Surface(ScrollView, can_focus=True):
         self.refresh()
 
     def _top(self) -> tuple[Key, int] | None:
-        """Return the item at the top of the screen, and how many of its lines are above."""
+        """Return the key of the item at the top of the screen, and how many of its lines are above the top."""
         if not self._items:
             return None
         at = max(0, bisect_right(self._tops, self.scroll_offset.y) - 1)
@@ -78,7 +78,7 @@ class Surface(ScrollView, can_focus=True):
 
     def _scroll_back(self, key: Key, above: int) -> None:
         at = self._at(key)
-        if at is None:  # it left, or was folded
+        if at is None:  # the item is gone or folded
             later = [place for place, item in enumerate(self._items) if item.key[0] >= key[0]]
             at = later[0] if later else len(self._items) - 1
         if at >= 0:
@@ -108,13 +108,13 @@ class Surface(ScrollView, can_focus=True):
         return strip.crop_extend(0, width, None).apply_style(base).apply_offsets(0, line)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Return the text that was selected with the mouse, without what it is indented by."""
+        """Return the text selected with the mouse, without its indentation."""
         text = selection.extract("\n".join(strip.text for item in self._items for strip in item.strips))
         lines = [line[self.indent :] if not line[: self.indent].strip() else line for line in text.split("\n")]
         return "\n".join(line.rstrip() for line in lines), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:
-        """Draw again what is selected."""
+        """Redraw the selection."""
         self.refresh()
 
     def set_cursor(self, key: Key) -> None:
@@ -129,18 +129,18 @@ class Surface(ScrollView, can_focus=True):
 
     @property
     def current(self) -> Item | None:
-        """What the cursor is on."""
+        """The item at the cursor."""
         at = self._at(self._cursor)
         return None if at is None else self._items[at]
 
     def on_focus(self) -> None:
-        """Put the cursor on the newest entry that is shown, unless it is on one."""
+        """Put the cursor on the newest item on the screen, unless it is already on an item."""
         if self.current is None and self._items:
             end = bisect_right(self._tops, self.scroll_offset.y + self.size.height - 1) - 1
             self.set_cursor(self._items[max(0, end)].key)
 
     def on_click(self, event: Click) -> None:
-        """Put the cursor there, and open what it is on already."""
+        """Put the cursor on the clicked item. If it is there already, open the item."""
         at = bisect_right(self._tops, self.scroll_offset.y + event.y) - 1
         if at >= 0 and self.text_selection is None:
             if self._items[at].key == self._cursor:
@@ -149,7 +149,7 @@ class Surface(ScrollView, can_focus=True):
                 self.set_cursor(self._items[at].key)
 
     def action_move(self, by: int) -> None:
-        """Move the cursor by one."""
+        """Move the cursor by `by` items."""
         at = self._at(self._cursor)
         if self._items:
             to = len(self._items) - 1 if at is None else min(max(0, at + by), len(self._items) - 1)

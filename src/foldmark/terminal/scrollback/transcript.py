@@ -1,7 +1,7 @@
-"""The conversation on the screen: pages of the log, lines that are not in it, and the answer that streams.
+"""The conversation on the screen: pages of the log, lines that are not in the log, and the streaming answer.
 
-It draws lines, without a widget for each entry, and keeps a few pages: the cost of a screen does not depend on the
-length of the conversation. The log is read in a thread.
+The transcript draws lines, without a widget for each entry, and keeps only a few pages. The cost of a screen therefore
+does not depend on the length of the conversation. A thread reads the log.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ from foldmark.terminal.scrollback.drawing import Drawing, Item, Key, Loose, Loos
 from foldmark.terminal.scrollback.surface import Surface
 
 PAUSE = 0.1
-"""Seconds between two drawings of an answer that streams."""
+"""Seconds between two drawings of a streaming answer."""
 
 
 class Transcript(Surface):
@@ -45,7 +45,7 @@ class Transcript(Surface):
     ]
 
     class Submitted(Message):
-        """A person has asked for a command."""
+        """A person asked for a command."""
 
         def __init__(self, line: str) -> None:
             super().__init__()
@@ -55,17 +55,17 @@ class Transcript(Surface):
         super().__init__()
         self._agent: Agent | None = None
         self._pages = Pages()
-        self._reading, self._shown = 0, 0  # the newest reading that was begun, and that is shown
+        self._reading, self._shown = 0, 0  # the newest reading begun, and the one shown
         self._target: Place | None = None
-        self._placed: list[tuple[int, Loose]] = []  # each with the event that it stands behind
-        self._tail: list[Loose | Answer] = []  # behind the pages, until the log is read again
+        self._placed: list[tuple[int, Loose]] = []  # each with the event that it follows
+        self._tail: list[Loose | Answer] = []  # after the pages, until the log is read again
         self._begun = 0  # the newest event when the answer began
         self._levels: dict[Key, int] = {}
         self._drawing: Drawing | None = None
         self._drawn: dict[Key, tuple[object, list[Item]]] = {}
         self._pausing = False
 
-    # What the application shows
+    # Called by the application
 
     @property
     def streaming(self) -> bool:
@@ -90,14 +90,14 @@ class Transcript(Surface):
         self._add(self._loose(text, "error" if error else "line"))
 
     def add_typed(self, line: str) -> None:
-        """Add a line that was typed, until the log has it."""
+        """Show a typed line until the log contains it."""
         self._tail = [each for each in self._tail if not _is_typed(each, line)]
         self._placed = [each for each in self._placed if not _is_typed(each[1], line)]
         self.following = True
         self._add(self._loose(line, "typed"))
 
     def add_result(self, result: Result) -> None:
-        """Add the result of a command. A receipt stands in place of its operation's line."""
+        """Add the result of a command. A receipt replaces the line of its operation."""
         done = result.effect if isinstance(result.effect, Receipt) else None
         text = result_text(result) if done is None else "\n".join(filter(None, (result.text, receipt_line(done))))
         if text:
@@ -117,7 +117,7 @@ class Transcript(Surface):
         self._draw_soon()
 
     def begin_answer(self) -> None:
-        """Begin an answer behind everything else."""
+        """Begin an answer after everything else."""
         self._place(self._pages.newest)
         self._begun = self._pages.newest
         self._tail.append(Answer())
@@ -145,13 +145,13 @@ class Transcript(Surface):
             self._draw_soon()
 
     def end_answer(self) -> None:
-        """Show the answer as it was recorded, once that is read."""
+        """Replace the answer with its recorded form once that has been read."""
         if (answer := self._answer) is not None:
             answer.replaced_by = self._reading + 1
             self._read(Place("end" if self.following else "same"))
 
     def jump(self, event_id: int) -> None:
-        """Show an event and put the cursor on it; what it lies in is read and opened."""
+        """Show an event and put the cursor on it, reading its page and opening the entry that contains it."""
         self.focus()
         self._target = Place("event", event_id)
         self._read(self._target)
@@ -179,7 +179,7 @@ class Transcript(Surface):
 
     def _show(self, place: Place, reading: int, pages: Pages) -> None:
         if reading != self._reading:
-            return  # a later one is on its way
+            return  # a later reading is under way
         self._pages, self._shown, self._target = pages, reading, None
         self._tail = [
             each
@@ -206,13 +206,13 @@ class Transcript(Surface):
         self._read_on()
 
     def _place(self, event: int) -> None:
-        """Let the lines in front of an answer stand behind an event from now on."""
+        """Attach the lines before the answer to an event, so that they follow it from now on."""
         while self._tail and isinstance(line := self._tail[0], Loose):
             self._placed.append((event, line))
             del self._tail[0]
 
     def _read_on(self) -> None:
-        """Read the page beside those that are shown if the person is near their end."""
+        """Read the next older or newer page if the person is near either end of the pages shown."""
         pages = self._pages.kept
         if not pages or self._shown != self._reading or not self.size.height:
             return
@@ -224,7 +224,7 @@ class Transcript(Surface):
     # Drawing
 
     def _entries(self) -> Iterator[Entry | Loose]:
-        """Yield everything in its order."""
+        """Yield all entries and lines in order."""
         pages, said = self._pages.kept, set[tuple[str, int]]()
         receipts = {line.event for _, line in self._placed} | {e.event for e in self._tail if isinstance(e, Loose)}
         shown = [entry for each in pages for entry in each.entries if self._counts(entry)]
@@ -249,7 +249,7 @@ class Transcript(Surface):
                     yield each
 
     def _counts(self, entry: Entry) -> bool:
-        """Return False for the messages of a turn that streams: they are shown as they come."""
+        """Return False for the messages of a streaming turn: the answer already shows them."""
         turn = self._pages.open_turn
         return not (self.streaming and turn is not None and entry.id >= turn and entry.id > self._begun)
 
@@ -259,7 +259,7 @@ class Transcript(Surface):
             self.set_timer(PAUSE if self.streaming else 0.01, self._draw)
 
     def _draw(self) -> None:
-        """Draw what has changed, and keep the lines that a person looks at where they are."""
+        """Draw what has changed. The lines on the screen stay where they are."""
         self._pausing = False
         width = self.scrollable_content_region.width
         if width < 1:
@@ -291,7 +291,7 @@ class Transcript(Surface):
         self._read_on()
 
     def on_mount(self) -> None:
-        """Draw again when the colours change."""
+        """Redraw whenever the theme changes."""
         self.watch(self.app, "theme", self._redraw_soon, init=False)
 
     def _redraw_soon(self) -> None:
@@ -302,7 +302,7 @@ class Transcript(Surface):
         self._draw()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Follow the end if it is shown; read on near the end of what was read."""
+        """Follow the end if it is shown. Read another page near either end of the pages."""
         super().watch_scroll_y(old_value, new_value)
         newer = bool(self._pages.kept) and self._pages.kept[-1].newer
         self.following = not newer and new_value >= self.max_scroll_y - 1
@@ -311,7 +311,7 @@ class Transcript(Surface):
     # Keys
 
     def _go_to(self, event_id: int) -> None:
-        """Put the cursor on an event, or on what it lies in."""
+        """Put the cursor on an event, or on the item that contains it."""
         found: Key | None = None
         for item in self._items:
             if item.call is not None and event_id in (item.call.id, item.call.result):
@@ -333,11 +333,11 @@ class Transcript(Surface):
         self._read(self._target)
 
     def action_open(self) -> None:
-        """Open what the cursor is on, or fold it."""
+        """Open or fold the item at the cursor."""
         self.open()
 
     def open(self) -> None:
-        """Open what the cursor is on, or fold it."""
+        """Open or fold the item at the cursor."""
         item = self.current
         if item is None:
             return
@@ -353,7 +353,7 @@ class Transcript(Surface):
             self._draw()
 
     def action_evict(self) -> None:
-        """Ask for the eviction of the result that the cursor is on."""
+        """Submit the command that evicts the result at the cursor."""
         call = self.current.call if self.current else None
         if call is None or call.result is None or call.result < 0 or call.evicted is not None:
             self.notify("Put the cursor on a tool call with a result; e evicts the result.")
@@ -361,7 +361,7 @@ class Transcript(Surface):
             self.post_message(self.Submitted(f"/context evict {call.result}"))
 
     def action_restore(self) -> None:
-        """Ask for the return of what the cursor is on."""
+        """Submit the command that restores the item at the cursor."""
         item = self.current
         back = item.entry.back if item and isinstance(item.entry, Gap | Operated | Loose) else None
         if item and item.call and item.call.evicted:
@@ -373,7 +373,7 @@ class Transcript(Surface):
 
     @work(thread=True, group="undo", exclusive=True)
     def action_undo(self) -> None:
-        """Take back the newest operation in force."""
+        """Restore the newest operation in force."""
         if self._agent is None:
             return
         try:

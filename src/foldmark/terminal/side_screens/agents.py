@@ -1,4 +1,4 @@
-"""The agents of a conversation, as a tree: what each does, its goal, its mail, and what waits for a person."""
+"""The agents of a conversation as a tree: the state, goal and mail of each, and the questions for a person."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -18,10 +18,10 @@ from foldmark.terminal.dialogs import Question
 from foldmark.terminal.panels import Panel, PanelScreen, fill
 
 RENEWED = 2.0
-"""Seconds after which the agents are read again: those in the background change by themselves."""
+"""Seconds between two readings of the agents. Agents in the background change on their own."""
 
 SIGNS = {"idle": "○", "dead": "✕", "turn open": "◌"}
-"""Signs of the states; an agent that is run has `●`."""
+"""Signs of the states. A running agent has `●`."""
 
 
 class AgentsPanel(Panel):
@@ -39,7 +39,7 @@ class AgentsPanel(Panel):
         yield OptionList(markup=False)
 
     def on_mount(self) -> None:
-        """Read again from time to time."""
+        """Read the agents again every `RENEWED` seconds."""
         self.set_interval(RENEWED, self.renew)
 
     def read(self, agent: Agent) -> list[AgentLine]:
@@ -57,16 +57,16 @@ class AgentsPanel(Panel):
         return None if option is None else option.id
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Go to an agent."""
+        """Go to the selected agent."""
         self._go()
 
     def _go(self) -> None:
-        """Go to the highlighted agent, unless it is here."""
+        """Go to the highlighted agent, unless the chat is already there."""
         if self.chosen not in (None, self.agent.id):
             self.submit(f"/switch {self.chosen}")
 
     def action_mail(self) -> None:
-        """Read the mail of the highlighted agent: it comes into that agent's context, so the chat goes there."""
+        """Read the mail of the highlighted agent. The mail enters that agent's context, so the chat goes there."""
         self._go()
         self.submit("/check-mail")
 
@@ -76,7 +76,7 @@ class AgentsPanel(Panel):
         self.submit("/fork")
 
     def action_kill(self) -> None:
-        """End the highlighted agent and its descendants; the command itself says why it does not end this one."""
+        """End the highlighted agent and its descendants. For the current agent, the command explains why it refuses."""
         if (chosen := self.chosen) is None:
             return
         if chosen == self.agent.id:
@@ -92,7 +92,7 @@ class AgentsPanel(Panel):
 
 
 def _row(line: AgentLine) -> Content:
-    """Return an agent in two lines, or three with a goal; what waits for a person stands out."""
+    """Return an agent as two lines, or three if it has a goal. Unread mail and open questions are bold."""
     entry = line.entry
     indent = "  " * entry.depth
     name = harmless(entry.name or entry.agent[:8])

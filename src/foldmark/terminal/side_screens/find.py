@@ -1,6 +1,6 @@
-"""The search: hits while a person types, the text around a hit, and the way to its place.
+"""The search: hits while a person types, the text around a hit, and the jump to its place.
 
-The line takes what `/recall` takes. Keys set its filters by writing them into the line.
+The input line accepts the arguments of `/recall`. The filter keys write their filters into the line.
 """
 
 from collections.abc import Callable
@@ -38,16 +38,16 @@ PAUSE = 0.15
 """Seconds without a key before a search begins."""
 
 AROUND, MOST_AROUND, BESIDE = 3, 200, 2000
-"""Messages on each side of a hit at first and at most, and characters of each."""
+"""Messages on each side of a hit, at first and at most, and the maximum characters of each."""
 
 HINT = "words, “phrases”, beginnings as in migrat*, and the filters of /recall: --role user --since 2026-01-31 …"
 
 _SEARCHED: WeakKeyDictionary[Log, str] = WeakKeyDictionary()
-"""What was searched for last."""
+"""The latest search line of each log."""
 
 
 class FindScreen(ContextScreen):
-    """Search: everything that was ever said, while it is typed."""
+    """Search: everything that was ever said, with hits while a person types."""
 
     DEFAULT_CSS = """
     FindScreen Input { border: none; height: 1; padding: 0 1; }
@@ -89,13 +89,13 @@ class FindScreen(ContextScreen):
         yield OptionList(compact=True, markup=False)
 
     async def on_mount(self) -> None:
-        """Search for what was searched for last."""
+        """Repeat the latest search."""
         self.query_one(OptionList).can_focus = False
         self.query_one(Input).focus()
         self._search()
 
     def renew(self) -> None:
-        """Search again: something may have left the context."""
+        """Search again, because messages may have left the context."""
         self._searched = None
         if self.is_mounted:
             self._search()
@@ -109,7 +109,7 @@ class FindScreen(ContextScreen):
         self._pause = self.set_timer(PAUSE, self._search)
 
     def _search(self) -> None:
-        """Search for the line as it is now. While a search runs, the next one waits: only the newest is begun."""
+        """Search for the current line. While a search runs, the next one waits; only the newest line is searched."""
         line = _SEARCHED[self.agent.log] = self.query_one(Input).value
         if self._searching or line == self._searched:
             return
@@ -134,9 +134,9 @@ class FindScreen(ContextScreen):
             return
         self._searching = False
         if self.query_one(Input).value != self._searched:
-            self._search()  # the person has typed on, or something has changed
+            self._search()  # the person has typed more, or something has changed
         elif isinstance(found, str):
-            self._tell(found)  # the hits before stay: an option may not be complete yet
+            self._tell(found)  # keep the previous hits: an option may not be complete yet
         else:
             self._show(found)
 
@@ -181,7 +181,7 @@ class FindScreen(ContextScreen):
         self.action_open()
 
     def action_open(self) -> None:
-        """Go to the place of a hit; one of another conversation is shown with the text around it first."""
+        """Go to the place of a hit. For a hit outside this family, first show the text around it."""
         at = self.query_one(OptionList).highlighted
         if at is None:
             return
@@ -228,7 +228,7 @@ class SurroundingsScreen(ContextScreen):
         yield VerticalScroll()
 
     async def on_mount(self) -> None:
-        """Read what is around the hit."""
+        """Read the text around the hit."""
         self._read(self._reach)
 
     @work(thread=True, exclusive=True, exit_on_error=False)
@@ -255,7 +255,7 @@ class SurroundingsScreen(ContextScreen):
         self.call_after_refresh(lambda: place.scroll_to_widget(asked, animate=False))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return False for an action without something to do."""
+        """Return False if an action has nothing to do."""
         if action == "open":
             return self._hit.place != "memo"
         return action != "more" or (self._hit.place != "memo" and self._reach < MOST_AROUND)
@@ -281,7 +281,7 @@ class _Line(Static):
 
 
 def _shown(hit: FoundHit) -> Content:
-    """Return a hit as two lines: who said it, when and where, then the snippet."""
+    """Return a hit as two lines: first who said it, when and where, then the snippet."""
     parts: list[str | tuple[str, str]] = [(harmless(hit.about), "$text-muted"), "\n    "]
     snippet, at = hit.result.snippet, 0
     for start, end in hit.result.highlights:

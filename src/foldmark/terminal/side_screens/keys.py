@@ -20,14 +20,14 @@ MOVES = "In lists: ↑ ↓ PgUp PgDn Home End move, Tab goes to the next part. T
 
 
 class KeyPlace(NamedTuple):
-    """A place where keys work, and its keys by what they do."""
+    """A place where keys work, and its keys grouped by description."""
 
     name: str
     keys: dict[str, list[Binding]]
 
 
 def places() -> list[KeyPlace]:
-    """Return every place with its own keys: those that work everywhere first, then by name."""
+    """Return every place with its own keys: first the keys that work everywhere, then the places by name."""
     found = {}
     for module in walk_packages(terminal.__path__, f"{terminal.__name__}."):
         for each in vars(import_module(module.name)).values():
@@ -37,7 +37,7 @@ def places() -> list[KeyPlace]:
 
 
 def _place(owner: type[DOMNode]) -> KeyPlace:
-    """Return the keys of a class; the beginning of its docstring names it."""
+    """Return the keys of a class. The first clause of its docstring is the name of the place."""
     name = "Everywhere" if issubclass(owner, App) else re.split("[.:;,]", owner.__doc__ or "", maxsplit=1)[0]
     keys: dict[str, list[Binding]] = {}
     for binding in Binding.make_bindings(owner.BINDINGS):

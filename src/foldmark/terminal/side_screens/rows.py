@@ -19,7 +19,7 @@ from foldmark.core.wording import count
 from foldmark.rendering import harmless
 
 WIDE = 96
-"""Columns from which each row has a bar."""
+"""Minimum width, in columns, at which each row has a bar."""
 
 BLOCKS = " ▏▎▍▌▋▊▉█"
 
@@ -48,7 +48,7 @@ class RowList(ScrollView, can_focus=True):
         """The ticks have changed."""
 
     class Opened(Message):
-        """A row was opened; None for the line of older messages."""
+        """A row was opened. `row` is None for the line of older messages."""
 
         def __init__(self, row: Row | None) -> None:
             super().__init__()
@@ -62,8 +62,8 @@ class RowList(ScrollView, can_focus=True):
         self._apart = False
 
     def show(self, rows: Sequence[Row], tokens: int, older: int, *, apart: bool = False) -> None:
-        """Show these rows of a request of so many tokens; the cursor stays on its row. Results that stand `apart` from
-        their turns name them."""
+        """Show these rows of a request of `tokens` tokens. The cursor stays on its row. Results that are listed `apart`
+        from their turns name them."""
         before = self.current
         self._apart = apart
         self.rows, self._older, self._tokens = rows, older, max(1, tokens)
@@ -79,7 +79,7 @@ class RowList(ScrollView, can_focus=True):
 
     @property
     def current(self) -> Row | None:
-        """The row that the cursor is on."""
+        """The row at the cursor, or None."""
         return self.rows[self._at] if self._at < len(self.rows) else None
 
     def _move_to(self, place: int) -> None:
@@ -135,7 +135,7 @@ class RowList(ScrollView, can_focus=True):
         self.refresh()
 
     def on_click(self, event: Click) -> None:
-        """Put the cursor there; at its tick also change that, at a row with the cursor open it."""
+        """Put the cursor on the clicked row. A click on its tick toggles it; a click on the current row opens it."""
         at = int(self.scroll_y) + event.y
         if at < self._lines:
             again = at == self._at
@@ -150,11 +150,11 @@ class RowList(ScrollView, can_focus=True):
         self._move_to(self._at + by)
 
     def action_page(self, by: int) -> None:
-        """Move the cursor by a screen."""
+        """Move the cursor by `by` screens."""
         self._move_to(self._at + by * max(1, self.size.height - 1))
 
     def action_tick(self) -> None:
-        """Tick the row, or take its tick away."""
+        """Tick or untick the row, and move to the next one."""
         if (row := self.current) is not None:
             self.ticked ^= {row.id}
             self._move_to(self._at + 1)

@@ -1,4 +1,4 @@
-"""The state of an agent: its state block, scratchpad, memos, marks and operations, each with its way back."""
+"""The state of an agent: its state block, scratchpad, memos, marks and operations, with the commands to go back."""
 
 from collections.abc import Callable
 from typing import ClassVar
@@ -21,12 +21,12 @@ from foldmark.rendering import harmless
 from foldmark.terminal.panels import Panel, PanelScreen, fill
 
 MARK, OPERATION = "mark ", "operation "
-"""Beginnings of the ids of rows."""
+"""Prefixes of row ids."""
 
 
 class StatePanel(Panel):
-    """The state of this agent. The last lines tell about the highlighted row, a mark with what a rewind would cost;
-    Enter submits their command."""
+    """The state of this agent. The last lines describe the highlighted row; for a mark, they show the cost of a rewind.
+    Enter submits the command that they name."""
 
     DEFAULT_CSS = """
     StatePanel VerticalScroll { height: auto; max-height: 40%; }
@@ -78,7 +78,7 @@ class StatePanel(Panel):
         return rows.get(option.id or "")
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
-        """Tell about another row."""
+        """Describe the highlighted row."""
         self._tell()
 
     def _tell(self) -> None:
@@ -105,7 +105,7 @@ class StatePanel(Panel):
         self.query_one("#about", Static).update(harmless("\n".join(lines)))
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Rewind to a mark whose price is shown, or take an operation back."""
+        """Rewind to a mark whose price is shown, or restore an operation."""
         match self._chosen():
             case MarkEntry(name=name) if name == self._priced:
                 self.submit(f"/rewind {name}")
@@ -113,7 +113,7 @@ class StatePanel(Panel):
                 self.submit(back)
 
     def action_undo(self) -> None:
-        """Take back the newest operation in force."""
+        """Restore the newest operation in force."""
         newest = self._found.newest if self._found is not None else None
         if newest is not None and newest.back is not None:
             self.submit(newest.back)
@@ -125,7 +125,7 @@ def _mark_row(mark: MarkEntry) -> Content:
 
 
 def _operation_row(done: OperationEntry) -> Content:
-    """Return an operation; what was taken back is struck out, and its line says so."""
+    """Return the row of an operation. A restored operation is struck out, and its line says so."""
     return Content.styled(harmless(line(done)), "" if done.by is None else "strike dim")
 
 

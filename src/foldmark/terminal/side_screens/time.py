@@ -1,5 +1,5 @@
-"""The conversation at other moments: a slider over its operations, the context or the request of then, and what
-changed."""
+"""The conversation at other moments: a slider over its operations, the context or request at that moment, and the
+changes."""
 
 from collections import deque
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from foldmark.terminal.dialogs import Question
 from foldmark.terminal.screens import ContextScreen, GoTo, KeyLine
 
 Move = Callable[[Agent, Timeline, int], int]
-"""Returns the moment to go to from another one."""
+"""A function that returns the moment to go to from a given one."""
 
 MOVES: dict[str, Move] = {
     "back": before,
@@ -99,7 +99,7 @@ class TimeScreen(ContextScreen):
         worker, agent = get_current_worker(), self.agent
         try:
             line = self._line or timeline(agent)
-            with self._moving:  # a worker that is cancelled goes on until it sees it
+            with self._moving:  # a cancelled worker runs on until it notices
                 if not self._at:
                     self._moves.append(MOVES["newest"])
                 while self._moves:
@@ -126,7 +126,7 @@ class TimeScreen(ContextScreen):
         for name, text in (("past", shown), ("changes", changed)):
             self.query_one(f"#{name} Static", Static).update(harmless(text))
         place = self.query_one("#past", VerticalScroll)
-        place.anchor(not self._request)  # the end stays shown while the layout settles
+        place.anchor(not self._request)  # keep the end in view while the layout settles
         if self._request:
             place.scroll_home(animate=False)
 
@@ -138,7 +138,7 @@ class TimeScreen(ContextScreen):
             self.query_one("#line", Static).update(f"◂{self._line.line(self._at, self._second, width)}▸ {where}")
 
     def on_resize(self) -> None:
-        """Fit the timeline."""
+        """Fit the timeline to the new width."""
         self._draw()
 
     # Keys
@@ -149,7 +149,7 @@ class TimeScreen(ContextScreen):
         self._read()
 
     def action_ask(self) -> None:
-        """Ask for an event."""
+        """Ask for an event id and go there."""
 
         def go(event_id: int | None) -> None:
             if event_id is not None:
@@ -159,23 +159,23 @@ class TimeScreen(ContextScreen):
         self.app.push_screen(EventDialog(), go)
 
     def action_second(self) -> None:
-        """Compare each moment with this one; with the one before it again."""
+        """Compare each moment with this one. A second call compares each with the one before it again."""
         self._second = self._at or None if self._second is None else None
         self._read()
 
     def action_turn_over(self) -> None:
-        """Show the request of the moment, or its context."""
+        """Switch between the request of the moment and its context."""
         self._request = not self._request
         self._read()
 
     def action_scroll(self, name: str, lines: int) -> None:
-        """Scroll one of the two sides."""
+        """Scroll one of the two panes."""
         side = self.query_one(f"#{name}", VerticalScroll)
         side.release_anchor()
         side.scroll_relative(y=lines, animate=False)
 
     def action_choose(self) -> None:
-        """Offer to take an operation back, or show a message in the conversation."""
+        """Offer to restore an operation, or show a message in the conversation."""
         if self._line is None or not self._at:
             return
         if self._at in self._line.operations:
@@ -215,5 +215,5 @@ class EventDialog(ModalScreen[int]):
         yield KeyLine()
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
-        """Go there."""
+        """Go to the event."""
         self.dismiss(int(message.value) if message.value.isdecimal() else None)

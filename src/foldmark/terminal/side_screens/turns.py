@@ -1,4 +1,4 @@
-"""The turns of the context as a list to tick: what fills it, what an edit would cost, and the edit itself."""
+"""The turns of the context as a list with ticks: their sizes, the price of an edit, and the edit itself."""
 
 from collections.abc import Callable
 from typing import ClassVar
@@ -43,7 +43,7 @@ class LineInput(Input):
 
 
 class TurnsScreen(ContextScreen):
-    """The turns of the context. `wanted` is the filter that it begins with."""
+    """The turns of the context. `wanted` is the initial filter."""
 
     DEFAULT_CSS = """
     TurnsScreen #head { height: 1; padding: 0 1; text-style: bold; }
@@ -134,7 +134,7 @@ class TurnsScreen(ContextScreen):
             self._tell(about)
 
     def on_resize(self) -> None:
-        """Draw again."""
+        """Fit the list to the new width."""
         self._arrange()
 
     def _tell(self, text: str) -> None:
@@ -157,7 +157,7 @@ class TurnsScreen(ContextScreen):
         self._pause = self.set_timer(PAUSE, self._compute)
 
     def _chosen(self) -> str:
-        """Return `2 ticked: 18.1K (29%)`; a result in a ticked turn counts once."""
+        """Return a text such as `2 ticked: 18.1K (29%)`. The tokens of a result in a ticked turn count once."""
         found, ticked = self._found, self.table.ticked
         rows = (
             [row for row in found.rows if row.id in ticked and (not row.tool or row.turn not in ticked)]
@@ -198,19 +198,19 @@ class TurnsScreen(ContextScreen):
             self.renew()
 
     def action_order(self) -> None:
-        """Sort in the next order."""
+        """Switch to the next sort order."""
         self._order = ORDERS[(ORDERS.index(self._order) + 1) % len(ORDERS)]
         self._arrange()
 
     def action_tick_all(self) -> None:
-        """Tick every row that is shown; if all are, none."""
+        """Tick every row shown, or untick all if every one is ticked."""
         shown = {row.id for row in self.table.rows}
         self.table.ticked = set() if shown <= self.table.ticked else self.table.ticked | shown
         self.table.refresh()
         self._look()
 
     def action_filter(self) -> None:
-        """Type a filter."""
+        """Open the line for a filter."""
         self._open_line("/", "a word of a title, or the name of a tool or a kind", self._wanted)
 
     def action_ask(self, key: str) -> None:
@@ -224,7 +224,10 @@ class TurnsScreen(ContextScreen):
         self._open_line(key, "a reason, or nothing", "")
 
     def _command(self, key: str) -> str:
-        """Return the command of a key, for the ticked rows or the one at the cursor."""
+        """Return the command of a key for the ticked rows, or for the row at the cursor if none is ticked.
+
+        Raises CommandError if the key has nothing to act on.
+        """
         rows = self._found.rows if self._found is not None else ()
         current = self.table.current
         turns, results = edits(rows, self.table.ticked or ({current.id} if current is not None else set()))
@@ -246,7 +249,7 @@ class TurnsScreen(ContextScreen):
         line.focus()
 
     def action_leave_line(self) -> None:
-        """Close the line without doing anything."""
+        """Close the line without an edit, and clear the filter if the line held it."""
         if self._asked == "/":
             self._wanted = ""
             self._arrange()
@@ -272,7 +275,7 @@ class TurnsScreen(ContextScreen):
         if asked != "/":
             try:
                 self._carry_out(f"{self._command(asked)}{f' -- {reason}' if reason else ''}")
-            except FoldmarkError as error:  # what was ticked has gone
+            except FoldmarkError as error:  # the ticked rows are gone
                 self._tell(str(error))
 
     def action_pin(self) -> None:
@@ -295,7 +298,7 @@ class TurnsScreen(ContextScreen):
 
 
 def _shortened(command: str) -> str:
-    """Return a command in one line, without most of its ids if there are many."""
+    """Return a command, shortened to its first ten words if it has more than 14."""
     words = command.split(" ")
     return command if len(words) <= 14 else f"{' '.join(words[:10])} … ({count(len(words), 'word')})"
 
@@ -333,6 +336,6 @@ class TurnScreen(ContextScreen):
         area = self.query_one(TextArea)
         area.text = text
         lines = text.split("\n")
-        begin = f"{self._row.id:>8} "  # as `/message show` begins the line of a message
+        begin = f"{self._row.id:>8} "  # `/message show` begins the line of a message like this
         area.move_cursor((next((at for at, line in enumerate(lines) if line.startswith(begin)), 0), 0), center=False)
         area.focus()
