@@ -37,6 +37,7 @@ class Client:
         self.url, self.model, self.tools = url, model, [TOOL]
         self.messages: list[dict[str, Any]] = []
         self.session = SESSION
+        self.headers: dict[str, str] = {}
 
     def say(self, text: str) -> str:
         """Ask a prompt, answer all calls, and return what the last answer said."""
@@ -62,6 +63,7 @@ class Client:
         marked = {**last, "content": [*blocks, {**newest, "cache_control": {"type": "ephemeral"}}]}
         body = {"model": self.model, "max_tokens": 1000, "stream": True, "thinking": {"type": "adaptive"}}
         headers = {"x-api-key": KEY, "anthropic-version": "2023-06-01", "content-type": "application/json"}
+        headers |= self.headers
         content = json.dumps(
             {**body, "messages": [*before, marked], "tools": self.tools}, separators=(",", ":")
         ).encode()
@@ -282,6 +284,32 @@ def test_the_same_prompt_twice(running: Running) -> None:
         client.say(":context")
         client.say("again")
     assert [text for kind, text in running.texts() if kind == "user"][1:] == ["one", "again", "again"]
+
+
+def test_a_command_behind_a_prompt_that_was_not_answered(running: Running) -> None:
+    client = running.client
+    client.say("one")
+    typed = [{"type": "text", "text": text} for text in ("not answered\n", ":mark HERE")]
+    client.messages.append({"role": "user", "content": typed})
+    answer = client.ask(client.messages)
+    assert "'HERE' created" in answer[0]["text"]
+    client.messages.append({"role": "assistant", "content": answer})
+    client.say("two")
+    assert [text for kind, text in running.texts() if kind == "user"][1:] == ["one", "not answered\n", "two"]
+
+
+def test_a_session_that_begins_with_a_command(running: Running) -> None:
+    client = running.client
+    client.headers["anthropic-beta"] = "mid-conversation-system-2026-04-07"
+    asked: list[dict[str, Any]] = [
+        {"role": "user", "content": [REMINDER, {"type": "text", "text": ":context"}]},
+        {"role": "system", "content": [{"type": "text", "text": "Skills: none."}]},
+    ]
+    client.messages = [*asked, {"role": "assistant", "content": client.ask(asked)}]
+    client.say("one")
+    assert [message["role"] for message in running.upstream.asked[-1].body["messages"]] == ["user", "system"]
+    client.say("two")
+    assert [text for kind, text in running.texts() if kind == "user"] == [REMINDER["text"], "one", "two"]
 
 
 def test_an_escaped_prompt_goes_to_the_model(running: Running) -> None:

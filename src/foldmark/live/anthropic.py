@@ -53,6 +53,13 @@ class _Message(Struct):
     content: Raw
 
 
+class Prompt(NamedTuple):
+    """A prompt: the number of its block in the message, and its text."""
+
+    block: int
+    text: str
+
+
 class Message(Struct, frozen=True, gc=False):
     """A message without its cache marks: its role, its blocks as JSON, and its key.
 
@@ -74,17 +81,17 @@ class Message(Struct, frozen=True, gc=False):
         return [_part(self.role, block) for block in self.blocks]
 
     @property
-    def prompt(self) -> str | None:
-        """What the person typed: the texts of a user's message, without what the client injected; None if it holds
-        anything else."""
-        texts = []
-        for block in map(_decoded, self.blocks):
+    def prompt(self) -> Prompt | None:
+        """What the person typed last, in a user's message; None where anything else follows but what the client
+        injected. Prompts that were not answered stand in front of it, as blocks of the same message."""
+        for at in range(len(self.blocks) - 1, -1, -1):
+            block = _decoded(self.blocks[at])
             text = block.get("text") if self.role == "user" and block.get("type") == "text" else None
             if not isinstance(text, str):
                 return None
             if not _INJECTED.match(text):
-                texts.append(text)
-        return "\n".join(texts).strip() or None
+                return Prompt(at, text.strip())
+        return None
 
 
 class Sent(NamedTuple):

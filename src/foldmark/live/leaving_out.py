@@ -111,16 +111,19 @@ def edited(sent: Sequence[Sent], known: Sequence[Known], view: View) -> Edited:
 
 
 def _joined(found: Iterable[tuple[bytes, Message]]) -> list[bytes]:
-    """Return the messages with neighbours of one role in one: what stood between them is gone, and roles alternate."""
+    """Return the messages with neighbours of one role in one: what stood between them is gone, and roles alternate. A
+    message of the role system does not part them; it stays behind the user's message that it was added to."""
     joined: list[bytes] = []
-    before = ""
+    before, last = "", 0
     for raw, message in found:
         role = message.role
-        if role == before != "system":
-            joined[-1] = written(role, (*raw_blocks(joined[-1]), *raw_blocks(raw)))
-        else:
+        if role == "system":
             joined.append(raw)
-        before = role
+        elif role == before:
+            joined[last] = written(role, (*raw_blocks(joined[last]), *raw_blocks(raw)))
+        else:
+            before, last = role, len(joined)
+            joined.append(raw)
     return joined
 
 

@@ -61,9 +61,9 @@ HELP = """\
   A prompt that begins with :: goes to the model with one colon."""
 
 
-def command_in(prompt: str | None) -> str | None:
+def command_in(prompt: str) -> str | None:
     """Return the command that a prompt is, without its sign; None for an ordinary prompt."""
-    found = _PROMPT.fullmatch(prompt) if prompt is not None else None
+    found = _PROMPT.fullmatch(prompt)
     return None if found is None else found["name"] + found["rest"]
 
 
@@ -72,9 +72,9 @@ def without_commands(text: str) -> str:
     return _LINE.sub("(a command to Foldmark)", text)
 
 
-def unescaped(raw: bytes, prompt: str | None) -> bytes:
+def unescaped(raw: bytes, prompt: str) -> bytes:
     """Return a message with one sign where the prompt that it holds is a command behind two."""
-    if prompt is None or not prompt.startswith(SIGN) or command_in(prompt.removeprefix(SIGN)) is None:
+    if not prompt.startswith(SIGN) or command_in(prompt.removeprefix(SIGN)) is None:
         return raw
     return _ESCAPED.sub(rb"\1" + SIGN.encode(), raw, count=1)
 

@@ -97,30 +97,36 @@ class Sessions:
         if transcript is None:
             return Answering(_without_commands(request))
         at = _prompt(request)
-        line = prompts.command_in(request.sent[at].message.prompt) if at is not None else None
-        if at is not None and line is not None:
-            return await self._command(headers, request, transcript, at, line)
+        prompt = request.sent[at].message.prompt if at is not None else None
+        line = prompts.command_in(prompt.text) if prompt is not None else None
+        if at is not None and prompt is not None and line is not None:
+            return await self._command(headers, request, transcript, (at, prompt.block), line)
         messages = [message for _, message in request.sent]
         self._later(lambda: self._take(transcript, request.model, messages))
         raw = made.messages
         if prompts.ESCAPE in body:
-            raw = [prompts.unescaped(each, anthropic.read(anthropic.unmarked(each)).prompt) for each in raw]
+            raw = list(map(_unescaped, raw))
         sent = request.with_messages(raw) if made.changed or raw != made.messages else body
         prefix = made.prefix if made.changed or transcript.bound else None
         return Answering(sent, None, partial(self._answer_came, transcript, len(messages), prefix))
 
     async def _command(
-        self, headers: Mapping[str, str], request: ClientRequest, transcript: Transcript, at: int, line: str
+        self,
+        headers: Mapping[str, str],
+        request: ClientRequest,
+        transcript: Transcript,
+        place: tuple[int, int],
+        line: str,
     ) -> Answering:
-        """Carry out the command that message `at` is, in a thread of its own: it may ask a model, and other requests
-        are not to wait for that."""
+        """Carry out the command at a place (message, block), in a thread of its own: it may ask a model, and other
+        requests are not to wait for that."""
         messages = [message for _, message in request.sent]
-        prompt = messages.pop(at)
+        prompt = messages.pop(place[0])
         await self._soon(lambda: self._take(transcript, request.model, messages))
         _ASKING.set((headers, request))
         text = await asyncio.to_thread(prompts.carried_out, transcript.agent, line)
         key = anthropic.answer_key([{"type": "text", "text": text}])
-        await self._soon(lambda: transcript.take_local(at, prompt, key))
+        await self._soon(lambda: transcript.take_local(place, prompt, key))
         return Answering(request.body, anthropic.answer(text, request.model, stream=request.stream))
 
     def _complete(self, asked: Request) -> str:
@@ -257,6 +263,11 @@ def _prompt(request: ClientRequest) -> int | None:
         if (role := request.sent[at].message.role) != "system":
             return at if role == "user" else None
     return None
+
+
+def _unescaped(raw: bytes) -> bytes:
+    prompt = anthropic.read(anthropic.unmarked(raw)).prompt
+    return raw if prompt is None else prompts.unescaped(raw, prompt.text)
 
 
 def _without_commands(request: ClientRequest) -> bytes:

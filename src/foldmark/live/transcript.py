@@ -89,12 +89,19 @@ class Transcript:
         if len(self.known) == after:
             self._retried(partial(self._take_answer, answer, prefix))
 
-    def take_local(self, at: int, prompt: Message, reply: str) -> None:
-        """Note a command to Foldmark, which is message `at`, and the key of its reply: neither is recorded as a
+    def take_local(self, place: tuple[int, int], prompt: Message, reply: str) -> None:
+        """Note a command to Foldmark at a place (message, block), and the key of its reply: neither is recorded as a
         message. What the client adds after a prompt stands before the reply."""
-        ids = tuple(0 if part is None else LOCAL for part in prompt.parts)
-        after = [*self.known[at:], Known(reply, (LOCAL,))]
-        self._retried(lambda: self._note(range(at), [Known(prompt.key, ids), *after]))
+        at, local = place
+
+        def noted() -> None:
+            ids = [
+                LOCAL if block == local else 0 if part is None else _append(self.agent, part)
+                for block, part in enumerate(prompt.parts)
+            ]
+            self._note(range(at), [Known(prompt.key, tuple(ids)), *self.known[at:], Known(reply, (LOCAL,))])
+
+        self._retried(noted)
 
     def child(self, named: str) -> Agent:
         """Return the agent of a sub-agent of the client, made if there is none yet. It inherits no message."""

@@ -1,0 +1,116 @@
+"""Claude Code in a real terminal, run by `foldmark live` (SPEC 5.7); skipped without `make clients` or tmux."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plan import Answer, Reply, Say
+from server import Loopback
+from wire_anthropic import AnthropicWire
+
+import foldmark
+from patience import LIMIT
+
+BIN = Path(__file__).parents[2] / ".clients" / "node_modules" / ".bin"
+KEY = "sk-planted-77aa"
+
+
+class Screen:
+    """Claude Code on a terminal of 100 columns and 40 lines."""
+
+    def __init__(self, folder: Path, upstream: str) -> None:
+        self.database, self._name = folder / "live.db", f"foldmark-{os.getpid()}"
+        home, work = folder / "home", folder / "work"
+        home.mkdir()
+        work.mkdir()
+        trusted = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
+        known = {"approved": [KEY], "rejected": []}
+        settings = {"hasCompletedOnboarding": True, "theme": "dark", "customApiKeyResponses": known}
+        (home / ".claude.json").write_text(json.dumps({**settings, "projects": {str(work): trusted}}))
+        variables = {
+            "PATH": f"{BIN}:{os.environ['PATH']}",
+            "HOME": str(home),
+            "TERM": "xterm-256color",
+            "LANG": "C.UTF-8",
+            "NO_PROXY": "127.0.0.1",
+            "ANTHROPIC_BASE_URL": upstream,
+            "ANTHROPIC_API_KEY": KEY,
+            "DISABLE_AUTOUPDATER": "1",
+            "FOLDMARK_DB": str(self.database),
+        }
+        words = ["env", "-i", *(f"{name}={value}" for name, value in variables.items())]
+        words += [sys.executable, "-m", "foldmark", "live", "claude"]
+        self._tmux("new-session", "-d", "-x", "100", "-y", "40", "-c", str(work), *words)
+
+    def _tmux(self, *words: str) -> str:
+        return subprocess.run(["tmux", "-L", self._name, *words], capture_output=True, text=True).stdout
+
+    @property
+    def text(self) -> str:
+        return self._tmux("capture-pane", "-p")
+
+    def wait(self, wanted: str) -> None:
+        """Wait until a text is on the screen."""
+        until = time.monotonic() + LIMIT
+        while wanted not in self.text:
+            assert time.monotonic() < until, f"{wanted!r} did not come:\n{self.text}"
+            time.sleep(0.1)
+
+    def type(self, text: str, wanted: str) -> None:
+        """Type a line, and wait for what answers it."""
+        self._tmux("send-keys", "-l", text)
+        self.wait(text)
+        self._tmux("send-keys", "Enter")
+        self.wait(wanted)
+
+    def close(self) -> None:
+        self._tmux("kill-server")
+
+
+@pytest.fixture
+def upstream() -> Iterator[Loopback]:
+    numbers = count(1)
+
+    def answering(body: Any) -> Answer:
+        if not body.get("tools"):
+            return Reply((Say(('{"title": "A title"}',)),))
+        return Reply((Say((f"Answer number {next(numbers)}.",)),))
+
+    with Loopback(AnthropicWire(), answering) as server:
+        yield server
+
+
+def test_commands_and_a_compaction(upstream: Loopback, tmp_path: Path) -> None:
+    if not (BIN / "claude").exists() or shutil.which("tmux") is None:
+        pytest.skip("claude or tmux is not there: `make clients` installs the one")
+    screen = Screen(tmp_path, upstream.url)
+    try:
+        screen.wait("? for shortcuts")
+        screen.type(":context", "nothing taken out")
+        screen.type("The first prompt", "Answer number 1.")
+        screen.type(":mark HERE", "Checkpoint 'HERE' created.")
+        screen.type("The second prompt", "Answer number 2.")
+        screen.type(":clear HERE", "Rewound to 'HERE'.")
+        screen.type("The third prompt", "Answer number 3.")
+        assert "The second prompt" not in json.dumps(upstream.asked[-1].body)
+        screen.type("/compact", "Compacted")
+        screen.type("The fourth prompt", "Answer number 5.")
+        screen.type(":operations", "the client no longer sends it")
+    finally:
+        screen.close()
+    assert upstream.refusals == []
+    sent = json.dumps([each.body["messages"] for each in upstream.requests])
+    assert not any(command in sent for command in (":context", ":mark", ":clear", "Rewound", "Checkpoint 'HERE'"))
+    with foldmark.open(tmp_path / "live.db", settings={}) as log:
+        (agent,) = log.agents()
+        texts = [event.content.strip() for event in agent.context().messages if event.kind != "system"]
+    assert texts[0].startswith("This session is being continued")
+    assert texts[-2:] == ["The fourth prompt", "Answer number 5."]
