@@ -5,23 +5,30 @@ each request as the real one does. Real agents: test_clients.py.
 """
 
 import json
+import os
+import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import httpx2 as httpx
 import pytest
-from plan import Answer, Reply, Say, Think, Use
+from plan import Answer, Broken, Fail, Reply, Say, Think, Use
 from server import Loopback
 from wire_anthropic import AnthropicWire
 from wire_bound import BoundWire
 
 import foldmark
+from foldmark.core.errors import ProviderError
 from foldmark.live import anthropic
-from foldmark.live.gateway import Gateway
+from foldmark.live.gateway import Gateway, loopback_socket
+from foldmark.live.running import supervised
 from foldmark.live.sessions import Sessions
 from foldmark.live.status import statuses
 from foldmark.log import Agent, Log
+from patience import LIMIT
 
 KEY = "sk-planted-0c9d2e"
 SESSION = "5e55104e-0000-4000-8000-000000000001"
@@ -78,9 +85,11 @@ class Model:
     """A model that reads when it is told to, says how many messages it sees, and finds nothing that matches."""
 
     def __init__(self, wire: AnthropicWire) -> None:
-        self.wire, self.asked = wire, 0
+        self.wire, self.asked, self.fails = wire, 0, list[Answer]()
 
     def __call__(self, body: Any) -> Answer:
+        if self.fails:
+            return self.fails.pop()
         self.asked += 1
         if not body.get("tools"):
             return Reply((Say(("[]",)),))
@@ -95,7 +104,8 @@ class Running:
     """A client, the log, and the provider behind the gateway."""
 
     def __init__(self, folder: Path, wire: AnthropicWire) -> None:
-        self.upstream = Loopback(wire, Model(wire))
+        self.model = Model(wire)
+        self.upstream = Loopback(wire, self.model)
         self.path = folder / "live.db"
         self.log: Log = foldmark.open(self.path, settings={})
         self.begin()
@@ -183,6 +193,9 @@ def test_a_drop_and_its_restore(running: Running) -> None:
     assert (":drop" in json.dumps(texts)) is False
     (operation,) = [event for event in running.agent.events() if event.kind == "drop"]
     assert operation.reason == "it was wrong"
+    (status,) = statuses(running.log)
+    assert status.taken_out > 500
+    assert f"~{status.taken_out:,} tokens taken out" in client.say(":context")
     client.say(f":restore {operation.id}")
     client.say("five")
     assert running.texts()[: len(whole)] == whole
@@ -332,6 +345,8 @@ def test_a_client_that_compacts(running: Running) -> None:
     assert len(running.texts()) == 2
     (operation,) = [event for event in running.agent.events() if event.kind == "filter"]
     assert operation.actor == "system"
+    (status,) = statuses(running.log)
+    assert (status.taken_out, status.operations) == (0, 0)
     running.agent.context()
     running.agent.do(f"/restore {operation.id}")
     client.say("more")
@@ -360,6 +375,70 @@ def test_another_gateway_goes_on(running: Running) -> None:
     client.say("four")
     assert [text for kind, text in running.texts() if kind == "user"][1:] == ["one", "three", "four"]
     assert len(running.agent.events(0, 1000)) < events + 12  # nothing is recorded twice
+
+
+FAILURES = [Fail("rate"), Fail("busy", 500), Fail("busy", 529), Broken((Say(("I se",)),)), Broken((), event=True)]
+
+
+@pytest.mark.parametrize("fails", FAILURES, ids=["429", "500", "529", "half a stream", "an error in the stream"])
+def test_an_answer_that_failed_is_asked_for_again(running: Running, fails: Answer) -> None:
+    client = running.client
+    client.say("one")
+    client.say(f":drop {running.turn('one')}")
+    running.model.fails.append(fails)
+    client.messages.append({"role": "user", "content": [{"type": "text", "text": "two"}]})
+    with pytest.raises((AssertionError, httpx.HTTPError, ProviderError)):
+        client.ask(client.messages)
+    answer = client.ask(client.messages)
+    client.messages.append({"role": "assistant", "content": answer})
+    client.say("three")
+    texts = [event.content for event in running.agent.context().messages if event.content]
+    assert texts == ["two", "I see 1.", "three", "I see 3."]
+    assert [text for kind, text in running.texts() if kind == "user"][1:] == ["two", "three"]
+
+
+def test_two_clients_at_once(running: Running) -> None:
+    clients = [Client(running.gateway.url) for _ in range(2)]
+    for number, client in enumerate(clients):
+        client.session = f"{number}{SESSION[1:]}"
+
+    def talk(client: Client) -> None:
+        for number in range(8):
+            client.say(f"{client.session[0]} asks READ {number}")
+
+    threads = [Thread(target=talk, args=(client,)) for client in clients]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    running.sessions.settle()
+    for client in clients:
+        agent = running.log.agent(f"app · {client.session[:8]}")
+        users = [event.content for event in agent.context().messages if event.kind == "user"]
+        assert users == [f"{client.session[0]} asks READ {number}" for number in range(8)]
+        assert agent.context().size.messages == 8 * 9
+
+
+def test_a_killed_gateway_is_there_again(tmp_path: Path, wire: AnthropicWire) -> None:
+    database, own = tmp_path / "live.db", loopback_socket()
+    with Loopback(wire, Model(wire)) as upstream, own:
+        words = ["--db", str(database), "live", "--upstream", upstream.url]
+        with supervised(own, "secret", words, tmp_path / "live.log") as gateway:
+            client = Client(f"http://127.0.0.1:{own.getsockname()[1]}/secret")
+            for number in range(4):
+                client.say(f"prompt {number}")
+                before = gateway()
+                os.kill(before, signal.SIGKILL)
+                until = time.monotonic() + LIMIT
+                while gateway() == before:
+                    assert time.monotonic() < until
+                    time.sleep(0.02)
+            client.say("prompt 4")  # brings what a killed gateway had not recorded
+        with foldmark.open(database, settings={}) as log:
+            (agent,) = log.agents()
+            texts = [event.content for event in agent.context().messages if event.kind == "user"]
+        assert texts == [f"prompt {number}" for number in range(5)]
+        assert upstream.refusals == []
 
 
 def test_what_somebody_else_records_meanwhile(running: Running) -> None:

@@ -11,6 +11,7 @@ from foldmark.core.errors import CommandError, ConflictError, FoldmarkError
 from foldmark.core.turns import Turn
 from foldmark.core.wording import count, one_line
 from foldmark.editing import offers
+from foldmark.live.transcript import taken_out
 from foldmark.log import Agent
 from foldmark.operations.effects import AskModel, EditText, Result, StartPlanning, WaitForAgents
 from foldmark.rendering import harmless, result_text
@@ -127,9 +128,9 @@ def context(agent: Agent) -> str:
     with agent.reading() as (moment, at):
         newest = moment.recent("usage", agent.id, at.newest, 1)
         usage = usage_of(newest[0].data) if newest else None
+        out = taken_out(moment, at)
     window, size = agent.window, at.size
     tokens = size.tokens if usage is None else usage.fresh + usage.cache_read + usage.cache_write + usage.output
-    out = at.record.own.tokens - size.tokens
     turns = [turn for turn in agent.context().turns(10_000) if turn.id is not None]
     filled = f"~{tokens:,} of {window:,} tokens ({100 * tokens // max(1, window)}%)"
     first = f"Context of this session: {filled} · {count(size.messages, 'message')}, {count(len(turns), 'turn')}"

@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
@@ -103,9 +103,14 @@ def _interrupts_ignored() -> Iterator[None]:
 
 
 @contextmanager
-def supervised(listening: socket.socket, secret: str, arguments: Sequence[str], log: Path) -> Iterator[None]:
-    """Keep a gateway running while the block runs: `foldmark ARGUMENTS`, which takes over the socket as descriptor and
-    ends when its standard input does. Its messages go to the file `log`. Raises CommandError if it does not start."""
+def supervised(
+    listening: socket.socket, secret: str, arguments: Sequence[str], log: Path
+) -> Iterator[Callable[[], int]]:
+    """Keep a gateway running while the block runs, and yield what returns the number of its process.
+
+    It is `foldmark ARGUMENTS`, which takes over the socket as descriptor and ends when its standard input does. Its
+    messages go to the file `log`. Raises CommandError if it does not start.
+    """
     over, gateways = Event(), list[subprocess.Popen[bytes]]()
 
     def start() -> None:
@@ -124,7 +129,8 @@ def supervised(listening: socket.socket, secret: str, arguments: Sequence[str], 
 
     def watch() -> None:
         while not over.is_set():
-            gateways[0].wait()
+            with gateways[0] as gateway:  # its pipes are closed at the end
+                gateway.wait()
             if not over.wait(_PAUSE):
                 start()
 
@@ -132,15 +138,21 @@ def supervised(listening: socket.socket, secret: str, arguments: Sequence[str], 
     start()
     assert gateways[0].stdout is not None
     if gateways[0].stdout.readline().decode().strip() != READY:
-        raise CommandError(f"the gateway did not start; {log} says why")
+        with gateways[0]:
+            raise CommandError(f"the gateway did not start; {log} says why")
     watching = Thread(target=watch, name="foldmark-supervisor", daemon=True)
     watching.start()
     try:
-        yield
+        yield lambda: gateways[0].pid
     finally:
         over.set()
-        gateway = gateways[0]
-        assert gateway.stdin is not None
-        gateway.stdin.close()
-        gateway.wait()
-        watching.join()
+        while watching.is_alive():  # it may be starting another one just now
+            _end(gateways[0])
+            watching.join(_PAUSE)
+        with gateways[0]:
+            _end(gateways[0])
+
+
+def _end(gateway: "subprocess.Popen[bytes]") -> None:
+    assert gateway.stdin is not None
+    gateway.stdin.close()

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from foldmark.core.wording import count
-from foldmark.live.transcript import client_session
+from foldmark.live.transcript import client_session, taken_out
 from foldmark.log import Agent, Log
 from foldmark.request.usage import usage_of
 
@@ -13,8 +13,8 @@ _NEWEST = 200
 
 class LiveStatus(NamedTuple):
     """A recorded session: the tokens of its newest request and of the model's window, the answers (at most the newest
-    200 are counted), the share of their input that was read from the cache, the tokens that are out of the context, and
-    the operations recorded."""
+    200 are counted), the share of their input that was read from the cache, the tokens that were taken out, and the
+    operations of people and models."""
 
     name: str
     agent: str
@@ -48,7 +48,8 @@ def status(agent: Agent, session: str) -> LiveStatus:
     """Return the status of one recorded session."""
     with agent.reading() as (moment, at):
         usages = [usage_of(event.data) for event in moment.recent("usage", agent.id, at.newest, _NEWEST)]
-        operations = len(moment.operations(agent.id))
+        operations = len([event for event in moment.operations(agent.id) if event.actor != "system"])
+        out = taken_out(moment, at)
     known = [each for each in usages if each is not None]
     read = sum(each.cache_read for each in known)
     asked = sum(each.fresh + each.cache_read + each.cache_write for each in known)
@@ -56,7 +57,6 @@ def status(agent: Agent, session: str) -> LiveStatus:
     tokens = at.size.tokens
     if newest is not None:
         tokens = newest.fresh + newest.cache_read + newest.cache_write + newest.output
-    out = max(0, at.record.own.tokens - at.size.tokens)
     return LiveStatus(
         agent.name or agent.id,
         agent.id,

@@ -14,7 +14,7 @@ from foldmark.core.assembly.eviction import placeholder
 from foldmark.core.errors import ConflictError
 from foldmark.core.events import Event, Filter, Fork
 from foldmark.core.ports import Snapshot
-from foldmark.core.segments import subtract
+from foldmark.core.segments import Segment, normal, subtract
 from foldmark.live.anthropic import ClientAnswer, Message, is_interruption
 from foldmark.live.leaving_out import LOCAL, Known, aligned
 from foldmark.log import Agent
@@ -234,3 +234,12 @@ def client_session(agent: Agent) -> str | None:
     """Return the client's id of the session that a gateway recorded into this conversation; None for any other one."""
     about = next(filter(None, map(_live, agent.events(0, _BEGINNING))), None)
     return None if about is None else str(about.get("session", ""))
+
+
+def taken_out(moment: Snapshot, at: Standing) -> int:
+    """Return the tokens that operations keep out of what the client sends; what it has left out itself does not
+    count."""
+    own = [event for event in moment.operations(at.record.id) if event.kind == "filter" and event.reason == LEFT]
+    ranges = [Segment(*each) for event in own for each in (event.data or {}).get("ranges", ())]
+    left = moment.size(subtract(normal(ranges), at.visible)).tokens
+    return max(0, at.record.own.tokens - at.size.tokens - left)
