@@ -21,13 +21,16 @@ from wire_anthropic import AnthropicWire
 from wire_bound import BoundWire
 
 import foldmark
-from foldmark.core.errors import ProviderError
+from foldmark.app import Setup
+from foldmark.core.errors import CommandError, ProviderError
 from foldmark.live import anthropic
 from foldmark.live.gateway import Gateway, loopback_socket
 from foldmark.live.running import supervised
 from foldmark.live.sessions import Sessions
 from foldmark.live.status import statuses
 from foldmark.log import Agent, Log
+from foldmark.mcp.conversations import Conversations
+from foldmark.mcp.tools import TOOLS, ToolUse
 from patience import LIMIT
 
 KEY = "sk-planted-0c9d2e"
@@ -395,6 +398,46 @@ def test_an_answer_that_failed_is_asked_for_again(running: Running, fails: Answe
     texts = [event.content for event in running.agent.context().messages if event.content]
     assert texts == ["two", "I see 1.", "three", "I see 3."]
     assert [text for kind, text in running.texts() if kind == "user"][1:] == ["two", "three"]
+
+
+def slash(running: Running, client: Client, **arguments: str) -> str:
+    """Have the model call the tool `slash` of the MCP server, and answer the call with what that says."""
+    call = Use(f"toolu_{len(client.messages)}", "mcp__foldmark__slash", arguments)
+    running.model.fails.append(Reply((call,), stop="calls"))
+    client.messages.append({"role": "user", "content": [{"type": "text", "text": f"Use it: {arguments}"}]})
+    client.messages.append({"role": "assistant", "content": client.ask(client.messages)})
+    conversations = Conversations(Setup(str(running.path)), None)
+    said = TOOLS["slash"].run(ToolUse(conversations, arguments, lambda *_: None))
+    assert isinstance(said, str)
+    result = {"type": "tool_result", "tool_use_id": call.call_id, "content": said}
+    client.messages.append({"role": "user", "content": [result]})
+    client.messages.append({"role": "assistant", "content": client.ask(client.messages)})
+    return said
+
+
+def test_the_models_hand(running: Running) -> None:
+    client = running.client
+    client.say("one")
+    assert "'HERE' created" in slash(running, client, command="mark", args="HERE")
+    client.say("two")
+    assert "Rewound to 'HERE'" in slash(running, client, command="clear", args="HERE")
+    seen = running.texts()
+    assert seen[-1][0] == "user"
+    assert "Rewound to" in seen[-1][1]  # the call has left, so its result comes as a notice
+    client.say("three")
+    assert running.texts()[: len(seen)] == seen
+    users = [text for kind, text in running.texts() if kind == "user"]
+    assert "two" not in users
+    assert "one" in users
+    assert "three" in users
+
+
+def test_a_call_that_nobody_waits_for(running: Running) -> None:
+    running.client.say("one")
+    assert running.agent.id
+    call = ToolUse(Conversations(Setup(str(running.path)), None), {"command": "mark", "args": "X"}, lambda *_: None)
+    with pytest.raises(CommandError, match="name a conversation"):
+        TOOLS["slash"].run(call)
 
 
 def test_two_clients_at_once(running: Running) -> None:

@@ -7,7 +7,7 @@ and form of numbers the client writes.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -251,6 +251,16 @@ def result_placeholder(block: bytes, text: str) -> bytes:
     """Return a tool result with `text` instead of what it says; it keeps its cache mark."""
     found = _decoded(block)
     return msgspec.json.encode({**found, "content": text})
+
+
+def noticed(block: bytes, gone: Container[str], notice: Callable[[str], str]) -> bytes:
+    """Return a block as it is, or the notice about a result whose call is `gone`; empty where there is none."""
+    found = _decoded(block)
+    if found.get("type") != "tool_result" or found.get("tool_use_id") not in gone:
+        return block
+    text = notice(str(found.get("tool_use_id")))
+    mark = {"cache_control": found["cache_control"]} if "cache_control" in found else {}
+    return msgspec.json.encode({"type": "text", "text": text, **mark}) if text else b""
 
 
 def without_thinking(blocks: Iterable[bytes]) -> list[bytes]:

@@ -16,6 +16,7 @@ from foldmark.live.anthropic import (
     Sent,
     mark_of,
     marked,
+    noticed,
     raw_blocks,
     read,
     result_placeholder,
@@ -43,13 +44,15 @@ class Known(Struct, frozen=True, gc=False):
 class View(NamedTuple):
     """What the context shows: whether an event is visible, the placeholder of each evicted result, the messages to put
     in front of the first message with an event after a given one (in order), whether the model binds thinking, and
-    which prefix the thinking of an answer is bound to, by the answer's key."""
+    which prefix the thinking of an answer is bound to, by the answer's key. `notice` is the text of the event that was
+    recorded for a result whose call had left; its block is sent as that."""
 
     shows: Callable[[int], bool]
     evicted: Mapping[int, str]
     inserted: Sequence[tuple[int, bytes]] = ()
     binds: bool = False
     bound: Mapping[str, str] = {}
+    notice: Callable[[int], str] = lambda event_id: ""
 
 
 class Edited(NamedTuple):
@@ -69,7 +72,7 @@ def edited(sent: Sequence[Sent], known: Sequence[Known], view: View) -> Edited:
     ours, theirs = blake2b(digest_size=16), blake2b(digest_size=16)
     found: list[tuple[bytes, Message]] = []
     waiting = list(view.inserted)
-    changed = False
+    changed, gone = False, set[str]()
 
     def add(raw: bytes, message: Message) -> None:
         found.append((raw, message))
@@ -86,6 +89,10 @@ def edited(sent: Sequence[Sent], known: Sequence[Known], view: View) -> Edited:
                 add(inserted, read(inserted))
                 changed = True
         kept = _kept(raw, message, each, view)
+        if kept is not None and not gone.isdisjoint(message.results):
+            kept = _noticed(kept, message, each, view, gone)
+        elif kept is None:
+            gone.update(message.calls)
         if kept is not None and message.thinks and view.binds:
             bound_to = view.bound.get(message.key, theirs.hexdigest())
             if bound_to != ours.hexdigest():
@@ -144,6 +151,14 @@ def _kept(raw: bytes, message: Message, known: Known, view: View) -> bytes | Non
         if not id or view.shows(id)
     ]
     return written(message.role, left) if left else None
+
+
+def _noticed(kept: bytes, message: Message, known: Known, view: View, gone: set[str]) -> bytes | None:
+    """Return a message with a notice in place of each result whose call has left."""
+    ids = dict(zip(message.results, [id for id in known.ids if id], strict=False))
+    left = [noticed(block, gone, lambda call: view.notice(ids.get(call, 0))) for block in raw_blocks(kept)]
+    blocks = [block for block in left if block]
+    return written(message.role, blocks) if blocks else None
 
 
 def _move(found: list[tuple[bytes, Message]], mark: bytes) -> None:

@@ -60,6 +60,22 @@ class Answering(NamedTuple):
     taken: Callable[[bytes, bool], object] | None = None
 
 
+class Command(NamedTuple):
+    """A command in a prompt: its place (message, block), and the line without its sign."""
+
+    place: tuple[int, int]
+    line: str
+
+
+class Prepared(NamedTuple):
+    """A request, its transcript (None beside a conversation), the command that it is, and its messages as edited."""
+
+    request: ClientRequest
+    transcript: Transcript | None
+    command: Command | None
+    made: Edited
+
+
 class Sessions:
     """The sessions of one client, whose working folder is named `folder`."""
 
@@ -93,14 +109,11 @@ class Sessions:
             return Answering(body)
 
     async def _pass_on(self, headers: Mapping[str, str], body: bytes) -> Answering:
-        request, transcript, made = await self._soon(partial(self._prepared, headers, body))
+        request, transcript, command, made = await self._soon(partial(self._prepared, headers, body))
         if transcript is None:
             return Answering(_without_commands(request))
-        at = _prompt(request)
-        prompt = request.sent[at].message.prompt if at is not None else None
-        line = prompts.command_in(prompt.text) if prompt is not None else None
-        if at is not None and prompt is not None and line is not None:
-            return await self._command(headers, request, transcript, (at, prompt.block), line)
+        if command is not None:
+            return await self._command(headers, request, transcript, command)
         messages = [message for _, message in request.sent]
         self._later(lambda: self._take(transcript, request.model, messages))
         raw = made.messages
@@ -115,18 +128,17 @@ class Sessions:
         headers: Mapping[str, str],
         request: ClientRequest,
         transcript: Transcript,
-        place: tuple[int, int],
-        line: str,
+        command: Command,
     ) -> Answering:
-        """Carry out the command at a place (message, block), in a thread of its own: it may ask a model, and other
-        requests are not to wait for that."""
+        """Carry out a command in a thread of its own: it may ask a model, and other requests are not to wait for
+        that."""
         messages = [message for _, message in request.sent]
-        prompt = messages.pop(place[0])
+        prompt = messages.pop(command.place[0])
         await self._soon(lambda: self._take(transcript, request.model, messages))
         _ASKING.set((headers, request))
-        text = await asyncio.to_thread(prompts.carried_out, transcript.agent, line)
+        text = await asyncio.to_thread(prompts.carried_out, transcript.agent, command.line)
         key = anthropic.answer_key([{"type": "text", "text": text}])
-        await self._soon(lambda: transcript.take_local(place, prompt, key))
+        await self._soon(lambda: transcript.take_local(command.place, prompt, key))
         return Answering(request.body, anthropic.answer(text, request.model, stream=request.stream))
 
     def _complete(self, asked: Request) -> str:
@@ -168,11 +180,14 @@ class Sessions:
 
     # In the worker's thread
 
-    def _prepared(self, headers: Mapping[str, str], body: bytes) -> tuple[ClientRequest, Transcript | None, Edited]:
-        """Read a request, find its transcript, and edit it."""
+    def _prepared(self, headers: Mapping[str, str], body: bytes) -> Prepared:
+        """Read a request, find its transcript, and edit it unless it is a command."""
         request = self._reader.read(headers, body)
         transcript = self._transcript(request)
-        return request, transcript, _AS_IT_CAME if transcript is None else self._edited(request, transcript)
+        command = _command_in(request)
+        if transcript is None or command is not None:
+            return Prepared(request, transcript, command, _AS_IT_CAME)
+        return Prepared(request, transcript, None, self._edited(request, transcript))
 
     def _transcript(self, request: ClientRequest) -> Transcript | None:
         """Return the transcript that a request goes on with; None for a request beside the conversation."""
@@ -190,6 +205,12 @@ class Sessions:
             self._transcripts[request.agent] = Transcript(root.child(request.agent), session)
         return self._transcripts[request.agent]
 
+    def _is_edited(self, transcript: Transcript, at: Standing | None = None) -> bool:
+        """Return True if the log may show something else than what the client sends."""
+        at = transcript.agent.standing() if at is None else at
+        changed = at.fold.segments != at.origin.segments or bool(at.fold.evicted)
+        return changed or transcript.edited or bool(transcript.left)
+
     def _take(self, transcript: Transcript, model: str, messages: list[Message]) -> None:
         agent = transcript.agent
         if model and agent.standing().config.model != f"anthropic/{model}":
@@ -203,12 +224,15 @@ class Sessions:
         agent = transcript.agent
         messages = [message for _, message in request.sent]
         places = aligned(transcript.known, [message.key for message in messages])
+        if self._is_edited(transcript) and any(message.results for message in messages[len(places) :]):
+            # A result whose call has left is recorded as a notice, which is sent instead.
+            self._take(transcript, request.model, messages)
+            places = range(len(messages))
         known = [transcript.known[place] for place in places]
         known += [Known(message.key) for message in messages[len(places) :]]
         with agent.reading() as (moment, at):
             fold = at.fold
-            plain = fold.segments == at.origin.segments and not fold.evicted and not transcript.edited
-            if plain and not transcript.left:
+            if not self._is_edited(transcript, at):
                 return Edited([raw for raw, _ in request.sent], "", changed=False)
             own = [segment for segment in fold.segments if segment.agent == agent.id]
             firsts, lasts = [segment.first for segment in own], [segment.last for segment in own]
@@ -221,7 +245,13 @@ class Sessions:
             inserted = list(_inserted(moment, at, transcript, known))
         bound = agent.log.model_named(f"anthropic/{request.model}").binds
         bound = binds(request.model) if bound is None else bound
-        return edited(request.sent, known, View(shows, evicted, inserted, bound, transcript.bound))
+
+        def notice(event_id: int) -> str:
+            with agent.log.store.read() as moment:
+                event = moment.event(event_id)
+            return event.content if event is not None and event.kind == "user" else ""
+
+        return edited(request.sent, known, View(shows, evicted, inserted, bound, transcript.bound, notice))
 
 
 def _inserted(
@@ -256,12 +286,15 @@ def _inserted(
     yield from flushed()
 
 
-def _prompt(request: ClientRequest) -> int | None:
-    """Return the place of the message that asks, which a person may have typed: the last but for those of the role
-    system, which the client adds."""
+def _command_in(request: ClientRequest) -> Command | None:
+    """Return the command that a request asks: the last prompt, behind which only messages of the role system may stand,
+    since the client adds those."""
     for at in range(len(request.sent) - 1, -1, -1):
-        if (role := request.sent[at].message.role) != "system":
-            return at if role == "user" else None
+        message = request.sent[at].message
+        if message.role != "system":
+            prompt = message.prompt
+            line = None if prompt is None else prompts.command_in(prompt.text)
+            return None if prompt is None or line is None else Command((at, prompt.block), line)
     return None
 
 

@@ -4,9 +4,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
+import msgspec
+
 from foldmark.app import Setup
 from foldmark.core.agents import AgentRecord
 from foldmark.core.errors import CommandError
+from foldmark.core.events import Event
+from foldmark.core.ports import Snapshot
+from foldmark.core.request import ToolCall
 from foldmark.core.wording import listing
 from foldmark.log import Agent, Log
 from foldmark.log.listening import wait_for
@@ -40,9 +45,11 @@ class Conversations:
             yield log
 
     @contextmanager
-    def agent(self, named: Any, *, any_will_do: bool = False, writes: bool = False) -> Iterator[Agent]:
-        """Yield the agent with this name, uuid or beginning of a uuid; by default the server's, or with `any_will_do`
-        the one with the newest event.
+    def agent(
+        self, named: Any, *, any_will_do: bool = False, writes: bool = False, call: ToolCall | None = None
+    ) -> Iterator[Agent]:
+        """Yield the agent with this name, uuid or beginning of a uuid; by default the server's, or the one whose model
+        waits for `call`, or with `any_will_do` the one with the newest event.
 
         With `writes` its lease is held during the block, so that nobody else runs it. Raises CommandError, LeaseError,
         StoreError.
@@ -51,7 +58,8 @@ class Conversations:
             raise CommandError(f"{ARGUMENT} must be a conversation's name, not {named!r:.60}")
         with self.log() as log:
             wanted = named or self.default
-            agent = log.find(wanted) if wanted else _unnamed(log, any_will_do)
+            caller = _caller(log, call) if call is not None and not wanted else None
+            agent = caller or (log.find(wanted) if wanted else _unnamed(log, any_will_do))
             with _leased(agent) if writes else nullcontext():
                 yield agent
 
@@ -60,6 +68,38 @@ def all_conversations(log: Log) -> list[AgentRecord]:
     """Return all conversations, oldest first: one statement, however many there are."""
     with log.store.read() as moment:
         return [record for record in moment.agents() if record.name is not None and not record.deleted]
+
+
+def _caller(log: Log, call: ToolCall) -> Agent | None:
+    """Return the agent whose model waits for this call: that of a coding agent whose requests Foldmark records. The
+    call may come a moment before it is recorded. Raises CommandError if several wait for one like it."""
+
+    def waiting() -> list[str]:
+        with log.store.read() as moment:
+            open_ones = [record.id for record in moment.agents() if record.open_turn is not None]
+            return [each for each in open_ones if any(_is(call, event) for event in _calls(moment, each))]
+
+    with log.store.read() as moment:
+        if not any(record.open_turn is not None for record in moment.agents()):
+            return None
+    found = wait_for(log.store, waiting, PATIENCE)
+    if len(found) > 1:
+        raise CommandError(
+            f"{len(found)} sessions wait for such a call, so the one that calls is not certain; name it as "
+            f"`{ARGUMENT}`: {listing(each[:8] for each in found)}"
+        )
+    return log.agent(found[0]) if found else None
+
+
+def _calls(moment: Snapshot, agent_id: str) -> list[Event]:
+    return moment.events([call.id for call in moment.waiting(agent_id)])
+
+
+def _is(call: ToolCall, event: Event) -> bool:
+    """Return True if a recorded call is this one. Clients put the server's name in front: `mcp__foldmark__slash`."""
+    name = str((event.data or {}).get("name", ""))
+    own = "__" in name and name.rpartition("__")[2] == call.name
+    return own and msgspec.json.decode(event.content) == call.args
 
 
 def _unnamed(log: Log, any_will_do: bool) -> Agent:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.ports import Progress
-from foldmark.core.request import ToolSpec
+from foldmark.core.request import ToolCall, ToolSpec
 from foldmark.core.wording import meter, one_line
 from foldmark.cost.requests import newest_turn
 from foldmark.mcp import agreement
@@ -207,7 +207,10 @@ def _model_tool(
 
 def _run(tool: Tool, any_will_do: bool, writes: bool, call: ToolUse) -> str | ConsentQuestion:
     own = {name: value for name, value in call.arguments.items() if name != ARGUMENT}
-    with call.conversations.agent(call.arguments.get(ARGUMENT), any_will_do=any_will_do, writes=writes) as agent:
+    asked_for = ToolCall("", tool.spec.name, dict(call.arguments)) if writes else None
+    with call.conversations.agent(
+        call.arguments.get(ARGUMENT), any_will_do=any_will_do, writes=writes, call=asked_for
+    ) as agent:
         calling = partial(agent.call_tool, tool.spec.name, own, asking=Asking(progress=call.progress))
         try:
             return calling()
