@@ -1,4 +1,4 @@
-"""Requests and answers of Anthropic's Messages API, as Claude Code and other programs exchange them [SPEC 5.7]. Pure.
+"""Requests of Anthropic's Messages API, as Claude Code and other programs send them [SPEC 5.7]. Pure.
 
 A body is never written anew: it is cut where its messages stand, and what is kept of them keeps its bytes. Messages are
 compared by keys that leave out what changes from request to request without changing the message: cache marks, and a
@@ -14,11 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Raw, Struct
 
-from foldmark.core.errors import ProviderError
 from foldmark.core.events import Event
-from foldmark.core.request import Stopped, Usage
-from foldmark.dialects.anthropic.messages import parse
-from foldmark.dialects.anthropic.stream import MessageReader
 from foldmark.sessions import lenient_json
 from foldmark.sessions.claude.blocks import read_message
 from foldmark.sessions.conversion.content import THOUGHTS, call_block, message_blocks, result_block
@@ -223,7 +219,7 @@ def read(bare: bytes) -> Message:
     calls = tuple(str(each.get("id")) for each in found if each.get("type") == "tool_use")
     results = tuple(str(each.get("tool_use_id")) for each in found if each.get("type") == "tool_result")
     thinks = any(each.get("type") in THOUGHTS for each in found)
-    key = answer_key(found) if message.role == "assistant" else _key(message.role, blocks)
+    key = answer_key(found) if message.role == "assistant" else key_of(message.role, blocks)
     return Message(message.role, blocks, key, calls, results, thinks)
 
 
@@ -304,91 +300,17 @@ def messages_of(events: Iterable[Event]) -> list[bytes]:
     return [written(role, map(msgspec.json.encode, blocks)) for role, blocks in found]
 
 
-# Answers
-
-
-class ClientAnswer(NamedTuple):
-    """A provider's whole answer: its key, what each of its blocks says, its model, and how it ended."""
-
-    key: str
-    parts: list[Part | None]
-    model: str
-    usage: Usage | None
-    stopped: Stopped | None
-
-
-def answered(body: bytes, *, streamed: bool) -> ClientAnswer | None:
-    """Read an answer; None if it is not a whole one."""
-    try:
-        message = _streamed(body) if streamed else msgspec.json.decode(body)
-        pieces = parse(dict(message))
-    except (ProviderError, msgspec.MsgspecError, UnicodeError, AttributeError, TypeError, ValueError):
-        return None
-    content = message.get("content")
-    if not isinstance(content, list):
-        return None
-    parts = [_told("assistant", block, message.get("id")) for block in content]
-    usage = next((each for each in pieces if isinstance(each, Usage)), None)
-    stopped = next((each for each in pieces if isinstance(each, Stopped)), None)
-    return ClientAnswer(answer_key(content), parts, str(message.get("model", "")), usage, stopped)
-
-
-def _streamed(body: bytes) -> dict[str, Any]:
-    reader = MessageReader({})
-    for event in body.replace(b"\r\n", b"\n").split(b"\n\n"):
-        data = b"".join(line[5:].strip() for line in event.split(b"\n") if line.startswith(b"data:"))
-        if data:
-            for _ in reader.add(msgspec.json.decode(data)):
-                pass
-    return dict(reader.message())
-
-
-def answer(text: str, model: str, *, stream: bool) -> tuple[str, bytes]:
-    """Return an answer that says `text`, and its media type."""
-    usage = {"input_tokens": 0, "output_tokens": 0}
-    own = "msg_foldmark_" + _key("answer", [text.encode("utf-8", "replace")])[:12]
-    message: dict[str, Any] = {"id": own, "type": "message", "role": "assistant", "model": model, "usage": usage}
-    message |= {"stop_sequence": None}
-    if not stream:
-        content = [{"type": "text", "text": text}]
-        return "application/json", msgspec.json.encode({**message, "content": content, "stop_reason": "end_turn"})
-    delta = {"type": "text_delta", "text": text}
-    events: list[tuple[str, dict[str, Any]]] = [
-        ("message_start", {"message": {**message, "content": [], "stop_reason": None}}),
-        ("content_block_start", {"index": 0, "content_block": {"type": "text", "text": ""}}),
-        ("content_block_delta", {"index": 0, "delta": delta}),
-        ("content_block_stop", {"index": 0}),
-        ("message_delta", {"delta": {"stop_reason": "end_turn", "stop_sequence": None}, "usage": {"output_tokens": 0}}),
-        ("message_stop", {}),
-    ]
-    lines = [
-        b"event: " + kind.encode() + b"\ndata: " + msgspec.json.encode({"type": kind, **rest}) for kind, rest in events
-    ]
-    return "text/event-stream; charset=utf-8", b"".join(line + b"\n\n" for line in lines)
-
-
-def question(body: Mapping[str, Any], request: ClientRequest) -> bytes:
-    """Return the body of a question of Foldmark's own to the model of a session. The client's system prompt comes
-    first: some credentials are good for nothing else."""
-    own = body.get("system") or []
-    texts = [[{"type": "text", "text": each}] if isinstance(each, str) else each for each in (request.system, own)]
-    system = [{name: block[name] for name in ("type", "text")} for each in texts for block in each if block.get("text")]
-    rest = {name: value for name, value in body.items() if name != "system"}
-    return msgspec.json.encode(
-        {**rest, "model": request.model, "stream": True, **({"system": system} if system else {})}
-    )
-
-
 def is_interruption(part: Part | None) -> bool:
     """Return True if a text is what Claude Code says in place of an answer that a person interrupted."""
     return isinstance(part, TextMessage) and part.kind == "user" and part.text.startswith(_INTERRUPTED)
 
 
 def _part(role: str, block: bytes) -> Part | None:
-    return _told(role, _decoded(block), None) if role in ("user", "assistant") else None
+    return told(role, _decoded(block), None) if role in ("user", "assistant") else None
 
 
-def _told(role: str, block: Any, response: Any) -> Part | None:
+def told(role: str, block: Any, response: Any) -> Part | None:
+    """Return what a block says; `response` is the id of the answer that it is part of. None if it says nothing."""
     text = block.get("text") if isinstance(block, dict) and role == "user" else None
     if isinstance(text, str) and _INJECTED.match(text):
         return None
@@ -399,7 +321,7 @@ def _told(role: str, block: Any, response: Any) -> Part | None:
 def answer_key(blocks: Sequence[Any]) -> str:
     """Return the key of an answer with these blocks."""
     meanings = [_meaning(block) for block in blocks if isinstance(block, dict)]
-    return _key("assistant", [msgspec.json.encode([each for each in meanings if each], order="sorted")])
+    return key_of("assistant", [msgspec.json.encode([each for each in meanings if each], order="sorted")])
 
 
 def _meaning(block: Mapping[str, Any]) -> list[Any]:
@@ -423,7 +345,8 @@ def _plain(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _key(role: str, blocks: Iterable[bytes]) -> str:
+def key_of(role: str, blocks: Iterable[bytes]) -> str:
+    """Return the key of a message with these blocks."""
     return blake2b(role.encode() + b"\0" + b"\n".join(blocks), digest_size=16).hexdigest()
 
 

@@ -25,7 +25,7 @@ from foldmark.core.ports import Snapshot
 from foldmark.core.request import Request
 from foldmark.core.segments import contains
 from foldmark.dialects.anthropic.thinking import binds
-from foldmark.live import anthropic, prompts
+from foldmark.live import answers, anthropic, prompts
 from foldmark.live.anthropic import ClientRequest, Message
 from foldmark.live.leaving_out import Edited, Known, View, aligned, edited
 from foldmark.live.transcript import Transcript
@@ -139,21 +139,21 @@ class Sessions:
         text = await asyncio.to_thread(prompts.carried_out, transcript.agent, command.line)
         key = anthropic.answer_key([{"type": "text", "text": text}])
         await self._soon(lambda: transcript.take_local(command.place, prompt, key))
-        return Answering(request.body, anthropic.answer(text, request.model, stream=request.stream))
+        return Answering(request.body, answers.answer(text, request.model, stream=request.stream))
 
     def _complete(self, asked: Request) -> str:
         """Return the model's answer to a question of Foldmark's own, with the credentials of the session whose command
         asks it. Raises ProviderError."""
         headers, request = _ASKING.get()
         kept = {name: value for name, value in headers.items() if name in _CREDENTIALS}
-        body = anthropic.question(asked.body, request)
+        body = answers.question(asked.body, request)
         try:
             with httpx.Client(timeout=None) as client:
                 url = f"{self._upstream.rstrip('/')}{anthropic.MESSAGES}"
                 came = client.post(url, content=body, headers={**kept, "content-type": "application/json"})
         except httpx.HTTPError as error:
             raise ProviderError("network", f"the model could not be asked: {type(error).__name__}") from None
-        answer = anthropic.answered(came.content, streamed=True) if came.status_code == 200 else None
+        answer = answers.answered(came.content, streamed=True) if came.status_code == 200 else None
         if answer is None:
             raise ProviderError("answer", f"the model could not be asked: status {came.status_code}")
         return "".join(part.text for part in answer.parts if isinstance(part, TextMessage))
@@ -162,7 +162,7 @@ class Sessions:
         self, transcript: Transcript, after: int, prefix: str | None, answer: bytes, streamed: bool
     ) -> None:
         def take() -> None:
-            found = anthropic.answered(answer, streamed=streamed)
+            found = answers.answered(answer, streamed=streamed)
             if found is not None:
                 transcript.take_answer(after, found, prefix)
 
@@ -227,7 +227,7 @@ class Sessions:
         if self._is_edited(transcript) and any(message.results for message in messages[len(places) :]):
             # A result whose call has left is recorded as a notice, which is sent instead.
             self._take(transcript, request.model, messages)
-            places = range(len(messages))
+            places = list(range(len(messages)))
         known = [transcript.known[place] for place in places]
         known += [Known(message.key) for message in messages[len(places) :]]
         with agent.reading() as (moment, at):

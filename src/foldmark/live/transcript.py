@@ -15,7 +15,8 @@ from foldmark.core.errors import ConflictError
 from foldmark.core.events import Event, Filter, Fork
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import Segment, normal, subtract
-from foldmark.live.anthropic import ClientAnswer, Message, is_interruption
+from foldmark.live.answers import ClientAnswer
+from foldmark.live.anthropic import Message, is_interruption
 from foldmark.live.leaving_out import LOCAL, Known, aligned
 from foldmark.log import Agent
 from foldmark.request.exchanges import ranges_of
