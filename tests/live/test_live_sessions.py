@@ -23,7 +23,7 @@ from wire_bound import BoundWire
 import foldmark
 from foldmark.app import Setup
 from foldmark.core.errors import CommandError, ProviderError
-from foldmark.live import answers
+from foldmark.live.clients import anthropic_answers
 from foldmark.live.gateway import Gateway, loopback_socket
 from foldmark.live.running import supervised
 from foldmark.live.sessions import Sessions
@@ -81,7 +81,7 @@ class Client:
             f"{self.url}/v1/messages", headers={**headers, "x-claude-code-session-id": self.session}, content=content
         )
         assert came.status_code == 200, came.text
-        return list(answers.streamed_message(came.content)["content"])
+        return list(anthropic_answers.streamed_message(came.content)["content"])
 
 
 class Model:

@@ -122,14 +122,14 @@ class Forwarder:
             return
         headers, taken = forwarded(scope["headers"]), None
         content: bytes | AsyncIterator[bytes] | None = _body(request)
-        if self._sessions is not None and request.method == "POST" and self._sessions.reads(self._path(scope)):
+        if self._sessions is not None and request.method == "POST" and self._sessions.reads(self._asked(scope)):
             try:
                 begun = await _read(request, LONGEST)
             except ClientDisconnect:
                 return
             if isinstance(begun, bytes):
                 known = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-                made = await self._sessions.pass_on(known, begun)
+                made = await self._sessions.pass_on(self._asked(scope), known, begun)
                 if made.reply is not None:
                     media, body = made.reply
                     await Response(body, media_type=None, headers={"content-type": media})(scope, receive, send)
@@ -160,10 +160,10 @@ class Forwarder:
         finally:
             await answer.aclose()
 
-    def _path(self, scope: Scope) -> str:
-        """Return the path of a request below the gateway's own."""
-        path: bytes = scope["raw_path"][len(self._prefix) :]
-        return path.decode("latin-1")
+    def _asked(self, scope: Scope) -> str:
+        """Return the target of a request below the gateway's own path."""
+        target: bytes = scope["raw_path"][len(self._prefix) :] + b"?" + scope["query_string"]
+        return target.decode("latin-1").removesuffix("?")
 
     def _target(self, scope: Scope) -> bytes | None:
         """Return the path and query at the upstream; None for a request without the secret, or for another host."""

@@ -5,29 +5,13 @@ Everything else keeps its bytes, but for cache marks, which move to the nearest 
 thinking that was bound to what is no longer there. What the client injected, and what Foldmark does not know, stays.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
 from msgspec import Struct
 
-from foldmark.live.anthropic import (
-    Message,
-    Sent,
-    mark_of,
-    marked,
-    noticed,
-    raw_blocks,
-    read,
-    result_placeholder,
-    unmarked,
-    without_thinking,
-    written,
-)
-
-OPENING = b'{"role":"user","content":[{"type":"text","text":"[Earlier messages were left out.]"}]}'
-"""Stands first where the first message kept would be an answer, which the API refuses."""
-
+from foldmark.live.clients.dialect import ClientDialect, Message, Sent, decoded
 
 LOCAL = -1
 """In place of an event: a block of a command to Foldmark, or of its reply. It goes to nobody else."""
@@ -63,19 +47,15 @@ class Edited(NamedTuple):
     changed: bool
 
 
-class UnpairedError(ValueError):
-    """A call without its result, or a result without its call."""
-
-
-def edited(sent: Sequence[Sent], known: Sequence[Known], view: View) -> Edited:
+def edited(dialect: ClientDialect, sent: Sequence[Sent], known: Sequence[Known], view: View) -> Edited:
     """Return what is left of the messages `sent`, each with what is known of it. Raises UnpairedError."""
     ours, theirs = blake2b(digest_size=16), blake2b(digest_size=16)
-    found: list[tuple[bytes, Message]] = []
+    found: list[Sent] = []
     waiting = list(view.inserted)
     changed, gone = False, set[str]()
 
     def add(raw: bytes, message: Message) -> None:
-        found.append((raw, message))
+        found.append(Sent(raw, message))
         if view.binds:
             ours.update(message.key.encode())
 
@@ -86,18 +66,17 @@ def edited(sent: Sequence[Sent], known: Sequence[Known], view: View) -> Edited:
             # What follows on everything stands in front of the prompt that is being asked.
             while waiting and (place == last if begins is None else waiting[0][0] < begins):
                 inserted = waiting.pop(0)[1]
-                add(inserted, read(inserted))
+                add(inserted, dialect.read(inserted))
                 changed = True
-        kept = _kept(raw, message, each, view)
+        kept = _kept(dialect, raw, each, view)
         if kept is not None and not gone.isdisjoint(message.results):
-            kept = _noticed(kept, message, each, view, gone)
+            kept = _noticed(dialect, kept, message, each, view, gone)
         elif kept is None:
             gone.update(message.calls)
         if kept is not None and message.thinks and view.binds:
             bound_to = view.bound.get(message.key, theirs.hexdigest())
             if bound_to != ours.hexdigest():
-                left = without_thinking(raw_blocks(kept))
-                kept = written(message.role, left) if left else None
+                kept = _without_thinking(dialect, kept)
         if view.binds:
             theirs.update(message.key.encode())
         if kept is raw:
@@ -105,36 +84,19 @@ def edited(sent: Sequence[Sent], known: Sequence[Known], view: View) -> Edited:
             continue
         changed = True
         if kept is not None:
-            add(kept, read(unmarked(kept)))
-        elif (own := mark_of(raw)) is not None:
-            _move(found, own)
+            add(kept, dialect.read(kept))
+        elif (own := dialect.mark_of(raw)) is not None:
+            _move(dialect, found, own)
     if found and found[0][1].role == "assistant" and sent[0].message.role != "assistant":
-        found.insert(0, (OPENING, read(OPENING)))
+        found.insert(0, Sent(dialect.opening, dialect.read(dialect.opening)))
         changed = True
     if changed:
-        _check(message for _, message in found)
+        dialect.check(message for _, message in found)
     prefix = ours.hexdigest() if view.binds else ""
-    return Edited(_joined(found) if changed else [raw for raw, _ in found], prefix, changed)
+    return Edited(dialect.joined(found) if changed else [raw for raw, _ in found], prefix, changed)
 
 
-def _joined(found: Iterable[tuple[bytes, Message]]) -> list[bytes]:
-    """Return the messages with neighbours of one role in one: what stood between them is gone, and roles alternate. A
-    message of the role system does not part them; it stays behind the user's message that it was added to."""
-    joined: list[bytes] = []
-    before, last = "", 0
-    for raw, message in found:
-        role = message.role
-        if role == "system":
-            joined.append(raw)
-        elif role == before:
-            joined[last] = written(role, (*raw_blocks(joined[last]), *raw_blocks(raw)))
-        else:
-            before, last = role, len(joined)
-            joined.append(raw)
-    return joined
-
-
-def _kept(raw: bytes, message: Message, known: Known, view: View) -> bytes | None:
+def _kept(dialect: ClientDialect, raw: bytes, known: Known, view: View) -> bytes | None:
     """Return what is left of a message: itself, less, or None."""
     ids, shows, evicted = known.ids, view.shows, view.evicted
     for id in ids:
@@ -142,50 +104,47 @@ def _kept(raw: bytes, message: Message, known: Known, view: View) -> bytes | Non
             break
     else:
         return raw
-    blocks = raw_blocks(raw)
+    blocks = dialect.blocks(raw)
     if len(blocks) != len(ids):
         return raw
     left = [
-        result_placeholder(block, view.evicted[id]) if id in view.evicted else block
+        dialect.placeholder(decoded(block), evicted[id]) if id in evicted else block
         for id, block in zip(ids, blocks, strict=True)
-        if not id or view.shows(id)
+        if not id or shows(id)
     ]
-    return written(message.role, left) if left else None
+    return dialect.rewritten(raw, left) if left else None
 
 
-def _noticed(kept: bytes, message: Message, known: Known, view: View, gone: set[str]) -> bytes | None:
+def _noticed(
+    dialect: ClientDialect, kept: bytes, message: Message, known: Known, view: View, gone: set[str]
+) -> bytes | None:
     """Return a message with a notice in place of each result whose call has left."""
     ids = dict(zip(message.results, [id for id in known.ids if id], strict=False))
-    left = [noticed(block, gone, lambda call: view.notice(ids.get(call, 0))) for block in raw_blocks(kept)]
-    blocks = [block for block in left if block]
-    return written(message.role, blocks) if blocks else None
+    left = []
+    for block in dialect.blocks(kept):
+        found = decoded(block)
+        call = dialect.result_of(found)
+        if call is None or call not in gone:
+            left.append(block)
+        elif text := view.notice(ids.get(call, 0)):
+            left.append(dialect.notice(found, text))
+    return dialect.rewritten(kept, left) if left else None
 
 
-def _move(found: list[tuple[bytes, Message]], mark: bytes) -> None:
+def _without_thinking(dialect: ClientDialect, kept: bytes) -> bytes | None:
+    left = [block for block in dialect.blocks(kept) if not dialect.is_thinking(decoded(block))]
+    return dialect.rewritten(kept, left) if left else None
+
+
+def _move(dialect: ClientDialect, found: list[Sent], mark: bytes) -> None:
     """Put a cache mark on the newest message that can carry it."""
     for at in range(len(found) - 1, -1, -1):
         raw, message = found[at]
-        if mark_of(raw) is not None:
+        if dialect.mark_of(raw) is not None:
             return
-        if (made := marked(raw, mark)) is not None:
-            found[at] = (made, message)
+        if (made := dialect.marked(raw, mark)) is not None:
+            found[at] = Sent(made, message)
             return
-
-
-def _check(messages: Iterable[Message]) -> None:
-    """Raise UnpairedError unless every result directly follows its call, and every call has its result."""
-    open_calls: set[str] = set()
-    for message in messages:
-        if message.role == "assistant":
-            if open_calls and not message.results:
-                raise UnpairedError(f"calls without a result: {len(open_calls)}")
-            open_calls = set(message.calls)
-        elif message.results:
-            if not set(message.results) <= open_calls:
-                raise UnpairedError("a result without its call")
-            open_calls -= set(message.results)
-    if open_calls:
-        raise UnpairedError(f"calls without a result: {len(open_calls)}")
 
 
 def aligned(known: Sequence[Known], keys: Sequence[str]) -> list[int]:

@@ -24,9 +24,10 @@ from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import Request
 from foldmark.core.segments import contains
-from foldmark.dialects.anthropic.thinking import binds
-from foldmark.live import answers, anthropic, prompts
-from foldmark.live.anthropic import ClientRequest, Message
+from foldmark.live import prompts
+from foldmark.live.clients.anthropic import ANTHROPIC
+from foldmark.live.clients.dialect import ClientDialect, ClientRequest, Message, decoded
+from foldmark.live.clients.reading import Reader
 from foldmark.live.leaving_out import Edited, Known, View, aligned, edited
 from foldmark.live.transcript import Transcript
 from foldmark.log import Log
@@ -44,7 +45,9 @@ PATIENCE = 5.0
 
 T = TypeVar("T")
 
-_CREDENTIALS = ("x-api-key", "authorization", "anthropic-version", "anthropic-beta", "user-agent")
+DIALECTS: tuple[ClientDialect, ...] = (ANTHROPIC,)
+"""The wires that are recorded."""
+
 _ASKING: ContextVar[tuple[Mapping[str, str], ClientRequest]] = ContextVar("asking")
 """The headers and the request of the client whose command is being carried out."""
 
@@ -82,7 +85,7 @@ class Sessions:
     def __init__(self, log: Log, folder: str, upstream: str = "") -> None:
         self._log, self._folder, self._upstream = log, folder, upstream
         log.complete = self._complete
-        self._reader = anthropic.Reader()
+        self._reader = Reader()
         self._transcripts: dict[str, Transcript] = {}
         self._own = log.new_id()
         self._worker = ThreadPoolExecutor(1, "foldmark-recording")
@@ -95,30 +98,30 @@ class Sessions:
         """Wait until everything that has passed so far is recorded."""
         self._worker.submit(lambda: None).result()
 
-    def reads(self, path: str) -> bool:
-        """Return True for the path of a request that belongs to a conversation."""
-        return path == anthropic.MESSAGES
+    def reads(self, target: str) -> bool:
+        """Return True for the target (path and query) of a request that belongs to a conversation."""
+        return _dialect_of(target) is not None
 
-    async def pass_on(self, headers: Mapping[str, str], body: bytes) -> Answering:
-        """Return what a request becomes. It raises nothing."""
+    async def pass_on(self, target: str, headers: Mapping[str, str], body: bytes) -> Answering:
+        """Return what a request becomes. Whatever fails, the request is passed on as it came."""
         try:
-            return await self._pass_on(headers, body)
+            return await self._pass_on(target, headers, body)
         except Exception as error:
             # The text may quote what the client sent.
             LOG.warning("a request is passed on as it came: %s", type(error).__name__, exc_info=_DEBUG)
             return Answering(body)
 
-    async def _pass_on(self, headers: Mapping[str, str], body: bytes) -> Answering:
-        request, transcript, command, made = await self._soon(partial(self._prepared, headers, body))
+    async def _pass_on(self, target: str, headers: Mapping[str, str], body: bytes) -> Answering:
+        request, transcript, command, made = await self._soon(partial(self._prepared, target, headers, body))
         if transcript is None:
             return Answering(_without_commands(request))
         if command is not None:
             return await self._command(headers, request, transcript, command)
-        messages = [message for _, message in request.sent]
-        self._later(lambda: self._take(transcript, request.model, messages))
+        messages = request.messages
+        self._later(lambda: self._take(transcript, request.head.model, messages))
         raw = made.messages
         if prompts.ESCAPE in body:
-            raw = list(map(_unescaped, raw))
+            raw = [_unescaped(request, each) for each in raw]
         sent = request.with_messages(raw) if made.changed or raw != made.messages else body
         prefix = made.prefix if made.changed or transcript.bound else None
         return Answering(sent, None, partial(self._answer_came, transcript, len(messages), prefix))
@@ -132,28 +135,29 @@ class Sessions:
     ) -> Answering:
         """Carry out a command in a thread of its own: it may ask a model, and other requests are not to wait for
         that."""
-        messages = [message for _, message in request.sent]
+        messages = request.messages
         prompt = messages.pop(command.place[0])
-        await self._soon(lambda: self._take(transcript, request.model, messages))
+        await self._soon(lambda: self._take(transcript, request.head.model, messages))
         _ASKING.set((headers, request))
         text = await asyncio.to_thread(prompts.carried_out, transcript.agent, command.line)
-        key = anthropic.answer_key([{"type": "text", "text": text}])
+        key = request.dialect.reply_key(text)
         await self._soon(lambda: transcript.take_local(command.place, prompt, key))
-        return Answering(request.body, answers.answer(text, request.model, stream=request.stream))
+        return Answering(request.body, request.dialect.reply(text, request))
 
     def _complete(self, asked: Request) -> str:
         """Return the model's answer to a question of Foldmark's own, with the credentials of the session whose command
         asks it. Raises ProviderError."""
         headers, request = _ASKING.get()
-        kept = {name: value for name, value in headers.items() if name in _CREDENTIALS}
-        body = answers.question(asked.body, request)
+        dialect = request.dialect
+        kept = {name: value for name, value in headers.items() if name in dialect.credentials}
+        target, body = dialect.question(asked, request)
         try:
             with httpx.Client(timeout=None) as client:
-                url = f"{self._upstream.rstrip('/')}{anthropic.MESSAGES}"
+                url = f"{self._upstream.rstrip('/')}{target}"
                 came = client.post(url, content=body, headers={**kept, "content-type": "application/json"})
         except httpx.HTTPError as error:
             raise ProviderError("network", f"the model could not be asked: {type(error).__name__}") from None
-        answer = answers.answered(came.content, streamed=True) if came.status_code == 200 else None
+        answer = dialect.answer(came.content, streamed=True) if came.status_code == 200 else None
         if answer is None:
             raise ProviderError("answer", f"the model could not be asked: status {came.status_code}")
         return "".join(part.text for part in answer.parts if isinstance(part, TextMessage))
@@ -162,7 +166,7 @@ class Sessions:
         self, transcript: Transcript, after: int, prefix: str | None, answer: bytes, streamed: bool
     ) -> None:
         def take() -> None:
-            found = answers.answered(answer, streamed=streamed)
+            found = transcript.dialect.answer(answer, streamed=streamed)
             if found is not None:
                 transcript.take_answer(after, found, prefix)
 
@@ -180,9 +184,11 @@ class Sessions:
 
     # In the worker's thread
 
-    def _prepared(self, headers: Mapping[str, str], body: bytes) -> Prepared:
+    def _prepared(self, target: str, headers: Mapping[str, str], body: bytes) -> Prepared:
         """Read a request, find its transcript, and edit it unless it is a command."""
-        request = self._reader.read(headers, body)
+        dialect = _dialect_of(target)
+        assert dialect is not None
+        request = self._reader.read(dialect, target, headers, body)
         transcript = self._transcript(request)
         command = _command_in(request)
         if transcript is None or command is not None:
@@ -191,19 +197,21 @@ class Sessions:
 
     def _transcript(self, request: ClientRequest) -> Transcript | None:
         """Return the transcript that a request goes on with; None for a request beside the conversation."""
-        session = request.session or self._own
+        head = request.head
+        session = head.session or self._own
         root = self._transcripts.get(session)
         first = request.sent[0].message.key if request.sent else ""
         same = root is not None and root.known and root.known[0].key == first
-        if not request.tools and (request.session or root is not None) and not same:
+        if head.aside or (not head.tools and (head.session or root is not None) and not same):
             return None  # titles, quota probes
         if root is None:
-            root = self._transcripts[session] = Transcript(self._log.agent(f"{self._folder} · {session[:8]}"), session)
-        if not request.agent:
+            agent = self._log.agent(f"{self._folder} · {session[:8]}")
+            root = self._transcripts[session] = Transcript(agent, session, request.dialect)
+        if not head.agent:
             return root
-        if request.agent not in self._transcripts:
-            self._transcripts[request.agent] = Transcript(root.child(request.agent), session)
-        return self._transcripts[request.agent]
+        if head.agent not in self._transcripts:
+            self._transcripts[head.agent] = Transcript(root.child(head.agent), session, request.dialect)
+        return self._transcripts[head.agent]
 
     def _is_edited(self, transcript: Transcript, at: Standing | None = None) -> bool:
         """Return True if the log may show something else than what the client sends."""
@@ -212,21 +220,21 @@ class Sessions:
         return changed or transcript.edited or bool(transcript.left)
 
     def _take(self, transcript: Transcript, model: str, messages: list[Message]) -> None:
-        agent = transcript.agent
-        if model and agent.standing().config.model != f"anthropic/{model}":
+        agent, named = transcript.agent, f"{transcript.dialect.name}/{model}"
+        if model and agent.standing().config.model != named:
             with suppress(FoldmarkError):
                 agent.context()
-                agent.configure("model", f"anthropic/{model}", actor="system")
+                agent.configure("model", named, actor="system")
         transcript.take(messages)
 
     def _edited(self, request: ClientRequest, transcript: Transcript) -> Edited:
         """Return the messages of a request as the log shows them."""
-        agent = transcript.agent
-        messages = [message for _, message in request.sent]
+        agent, dialect, model = transcript.agent, request.dialect, request.head.model
+        messages = request.messages
         places = aligned(transcript.known, [message.key for message in messages])
         if self._is_edited(transcript) and any(message.results for message in messages[len(places) :]):
             # A result whose call has left is recorded as a notice, which is sent instead.
-            self._take(transcript, request.model, messages)
+            self._take(transcript, model, messages)
             places = list(range(len(messages)))
         known = [transcript.known[place] for place in places]
         known += [Known(message.key) for message in messages[len(places) :]]
@@ -243,15 +251,15 @@ class Sessions:
 
             evicted = transcript.placeholders(moment, fold.evicted)
             inserted = list(_inserted(moment, at, transcript, known))
-        bound = agent.log.model_named(f"anthropic/{request.model}").binds
-        bound = binds(request.model) if bound is None else bound
+        bound = agent.log.model_named(f"{dialect.name}/{model}").binds
+        bound = dialect.binds(model) if bound is None else bound
 
         def notice(event_id: int) -> str:
             with agent.log.store.read() as moment:
                 event = moment.event(event_id)
             return event.content if event is not None and event.kind == "user" else ""
 
-        return edited(request.sent, known, View(shows, evicted, inserted, bound, transcript.bound, notice))
+        return edited(dialect, request.sent, known, View(shows, evicted, inserted, bound, transcript.bound, notice))
 
 
 def _inserted(
@@ -274,7 +282,7 @@ def _inserted(
 
     def flushed() -> Iterator[tuple[int, bytes]]:
         if run:
-            for raw in anthropic.messages_of(event for _, event in run):
+            for raw in transcript.dialect.messages_of(event for _, event in run):
                 yield run[0][0], raw
 
     for event in in_place(moment.events(sorted(wanted))):
@@ -292,29 +300,38 @@ def _command_in(request: ClientRequest) -> Command | None:
     for at in range(len(request.sent) - 1, -1, -1):
         message = request.sent[at].message
         if message.role != "system":
-            prompt = message.prompt
+            prompt = request.dialect.prompt(message)
             line = None if prompt is None else prompts.command_in(prompt.text)
             return None if prompt is None or line is None else Command((at, prompt.block), line)
     return None
 
 
-def _unescaped(raw: bytes) -> bytes:
-    prompt = anthropic.read(anthropic.unmarked(raw)).prompt
+def _unescaped(request: ClientRequest, raw: bytes) -> bytes:
+    prompt = request.dialect.prompt(request.dialect.read(raw))
     return raw if prompt is None else prompts.unescaped(raw, prompt.text)
 
 
 def _without_commands(request: ClientRequest) -> bytes:
     """Return a request beside the conversation without the commands to Foldmark that it repeats."""
-    found, changed = [], False
+    dialect, found, changed = request.dialect, list[bytes](), False
     for raw, message in request.sent:
-        blocks = [msgspec.json.decode(block) for block in message.blocks]
+        blocks = list(map(decoded, message.blocks))
         clean = [
             {**block, "text": prompts.without_commands(block["text"])} if isinstance(block.get("text"), str) else block
             for block in blocks
         ]
-        changed |= clean != blocks
-        found.append(anthropic.written(message.role, map(msgspec.json.encode, clean)) if clean != blocks else raw)
+        if clean == blocks:
+            found.append(raw)
+        else:
+            changed = True
+            found.append(dialect.rewritten(raw, map(msgspec.json.encode, clean)))
     return request.with_messages(found) if changed else request.body
+
+
+def _dialect_of(target: str) -> ClientDialect | None:
+    """Return the wire of a request by its path; None if it belongs to no conversation."""
+    path = target.partition("?")[0]
+    return next((dialect for dialect in DIALECTS if dialect.reads(path)), None)
 
 
 _AS_IT_CAME = Edited([], "", changed=False)

@@ -15,8 +15,7 @@ from foldmark.core.errors import ConflictError
 from foldmark.core.events import Event, Filter, Fork
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import Segment, normal, subtract
-from foldmark.live.answers import ClientAnswer
-from foldmark.live.anthropic import Message, is_interruption
+from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, Message
 from foldmark.live.leaving_out import LOCAL, Known, aligned
 from foldmark.log import Agent
 from foldmark.request.exchanges import ranges_of
@@ -26,7 +25,6 @@ from foldmark.sessions.messages import CallMessage, Part, ResultMessage, TextMes
 
 T = TypeVar("T")
 
-DIALECT = "anthropic"
 LEFT = "the client no longer sends it"
 """The reason of the operation by which messages leave the context that the client has left out itself."""
 
@@ -44,8 +42,8 @@ class Transcript:
     `children` are the agents of the client's own sub-agents, by the ids that it gave them.
     """
 
-    def __init__(self, agent: Agent, session: str) -> None:
-        self.agent = agent
+    def __init__(self, agent: Agent, session: str, dialect: ClientDialect) -> None:
+        self.agent, self.dialect = agent, dialect
         self.known: list[Known] = []
         self.left: dict[int, None] = {}
         self.bound: dict[str, str] = {}
@@ -97,8 +95,8 @@ class Transcript:
 
         def noted() -> None:
             ids = [
-                LOCAL if block == local else 0 if part is None else _append(self.agent, part)
-                for block, part in enumerate(prompt.parts)
+                LOCAL if block == local else 0 if part is None else self._append_part(part)
+                for block, part in enumerate(self.dialect.parts(prompt))
             ]
             self._note(range(at), [Known(prompt.key, tuple(ids)), *self.known[at:], Known(reply, (LOCAL,))])
 
@@ -142,21 +140,32 @@ class Transcript:
         self.agent.operate(left, actor="system", reason=LEFT)
 
     def _append(self, message: Message) -> tuple[int, ...]:
-        agent, parts = self.agent, message.parts
+        agent, parts = self.agent, self.dialect.parts(message)
         typed = [part for part in parts if isinstance(part, TextMessage) and part.kind == "user"]
-        interrupted = any(map(is_interruption, typed))
+        interrupted = any(map(self.dialect.is_interruption, typed))
         if typed and not message.results and not interrupted:
             agent.end_turn(interrupted=True)  # no answer ended it
-        ids = tuple(0 if part is None else _append(agent, part) for part in parts)
+        ids = tuple(0 if part is None else self._append_part(part) for part in parts)
         if interrupted:
             agent.end_turn(interrupted=True)
         return ids
 
+    def _append_part(self, part: Part) -> int:
+        agent, dialect = self.agent, self.dialect.name
+        if isinstance(part, CallMessage):
+            return agent.append_tool_call(part.name, part.args, call_id=part.call_id, dialect=dialect, data=part.data)
+        if isinstance(part, ResultMessage):
+            return agent.append_tool_result(
+                part.call_id, part.text, dialect=dialect, is_error=part.is_error, data=part.data
+            )
+        # Verbatim: a state block at the end of a message is not from a model of this conversation.
+        return agent.append(part.kind, part.text, data=part.data, dialect=dialect, verbatim=True)
+
     def _take_answer(self, answer: ClientAnswer, prefix: str | None) -> None:
         agent = self.agent
-        ids = tuple(0 if part is None else _append(agent, part) for part in answer.parts)
+        ids = tuple(0 if part is None else self._append_part(part) for part in answer.parts)
         if answer.usage is not None:
-            agent.record("usage", data=usage_data("anthropic", answer.model, answer.usage, answer.stopped))
+            agent.record("usage", data=usage_data(self.dialect.name, answer.model, answer.usage, answer.stopped))
         if not any(isinstance(part, CallMessage) for part in answer.parts):
             agent.end_turn()
         bound = {} if prefix is None else {answer.key: prefix}
@@ -203,17 +212,6 @@ class Transcript:
             sent = {id for each in self.known for id in each.ids}
             self.left.update(dict.fromkeys(id for each in before for id in each.ids if id > 0 and id not in sent))
         self.bound.update(about.get("bound", {}))
-
-
-def _append(agent: Agent, part: Part) -> int:
-    if isinstance(part, CallMessage):
-        return agent.append_tool_call(part.name, part.args, call_id=part.call_id, dialect=DIALECT, data=part.data)
-    if isinstance(part, ResultMessage):
-        return agent.append_tool_result(
-            part.call_id, part.text, dialect=DIALECT, is_error=part.is_error, data=part.data
-        )
-    # Verbatim: a state block at the end of a message is not from a model of this conversation.
-    return agent.append(part.kind, part.text, data=part.data, dialect=DIALECT, verbatim=True)
 
 
 def _ranges(places: Sequence[int]) -> list[list[int]]:

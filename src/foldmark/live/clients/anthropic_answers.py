@@ -1,7 +1,5 @@
-"""Answers of Anthropic's Messages API: read what a provider streamed, write one of Foldmark's own, ask a question [SPEC
-5.7]. Pure."""
+"""Answers of Anthropic's Messages API: read what a provider streamed, write one of Foldmark's own [SPEC 5.7]. Pure."""
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -10,21 +8,19 @@ from foldmark.core.errors import ProviderError
 from foldmark.core.request import Stopped, Usage
 from foldmark.dialects.anthropic.messages import parse
 from foldmark.dialects.anthropic.stream import MessageReader
-from foldmark.live.anthropic import ClientRequest, answer_key, key_of, told
-from foldmark.sessions.messages import Part
 
 
-class ClientAnswer(NamedTuple):
-    """A provider's whole answer: its key, what each of its blocks says, its model, and how it ended."""
+class MessageAnswer(NamedTuple):
+    """A whole answer: its id, its blocks, its model, and how it ended."""
 
-    key: str
-    parts: list[Part | None]
+    id: Any
+    content: list[Any]
     model: str
     usage: Usage | None
     stopped: Stopped | None
 
 
-def answered(body: bytes, *, streamed: bool) -> ClientAnswer | None:
+def read_answer(body: bytes, *, streamed: bool) -> MessageAnswer | None:
     """Read an answer; None if it is not a whole one."""
     try:
         message = streamed_message(body) if streamed else msgspec.json.decode(body)
@@ -34,13 +30,13 @@ def answered(body: bytes, *, streamed: bool) -> ClientAnswer | None:
     content = message.get("content")
     if not isinstance(content, list):
         return None
-    parts = [told("assistant", block, message.get("id")) for block in content]
     usage = next((each for each in pieces if isinstance(each, Usage)), None)
     stopped = next((each for each in pieces if isinstance(each, Stopped)), None)
-    return ClientAnswer(answer_key(content), parts, str(message.get("model", "")), usage, stopped)
+    return MessageAnswer(message.get("id"), content, str(message.get("model", "")), usage, stopped)
 
 
 def streamed_message(body: bytes) -> dict[str, Any]:
+    """Return the message that a stream of events says. Raises ProviderError if it broke off."""
     reader = MessageReader({})
     for event in body.replace(b"\r\n", b"\n").split(b"\n\n"):
         data = b"".join(line[5:].strip() for line in event.split(b"\n") if line.startswith(b"data:"))
@@ -50,11 +46,10 @@ def streamed_message(body: bytes) -> dict[str, Any]:
     return dict(reader.message())
 
 
-def answer(text: str, model: str, *, stream: bool) -> tuple[str, bytes]:
-    """Return an answer that says `text`, and its media type."""
+def written_answer(text: str, id: str, model: str, *, stream: bool) -> tuple[str, bytes]:
+    """Return the media type and the body of an answer that says `text`."""
     usage = {"input_tokens": 0, "output_tokens": 0}
-    own = "msg_foldmark_" + key_of("answer", [text.encode("utf-8", "replace")])[:12]
-    message: dict[str, Any] = {"id": own, "type": "message", "role": "assistant", "model": model, "usage": usage}
+    message: dict[str, Any] = {"id": id, "type": "message", "role": "assistant", "model": model, "usage": usage}
     message |= {"stop_sequence": None}
     if not stream:
         content = [{"type": "text", "text": text}]
@@ -72,15 +67,3 @@ def answer(text: str, model: str, *, stream: bool) -> tuple[str, bytes]:
         b"event: " + kind.encode() + b"\ndata: " + msgspec.json.encode({"type": kind, **rest}) for kind, rest in events
     ]
     return "text/event-stream; charset=utf-8", b"".join(line + b"\n\n" for line in lines)
-
-
-def question(body: Mapping[str, Any], request: ClientRequest) -> bytes:
-    """Return the body of a question of Foldmark's own to the model of a session. The client's system prompt comes
-    first: some credentials are good for nothing else."""
-    own = body.get("system") or []
-    texts = [[{"type": "text", "text": each}] if isinstance(each, str) else each for each in (request.system, own)]
-    system = [{name: block[name] for name in ("type", "text")} for each in texts for block in each if block.get("text")]
-    rest = {name: value for name, value in body.items() if name != "system"}
-    return msgspec.json.encode(
-        {**rest, "model": request.model, "stream": True, **({"system": system} if system else {})}
-    )

@@ -1,0 +1,267 @@
+"""`ClientDialect`: everything that a gateway has to know about one wire [SPEC 5.7]. Pure.
+
+It differs from `foldmark.dialects`, which makes requests of Foldmark's own. Here the bytes belong to the client: a body
+is cut where its messages stand, and what is kept keeps its bytes. Messages are compared by keys, which leave out what
+changes from request to request without changing the message. An answer and its echo in the next request have one key.
+"""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, ClassVar, NamedTuple
+
+import msgspec
+from msgspec import Raw, Struct
+
+from foldmark.core.events import Event
+from foldmark.core.request import Request, Stopped, Usage
+from foldmark.sessions import lenient_json
+from foldmark.sessions.messages import Part
+
+_SURROGATE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+)
+
+
+class UnpairedError(ValueError):
+    """A call without its result, or a result without its call."""
+
+
+class ClientBody(Struct):
+    """The members of a body that are read. `messages` is the list, under the name that it has on this wire."""
+
+    messages: Raw
+
+
+class RequestHead(Struct, frozen=True):
+    """What a request says besides its messages.
+
+    `session` and `agent` are the client's ids of its session and of a sub-agent in it, empty if it names none. `tools`
+    is True if the model may call tools. `aside` is True if the client says that the request is no part of the
+    conversation. `system` is the system prompt as it came.
+    """
+
+    model: str
+    stream: bool
+    tools: bool
+    session: str = ""
+    agent: str = ""
+    aside: bool = False
+    system: Any = ""
+
+
+class Prompt(NamedTuple):
+    """A prompt: the number of its block in the message, and its text."""
+
+    block: int
+    text: str
+
+
+class Message(Struct, frozen=True, gc=False):
+    """A message without its cache marks: its role, its blocks as JSON, and its key.
+
+    `calls` and `results` are the ids of the tool calls that it makes and answers. `thinks` is True if it holds
+    thinking.
+    """
+
+    role: str
+    blocks: tuple[bytes, ...]
+    key: str
+    calls: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+    thinks: bool = False
+
+
+class Sent(NamedTuple):
+    """A message with its bytes in the body, cache marks included."""
+
+    raw: bytes
+    message: Message
+
+
+class ClientRequest(Struct, frozen=True):
+    """A request: its target (path and query), its body, and its messages. The list of messages is `body[begin:end]`."""
+
+    dialect: "ClientDialect"
+    target: str
+    body: bytes
+    begin: int
+    end: int
+    sent: tuple[Sent, ...]
+    head: RequestHead
+
+    @property
+    def messages(self) -> list[Message]:
+        """The messages without their bytes."""
+        return [message for _, message in self.sent]
+
+    def with_messages(self, messages: Iterable[bytes]) -> bytes:
+        """Return the body with these messages instead of its own."""
+        return b"".join((self.body[: self.begin], b"[", b",".join(messages), b"]", self.body[self.end :]))
+
+
+class ClientAnswer(NamedTuple):
+    """A provider's whole answer: its key, what each of its blocks says, its model, and how it ended."""
+
+    key: str
+    parts: list[Part | None]
+    model: str
+    usage: Usage | None
+    stopped: Stopped | None
+
+
+class ClientDialect(ABC):
+    """One wire, as clients speak it.
+
+    `name` is the dialect of the events and the provider of the models. `body` is the type of a body. `opening` is the
+    message that stands first if the first one kept would be an answer. `credentials` are the headers that a question of
+    Foldmark's own takes from the client.
+    """
+
+    name: ClassVar[str]
+    body: ClassVar[type[ClientBody]] = ClientBody
+    opening: ClassVar[bytes]
+    credentials: ClassVar[tuple[str, ...]]
+    groups: ClassVar[bool] = False
+    """True if a message may be several neighbours in the list of messages; see `grouped`."""
+
+    # Requests
+
+    @abstractmethod
+    def reads(self, path: str) -> bool:
+        """Return True if a path belongs to the endpoint that answers."""
+
+    @abstractmethod
+    def head(self, target: str, headers: Mapping[str, str], body: Any) -> RequestHead:
+        """Return what a request says besides its messages. `body` has the type `self.body`."""
+
+    def grouped(self, items: Sequence[bytes]) -> Iterable[int]:
+        """Yield how many neighbours in the list make up each message."""
+        return (1 for _ in items)
+
+    @abstractmethod
+    def read(self, raw: bytes) -> Message:
+        """Read a message. Raises msgspec.MsgspecError."""
+
+    @abstractmethod
+    def blocks(self, raw: bytes) -> tuple[bytes, ...]:
+        """Return the blocks of a message with their cache marks."""
+
+    @abstractmethod
+    def rewritten(self, raw: bytes, blocks: Iterable[bytes]) -> bytes:
+        """Return a message with these blocks instead of its own."""
+
+    @abstractmethod
+    def parts(self, message: Message) -> list[Part | None]:
+        """Return what each block says, as the log records it; None for a block that the client injected, or that says
+        nothing."""
+
+    @abstractmethod
+    def prompt(self, message: Message) -> Prompt | None:
+        """Return what the person typed last in a user's message; None if anything follows it but what the client
+        injected."""
+
+    def is_interruption(self, part: Part | None) -> bool:
+        """Return True if a text is what the client says in place of an answer that a person interrupted."""
+        return False
+
+    # Edited messages
+
+    @abstractmethod
+    def result_of(self, block: Mapping[str, Any]) -> str | None:
+        """Return the id of the call that a block answers; None for any other block."""
+
+    @abstractmethod
+    def placeholder(self, block: Mapping[str, Any], text: str) -> bytes:
+        """Return a tool result with `text` instead of what it says. It keeps its cache mark."""
+
+    @abstractmethod
+    def notice(self, block: Mapping[str, Any], text: str) -> bytes:
+        """Return a text in place of a tool result. It keeps its cache mark."""
+
+    @abstractmethod
+    def is_thinking(self, block: Mapping[str, Any]) -> bool:
+        """Return True for a block of thinking."""
+
+    def binds(self, model: str) -> bool:
+        """Return True if a model binds its thinking to what stands before it."""
+        return False
+
+    def mark_of(self, raw: bytes) -> bytes | None:
+        """Return the newest cache mark of a message; None if it has none."""
+        return None
+
+    def marked(self, raw: bytes, mark: bytes) -> bytes | None:
+        """Return a message with a cache mark on its last block; None if that one cannot carry it, or has one."""
+        return None
+
+    def joined(self, found: Iterable[Sent]) -> list[bytes]:
+        """Return the messages as the wire takes them when others have left from between them."""
+        return [raw for raw, _ in found]
+
+    def check(self, messages: Iterable[Message]) -> None:
+        """Raise UnpairedError unless every result directly follows its call, and every call has its result."""
+        open_calls: set[str] = set()
+        for message in messages:
+            if message.role == "assistant":
+                if open_calls and not message.results:
+                    raise UnpairedError(f"calls without a result: {len(open_calls)}")
+                open_calls = set(message.calls)
+            elif message.results:
+                if not set(message.results) <= open_calls:
+                    raise UnpairedError("a result without its call")
+                open_calls -= set(message.results)
+        if open_calls:
+            raise UnpairedError(f"calls without a result: {len(open_calls)}")
+
+    @abstractmethod
+    def messages_of(self, events: Iterable[Event]) -> list[bytes]:
+        """Return events that the client no longer sends as messages of their own, without their thinking."""
+
+    # Answers
+
+    @abstractmethod
+    def answer(self, body: bytes, *, streamed: bool) -> ClientAnswer | None:
+        """Read an answer; None if it is not a whole one."""
+
+    @abstractmethod
+    def reply(self, text: str, request: ClientRequest) -> tuple[str, bytes]:
+        """Return the media type and the body of an answer that says `text`."""
+
+    @abstractmethod
+    def reply_key(self, text: str) -> str:
+        """Return the key that the echo of such an answer will have."""
+
+    @abstractmethod
+    def question(self, asked: Request, request: ClientRequest) -> tuple[str, bytes]:
+        """Return target and body of a question of Foldmark's own to the model of a client's session."""
+
+
+def key_of(role: str, blocks: Iterable[bytes]) -> str:
+    """Return the key of a message with these blocks."""
+    return blake2b(role.encode() + b"\0" + b"\n".join(blocks), digest_size=16).hexdigest()
+
+
+def decoded(block: bytes) -> dict[str, Any]:
+    """Return a block as an object; an empty one if it is none."""
+    try:
+        found = msgspec.json.decode(block)
+    except msgspec.DecodeError:  # a lone surrogate, or a number that is too big
+        found = lenient_json.decode(block)
+    return found if isinstance(found, dict) else {}
+
+
+def without_surrogates(text: bytes) -> bytes:
+    """Return JSON with U+FFFD, as an escape of the same length, in place of lone surrogates."""
+    return _SURROGATE.sub(rb"\\ufffd", text)
+
+
+def plain(value: Any) -> Any:
+    """Return a value with whole numbers as JavaScript writes them."""
+    if isinstance(value, dict):
+        return {name: plain(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [plain(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
