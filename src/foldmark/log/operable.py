@@ -37,9 +37,9 @@ class Operable(Timeline):
 
     def context(self) -> Context:
         """Return the present context. It reads stored segments; messages are read on demand."""
-        with self.reading() as (_, at):
-            if not self._batching and self._head != at.record.head:
-                self._head, self._speaks = at.record.head, None  # others may have changed the settings
+        at = self.standing()
+        if not self._batching and self._head != at.record.head:
+            self._head, self._speaks = at.record.head, None  # others may have changed the settings
         return Context(self._store, at)
 
     def request(

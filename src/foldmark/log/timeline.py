@@ -13,7 +13,7 @@ from foldmark.core.agents import AgentRecord, Size
 from foldmark.core.codec import Secrets
 from foldmark.core.errors import CommandError
 from foldmark.core.events import ACTORS, DIALECTS, RECORD_KINDS, Draft
-from foldmark.core.ports import Clock, Snapshot, Store, Transaction
+from foldmark.core.ports import Clock, Head, Snapshot, Store, Transaction
 from foldmark.core.replay import Fold, History, birth, recorded, replay
 from foldmark.core.request import ToolSpec
 from foldmark.core.segments import until
@@ -63,6 +63,7 @@ class Timeline:
         self.id, self._batching = record.id, False
         self._speaks: str | None = None
         self._birth: Birth | None = None
+        self._standing: tuple[Head, Standing] | None = None
         self._past: History | None = None
         self._kept: Snapshot | None = None
 
@@ -233,19 +234,25 @@ class Timeline:
 
     def standing(self) -> Standing:
         """Return where the agent stands now, including the open batch."""
-        with self.reading() as (_, at):
-            return at
+        with self._store.read() as moment:
+            return self.standing_in(moment)
 
     def standing_in(self, moment: Snapshot) -> Standing:
         """Return where the agent stands in a moment. Raises DamagedError."""
-        record, cache, newest_of, beside = moment.head(self.id)
+        head = moment.head(self.id)
+        kept = self._standing
+        if kept is not None and kept[0] is head and kept[1].given is self.log.given:
+            return kept[1]  # a store returns the same head as long as nobody has committed
+        record, cache, newest_of, beside = head
         born = self.born(moment)
         if cache is not None and cache[0].grows:
             fold, size = cache[0], cache[1].plus(record.own)
         else:
             fold = cache[0] if cache is not None else self.replay(moment)
             size = moment.size(until(fold.segments, record.newest))
-        return Standing(record, fold, born.fold, size, newest_of, self.log.given, born.handed_down, beside)
+        at = Standing(record, fold, born.fold, size, newest_of, self.log.given, born.handed_down, beside)
+        self._standing = head, at
+        return at
 
     def born(self, moment: Snapshot) -> Birth:
         """Return the birth of the agent, read once."""

@@ -186,10 +186,13 @@ class SqliteSnapshot(SqliteReader, SqlCopyingView):
         heads = self._connection.heads
         if agent_id in heads:
             if not self._begun:
-                self._all("PRAGMA data_version")
+                try:
+                    self._db.execute("PRAGMA data_version")
+                except apsw.Error as error:
+                    raise explain(error, self._path) from error
+                self._begun = True
             version, kept = heads[agent_id]
             if version == self._db.data_version():
-                self._begun = True
                 return kept
         found = super().head(agent_id)
         if self.committed:
