@@ -182,9 +182,9 @@ class SqliteSnapshot(SqliteReader, SqlCopyingView):
     def head(self, agent_id: str) -> Head:
         # A head takes several times as long to read and decode as the question whether anybody has committed since.
         # SQLite counts commits of all connections, but looks at those of others only when it begins to read: the
-        # pragma makes it begin. Inside a transaction nothing is kept, as it may be rolled back.
+        # pragma makes it begin. Inside a transaction nothing is kept or taken, as it may be rolled back.
         heads = self._connection.heads
-        if agent_id in heads:
+        if self.committed and agent_id in heads:
             if not self._begun:
                 try:
                     self._db.execute("PRAGMA data_version")

@@ -237,7 +237,6 @@ class SqliteStore(SqliteReader):
             try:
                 self._db.execute("BEGIN IMMEDIATE")
                 before = self._db.total_changes()
-                self._connection.heads.clear()
                 self._open = transaction = SqliteTransaction(self._connection, self._clock)
                 try:
                     yield transaction
@@ -251,6 +250,7 @@ class SqliteStore(SqliteReader):
                     transaction.expire()
                     self._open = None
                 if self._db.total_changes() != before:
+                    self._connection.heads.clear()
                     self._commits.one_more()
             except apsw.Error as error:
                 raise explain(error, self._path) from error
