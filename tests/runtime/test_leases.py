@@ -359,6 +359,9 @@ def test_a_killed_child_of_another_process_ends_with_its_descendants(
 ) -> None:
     child = agent.log.agent(agent.do("/fork").data["child"])
     grandchild = agent.log.agent(child.do("/fork").data["child"])
+    for each in (child, grandchild):  # or the first process would start it on its own, as a fork that waits
+        each.append("user", "Earlier.")
+        each.end_turn()
     first = start()
     for each in (agent, child, grandchild):
         first.say(each.id, "Go.")
