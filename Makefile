@@ -8,6 +8,9 @@ READY := $(VENV)/.ready
 UV_VERSION := 0.13.9
 CLIENTS := @anthropic-ai/claude-code@2.1.197 @openai/codex@0.169.0 @google/gemini-cli@0.61.0
 
+# Where Python may not write bytecode, each process of a test compiles anew, and pytest rewrites all tests in each run.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: run test pytest lint docs bench deep torture clients clean
 
 run: $(READY)
