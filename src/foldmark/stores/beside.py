@@ -1,13 +1,13 @@
 """The tables beside the log, in any database: mail, ends, the archive, leases, sessions of coding agents, memos, sent
 requests, vectors.
 
-`BesideView` is the part of a snapshot that reads them, `Beside` the part of a transaction that writes them.
+`BesideReader` is the part of a snapshot that reads them, `BesideWriter` the part of a transaction that writes them.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import structs
@@ -28,7 +28,7 @@ _SIGNATURES = 10_000
 """Number of signatures read at once."""
 
 
-class BesideView(SqlReader):
+class BesideReader(SqlReader, Protocol):
     """Reads the tables beside the log."""
 
     # Mail, ends, the archive
@@ -110,7 +110,6 @@ class BesideView(SqlReader):
 
     def _holding(self, words: Sequence[str], most: int) -> list[Row]:
         """Return pairs, each once: the number of a word, and a memo up to id `most` that has it or a related word."""
-        raise NotImplementedError
 
     def _tags(self, stored: Any) -> tuple[str, ...]:
         """Return the tags of a memo from the form of the database."""
@@ -154,7 +153,7 @@ class BesideView(SqlReader):
         return sorted(found, key=lambda event: event.id)
 
 
-class Beside(BesideView, SqlWriter):
+class BesideWriter(BesideReader, SqlWriter, Protocol):
     """Writes the tables beside the log."""
 
     # Mail, ends, the archive
@@ -169,6 +168,7 @@ class Beside(BesideView, SqlWriter):
 
     def kill(self, agent_id: str, killer: str, actor: str, died_at: str) -> None:
         self._write("kill", **self._for_agent(agent_id), killer=self._key(killer), actor=actor, died_at=died_at)
+        self._ended(agent_id, "killed")
 
     def delete(self, agent_id: str, actor: str, deleted_at: str) -> None:
         agent = self._for_agent(agent_id)
@@ -177,6 +177,10 @@ class Beside(BesideView, SqlWriter):
             self._name(agent_id, None)
             self._write("erase_unread", **agent)
             self._write("unarchive", **agent)
+        self._ended(agent_id, "deleted")
+
+    def _ended(self, agent_id: str, how: str) -> None:
+        """Refuse later appends to an agent that was killed or deleted in this transaction."""
 
     def rename(self, agent_id: str, name: str) -> None:
         self._name(agent_id, name)

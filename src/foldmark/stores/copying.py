@@ -1,20 +1,16 @@
-"""Records copied from any database and into it (see `foldmark.core.records`)."""
+"""Records to copy from any database (see `foldmark.core.records`)."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import structs
 
-from foldmark.core.agents import AgentRecord
 from foldmark.core.codec import checksum
 from foldmark.core.errors import DamagedError
-from foldmark.core.events import is_replayed
 from foldmark.core.records import (
-    Beside,
     CodingSession,
     Copied,
-    CopiedAgent,
     CopiedEnd,
     CopiedEvent,
     CopiedMail,
@@ -22,16 +18,15 @@ from foldmark.core.records import (
     CopiedSent,
     Numbers,
 )
-from foldmark.stores.reader import Bindings, Row
+from foldmark.stores.reader import Row
 from foldmark.stores.snapshot import LogSnapshot
-from foldmark.stores.transaction import LogTransaction
 
 PAGE = 256
 """Number of rows read at once."""
 
 
-class SqlCopyingView(LogSnapshot):
-    """Reads records to copy."""
+class CopyingSnapshot(LogSnapshot, Protocol):
+    """A moment that also reads records to copy."""
 
     def copied_events(self, after: Mapping[str, int]) -> Iterator[CopiedEvent]:
         begin = {self._key(agent): (agent, id) for agent, id in after.items()}
@@ -43,7 +38,6 @@ class SqlCopyingView(LogSnapshot):
     def _copied_events(self, after: Mapping[int, int]) -> Iterator[tuple[Row, bool]]:
         """Yield the rows of events after an id for each agent's key, those of a tree in order; others may be among
         them."""
-        raise NotImplementedError
 
     def copied(self, kind: type[Copied], agents: Collection[str] | None = None, after: int = 0) -> Iterator[Copied]:
         made: dict[type, tuple[str, Callable[[Row], Any]]] = {
@@ -109,59 +103,3 @@ def _sent(row: Row) -> CopiedSent:
     except (msgspec.MsgspecError, RecursionError):
         pass  # it cannot be read in the copy either
     return CopiedSent(*fields, data, question)  # type: ignore[call-arg]
-
-
-class SqlCopying(LogTransaction):
-    """Takes copied records."""
-
-    def take_agents(self, agents: Sequence[CopiedAgent]) -> None:
-        with self.whole():
-            for agent in agents:
-                record = AgentRecord(agent.id, agent.name, agent.parent, agent.fork_event, agent.created_at)
-                self._create(record, agent.place)
-
-    def take_events(self, events: Sequence[CopiedEvent]) -> None:
-        self.settle()
-        with self.whole():
-            self._take_ids(events)
-            for event in events:
-                self._appender(event.agent).take(event)
-            self.settle()
-            for agent in sorted({event.agent for event in events if is_replayed(event.kind, event.data)}):
-                self._write("forget_fold", **self._for_agent(agent))
-
-    def _take_ids(self, events: Sequence[CopiedEvent]) -> None:
-        """Reserve the ids of these events. Raises StoreError if they are taken."""
-        raise NotImplementedError
-
-    def take(self, records: Sequence[Beside], texts: Mapping[str, str] = {}) -> None:
-        with self.whole():
-            self._keep(texts)
-            for record in records:
-                self._take(record, structs.asdict(record))
-
-    def _take(self, record: Beside, row: Bindings) -> None:
-        match record:
-            case CopiedMail():
-                self._take_mail({**row, "sender": self._key(record.sender), **self._for_agent(record.recipient)})
-            case CopiedSent():
-                self._take_sent({**row, **self._for_agent(record.agent)})
-            case CopiedMemo():
-                self._take_memo({**row, "agent": None if record.agent is None else self._key(record.agent)})
-                self._mark_memo(record.id, record.content, record.tags)
-            case CodingSession():
-                self._write("take_session", **{**row, "worker_id": self._worker(record.worker_id)})
-
-    def _take_mail(self, row: Bindings) -> None:
-        self._write("take_mail", **row)
-
-    def _take_memo(self, row: Bindings) -> None:
-        """Record a memo without its tags and words; `event` is the newest event before it."""
-        raise NotImplementedError
-
-    def _take_sent(self, row: Bindings) -> None:
-        """Record a request; its `question` stands beside its `data`."""
-        raise NotImplementedError
-
-    def take_numbers(self, numbers: Numbers) -> None:
-        raise NotImplementedError

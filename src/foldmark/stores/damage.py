@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from hashlib import sha256
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 from foldmark.core.errors import StoreError
 from foldmark.core.events import OPERATION_KINDS
@@ -13,7 +13,7 @@ Check = Callable[[], Iterator[str]]
 
 _PAGE = 1000
 
-_FAULTS: Mapping[str, str] = {
+_FAULTS = {
     "wrong_sums": "agent {0:.8}: the sums stored with event {1} do not match its events",
     "wrong_weights": "agent {0:.8}: the weight stored with event {1} does not match its events",
     "wrong_waiting": "agent {0:.8}: {1} calls of its open turn are wrongly recorded as waiting or as answered",
@@ -30,13 +30,16 @@ _FAULTS: Mapping[str, str] = {
 """Statement -> the line for each of its rows."""
 
 
-class SqlChecks(SqlReader):
+class SqlChecks(SqlReader, Protocol):
     """The checks of one database."""
+
+    _own_faults: ClassVar[Mapping[str, str]]
+    """Further statements, which only this database has."""
 
     def found(self) -> Iterator[str]:
         """Yield a line for each fault, once. An unreadable part is such a line, and the other checks go on."""
         seen = set[str]()
-        shared = [partial(self._found_by, name, line) for name, line in _FAULTS.items()]
+        shared = [partial(self._found_by, name, line) for name, line in {**_FAULTS, **self._own_faults}.items()]
         checks: list[Check] = [*self._checks(), *shared, self._wrong_texts, self._wrong_rows]
         for check in checks:
             for line in _lines(check):
@@ -46,7 +49,6 @@ class SqlChecks(SqlReader):
 
     def _checks(self) -> tuple[Check, ...]:
         """Return the checks of this database alone."""
-        raise NotImplementedError
 
     def _found_by(self, name: str, line: str) -> Iterator[str]:
         for row in self._run(name, kinds=self._list(OPERATION_KINDS)):

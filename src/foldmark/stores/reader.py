@@ -8,7 +8,7 @@ database decides which bindings an agent, segments or events take (`_for_agent`,
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from itertools import starmap
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from msgspec import Struct, ValidationError, convert
 from msgspec.structs import replace
@@ -26,7 +26,7 @@ Row = tuple[Any, ...]
 Bindings = dict[str, Any]
 
 
-class SqlReader:
+class SqlReader(Protocol):
     """Runs statements. `_keys` and `_ids` are caches of agents."""
 
     _keys: dict[str, int]
@@ -36,37 +36,33 @@ class SqlReader:
     # Implemented by each database
 
     def _run(self, name: str, /, *bound: Any, **bindings: Any) -> list[Row]:
-        raise NotImplementedError
+        """Return the rows of a query; text that is not valid comes with replacement characters."""
 
     def _rows(self, name: str, /, **bindings: Any) -> Iterable[tuple[Row, bool]]:
         """Return the rows of a query, each with True if it holds invalid text."""
-        raise NotImplementedError
 
     def _list(self, values: Iterable[Any]) -> Any:
         """Return values for one statement: one statement for each value would be slower."""
-        raise NotImplementedError
 
     def _for_agent(self, agent_id: str) -> Bindings:
         """Return bindings for an agent."""
-        raise NotImplementedError
 
     def _for_segments(self, segments: Segments) -> Bindings:
         """Return bindings for segments of one conversation and its forks."""
-        raise NotImplementedError
 
     def _for_events(self, event_ids: Iterable[int]) -> Bindings:
         """Return bindings for events of any agent."""
-        raise NotImplementedError
 
     def _for_messages(self, places: Sequence[Message]) -> Bindings:
         """Return bindings for events together with their agents."""
-        raise NotImplementedError
 
     def _check(self) -> None:
         """Raise StoreError if the block has ended or failed."""
+        return
 
     def settle(self) -> None:
         """Write what a transaction writes late."""
+        return
 
     # Common to all databases
 
@@ -152,18 +148,16 @@ class SqlReader:
         return Message(id, self._id(key), turn, kind, answers)
 
 
-class SqlWriter(SqlReader):
+class SqlWriter(SqlReader, Protocol):
     """Runs statements inside a transaction."""
 
     def _write(self, name: str, /, **bindings: Any) -> None:
         """Run a statement without a result; perhaps only before the next one with a result."""
-        raise NotImplementedError
 
     def whole(self) -> AbstractContextManager[Self]:
         """Write everything inside the block, which gets this transaction, or nothing. If the block raises after it has
         written something, the whole transaction is rolled back, and later use raises: half of a block is never
         committed."""
-        raise NotImplementedError
 
 
 # Rows of a damaged database

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from foldmark.core.codec import timestamp
 from foldmark.core.search import Hit, IndexedMessage, SearchScope, TermQuery, is_unfound
@@ -27,7 +27,22 @@ class _MessageRow(NamedTuple):
     tool: str | None
 
 
-class StoredIndex:
+class MessageStatements(Protocol):
+    """The statements of one search, which each database implements."""
+
+    def _best(self, wanted: Sequence[TermQuery], most: int) -> Iterable[Row]:
+        """Return the best messages for each query that pass the filters except the judge, at most `most`, the best
+        first: the number of the query, the message, its agent and its tool."""
+
+    def _passing(self, ids: Sequence[int]) -> Iterable[Row]:
+        """Return the messages among these that pass the same filters: the message, its agent and its tool."""
+
+    def _around(self, ids: Sequence[int], reach: int) -> Iterable[Row]:
+        """Return, for each of some messages, itself and its neighbours: its number, the message, its text, perhaps cut,
+        and the fields of a `_MessageRow`."""
+
+
+class StoredIndex(MessageStatements):
     """One search's view of the log: the messages of `foldmark.core.search.LogIndex`. Each database derives its own."""
 
     def __init__(self, scope: SearchScope) -> None:
@@ -42,24 +57,6 @@ class StoredIndex:
             "tool": None if filters.tool is None else filters.tool.lower(),
         }
         self._read: dict[int, _MessageRow] = {}
-
-    # Implemented by each database
-
-    def _best(self, wanted: Sequence[TermQuery], most: int) -> Iterable[Row]:
-        """Return the best messages for each query that pass the filters except the judge, at most `most`, the best
-        first: the number of the query, the message, its agent and its tool."""
-        raise NotImplementedError
-
-    def _passing(self, ids: Sequence[int]) -> Iterable[Row]:
-        """Return the messages among these that pass the same filters: the message, its agent and its tool."""
-        raise NotImplementedError
-
-    def _around(self, ids: Sequence[int], reach: int) -> Iterable[Row]:
-        """Return, for each of some messages, itself and its neighbours: its number, the message, its text, perhaps cut,
-        and the fields of a `_MessageRow`."""
-        raise NotImplementedError
-
-    # Common to all databases
 
     def best(self, wanted: Sequence[TermQuery], limit: int) -> list[int]:
         most = _MORE * limit

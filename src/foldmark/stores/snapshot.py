@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from operator import attrgetter, itemgetter
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import msgspec
 
@@ -14,10 +14,10 @@ from foldmark.core.errors import CommandError, DamagedError, StoreError
 from foldmark.core.events import Event
 from foldmark.core.ports import BESIDE, NEWEST_KINDS, Head, Overview, Since
 from foldmark.core.replay import Fold
-from foldmark.core.search import Hit, LogIndex, Outline, SearchScope, Surroundings
+from foldmark.core.search import Hit, Outline, Surroundings
 from foldmark.core.segments import END, Segment, Segments
 from foldmark.core.turns import Message
-from foldmark.stores.beside import BesideView
+from foldmark.stores.beside import BesideReader
 from foldmark.stores.reader import Row, unknown_agent
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ def _follows(segment: Segment, before: Segment, newest_first: bool) -> bool:
     return segment.last < before.first if newest_first else segment.first > before.last
 
 
-class LogSnapshot(BesideView):
+class LogSnapshot(BesideReader, Protocol):
     """The contents of the database during one transaction, which the store begins and ends."""
 
     _kinds: Any
@@ -42,7 +42,7 @@ class LogSnapshot(BesideView):
     _cursor: ClassVar[re.Pattern[str]]
     """The form of a cursor of `changes`."""
 
-    _over = ""
+    _over: str = ""
     """The reason why it cannot be used any more."""
 
     @property
@@ -51,6 +51,7 @@ class LogSnapshot(BesideView):
 
     def on_rollback(self, undo: Callable[[], None]) -> None:
         """Do nothing: everything is committed here."""
+        return
 
     def expire(self) -> None:
         """Refuse further reads."""
@@ -63,7 +64,6 @@ class LogSnapshot(BesideView):
 
     def _is_broken(self) -> bool:
         """Return True if the database has rolled back already."""
-        raise NotImplementedError
 
     # Changes
 
@@ -78,11 +78,9 @@ class LogSnapshot(BesideView):
 
     def _changes_from_now(self) -> Changes:
         """Return no change, and the cursor of this moment."""
-        raise NotImplementedError
 
     def _changes_after(self, after: str, limit: int) -> Changes:
         """Return the changes after a cursor."""
-        raise NotImplementedError
 
     # Agents
 
@@ -289,9 +287,6 @@ class LogSnapshot(BesideView):
         return next(iter(self._events("erased_by", **self._for_events([event_id]))), None)
 
     # Search
-
-    def index(self, scope: SearchScope) -> LogIndex:
-        raise NotImplementedError
 
     def surroundings(self, event_ids: Sequence[int], turns: int) -> list[Surroundings]:
         asked = self._run("surroundings", **self._for_events(event_ids), turns=turns, beginning=_BEGINNING, end=END)

@@ -1,25 +1,177 @@
-"""One transaction of the log in any database (see `foldmark.core.ports.Transaction`)."""
+"""One transaction of the log in any database (see `foldmark.core.ports.Transaction`).
 
-from collections.abc import Callable, Sequence
+An `Appender` appends to one agent and computes the columns that the store adds to each event. `LogTransaction` has an
+appender for each agent that it appends to, erases, and takes records copied from another store.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import groupby
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import msgspec
+from msgspec import structs
 
-from foldmark.core.agents import AgentRecord, Size, refused
-from foldmark.core.codec import without_content
+from foldmark.core.agents import AgentRecord, End, Size, refused
+from foldmark.core.codec import checksum, count_tokens, decode_data, encode_data, without_content
 from foldmark.core.errors import CommandError, ConflictError
-from foldmark.core.events import Draft
+from foldmark.core.events import ROLES, Draft, is_replayed
+from foldmark.core.records import Beside, CodingSession, CopiedAgent, CopiedEvent, CopiedMail, CopiedMemo, CopiedSent
 from foldmark.core.replay import Fold
-from foldmark.stores.appender import Appender
-from foldmark.stores.beside import Beside
+from foldmark.core.turns import place
+from foldmark.stores.beside import BesideWriter
 from foldmark.stores.queries import listed
 from foldmark.stores.reader import Bindings, Row
 from foldmark.stores.snapshot import LogSnapshot
 
 
-class LogTransaction(Beside, LogSnapshot):
+class AgentWrites(Protocol):
+    """The writes of one agent's events, which each database implements."""
+
+    def _record(self, row: Row, draft: Draft, weight: int | None) -> None:
+        """Write an event: its id, agent, turn, kind, dialect, actor, time, whether it was interrupted, call id, the
+        call that it answers, whether apart, whether replayed, tokens, running count and sum, content, data, checksum.
+        `weight` is a message's, included in `_sums`."""
+
+    def _bury(self, id: int, by: int) -> None:
+        """Record that a new event has been erased by an operation."""
+
+    def _newest_message(self) -> tuple[Any, ...] | None:
+        """Return the turn and the kind of the agent's newest message."""
+
+    def _wait(self, call: int) -> None:
+        """Record that a call waits for its result."""
+
+    def _answered(self, call: int) -> None:
+        """Record that a call no longer waits."""
+
+    def _end_waiting(self) -> None:
+        """Record that no call waits beyond the end of its turn."""
+
+
+class Appender(AgentWrites):
+    """Appends events to one agent."""
+
+    def __init__(self, key: int, draw: Callable[[], int], row: Row) -> None:
+        """`row` is where the agent stands: its head, open turn, messages, tokens, its run of calls, whether it has
+        ended, the sum of its weights, the messages and tokens that were erased. `draw` returns the next event's id."""
+        self._key, self._draw = key, draw
+        self.head, self.open_turn, self._messages, self._tokens, self._run, self.ended, *self._sums = row
+        self.end: End | None = None
+        """How the agent ended, if `ended`."""
+        self._newest: tuple[Any, ...] | None = None
+        """The turn and the kind of the newest message, if they are known."""
+        self._reserved: int | None = None
+        self._is_ahead = False  # of the stored row
+
+    @property
+    def own(self) -> Size:
+        """The size of all the agent's own messages."""
+        return Size(self._messages, self._tokens)
+
+    @property
+    def next_id(self) -> int:
+        """The id of the next event, reserved for it."""
+        if self._reserved is None:
+            self._reserved = self._draw()
+        return self._reserved
+
+    def add(self, draft: Draft) -> int:
+        """Append one event and return its id."""
+        kind, id = draft.kind, self.next_id
+        call_id = draft.data["call_id"] if draft.data and kind in ("tool_call", "tool_result") else None
+        turn, open_turn = place(kind, id, self.open_turn)
+        self._append(id, turn, draft, encode_data(kind, draft.data), call_id)
+        self._follow(id, turn, draft, open_turn)
+        self._reserved = None
+        return id
+
+    def take(self, event: CopiedEvent) -> None:
+        """Append an event copied from another store. Raises ConflictError unless its id is above the agent's head."""
+        if event.id <= self.head:
+            raise ConflictError(event.agent, event.id - 1, self.head)
+        draft = Draft(
+            kind=event.kind,
+            created_at=event.created_at,
+            content=event.content,
+            data=decode_data(event.kind, event.data),
+            dialect=event.dialect,
+            actor=event.actor,
+            interrupted=event.interrupted,
+            answers=event.answers,
+            apart=event.apart,
+        )
+        self._append(event.id, event.turn, draft, event.data, event.call_id, event.redacted)
+        _, open_turn = place(event.kind, event.id, self.open_turn)
+        self._follow(event.id, event.turn, draft, open_turn, there=event.redacted is None)
+
+    def _append(
+        self, id: int, turn: int | None, draft: Draft, data: str | None, call_id: str | None, by: int | None = None
+    ) -> None:
+        """Write an event; `by` is the operation that has erased it."""
+        kind, content = draft.kind, draft.content
+        fixed = (id, self._key, turn, kind, draft.dialect, draft.actor, draft.created_at, int(draft.interrupted))
+        checked = (*fixed, call_id, draft.answers)
+        apart, replayed = 1 if draft.apart else None, int(is_replayed(kind, data))
+        if by is not None:
+            self._record((*checked, apart, replayed, 0, None, None, content, data, None), draft, None)
+            self._bury(id, by)
+            return
+        tokens = count_tokens(content, data)
+        nth = total = weight = None
+        if kind in ROLES:
+            self._messages, self._tokens = self._messages + 1, self._tokens + tokens
+            # Stored sums include erased messages; `own` does not.
+            _, erased_messages, erased_tokens = self._sums
+            nth, total = self._messages + erased_messages, self._tokens + erased_tokens
+        check = checksum(checked, content.encode(), None if data is None else data.encode())
+        weight = self._weight(id, draft) if kind in ROLES else None
+        self._record((*checked, apart, replayed, tokens, nth, total, content, data, check), draft, weight)
+
+    def _follow(self, id: int, turn: int | None, draft: Draft, open_turn: int | None, *, there: bool = True) -> None:
+        """Update the state after a recorded event; it is not `there` if it was erased meanwhile."""
+        kind = draft.kind
+        if kind == "tool_call" and there:
+            self._wait(id)
+        elif draft.answers is not None:
+            self._answered(draft.answers)
+        elif kind == "turn_ended":
+            self._end_waiting()
+        self._run = self._run_after(id, kind, turn)
+        self.head, self.open_turn, self._is_ahead = id, open_turn, True
+
+    def _run_after(self, id: int, kind: str, turn: int | None) -> int | None:
+        """Return the first call of the newest run of calls, if only results follow that run."""
+        run: int | None = self._run
+        if kind == "tool_call":
+            run = run if (self._newest or self._newest_message()) == (turn, kind) else id
+        elif kind == "turn_ended" or (kind in ROLES and kind != "tool_result"):
+            run = None
+        if kind in ROLES:
+            self._newest = turn, kind
+        return run
+
+    def stands_apart(self, call: int) -> bool:
+        """Return True if a result appended now would stand apart from this call."""
+        return self._run is None or call < self._run
+
+    def lose(self, gone: Size, *, whole: bool) -> None:
+        """Update the sizes after an erasure, of the `whole` agent or a turn; the stored row is updated already."""
+        self._messages, self._tokens = self.own.less(gone)
+        self._newest = None
+        weights, messages, tokens = self._sums
+        self._sums = [0, 0, 0] if whole else [weights, messages + gone.messages, tokens + gone.tokens]
+
+    def _weight(self, id: int, draft: Draft) -> int:
+        """Return the weight of a message, and add it to the sum of weights."""
+        from foldmark.core.assembly.wire import weight  # takes 5 ms, and reads do not need it
+
+        added = weight(draft.kind, draft.content, draft.data, draft.interrupted, id)
+        self._sums[0] += added
+        return added
+
+
+class LogTransaction(BesideWriter, LogSnapshot, Protocol):
     """The writes of one transaction, which the store begins and ends."""
 
     _appenders: dict[str, Any]
@@ -87,7 +239,7 @@ class LogTransaction(Beside, LogSnapshot):
                 self._write("erase", **agent, by=by, **self._rows_of(remains))
             if turn:
                 self._write("erase_questions", **agent, turn=turn)
-                self._write("lower_totals", **agent, messages=gone.messages, tokens=gone.tokens)
+                self._write("lower_totals", **agent, **gone._asdict())
                 self._note_erased(agent, messages)
             else:
                 self._erase_sent(agent)
@@ -123,19 +275,9 @@ class LogTransaction(Beside, LogSnapshot):
 
     def save_fold(self, fold: Fold, beside: Size) -> None:
         body = msgspec.json.encode(fold).decode()
-        self._write(
-            "save_fold", **self._for_agent(fold.agent), body=body, messages=beside.messages, tokens=beside.tokens
-        )
+        self._write("save_fold", **self._for_agent(fold.agent), body=body, **beside._asdict())
 
-    def kill(self, agent_id: str, killer: str, actor: str, died_at: str) -> None:
-        super().kill(agent_id, killer, actor, died_at)
-        self._end_appends(agent_id)
-
-    def delete(self, agent_id: str, actor: str, deleted_at: str) -> None:
-        super().delete(agent_id, actor, deleted_at)
-        self._end_appends(agent_id)
-
-    def _end_appends(self, agent_id: str) -> None:
+    def _ended(self, agent_id: str, how: str) -> None:
         if agent_id in self._appenders:
             self._appenders[agent_id].end = self.end(agent_id)
 
@@ -144,21 +286,63 @@ class LogTransaction(Beside, LogSnapshot):
         appender = self._appenders.get(record.id)
         if appender is None:
             return record
-        messages, tokens = appender.own
-        return msgspec.structs.replace(
-            record, head=appender.head, open_turn=appender.open_turn, messages=messages, tokens=tokens
-        )
+        return structs.replace(record, head=appender.head, open_turn=appender.open_turn, **appender.own._asdict())
+
+    # Records copied from another store
+
+    def take_agents(self, agents: Sequence[CopiedAgent]) -> None:
+        with self.whole():
+            for agent in agents:
+                record = AgentRecord(agent.id, agent.name, agent.parent, agent.fork_event, agent.created_at)
+                self._create(record, agent.place)
+
+    def take_events(self, events: Sequence[CopiedEvent]) -> None:
+        self.settle()
+        with self.whole():
+            self._take_ids(events)
+            for event in events:
+                self._appender(event.agent).take(event)
+            self.settle()
+            for agent in sorted({event.agent for event in events if is_replayed(event.kind, event.data)}):
+                self._write("forget_fold", **self._for_agent(agent))
+
+    def _take_ids(self, events: Sequence[CopiedEvent]) -> None:
+        """Reserve the ids of these events. Raises StoreError if they are taken."""
+
+    def take(self, records: Sequence[Beside], texts: Mapping[str, str] = {}) -> None:
+        with self.whole():
+            self._keep(texts)
+            for record in records:
+                self._take(record, structs.asdict(record))
+
+    def _take(self, record: Beside, row: Bindings) -> None:
+        match record:
+            case CopiedMail():
+                self._take_mail({**row, "sender": self._key(record.sender), **self._for_agent(record.recipient)})
+            case CopiedSent():
+                self._take_sent({**row, **self._for_agent(record.agent)})
+            case CopiedMemo():
+                self._take_memo({**row, "agent": None if record.agent is None else self._key(record.agent)})
+                self._mark_memo(record.id, record.content, record.tags)
+            case CodingSession():
+                self._write("take_session", **{**row, "worker_id": self._worker(record.worker_id)})
+
+    def _take_mail(self, row: Bindings) -> None:
+        self._write("take_mail", **row)
+
+    def _take_memo(self, row: Bindings) -> None:
+        """Record a memo without its tags and words; `event` is the newest event before it."""
+
+    def _take_sent(self, row: Bindings) -> None:
+        """Record a request; its `question` stands beside its `data`."""
 
     # Implemented by each database
 
     def _appender(self, agent_id: str) -> Appender:
         """Return the appender of an agent in this transaction."""
-        raise NotImplementedError
 
     def _rows_of(self, datas: Sequence[tuple[int, str | None]]) -> Bindings:
         """Return bindings for events, each with its data."""
-        raise NotImplementedError
 
     def _create(self, record: AgentRecord, place: int | None = None) -> None:
         """Add an agent. Raises StoreError if its name is taken."""
-        raise NotImplementedError

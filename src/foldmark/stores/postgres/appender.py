@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from foldmark.core.events import Draft
 from foldmark.core.search import Phrase
-from foldmark.stores.appender import Appender
 from foldmark.stores.postgres.connection import STATEMENTS, Ints, PostgresSession, Texts
 from foldmark.stores.reader import Row
+from foldmark.stores.transaction import Appender
 from foldmark.text.tokens import has_parts, parts_of, stems
 
 _COLUMNS = (

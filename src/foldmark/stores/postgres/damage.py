@@ -21,10 +21,15 @@ _START = -(2**63)
 class PostgresChecks(SqlChecks, PostgresReader):
     """The checks of one database, as of the moment of a session."""
 
+    _own_faults = {  # noqa: RUF012 - a ClassVar in the base
+        "wrong_directory": "agent {0:.8}: it is not found by its id or name",
+        "wrong_totals": "agent {0:.8}: its row does not match the erased messages and the weights",
+        "wrong_memo_rows": "memo {0}: it has tags or words, but is not there",
+    }
+
     def _checks(self) -> tuple[Check, ...]:
         return (
             self._damaged_events,
-            self._damaged_agents,
             self._damaged_index,
             self._damaged_requests,
             self._damaged_memos,
@@ -57,12 +62,6 @@ class PostgresChecks(SqlChecks, PostgresReader):
             if own_weight != weight(kind, content, read, bool(interrupted), id):
                 yield f"agent {agent}: the weight stored with event {id} does not match its events"
 
-    def _damaged_agents(self) -> Iterator[str]:
-        for (agent_id,) in self._run("wrong_directory"):
-            yield f"agent {agent_id[:8]}: it is not found by its id or name"
-        for (agent_id,) in self._run("wrong_totals"):
-            yield f"agent {agent_id[:8]}: its row does not match the erased messages and the weights"
-
     def _damaged_index(self) -> Iterator[str]:
         missing = wrong = 0
         for _, _, kind, content, tool, length, words in self._pages("words_of_messages", 2, root=-1, id=-1):
@@ -91,5 +90,3 @@ class PostgresChecks(SqlChecks, PostgresReader):
             for tag in tags:
                 if not tag or tag != tag.lower() or tag.split() != [tag]:
                     yield f"memo {memo_id}: its tag {tag!r} is not one that a memo can have"
-        for (memo_id,) in self._run("wrong_memo_rows"):
-            yield f"memo {memo_id}: it has tags or words, but is not there"

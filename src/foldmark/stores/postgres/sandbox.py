@@ -20,6 +20,7 @@ from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.ports import Limits, QueryScope, Rows
 from foldmark.core.segments import END, Segment
 from foldmark.stores.postgres.snapshot import PostgresSnapshot
+from foldmark.stores.sandbox import SLOW, TOO_MUCH
 
 if TYPE_CHECKING:
     from foldmark.stores.postgres.sandbox_login import Login
@@ -49,9 +50,6 @@ _SETTINGS = {
 
 _OWN = frozenset({"user", "password", "passfile", "requirepass", "options", "service", "application_name"})
 """The parts of the store's address that identify the store's user."""
-
-SLOW = "the query took too long; narrow it, as by id, or read fewer rows with LIMIT"
-TOO_MUCH = "the query took too much memory, or is too complicated; read fewer rows, or parts: substr(content, 1, 4000)"
 
 
 class SandboxConnection:

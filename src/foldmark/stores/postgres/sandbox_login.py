@@ -16,8 +16,8 @@ import psycopg
 from psycopg import sql as quoting
 
 from foldmark.core.errors import CommandError, StoreError
-from foldmark.core.events import ROLES
 from foldmark.core.ports import VIEWS
+from foldmark.stores.sandbox import ROLE
 
 _VERSION = 1
 """Version of the output of `_BUILD`; an older one is replaced."""
@@ -218,13 +218,12 @@ _GRANT = (
     'GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA "{name}" TO "{name}"',
 )
 
-_ROLE = f"CASE e.kind {' '.join(f'WHEN {kind!r} THEN {role!r}' for kind, role in ROLES.items())} END"
 _INSIDE = (
     'FROM "{name}".scope() s JOIN events e ON e.root = s.root AND e.agent = s.agent AND e.id BETWEEN s.first AND s.last'
 )
 
 _VIEWS = {
-    "messages": f"""SELECT e.id, s.uuid, e.turn, {_ROLE}, e.kind, "{{name}}".said(e.content),
+    "messages": f"""SELECT e.id, s.uuid, e.turn, {ROLE}, e.kind, "{{name}}".said(e.content),
         CASE WHEN NOT e.id <@ s.visible THEN 'dropped' WHEN e.kind = 'tool_call' THEN e.kind ELSE 'completed' END,
         e.dialect, e.tokens, e.created_at
         {_INSIDE} WHERE e.nth IS NOT NULL AND e.id <@ s.lineage""",

@@ -20,17 +20,15 @@ import sqlglot
 from sqlglot import ErrorLevel, exp
 from sqlglot.errors import SqlglotError
 
-from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import VIEWS
+from foldmark.stores.sandbox import ONLY, checked
 
-MOST_BYTES, MOST_DEPTH, MOST_TABLES, MOST_COLUMNS, MOST_NAME = 10_000, 60, 12, 100, 50
-"""Limits: bytes of a statement, depth of its tree, tables that it reads, columns of one SELECT; bytes of a name."""
+MOST_DEPTH, MOST_TABLES, MOST_COLUMNS, MOST_NAME = 60, 12, 100, 50
+"""Limits of a statement: depth of its tree, tables that it reads, columns of one SELECT; bytes of a name."""
 
 SHORT = 200
 """Maximum characters of a text that is searched for in another one: the time is the product of both lengths."""
-
-ONLY = f"query_db reads the views {', '.join(VIEWS)} and nothing else; describe_db() shows their columns"
 
 _NODES = (
     "Select Union Intersect Except Subquery With CTE TableAlias From Table Join Where Group Having Order Ordered Limit "
@@ -96,11 +94,7 @@ logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
 def rewritten(sql: str, schema: str) -> str:
     """Return the statement that is sent in place of a model's. `schema` holds the sandbox's views and functions. Raises
     CommandError for forbidden parts."""
-    sql = well_formed(sql)
-    if "\0" in sql:
-        raise CommandError("the statement holds a NUL character; leave it out")
-    if len(sql.encode()) > MOST_BYTES:
-        raise CommandError(f"a statement has at most {MOST_BYTES:,} bytes")
+    sql = checked(sql, "leave it out")
     try:
         parsed = [each for each in sqlglot.parse(sql, dialect="postgres") if not isinstance(each, exp.Semicolon | None)]
         if len(parsed) > 1:

@@ -28,7 +28,7 @@ from foldmark.core.search import LogIndex, SearchScope
 from foldmark.core.segments import END, Segments
 from foldmark.core.turns import Message
 from foldmark.stores import reader
-from foldmark.stores.copying import PAGE, SqlCopyingView
+from foldmark.stores.copying import PAGE, CopyingSnapshot
 from foldmark.stores.postgres.connection import STATEMENTS, Ints, PostgresSession, Texts, statement
 from foldmark.stores.reader import Bindings, Row
 from foldmark.text.keywords import folded, spellings
@@ -151,7 +151,7 @@ class PostgresReader(reader.SqlReader):
 _PLACE = r"[0-9]{1,18}\.[0-9]{1,18}\.[0-9]{1,18}"
 
 
-class PostgresSnapshot(PostgresReader, SqlCopyingView):
+class PostgresSnapshot(PostgresReader, CopyingSnapshot):
     """The contents of the database during one transaction, which `PostgresStore` begins and ends."""
 
     _kinds = Texts(NEWEST_KINDS)

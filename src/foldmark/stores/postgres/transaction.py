@@ -18,14 +18,14 @@ from foldmark.core.errors import DamagedError, StoreError
 from foldmark.core.ports import Head
 from foldmark.core.records import Beside, CodingSession, CopiedEvent, Numbers
 from foldmark.core.segments import Segments
-from foldmark.stores.copying import SqlCopying
 from foldmark.stores.postgres.appender import PostgresAppender, Tree
 from foldmark.stores.postgres.connection import STATEMENTS, Ints, Pool, PostgresSession, Texts
 from foldmark.stores.postgres.snapshot import BLOCK, Ahead, Known, PostgresSnapshot, memo_words
 from foldmark.stores.reader import Bindings, Row
+from foldmark.stores.transaction import LogTransaction
 
 
-class PostgresTransaction(SqlCopying, PostgresSnapshot):
+class PostgresTransaction(LogTransaction, PostgresSnapshot):
     """The writes of one transaction, which `PostgresStore` begins and ends."""
 
     _index_tables = ("unindex_words", "unindex_long_words", "erase_vectors", "erase_signatures")
@@ -197,15 +197,10 @@ class PostgresTransaction(SqlCopying, PostgresSnapshot):
         (root,) = self._roots_of([event_id])  # mail belongs to its recipient's tree
         self._write("carried", root=root, mail=mail_id, event=event_id)
 
-    def kill(self, agent_id: str, killer: str, actor: str, died_at: str) -> None:
-        super().kill(agent_id, killer, actor, died_at)
+    def _ended(self, agent_id: str, how: str) -> None:
+        super()._ended(agent_id, how)
         self._write("end_agent", **self._for_agent(agent_id))
-        self._write("add_life", **self._for_agent(agent_id), kind="killed")
-
-    def delete(self, agent_id: str, actor: str, deleted_at: str) -> None:
-        super().delete(agent_id, actor, deleted_at)
-        self._write("end_agent", **self._for_agent(agent_id))
-        self._write("add_life", **self._for_agent(agent_id), kind="deleted")
+        self._write("add_life", **self._for_agent(agent_id), kind=how)
 
     def archive(self, agent_id: str, archived_at: str | None) -> None:
         if archived_at is not None or self.archived(agent_id) is not None:

@@ -20,6 +20,12 @@ _REBUILD = "any SQLite shell rebuilds it: INSERT INTO {0} ({0}) VALUES ('rebuild
 class SqliteChecks(SqlChecks, SqliteReader):
     """The checks of one database."""
 
+    _own_faults = {  # noqa: RUF012 - a ClassVar in the base
+        "wrong_sent_data": "agent {0:.8}: the record of request {1} is not readable",
+        "wrong_memo_rows": "memo {0}: its words in the index are not those of its content and tags",
+        "wrong_memo_tags": "memo {0}: its tag {1!r} is not one that a memo can have",
+    }
+
     def _checks(self) -> tuple[Check, ...]:
         return (
             self._damaged_pages,
@@ -27,8 +33,7 @@ class SqliteChecks(SqlChecks, SqliteReader):
             self._damaged_tables,
             self._damaged_index,
             self._damaged_references,
-            self._damaged_requests,
-            self._damaged_memos,
+            self._damaged_memo_index,
         )
 
     def _damaged_pages(self) -> Iterator[str]:
@@ -85,14 +90,6 @@ class SqliteChecks(SqlChecks, SqliteReader):
         for table, row, parent, _ in self._all("PRAGMA foreign_key_check"):
             yield f"database: row {row} of {table} names a row of {parent} that is not there"
 
-    def _damaged_requests(self) -> Iterator[str]:
-        for agent_id, sent_id in self._run("wrong_sent_data"):
-            yield f"agent {agent_id[:8]}: the record of request {sent_id} is not readable"
-
-    def _damaged_memos(self) -> Iterator[str]:
-        for (memo_id,) in self._run("wrong_memo_rows"):
-            yield f"memo {memo_id}: its words in the index are not those of its content and tags"
-        for memo_id, tag in self._run("wrong_memo_tags"):
-            yield f"memo {memo_id}: its tag {tag!r} is not one that a memo can have"
+    def _damaged_memo_index(self) -> Iterator[str]:
         if self._fails("wrong_memo_index"):
             yield f"memos: the index holds other words than the memos; {_REBUILD.format('memo_words')}"

@@ -15,11 +15,11 @@ from typing import Any
 
 import apsw
 
-from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import VIEWS, Limits, QueryScope, Rows
 from foldmark.core.segments import Segments
 from foldmark.core.wording import listing
+from foldmark.stores.sandbox import MOST_BYTES, ONLY, SLOW, TOO_MUCH, checked
 from foldmark.stores.sqlite.sandbox_schema import FUNCTIONS, SHORT, Ranges, replace_slow, views
 
 USUAL, LONGEST = 250_000, 64_000_000
@@ -41,7 +41,7 @@ _STEPS = 1000
 _STEP_BYTES = 8_000_000
 
 _LIMITS = {
-    apsw.SQLITE_LIMIT_SQL_LENGTH: 10_000,
+    apsw.SQLITE_LIMIT_SQL_LENGTH: MOST_BYTES,
     apsw.SQLITE_LIMIT_COLUMN: 100,
     apsw.SQLITE_LIMIT_EXPR_DEPTH: 100,
     apsw.SQLITE_LIMIT_COMPOUND_SELECT: 50,
@@ -54,7 +54,6 @@ _LIMITS = {
 }
 
 _TABLE_FUNCTIONS = frozenset({"json_each", "json_tree"})
-_ONLY = f"query_db reads the views {', '.join(VIEWS)} and nothing else; describe_db() shows their columns"
 
 # The bound for SQLite's memory applies to the whole process.
 _HEAP = Lock()
@@ -113,13 +112,9 @@ class Sandbox:
     def query(self, sql: str, limits: Limits) -> Rows:
         """Run a statement as `SqlSandbox.query`; raises apsw.Error only for faults of the database, and
         UnicodeDecodeError for invalid UTF-8, unless this mends it."""
-        sql = well_formed(sql)
-        if "\0" in sql:
-            raise CommandError("the statement holds a NUL character; write char(0) in its place")
-        if len(sql.encode()) > _LIMITS[apsw.SQLITE_LIMIT_SQL_LENGTH]:
-            raise CommandError(f"a statement has at most {_LIMITS[apsw.SQLITE_LIMIT_SQL_LENGTH]:,} bytes")
+        sql = checked(sql, "write char(0) in its place")
         if self._secret in sql.lower():
-            raise CommandError(_ONLY)
+            raise CommandError(ONLY)
         self._start(limits)
         with _bounded_memory():
             try:
@@ -176,8 +171,8 @@ class Sandbox:
                 found.append(row)
                 size += sum(len(cell) if isinstance(cell, str | bytes) else 8 for cell in row)
         except apsw.InterruptError:
-            if not found or self._ended != _SLOW:
-                raise CommandError(self._ended or _SLOW) from None
+            if not found or self._ended != SLOW:
+                raise CommandError(self._ended or SLOW) from None
             cut = "time"
         except UnicodeDecodeError:
             if self._mending is None:
@@ -194,13 +189,13 @@ class Sandbox:
         ):
             raise
         except apsw.NoMemError:
-            raise CommandError(_TOO_MUCH) from None
+            raise CommandError(TOO_MUCH) from None
         except apsw.Error as error:
             raise CommandError(self._explained(error)) from None
         finally:
             cursor.close(True)
         if not self._columns:
-            raise CommandError(f"there is no statement in sql; write one SELECT. {_ONLY}")
+            raise CommandError(f"there is no statement in sql; write one SELECT. {ONLY}")
         return Rows(self._columns, found, cut)
 
     def _expect(self, sql: str) -> None:
@@ -210,7 +205,7 @@ class Sandbox:
 
     def _allow(self, action: int, first: str | None, second: str | None, schema: str | None, inside: str | None) -> int:
         if monotonic() > self._until:
-            self._ended = _SLOW
+            self._ended = SLOW
             return apsw.SQLITE_DENY
         match action:
             case apsw.SQLITE_SELECT | apsw.SQLITE_RECURSIVE:
@@ -268,16 +263,16 @@ class Sandbox:
 
     def _why_end(self) -> str:
         if monotonic() > self._until:
-            return _SLOW
+            return SLOW
         if apsw.memory_used() > self._memory:
-            return _TOO_MUCH
+            return TOO_MUCH
         return "the query was interrupted" if self._stopped() else ""
 
     def _explained(self, error: apsw.Error) -> str:
         if self._ended:
             return self._ended
         if self._refused:
-            return f"{self._refused}. {_ONLY}"
+            return f"{self._refused}. {ONLY}"
         text = re.sub(rf"(temp\.)?{self._secret}\w*", "a view", str(error))[:300]
         if "pattern too complex" in text:
             return f"a pattern of LIKE has at most {self._pattern} bytes here; shorten it, or search with instr"
@@ -297,9 +292,6 @@ _LONGEST_TEXTS = (
 )
 _UNLIMITED = 1_000_000_000
 """SQLite's maximum length of texts, for Foldmark's own statements, which read lengths only."""
-
-_SLOW = "the query took too long; narrow it, as by id, or read fewer rows with LIMIT"
-_TOO_MUCH = "the query took too much memory, or is too complicated; read fewer rows, or parts: substr(content, 1, 4000)"
 
 
 def _text(*raws: Any) -> Any:

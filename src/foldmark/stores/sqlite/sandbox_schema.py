@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from foldmark.core.events import ROLES
 from foldmark.core.ports import VIEWS
+from foldmark.stores.sandbox import ROLE
 
 Ranges = Sequence[tuple[int, int, int]]
 """(agent's key, first id, last id), sorted."""
@@ -76,9 +76,7 @@ def views(
     return Built(statements, inside, frozenset({*VIEWS, log, done, notes, handed, shown}))
 
 
-_ROLE = f"CASE e.kind {' '.join(f'WHEN {kind!r} THEN {role!r}' for kind, role in ROLES.items())} END"
-
-_MESSAGES = f"""SELECT e.id, {{uuid}} AS agent_id, e.turn AS group_id, {_ROLE} AS role,
+_MESSAGES = f"""SELECT e.id, {{uuid}} AS agent_id, e.turn AS group_id, {ROLE} AS role,
     <e.kind> AS kind, <e.content> AS content,
     CASE WHEN NOT ({{visible}}) THEN 'dropped' WHEN e.kind = 'tool_call' THEN e.kind ELSE 'completed' END AS status,
     <e.dialect> AS parsing_strategy, e.tokens, <e.created_at> AS created_at

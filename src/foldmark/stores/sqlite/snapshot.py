@@ -22,7 +22,7 @@ from foldmark.core.search import LogIndex, SearchScope
 from foldmark.core.segments import Segments
 from foldmark.core.turns import Message
 from foldmark.stores import reader
-from foldmark.stores.copying import PAGE, SqlCopyingView
+from foldmark.stores.copying import PAGE, CopyingSnapshot
 from foldmark.stores.queries import listed
 from foldmark.stores.reader import Bindings, Row
 from foldmark.stores.sqlite.file import explain
@@ -167,7 +167,7 @@ class AtomicBlock(AbstractContextManager[W, None]):
             self._writer._fail(error, self._before)
 
 
-class SqliteSnapshot(SqliteReader, SqlCopyingView):
+class SqliteSnapshot(SqliteReader, CopyingSnapshot):
     """The contents of the database during one transaction, which `SqliteStore` begins and ends."""
 
     _kinds = listed(NEWEST_KINDS)
@@ -228,12 +228,7 @@ class SqliteSnapshot(SqliteReader, SqlCopyingView):
     def index(self, scope: SearchScope) -> LogIndex:
         from foldmark.stores.sqlite.search import SqliteIndex  # takes 3 ms
 
-        keys = None if scope.agents is None else [self._key(agent) for agent in scope.agents]
-        return SqliteIndex(self._search, scope, keys)
-
-    def _search(self, name: str, bindings: Mapping[str, Any]) -> list[Row]:
-        self.settle()
-        return self._run(name, **bindings)
+        return SqliteIndex(self, scope)
 
     def _holding(self, words: Sequence[str], most: int) -> list[Row]:
         return self._run("memos_with", words=listed(map(_expression, words)), most=most)

@@ -16,11 +16,10 @@ from foldmark.core.errors import StoreError
 from foldmark.core.events import Draft
 from foldmark.core.ports import Clock
 from foldmark.core.records import CopiedEvent, Numbers
-from foldmark.stores.appender import Appender
-from foldmark.stores.copying import SqlCopying
 from foldmark.stores.queries import listed
 from foldmark.stores.reader import Bindings, Row, fault
 from foldmark.stores.sqlite.snapshot import SqliteConnection, SqliteSnapshot, SqliteWriter
+from foldmark.stores.transaction import Appender, LogTransaction
 
 _INDEXED_AT_ONCE = 1000
 """Number of messages whose words fill about half of the part of the index that SQLite keeps in memory."""
@@ -101,7 +100,7 @@ class SqliteAppender(Appender):
             self._is_ahead = False
 
 
-class SqliteTransaction(SqliteWriter, SqlCopying, SqliteSnapshot):
+class SqliteTransaction(SqliteWriter, LogTransaction, SqliteSnapshot):
     """The writes of one transaction, which `SqliteStore` begins and ends."""
 
     _index_tables = ("unindex_parts", "erase_vectors", "erase_signatures", "unweigh")
