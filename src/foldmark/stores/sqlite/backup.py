@@ -11,7 +11,7 @@ import apsw
 from foldmark.core.errors import StoreError
 from foldmark.core.ports import Progress
 from foldmark.stores.folders import flush_folder
-from foldmark.stores.sqlite.file import MEMORY, connect_read_only, explain, is_only_read, schema_of
+from foldmark.stores.sqlite.file import MEMORY, connect_read_only, connect_to_read, explain, schema_of
 from foldmark.stores.sqlite.store import SqliteStore
 
 _PAGES = 1000
@@ -68,7 +68,7 @@ def opened(file: Path) -> Iterator[tuple[SqliteStore, int]]:
 
 def _write(path: str, file: Path, part: Path, progress: Progress) -> None:
     try:
-        source = connect_read_only(path) if is_only_read(path) else _connect(path)
+        source = connect_to_read(path)
     except apsw.Error as error:
         raise explain(error, path) from error
     with closing(source):
@@ -92,12 +92,6 @@ def _write(path: str, file: Path, part: Path, progress: Progress) -> None:
             raise StoreError(
                 f"the backup could not be written to {file} ({error}). Is the disk full or gone?"
             ) from error
-
-
-def _connect(path: str) -> apsw.Connection:
-    source = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
-    source.set_busy_timeout(10_000)
-    return source
 
 
 def _check(path: str, file: Path, *, replace: bool) -> None:

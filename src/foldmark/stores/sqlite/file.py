@@ -180,8 +180,17 @@ def is_only_read(path: str) -> bool:
     return protected or not (os.access(file.parent, os.W_OK) or Path(f"{file}-wal").exists())
 
 
+def connect_to_read(path: str) -> apsw.Connection:
+    """Open a database for reading, while others may write to it. Raises apsw.Error."""
+    if is_only_read(path):
+        return connect_read_only(path)
+    db = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
+    db.set_busy_timeout(BUSY_MILLISECONDS)
+    return db
+
+
 def connect_read_only(path: str) -> apsw.Connection:
-    """Open a database that `is_only_read`. Raises apsw.Error."""
+    """Open a database to which nobody writes (see `is_only_read`). Raises apsw.Error."""
     from urllib.parse import quote
 
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI

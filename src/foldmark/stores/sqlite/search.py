@@ -19,10 +19,8 @@ class SqliteIndex(StoredIndex):
     def __init__(self, moment: SqlReader, scope: SearchScope) -> None:
         super().__init__(scope)
         self._moment = moment
-        self._bound = {
-            **self._filters,
-            "agents": None if scope.agents is None else listed(map(moment._key, scope.agents)),
-        }
+        keys = None if scope.agents is None else listed(map(moment._key, scope.agents))
+        self._bound = {**self._filters, "agents": keys}
 
     def _run(self, name: str, **bindings: Any) -> list[Row]:
         self._moment.settle()
