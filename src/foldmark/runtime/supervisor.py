@@ -61,31 +61,23 @@ class Audience(Protocol):
 
     def began(self, agent: Agent) -> None:
         """An agent starts to work in the background."""
+        return
 
     def ended(self, agent: Agent, error: Exception | None) -> None:
-        """It is idle again, or dead; `error` is what cut its turn short."""
+        """The agent is idle again, or dead. `error` is the exception that ended its turn early, if any."""
+        return
 
     def mail(self, agent: Agent) -> None:
-        """Mail has come for an agent that it does not wake: a person talks to it, or it was woken WAKES times."""
+        """Mail has come that does not wake its recipient: a person talks to it, or it was woken WAKES times."""
+        return
 
     def asking(self, agent: Agent) -> Asking:
         """Return the callbacks with which a tool of an agent in the background reaches a person."""
-
-
-class NoAudience:
-    """No-op audience."""
-
-    def began(self, agent: Agent) -> None:
-        pass
-
-    def ended(self, agent: Agent, error: Exception | None) -> None:
-        pass
-
-    def mail(self, agent: Agent) -> None:
-        pass
-
-    def asking(self, agent: Agent) -> Asking:
         return NOBODY
+
+
+class NoAudience(Audience):
+    """An audience that ignores every event."""
 
 
 class Supervisor:

@@ -227,8 +227,6 @@ def make_window_summary(agent: Agent, due: DueSummary) -> int | None:
     Blocks, and may run while the agent goes on. Raises CommandError for a model that cannot be asked, FoldmarkError for
     an empty answer or an interruption, ConflictError, StoreError.
     """
-    from foldmark.sending.questions import ask, compacted
-
     covered, earlier = due.covered, due.earlier
     made = None
     with suppress(CommandError):  # conflicting settings: the model is asked as without them

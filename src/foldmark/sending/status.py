@@ -3,7 +3,6 @@ of its context, reminders, whether its newest turn still needs an answer, and wh
 """
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from foldmark.core.codec import timestamp, utc
 from foldmark.core.config import Config
@@ -16,11 +15,8 @@ from foldmark.log.log import Agent
 from foldmark.request.standing import Standing
 from foldmark.request.usage import usage_data
 
-if TYPE_CHECKING:
-    from foldmark.log.log import Agent
 
-
-def fullness(agent: "Agent", request: Request) -> str:
+def fullness(agent: Agent, request: Request) -> str:
     """Return the meter for an agent's next request."""
     from foldmark.request.prepare import counted  # takes 20 ms
 
@@ -32,7 +28,7 @@ def fullness(agent: "Agent", request: Request) -> str:
     return meter(request.tokens, agent.window, at.config.sliding_context_tokens, known)
 
 
-def assumed(agent: "Agent") -> str | None:
+def assumed(agent: Agent) -> str | None:
     """Return a line that says that the size of the model's window is assumed, and how to set it; None if it is
     known."""
     name = agent.standing().config.model
@@ -65,7 +61,7 @@ def level(share: int, config: Config) -> str | None:
     return None
 
 
-def reminder(agent: "Agent", tokens: int, window: int) -> str | None:
+def reminder(agent: Agent, tokens: int, window: int) -> str | None:
     """Return the reminder for a request of this many tokens; None if none is due, or there was one just before."""
     share = percent(tokens, window)
     with agent.reading() as (moment, at):
