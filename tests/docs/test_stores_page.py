@@ -20,8 +20,8 @@ PAGE = ROOT / "docs" / "stores.md"
 @pytest.mark.parametrize(
     ("name", "given"),
     [
-        ("test_of_two_who_read_the_same_head_one_appends", {}),
-        ("test_of_two_runtimes_with_wrong_clocks_one_takes_the_lease", {}),
+        ("test_only_one_of_two_appends_succeeds", {}),
+        ("test_only_one_of_two_runtimes_takes_a_lease", {}),
         ("test_messages_are_read_in_pages", {}),
         ("test_planted_damage_is_found", {"damage": Damage.CONTENT}),
     ],

@@ -1,9 +1,9 @@
-"""`StoreContract`: the suite that every store has to pass, the built-in ones and yours (docs/stores.md).
+"""`StoreContract`: the suite of tests that every store has to pass, built-in or your own (docs/stores.md).
 
-It needs pytest and Hypothesis: `pip install 'foldmark[testing]'`. Nothing else of Foldmark imports this package.
+It needs pytest and Hypothesis: `pip install 'foldmark[testing]'`. No other part of Foldmark imports this package.
 
-Read `suite.py` first (what a store gives to the suite, and what its parts have in common), then the `parts/`.
-`histories.py` is the brute force, `copies.py` what is copied.
+Read `suite.py` first: it has the harness that a store provides, and everything that several parts use. The `parts/` are
+the tests. `histories.py` computes answers by brute force, `copies.py` makes the contents for tests of copying.
 """
 
 try:
@@ -16,7 +16,7 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
-# A failed `assert` in these says what the values were, as in a test of your own.
+# Failed assertions in these modules show their values, as in a test module.
 pytest.register_assert_rewrite(f"{__name__}.suite", f"{__name__}.copies", f"{__name__}.parts")
 
 from foldmark.testing.parts.blocks import Blocks  # noqa: E402
@@ -47,4 +47,5 @@ class StoreContract(
     Budgets,
     CopyingTests,
 ):
-    """What `foldmark.core.ports.Store` promises. Derive a class of tests from it and override the fixture `harness`."""
+    """The tests of everything that `foldmark.core.ports.Store` promises. Derive a test class from it and override the
+    fixture `harness`."""

@@ -1,34 +1,23 @@
-"""The contents of a copy, some of every kind, and the answers of a store about them."""
+"""Contents to copy, with records of every kind, and a store's answers about them."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
+from operator import attrgetter
 from typing import Any
 
 from foldmark.app import open_over
 from foldmark.core.assembly.sent import RequestRecord, SentRequest
 from foldmark.core.ports import Snapshot, Store, Transaction
-from foldmark.core.records import CodingSession, CopiedEnd, CopiedEvent, CopiedMail, CopiedMemo, CopiedSent
+from foldmark.core.records import CodingSession, CopiedEnd, CopiedMail, CopiedMemo, CopiedSent
 from foldmark.core.request import Edge
 from foldmark.core.segments import END, Segment
 from foldmark.log.doctor import examine
-from foldmark.testing.suite import (
-    HARD,
-    METADATA,
-    NOW,
-    add_fork,
-    append,
-    call,
-    draft,
-    erase,
-    fork,
-    result,
-    root,
-)
+from foldmark.testing.suite import HARD, METADATA, NOW, add_fork, append, call, draft, erase, fork, result, root
 
 
 def answers(moment: Snapshot, agents: Sequence[str]) -> list[Any]:
-    """Return the answers of a store about agents, except for stored segments."""
+    """Return everything that a store answers about these agents, except for stored segments."""
     found: list[Any] = []
     for agent in agents:
         own = (Segment(agent, 1, END),)
@@ -48,44 +37,37 @@ def answers(moment: Snapshot, agents: Sequence[str]) -> list[Any]:
 
 
 def shared(moment: Snapshot) -> list[Any]:
-    """Return the answers of a store about records that belong to no conversation."""
+    """Return everything that a store answers about records that belong to no conversation."""
     tagged = moment.memos_tagged(["x"], 10)
     return [moment.memos(100), moment.memo_tags(100), tagged, moment.coding_sessions()]
 
 
 def same(store: Store, other: Store) -> None:
-    """Assert that two stores answer alike, and that nothing is wrong with the second."""
+    """Assert that two stores give the same answers, and that the second is sound."""
+    by_agent, by_id = attrgetter("agent"), attrgetter("id")
     with store.read() as ours, other.read() as theirs:
         agents = [record.id for record in ours.agents()]
         assert [record.id for record in theirs.agents()] == agents
         assert answers(ours, agents) == answers(theirs, agents)
         assert shared(ours) == shared(theirs)
         assert all(had <= has for had, has in zip(ours.numbers(), theirs.numbers(), strict=True))
-        assert sorted(ours.copied(CopiedEnd), key=_agent) == sorted(theirs.copied(CopiedEnd), key=_agent)
+        assert sorted(ours.copied(CopiedEnd), key=by_agent) == sorted(theirs.copied(CopiedEnd), key=by_agent)
         kinds: tuple[type[Any], ...] = (CopiedMail, CopiedSent, CopiedMemo, CodingSession)
         for kind in kinds:
             assert list(ours.copied(kind)) == list(theirs.copied(kind))
         heads = dict.fromkeys(agents, 0)
-        assert sorted(ours.copied_events(heads), key=_id) == sorted(theirs.copied_events(heads), key=_id)
+        assert sorted(ours.copied_events(heads), key=by_id) == sorted(theirs.copied_events(heads), key=by_id)
         assert sorted(ours.erased(agents)) == sorted(theirs.erased(agents))
     sound(other)
 
 
 def sound(store: Store) -> None:
-    """Assert that nothing is wrong with a store."""
+    """Assert that a store is sound."""
     assert list(examine(open_over(store))) == []
 
 
-def _id(event: CopiedEvent) -> int:
-    return event.id
-
-
-def _agent(end: CopiedEnd) -> str:
-    return end.agent
-
-
 def request(agent: str, event: int, texts: dict[str, str], question: str | None = None) -> SentRequest:
-    """Return a request that needs these texts."""
+    """Return a request to record that needs these texts."""
     record = RequestRecord("openai", 7, Edge(event, "budget", 3), texts, {}, question=question)
     return SentRequest(agent, event, event, NOW, "openai", "gpt-5", "f" * 64, 2**40, 7, record)
 
@@ -96,7 +78,7 @@ def hashed(*texts: str) -> dict[str, str]:
 
 
 def fill(store: Store) -> dict[str, str]:
-    """Fill a store with something of every kind; return the agents by their fates."""
+    """Fill a store with records of every kind, and return its agents, named by what happens to them later."""
     work, gone, quiet = root(store, f"work {HARD}"), root(store, "gone"), root(store, "quiet")
     first, asked = append(store, work, draft(content=HARD, data={HARD: [2**70, 0.1]}), call("c0"))
     append(store, work, draft("assistant"), result("c0", asked, interrupted=True, apart=True), draft("turn_ended", ""))
@@ -123,7 +105,7 @@ def fill(store: Store) -> dict[str, str]:
 
 
 def change(store: Store, agents: dict[str, str]) -> None:
-    """Change everything that `fill` made in every way that is still possible."""
+    """Change the records that `fill` made in every possible way."""
     work, child, gone, quiet = agents.values()
     with store.write() as writing:
         head = writing.head(work).record
@@ -147,12 +129,12 @@ def change(store: Store, agents: dict[str, str]) -> None:
         writing.append(add_fork(writing, work), None, [draft(content="quartz", actor="model")])
 
 
-class SimulatedStop(Exception):  # noqa: N818 - nothing went wrong
-    """Stands for the end of the program."""
+class SimulatedStop(Exception):  # noqa: N818 - it is no error
+    """The simulated end of the program."""
 
 
 class StoppingStore:
-    """A store whose program ends at the end of a transaction, before it is committed or afterwards."""
+    """A store whose program ends with a transaction, just before its commit or just after it."""
 
     def __init__(self, store: Store, transactions: int, *, committed: bool) -> None:
         self.address = store.address
@@ -163,7 +145,7 @@ class StoppingStore:
 
     @contextmanager
     def write(self) -> Iterator[Transaction]:
-        """The store's transaction."""
+        """Open the store's transaction; the program ends with the one after `transactions` others."""
         self._left -= 1
         with self._store.write() as writing:
             yield writing

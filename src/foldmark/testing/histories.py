@@ -1,4 +1,4 @@
-"""Random histories of a tree of agents, and brute-force answers computed from their events."""
+"""Random histories of a few agents, and the expected answers, computed from all their events by brute force."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,11 +19,11 @@ KINDS = (
     *("state", "scratchpad", "mark", "clear", "turn_ended", "usage", "erase"),
 )
 Step = tuple[int, str, int]
-"""A step: an agent, an action, and a number that chooses among the existing things."""
+"""A step: the number of an agent, an action, and a number that selects its object."""
 
 STEPS = st.tuples(st.integers(0, 2), st.sampled_from(KINDS), st.integers(0, 5))
 KEPT = ("turn_ended", "agent_killed", "scratchpad", "config")
-"""Kinds that erasing a turn leaves as they are."""
+"""Kinds of events that the erasure of a turn does not change."""
 
 
 class RecordedHistory:
@@ -43,11 +43,11 @@ class RecordedHistory:
 
     @property
     def tree(self) -> tuple[str, str]:
-        """The root and its fork: only the ids of these two can be compared."""
+        """The root and its fork. Only ids of one tree can be compared."""
         return self.agents[:2]
 
     def play(self, store: Store, steps: Sequence[Step]) -> None:
-        """Carry out the steps, each in a transaction of its own."""
+        """Carry out the steps, each in a separate transaction."""
         for number, (who, kind, pick) in enumerate(steps):
             agent = self.agents[who]
             if kind == "erase":
@@ -82,8 +82,8 @@ class RecordedHistory:
         )
 
     def _erase(self, store: Store, agent: str, pick: int) -> None:
-        """Erase all of a turn; the agent itself or another one of its tree asks. An open turn is ended first, as the
-        library does."""
+        """Erase a whole turn, at the request of the agent itself or of another agent of its tree. An open turn is ended
+        first, as in the library."""
         turns = sorted({event.turn_id for event in self.events if event.agent_id == agent and event.turn_id})
         if not turns:
             return
@@ -106,32 +106,32 @@ class RecordedHistory:
                 if event.id in self._unanswered[agent]:
                     self._unanswered[agent].remove(event.id)
 
-    # What brute force says
+    # Answers by brute force
 
     def of(self, agent: str) -> list[Event]:
-        """The events of an agent, in order."""
+        """Return the events of an agent, in order."""
         return sorted((event for event in self.events if event.agent_id == agent), key=lambda event: event.id)
 
     def open_turn(self, agent: str) -> int | None:
-        """The turn that has not ended."""
+        """Return the open turn of an agent."""
         return self._open.get(agent)
 
     @property
     def messages(self) -> list[Event]:
-        """The messages of all agents, those erased left out, by id."""
+        """The messages of all agents by id, without erased ones."""
         found = (event for event in self.events if event.kind in MESSAGE_KINDS and event.id not in self.gone)
         return sorted(found, key=lambda event: event.id)
 
     def messages_of(self, agent: str) -> list[Message]:
-        """The messages of an agent, those erased left out."""
+        """Return the messages of an agent, without erased ones."""
         return [bare(event) for event in self.messages if event.agent_id == agent]
 
     def inside(self, segments: Segments) -> list[Event]:
-        """The messages inside segments, in log order."""
+        """Return the messages inside segments, in the order of the log."""
         return [e for s in segments for e in self.messages if e.agent_id == s.agent and s.first <= e.id <= s.last]
 
     def operations(self, agent: str) -> list[Event]:
-        """The events that the replay of an agent reads."""
+        """Return the events that the replay of an agent reads."""
         return [
             event
             for event in self.of(agent)
@@ -139,7 +139,7 @@ class RecordedHistory:
         ]
 
     def of_kind(self, kind: str, segments: Segments) -> list[Event]:
-        """The events of a kind inside segments, none that was erased, by id."""
+        """Return the events of a kind inside segments by id, without erased ones."""
         return [
             event
             for event in sorted(self.events, key=lambda event: event.id)
@@ -147,14 +147,14 @@ class RecordedHistory:
         ]
 
     def tombstones(self, segments: Segments) -> list[Event]:
-        """The tombstones of erased messages inside segments, by id."""
+        """Return the tombstones of erased messages inside segments, by id."""
         erased = [event for event in self.events if event.id in self.gone and event.kind in MESSAGE_KINDS]
         return sorted(
             (event for event in erased if contains(segments, event.agent_id, event.id)), key=lambda event: event.id
         )
 
     def waiting(self, agent: str) -> list[Message]:
-        """The calls of the open turn that have no result yet."""
+        """Return the calls of the open turn that have no result yet."""
         answered = {event.answers for event in self.events}
         turn = self.open_turn(agent)
         calls = (m for m in self.messages_of(agent) if m.kind == "tool_call" and turn is not None and m.turn_id == turn)
@@ -162,7 +162,7 @@ class RecordedHistory:
 
 
 def tombstone(event: Event, data: str | None) -> Event:
-    """Return what remains of an erased event; `data` is the part that its replay needs."""
+    """Return the tombstone of an event; `data` is the part of its data that a replay needs."""
     return Event(
         *(event.id, event.agent_id, event.turn_id, event.kind, "", decode_data(event.kind, data), event.dialect),
         *(event.actor, 0, event.created_at, event.interrupted, event.answers),
@@ -180,22 +180,22 @@ def size_of(events: Sequence[Event]) -> Size:
 
 
 def weights_of(events: Sequence[Event]) -> list[tuple[int, int]]:
-    """Return the ids and weights of messages."""
+    """Return the id and the weight of each message."""
     return [(event.id, weigh(event)) for event in events]
 
 
 def ids_of(history: RecordedHistory) -> st.SearchStrategy[int]:
-    """Return ids of events, and ids that no event has."""
+    """Draw ids of events and unknown ids."""
     return st.sampled_from([0, 10**12, *(event.id for event in history.events)])
 
 
 def places_in(history: RecordedHistory) -> st.SearchStrategy[int]:
-    """Return ids of events and neighbouring ids, which other histories may have."""
+    """Draw ids of events and neighbouring ids, which may belong to other histories."""
     return st.sampled_from([0, *(event.id + beside for event in history.events for beside in (-1, 0, 1))])
 
 
 def segments_of(history: RecordedHistory) -> st.SearchStrategy[Segments]:
-    """Return segments of the agents of the tree."""
+    """Draw segments of the agents of the tree."""
     places = places_in(history)
     each = st.builds(Segment, st.sampled_from(history.tree), places, places | st.just(END))
     return st.lists(each, max_size=5).map(normal)

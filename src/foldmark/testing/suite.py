@@ -1,4 +1,4 @@
-"""Shared parts of the suite: fixtures, the harness of a store, its contents, and a second process."""
+"""What all parts of the suite use: the fixtures, the harness of a store, functions that fill one, a second process."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -19,47 +19,48 @@ from foldmark.core.replay import birth
 
 
 class Damage(Enum):
-    """What a failing disk, or a foreign program, does to a database behind the store's back.
+    """Damage to a database by a failing disk or another program, past the store.
 
-    Each is done to one event, a message in the middle of its agent's log. Reading need not notice it: `foldmark doctor`
-    has to.
+    Each kind affects one event, a message in the middle of its agent's log. A read may miss the damage, but
+    `foldmark doctor` must find it.
     """
 
-    CONTENT = "the first character of the event's content becomes another one"
-    DATA = "the event's data is cut short, so that it is no JSON any more"
+    CONTENT = "the first character of the event's content is replaced"
+    DATA = "the event's data is cut short and is no longer JSON"
     SIZE = "the event's stored number of tokens is one more"
     SUM = "a stored sum of tokens that ends with the event is one more"
     COUNT = "a stored number of messages that ends with the event is one more"
     WEIGHT = "a stored sum of weights that ends with the event is one more"
     HEAD = "the agent's stored newest event is this one, although there are newer ones"
-    FOLD = "the stored segments of the event's agent are cut short, so that they cannot be read any more"
+    FOLD = "the stored segments of the event's agent are cut short and no longer readable"
     INDEX = "the event is missing from the index of words"
 
 
 class Harness(Protocol):
-    """The facts about a store that `StoreContract` needs. Provide them by overriding the fixture `harness`."""
+    """The access to a store and its database that `StoreContract` needs. The fixture `harness` provides it."""
 
     def fresh(self) -> Store:
-        """Open a store over a new, empty database, another one each time. The suite closes it."""
+        """Open a store over an empty database, a new one with each call. The suite closes it."""
 
     def open(self, address: str) -> Store:
         """Open the database at a `Store.address` once more, with a connection of its own.
 
-        It is called in this process and in others, for which the harness is pickled: it must hold nothing that cannot
-        be, and be of a class that another process can import. For a database that only one connection reaches, call
+        It is called in this process and in others. For those the harness is pickled, so its contents must support
+        pickling and its class must be importable there. If only one connection can reach the database, call
         `pytest.skip` with the reason.
         """
 
     def counting(self, store: Store) -> AbstractContextManager[list[str]]:
         """Collect the text of every statement that this store sends to its database while the block runs.
 
-        Ask the driver or the database. BEGIN, COMMIT, ROLLBACK and savepoints may be among them: they do not count.
+        Take the statements from the driver or the database. BEGIN, COMMIT, ROLLBACK and savepoints are not counted, so
+        they may be included.
         """
 
     def plant(self, store: Store, damage: Damage, event_id: int) -> None:
-        """Damage the database of a store, at one event, past the store itself.
+        """Damage the database of a store at one event, without using the store.
 
-        Where the database keeps nothing of the kind, call `pytest.skip` with the reason.
+        If the database stores no such value, call `pytest.skip` with the reason.
         """
 
     def move_clock(self, store: Store, seconds: float) -> AbstractContextManager[None]:
@@ -72,11 +73,11 @@ HARD = "a\0b é e\u0301 😀 \ufeff\u2028\uffff 👩‍👩‍👧 \U0010ffff'\"
 """Text that databases, drivers and JSON columns handle wrongly."""
 
 METADATA = ("state", "scratchpad", "system", "usage")
-"""Kinds of events of which the newest is read."""
+"""Kinds of events whose newest is read by kind."""
 
 examples = settings(
     deadline=None,
-    # Each example works with agents of its own in one store, and several stores may run the suite.
+    # All examples share one store, where each creates its own agents; several stores may run the suite.
     suppress_health_check=[
         HealthCheck.too_slow,
         HealthCheck.function_scoped_fixture,
@@ -84,20 +85,20 @@ examples = settings(
         HealthCheck.data_too_large,
     ],
 )
-"""The settings of a random test; how many examples it draws is left to the profile in force."""
+"""The settings of a random test. The active Hypothesis profile sets the number of examples."""
 
 
 class Suite:
-    """The fixtures that every part of the contract works with."""
+    """The fixtures of every part of the contract."""
 
     @pytest.fixture
     def harness(self) -> Harness:
-        """The harness of the store; see docs/stores.md."""
+        """Return the harness of the store (see docs/stores.md)."""
         raise NotImplementedError("override the fixture `harness` of StoreContract; docs/stores.md shows one")
 
     @pytest.fixture
     def store(self, harness: Harness) -> Iterator[Store]:
-        """A store over an empty database, which is sound after the test."""
+        """Yield a store over an empty database, and check afterwards that it is sound."""
         store = harness.fresh()
         yield store
         assert list(store.damage()) == []
@@ -105,39 +106,39 @@ class Suite:
 
     @pytest.fixture
     def other(self, harness: Harness, store: Store) -> Iterator[Store]:
-        """A second connection to the database of `store`."""
+        """Yield a second connection to the database of `store`."""
         other = harness.open(store.address)
         yield other
         other.close()
 
     @pytest.fixture
     def agent(self, store: Store) -> str:
-        """A conversation."""
+        """Return a new conversation."""
         return root(store)
 
     @pytest.fixture
     def neighbour(self, store: Store, agent: str) -> str:
-        """Another conversation."""
+        """Return another new conversation."""
         return root(store)
 
 
 def draft(kind: str = "user", content: str = "hello", **more: Any) -> Draft:
-    """An event to append."""
+    """Return an event to append."""
     return Draft(kind=kind, content=content, created_at=NOW, **more)
 
 
 def call(call_id: str, name: str = "probe") -> Draft:
-    """A tool call to append."""
+    """Return a tool call to append."""
     return draft("tool_call", "{}", data={"call_id": call_id, "name": name})
 
 
 def result(call_id: str, answers: int, **more: Any) -> Draft:
-    """A tool result to append."""
+    """Return a tool result to append."""
     return draft("tool_result", "text", data={"call_id": call_id}, answers=answers, **more)
 
 
 def add_root(writing: Transaction, name: str | None = None) -> str:
-    """Add a conversation; returns its uuid, which is its name as well if there is none."""
+    """Add a conversation and return its uuid, which is also its default name."""
     agent = str(uuid4())
     record = AgentRecord(agent, agent if name is None else name, None, 0, NOW)
     writing.create_agent(record, birth(agent), Size(0, 0))
@@ -145,7 +146,7 @@ def add_root(writing: Transaction, name: str | None = None) -> str:
 
 
 def add_fork(writing: Transaction, parent: str) -> str:
-    """Fork an agent; returns the uuid of the child."""
+    """Fork an agent and return the child's uuid."""
     child = str(uuid4())
     (at,) = writing.append(parent, None, [draft("fork", "", data={"child": child, "start": []})])
     writing.create_agent(AgentRecord(child, None, parent, at, NOW), birth(child, at), Size(0, 0))
@@ -153,68 +154,68 @@ def add_fork(writing: Transaction, parent: str) -> str:
 
 
 def root(store: Store, name: str | None = None) -> str:
-    """Add a conversation, in a transaction of its own."""
+    """Add a conversation in a separate transaction, and return its uuid."""
     with store.write() as writing:
         return add_root(writing, name)
 
 
 def fork(store: Store, parent: str) -> str:
-    """Fork an agent, in a transaction of its own."""
+    """Fork an agent in a separate transaction, and return the child's uuid."""
     with store.write() as writing:
         return add_fork(writing, parent)
 
 
 def append(store: Store, agent: str, *drafts: Draft, expected: int | None = None) -> list[int]:
-    """Append events, in a transaction of their own; returns their ids."""
+    """Append events in a separate transaction, and return their ids."""
     with store.write() as writing:
         return writing.append(agent, expected, drafts)
 
 
 def erase(writing: Transaction, agent: str, turn: int, last: int | None = None, by: str | None = None) -> int:
-    """Erase a turn up to event `last`, by default all there is; turn 0 is the whole agent. Agent `by`, by default its
-    own, asks for it; returns the id of that event."""
+    """Erase a turn up to event `last` (default: all of it), or the whole agent for turn 0. Agent `by` (default: the
+    same one) records the redaction. Return the id of that event."""
     (event,) = writing.append(by or agent, None, [draft("redact", "", data={"turn": turn})])
     writing.erase(agent, turn, event if last is None else last, event)
     return event
 
 
 def save_memo(store: Store, content: str, *tags: str, agent: str | None = None) -> int:
-    """Save a memo, in a transaction of its own; returns its id."""
+    """Save a memo in a separate transaction, and return its id."""
     with store.write() as writing:
         return writing.save_memo(content, tags, agent, "human", NOW)
 
 
 def send(store: Store, sender: str, recipient: str, *texts: str) -> list[int]:
-    """Store mail, in a transaction of its own; returns the ids."""
+    """Store mail in a separate transaction, and return the ids."""
     with store.write() as writing:
         return [writing.send(sender, recipient, text, "human", NOW) for text in texts]
 
 
 def roll_back(store: Store, act: Callable[[Transaction], object]) -> None:
-    """Do something in a transaction that fails at its end."""
+    """Run `act` in a transaction that fails at its end."""
     with suppress(ZeroDivisionError), store.write() as writing:
         act(writing)
         raise ZeroDivisionError
 
 
 def read(store: Store, event_ids: list[int]) -> list[Event]:
-    """The events with these ids, as they are stored now."""
+    """Return the events with these ids, as they are stored now."""
     with store.read() as moment:
         return moment.events(event_ids)
 
 
 LIMIT = 60.0
-"""Seconds without a message after which a process counts as stuck."""
+"""Maximum number of seconds to wait for a message of another process."""
 
-# A process that is forked from this one would share its connections.
+# A process forked from this one would share its connections.
 _CONTEXT = get_context("forkserver") if "forkserver" in get_all_start_methods() else get_context("spawn")
 
 Work = Callable[..., None]
-"""Called in the process with the store, the connection to who started it, and what else was given."""
+"""Receives, in the other process, the store, the connection to the process that started it, and further arguments."""
 
 
 class SecondProcess:
-    """A process with a connection of its own to a database. It waits for `begin`."""
+    """Another process with its own connection to a database. It starts to work after `begin`."""
 
     def __init__(self, open: Callable[[str], Store], address: str, work: Work, *given: Any) -> None:
         self._here, there = _CONTEXT.Pipe()
@@ -223,22 +224,22 @@ class SecondProcess:
         there.close()
 
     def begin(self) -> None:
-        """Wait until the process has opened the database, then start its work."""
+        """Wait until the process has opened the database, and have it start to work."""
         assert self.receive() == "ready"
         self._here.send("begin")
 
     def receive(self) -> Any:
-        """Return the next thing that the process sends. Raises EOFError when it has ended."""
+        """Return the next message of the process. Raises EOFError when it has ended."""
         if not self._here.poll(LIMIT):
-            raise TimeoutError("the other process says nothing")
+            raise TimeoutError(f"no message of the other process in {LIMIT:.0f} s")
         return self._here.recv()
 
     def resume(self) -> None:
-        """Let the process go on, which waits after each message."""
+        """Let a process continue that waits after each message."""
         self._here.send("go on")
 
     def receive_all(self) -> list[Any]:
-        """Return all that the process sends until it ends."""
+        """Return all messages of the process until it ends."""
         found = []
         try:
             while True:
@@ -247,7 +248,7 @@ class SecondProcess:
             return found
 
     def kill(self) -> None:
-        """End the process as `kill -9` does."""
+        """Kill the process, as `kill -9` does."""
         self._process.kill()
         self._process.join()
 
@@ -268,7 +269,7 @@ def _run(open: Callable[[str], Store], address: str, there: Connection, work: Wo
 
 
 def append_batches(store: Store, there: Connection, agent: str, size: int) -> NoReturn:
-    """Append one batch after the other until the process is ended; send the ids of each stored batch."""
+    """Append one batch after another until this process is killed, and send the ids of each stored batch."""
     number = 0
     while True:
         number += 1
@@ -276,7 +277,7 @@ def append_batches(store: Store, there: Connection, agent: str, size: int) -> No
 
 
 def stop_inside(store: Store, there: Connection, agent: str) -> None:
-    """Append an event and send its id; then stop inside a transaction that has written something of every kind."""
+    """Append an event and send its id. Then wait inside a transaction that has written one record of every kind."""
     there.send(append(store, agent, draft(content="stored")))
     with store.write() as writing:
         ids = writing.append(agent, None, [draft(content="lost")])
@@ -286,12 +287,12 @@ def stop_inside(store: Store, there: Connection, agent: str) -> None:
         writing.save_memo("lost", ("lost",), agent, "human", NOW)
         writing.send(agent, child, "lost", "human", NOW)
         there.send(ids)
-        there.recv()  # nobody answers
+        there.recv()  # no answer comes: the process is killed here
 
 
 def append_in_turn(store: Store, there: Connection, agent: str, own: str, times: int) -> None:
-    """Append so many events, each behind the head that was read before; say (head, id) of each. What somebody else
-    appended first is read again. In between append batches to an agent of this process's own."""
+    """Append `times` events to `agent`, each after the head read before, and send (head, id) of each. After a conflict
+    the head is read again. Before each event, append a batch to `own`, an agent that only this process writes to."""
     for number in range(times):
         append(store, own, *(draft(content=f"{number}/{part}") for part in range(3)))
         while True:
@@ -306,7 +307,7 @@ def append_in_turn(store: Store, there: Connection, agent: str, own: str, times:
 
 
 def copy_into(store: Store, there: Connection, open: Callable[[str], Store], address: str) -> None:
-    """Copy everything into the database at `address` in small steps; after each, say so and wait for `resume`."""
+    """Copy everything into the database at `address` in small steps. Report each step and wait for `resume`."""
     from foldmark import copying
     from foldmark.copying import copy
 

@@ -1,1 +1,1 @@
-"""The parts of the contract, one file each: begin with `transactions.py` and `blocks.py`."""
+"""The tests of the contract, a file for each part. Begin with `transactions.py` and `blocks.py`."""

@@ -1,4 +1,4 @@
-"""The blocks of `Store.read` and `Store.write`: one moment, one transaction, and the calls that each allows."""
+"""The blocks of `Store.read` and `Store.write`: one moment, one transaction, and the calls that each permits."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -28,7 +28,7 @@ def _rename(writing: Transaction, agent: str) -> None:
 
 
 WRITTEN: dict[str, Part] = {"an append": _append, "a name": _rename}
-"""Parts of a transaction that fail after they have written something."""
+"""Functions that write something in a transaction and then fail."""
 
 HALF: dict[str, Part] = {
     "a batch": lambda writing, agent: writing.append(agent, None, [draft(content="half"), draft(data={"x": object()})]),
@@ -37,17 +37,17 @@ HALF: dict[str, Part] = {
         AgentRecord("half", "half", None, 0, NOW), birth("nobody"), Size(0, 0)
     ),
 }
-"""Calls that fail in the middle, or before a store has written anything of them."""
+"""Calls that fail half-way, or before the store has written any part of them."""
 
 
 class Blocks(Suite):
     """One consistent moment, one serialized transaction."""
 
-    def test_a_block_inside_another_is_a_part_of_it(self, store: Store, agent: str) -> None:
+    def test_a_nested_block_joins_the_outer_one(self, store: Store, agent: str) -> None:
         with store.read() as moment:
             with store.read() as inner:
                 assert inner.agent(agent) == moment.agent(agent)
-            assert moment.agent(agent) is not None, "the inner block has not ended the moment"
+            assert moment.agent(agent) is not None, "the end of the inner block does not end the moment"
         with store.write() as writing:
             with store.write() as inside, store.read() as reading:
                 (id,) = inside.append(agent, 0, [draft()])
@@ -55,7 +55,7 @@ class Blocks(Suite):
             (later,) = writing.append(agent, id, [draft()])
         assert head_and_texts(store, agent)[0].record.head == later
 
-    def test_blocks_of_one_thread_are_one_transaction(self, store: Store, agent: str, other: Store) -> None:
+    def test_nested_write_blocks_are_one_transaction(self, store: Store, agent: str, other: Store) -> None:
 
         def fail() -> None:
             with store.write() as outer:
@@ -82,7 +82,7 @@ class Blocks(Suite):
             assert moment.committed
         append(store, agent, draft())
 
-    def test_nothing_is_used_behind_its_block(self, store: Store, agent: str, other: Store) -> None:
+    def test_a_moment_cannot_be_used_after_its_block(self, store: Store, agent: str, other: Store) -> None:
         with store.write() as writing:
             writing.append(agent, None, [draft()] * 600)
         with store.read() as moment:
@@ -99,11 +99,11 @@ class Blocks(Suite):
                 with pytest.raises(StoreError):
                     late()
         assert len(texts_of(other, agent)) == 600
-        # Who stopped reading half-way holds up nobody.
+        # A reader that stopped half-way blocks nobody.
         append(other, agent, draft())
         assert other.forget_erased()
 
-    def test_a_store_that_is_closed_inside_a_block(self, harness: Harness) -> None:
+    def test_a_closed_store_refuses_reads_and_writes(self, harness: Harness) -> None:
         store = harness.fresh()
         agent = root(store)
         with store.read() as moment:
@@ -114,8 +114,8 @@ class Blocks(Suite):
             with pytest.raises(StoreError), block():
                 pytest.fail("the block must not run")
 
-    def test_another_thread_waits_for_the_end_of_a_block(self, store: Store, agent: str) -> None:
-        """Whether it waits or reads the moment before: it sees no half of the transaction."""
+    def test_another_thread_never_sees_half_a_transaction(self, store: Store, agent: str) -> None:
+        """It may wait for the end of the block, or read the moment before it."""
         seen: list[int] = []
         begun = Event()
 
@@ -133,8 +133,8 @@ class Blocks(Suite):
         thread.join()
         assert seen in ([0], [2])
 
-    def test_what_is_kept_of_a_transaction_is_undone_with_it(self, store: Store, agent: str) -> None:
-        """Also where an inner block of it ended well; where it is committed, nothing is."""
+    def test_a_rollback_calls_the_registered_undo_functions(self, store: Store, agent: str) -> None:
+        """Also those of an inner block that succeeded. A commit calls none."""
         undone: list[str] = []
 
         def record(fail: bool) -> None:
@@ -149,7 +149,7 @@ class Blocks(Suite):
 
         with pytest.raises(RuntimeError):
             record(fail=True)
-        assert undone == ["inner", "outer"], "what was done last is undone first"
+        assert undone == ["inner", "outer"], "the last function is called first"
         undone.clear()
         record(fail=False)
         with suppress(RuntimeError), store.read() as moment:
@@ -160,7 +160,7 @@ class Blocks(Suite):
 
     # Parts that fail
 
-    def test_a_part_that_fails_before_it_has_written_anything_harms_nothing(self, store: Store) -> None:
+    def test_a_failure_before_the_first_write_is_harmless(self, store: Store) -> None:
         agent, neighbour = root(store), root(store)
         with store.write() as writing:
             (one,) = writing.append(agent, 0, [draft(content="one")])
@@ -174,8 +174,8 @@ class Blocks(Suite):
         assert texts_of(store, agent) == ["one", "two"]
 
     @pytest.mark.parametrize("part", WRITTEN)
-    def test_a_part_that_fails_after_it_has_written_something_fails_the_whole(self, store: Store, part: str) -> None:
-        """A caller that catches its error can neither commit the rest nor go on in the transaction."""
+    def test_a_failure_after_a_write_fails_the_whole_transaction(self, store: Store, part: str) -> None:
+        """A caller that catches the error can neither commit the rest nor use the transaction."""
         agent = root(store)
 
         def go_on() -> None:
@@ -202,8 +202,8 @@ class Blocks(Suite):
         append(store, agent, draft(content="again"), expected=0)
 
     @pytest.mark.parametrize("part", HALF)
-    def test_no_half_of_a_call_is_recorded(self, store: Store, agent: str, part: str) -> None:
-        """The transaction fails as a whole, or goes on as if the call had not happened."""
+    def test_a_failed_call_is_never_half_recorded(self, store: Store, agent: str, part: str) -> None:
+        """The whole transaction fails, or it continues as if the call had not been made."""
         with suppress(StoreError), store.write() as writing:
             writing.append(agent, 0, [draft(content="one")])
             with suppress(Exception):
@@ -216,7 +216,7 @@ class Blocks(Suite):
 
     # One moment
 
-    def test_a_moment_stays_as_it_is(self, store: Store, agent: str, other: Store) -> None:
+    def test_a_moment_does_not_change(self, store: Store, agent: str, other: Store) -> None:
         append(store, agent, draft(content="before"))
         with store.read() as moment:
             before = moment.head(agent), contents(moment, agent), moment.agents(), moment.memos(5)
@@ -232,7 +232,7 @@ class Blocks(Suite):
             assert len(moment.agents()) == 2
             assert len(moment.memos(5)) == 1
 
-    def test_a_moment_of_one_connection_holds_up_no_writer(self, store: Store, agent: str, other: Store) -> None:
+    def test_an_open_moment_blocks_no_other_writer(self, store: Store, agent: str, other: Store) -> None:
         append(store, agent, *(draft(content=str(number)) for number in range(600)))
         with store.read() as moment:
             reading = moment.messages((Segment(agent, 1, END),))

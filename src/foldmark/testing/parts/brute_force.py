@@ -1,4 +1,4 @@
-"""Every reading method, compared with brute force over random histories [SPEC 3, L3]."""
+"""Compare every reading method with brute force over random histories [SPEC 3, L3]."""
 
 import pytest
 from hypothesis import given
@@ -23,7 +23,7 @@ from foldmark.testing.suite import METADATA, Suite, append, call, draft, erase, 
 
 
 class BruteForce(Suite):
-    """The store's answers equal brute force over its events, also after some of them were erased."""
+    """A store answers as brute force over its events does, also after some were erased."""
 
     @examples
     @given(steps=st.lists(STEPS, max_size=30), data=st.data())
@@ -172,7 +172,7 @@ class BruteForce(Suite):
             erase(writing, agent, opener, asked)
             assert writing.head(agent).record.own == (0, 0)
             (again,) = writing.append(agent, None, [call("c2")])
-            assert writing.stands_apart(agent, asked), "the run of calls begins anew"
+            assert writing.stands_apart(agent, asked), "a new run of calls begins"
             assert [message.id for message in writing.waiting(agent)] == [again]
         with store.read() as moment:
             segments = (Segment(agent, 1, END),)
@@ -182,7 +182,7 @@ class BruteForce(Suite):
 
     @pytest.mark.parametrize("appended", [False, True])
     def test_a_turn_is_erased_beside_appends(self, store: Store, agent: str, neighbour: str, appended: bool) -> None:
-        """Whether or not the transaction has appended to the agent before."""
+        """The transaction may have appended to the agent before."""
         first, end, second, _ = append(
             store, agent, draft(content="gone"), draft("turn_ended", ""), draft(content="kept"), call("c1")
         )

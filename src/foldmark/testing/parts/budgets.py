@@ -1,4 +1,4 @@
-"""The number of statements of reading and writing does not grow with the history or the number of ids [SPEC 3, L3].
+"""The number of statements does not grow with the history or with the number of ids [SPEC 3, L3].
 
 BEGIN, COMMIT, ROLLBACK and savepoints do not count.
 """
@@ -16,13 +16,13 @@ from foldmark.core.ports import Snapshot, Store
 from foldmark.core.search import Filters, Hit, LogIndex, SearchScope, TermQuery
 from foldmark.core.segments import END, Segment
 from foldmark.testing.parts.searching import terms_of
-from foldmark.testing.suite import Harness, Suite, append, call, draft, result, root, save_memo, send
+from foldmark.testing.suite import Harness, Suite, append, draft, root, save_memo, send
 
 BETWEEN = ("BEGIN", "START", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE")
-"""Beginnings of statements that do not count."""
+"""Prefixes of statements that are not counted."""
 
 Reading = Callable[[Snapshot, str, Sequence[int]], Any]
-"""Reads of a moment, given an agent and ids of its messages."""
+"""Reads from a moment, given an agent and the ids of its messages."""
 
 
 def _all(agent: str) -> tuple[Segment]:
@@ -39,11 +39,11 @@ def _hits(moment: Snapshot, ids: Sequence[int]) -> list[Hit]:
     return index.hits(ids)
 
 
-TERMS = terms_of("deploy quartz")
+TERMS = terms_of("question answer")
 
 
 def _best(index: LogIndex) -> list[int]:
-    """The first query of a search, which ranks only counted words."""
+    """Make the first query of a search, which ranks only words that were counted."""
     index.counted(TERMS)
     return index.best([TermQuery("any", [each]) for each in TERMS], 500)
 
@@ -80,24 +80,24 @@ AT_ONCE: dict[str, Reading] = {
     "opened": lambda moment, agent, ids: moment.opened(_all(agent)),
     "message before": lambda moment, agent, ids: moment.message_before(agent, ids[-1]),
     "waiting": lambda moment, agent, ids: moment.waiting(agent),
-    "calls": lambda moment, agent, ids: moment.calls(agent, "c1"),
+    "calls": lambda moment, agent, ids: moment.calls(agent, "c0-0"),
     "apart": lambda moment, agent, ids: moment.apart_results(agent, ids[0]),
     "tombstones": lambda moment, agent, ids: moment.tombstones(_each(ids, agent)),
     "newest sent": lambda moment, agent, ids: moment.newest_sent(agent, 5),
-    "memos": lambda moment, agent, ids: moment.memos_with([(["deploy"], id) for id in ids], 5),
+    "memos": lambda moment, agent, ids: moment.memos_with([(["question"], id) for id in ids], 5),
     "unread": lambda moment, agent, ids: moment.unread(agent),
     "lease": lambda moment, agent, ids: moment.lease(agent),
     "end": lambda moment, agent, ids: moment.end(agent),
 }
-"""Everything that is read with a fixed number of statements."""
+"""Reads that take a fixed number of statements."""
 
 MOST: dict[str, int] = {"changes": 2, "outlines": 2, "results": 2, "next to": 2, "memos": 3, "counted and best": 2}
-"""How many, where it is more than one; a list of agents is among those of "outlines", a lookup among those of "results"
-and "next to"."""
+"""Their maximum number of statements where it is not 1: "outlines" lists agents first, "results" and "next to" look up
+messages."""
 
 
 SIZES = ((1, 2), (3, 40), (30, 6))
-"""Few and many conversations, short and long ones."""
+"""Numbers of conversations, and of turns in each."""
 
 REQUESTS = (
     *(("steady", "nothing", 5), ("steady", "memos", 7), ("steady", "mail", 7)),
@@ -105,7 +105,7 @@ REQUESTS = (
     *(("eager", "nothing", 2), ("eager", "memos", 3), ("eager", "mail", 5)),
     *(("eager", "children", 8), ("eager", "waiting children", 8)),
 )
-"""Maximum number of statements of a request, by policy and by the kind of data beside the agent's own events."""
+"""Policy, content beside the agent's own events, and the maximum number of statements of a request."""
 
 SEARCHES = (
     (Filters(), 5),
@@ -120,7 +120,7 @@ RECALLS = (
     ("/recall question 1", 8),
     ("/recall --limit 200 question answer result", 8),
     ("/recall --role user question 1", 7),
-    ("/recall --forgotten question 1", 8),  # most of the best are in a context: more are read
+    ("/recall --forgotten question 1", 8),  # most of the best are in a context, so more are read
     ("/recall --agent c0 question 1", 8),
 )
 
@@ -133,43 +133,33 @@ def count(harness: Harness, store: Store, act: Callable[[], object]) -> int:
 
 
 def agent_with_turns(store: Store, turns: int) -> tuple[str, list[int]]:
-    """An agent with so many turns, each with a call and its result, and the ids of all its messages."""
-    agent, ids = root(store), []
-    with store.write() as writing:
-        for number in range(turns):
-            opener, asked = writing.append(agent, None, [draft(content=f"deploy {number}"), call("c1")])
-            (answer,) = writing.append(agent, None, [result("c1", asked)])
-            (text, *_) = writing.append(
-                agent, None, [draft("assistant", "quartz"), draft("state", f"{number}"), draft("turn_ended", "")]
-            )
-            ids += [opener, asked, answer, text]
-    return agent, ids
+    """Return a new agent with `turns` turns, each with a call and its result, and the ids of all its messages."""
+    agent, _ = named_agent_with_turns(open_over(store), turns, name=f"{turns}")
+    return agent.id, [message.id for message in agent.context().messages]
 
 
 class Budgets(Suite):
-    """Budgets of the store's methods, and of people's commands."""
+    """The budgets of the store's methods, and of the commands of a person."""
 
     def test_reading_takes_a_fixed_number_of_statements(self, store: Store, harness: Harness) -> None:
-        save_memo(store, "deploy")
+        save_memo(store, "question")
         too_many = {}
         for turns in (3, 60):
             agent, ids = agent_with_turns(store, turns)
             with store.read() as moment:
                 for name, reading in AT_ONCE.items():
-                    reading(moment, agent, ids)  # what a store keeps of an agent, it may read once
+                    reading(moment, agent, ids)  # fills caches: each agent may be looked up once
                     taken = count(harness, store, lambda: reading(moment, agent, ids))  # noqa: B023
                     if taken > MOST.get(name, 1):
                         too_many[name, turns] = taken
         assert too_many == {}
 
-    def test_a_head_takes_one_statement_of_who_knows_nothing_of_the_agent(
-        self, store: Store, other: Store, harness: Harness
-    ) -> None:
+    def test_a_head_takes_one_statement_without_any_cache(self, store: Store, other: Store, harness: Harness) -> None:
         agent, _ = agent_with_turns(store, 3)
         with other.read() as moment:
             assert count(harness, other, lambda: moment.head(agent)) == 1
 
-    def test_appending_takes_no_more_behind_a_long_history(self, store: Store, harness: Harness) -> None:
+    def test_an_append_takes_no_more_statements_after_a_long_history(self, store: Store, harness: Harness) -> None:
         found = set()
         for turns in (3, 60):
             agent, _ = agent_with_turns(store, turns)
@@ -188,7 +178,7 @@ class Budgets(Suite):
                 one = count(harness, store, lambda: next(moment.messages(_all(agent), newest_first=newest_first)))  # noqa: B023
                 assert one == 1
 
-    # What people do: the budgets of the specification's operations, in any store
+    # Operations of the specification, in any store
 
     def test_the_standing_of_an_agent_takes_one_statement(self, store: Store, harness: Harness) -> None:
         log = open_over(store)
@@ -198,19 +188,19 @@ class Budgets(Suite):
         assert agent.standing().config.system == "Be brief."
 
     @pytest.mark.parametrize("line", ["/mark here", "/config set memos_injected=2"])
-    def test_a_command_that_changes_no_message(self, store: Store, harness: Harness, line: str) -> None:
+    def test_the_statements_of_a_small_command(self, store: Store, harness: Harness, line: str) -> None:
         agent, _ = named_agent_with_turns(open_over(store), 5)
         assert count(harness, store, lambda: agent.do(line)) <= 6
 
     @pytest.mark.parametrize("calls", [1, 12])
-    def test_a_drop(self, store: Store, harness: Harness, calls: int) -> None:
+    def test_the_statements_of_a_drop(self, store: Store, harness: Harness, calls: int) -> None:
         agent, turns = named_agent_with_turns(open_over(store), 20, calls)
         for some in (turns[1:3], turns[5:17]):
             line = f"/context drop {' '.join(map(str, some))}"
             assert count(harness, store, lambda: agent.do(line)) <= 8  # noqa: B023
 
     @pytest.mark.parametrize("mode", ["forget", "remember"])
-    def test_a_filter_of_any_size(self, store: Store, harness: Harness, mode: str) -> None:
+    def test_a_filter_takes_a_fixed_number_of_statements(self, store: Store, harness: Harness, mode: str) -> None:
         log, found = open_over(store), set()
         for size in (20, 200, 2000):
             agent, _ = named_agent_with_turns(log, size // 3, name=f"{mode} {size}")
@@ -219,19 +209,18 @@ class Budgets(Suite):
         assert len(found) == 1
         assert found.pop() <= (11 if mode == "forget" else 12)
 
-    def test_a_filter_of_one_call_among_thousands(self, store: Store, harness: Harness) -> None:
-        """More messages around it are read with each statement, so that there are few."""
+    def test_the_statements_of_a_filter_of_one_call_among_thousands(self, store: Store, harness: Harness) -> None:
+        """Each statement reads more messages around the call than the one before, so that few suffice."""
         agent, _ = named_agent_with_turns(open_over(store), 1, calls=2000)
         middle = [message.id for message in agent.context().messages if message.kind == "tool_call"][1000]
         assert count(harness, store, lambda: agent.apply_filter("forget", [middle])) <= 15
         assert [message.kind for message in agent.context().messages] == ["user", "assistant"]
 
     @pytest.mark.parametrize(("policy", "beside", "most"), REQUESTS)
-    def test_a_request_whatever_came_since_its_boundary(
+    def test_the_statements_of_a_request(
         self, store: Store, harness: Harness, policy: str, beside: str, most: int
     ) -> None:
-        """Each turn records a state. Memos, mail and children add statements, but the number does not grow with
-        theirs."""
+        """Each turn since the boundary records a state. Memos, mail and children add statements, but a fixed number."""
         log, found = open_over(store), []
         sender = root(store)
         if beside == "memos":
@@ -252,9 +241,9 @@ class Budgets(Suite):
         assert max(found) <= most
 
     @pytest.mark.parametrize("size", SIZES, ids=str)
-    def test_a_search_however_much_it_finds(self, store: Store, harness: Harness, size: tuple[int, int]) -> None:
-        """Which embeddings there are, how many messages hold each word, the best, their agents, what stands around
-        them; and before that the agents, where a filter names some."""
+    def test_the_statements_of_a_search(self, store: Store, harness: Harness, size: tuple[int, int]) -> None:
+        """One statement each for the embedders, the number of messages with each word, the best, their outlines and
+        their neighbours. A filter that names agents adds one."""
         conversations(open_over(store), *size)
         for filters, most in SEARCHES:
             with closing(harness.open(store.address)) as other:
@@ -266,8 +255,8 @@ class Budgets(Suite):
                 assert again <= most, filters
 
     @pytest.mark.parametrize("size", SIZES, ids=str)
-    def test_a_recall_however_much_it_finds(self, store: Store, harness: Harness, size: tuple[int, int]) -> None:
-        """Beside those of a search, memos unless a filter rules them out, where the hits stand, their agents again."""
+    def test_the_statements_of_a_recall(self, store: Store, harness: Harness, size: tuple[int, int]) -> None:
+        """Three more than a search: memos (unless a filter excludes them), the turns of the hits, their outlines."""
         conversations(open_over(store), *size)
         for line, most in RECALLS:
             with closing(harness.open(store.address)) as other:
@@ -275,11 +264,11 @@ class Budgets(Suite):
                 assert count(harness, other, lambda: agent.do(line)) <= most, line  # noqa: B023
                 assert agent.do(line).data["runs"], line
                 (fork,) = agent.children
-                assert fork.standing().visible, line  # what it was born with is read once
+                assert fork.standing().visible, line  # its birth is read once
                 assert count(harness, other, lambda: fork.do(line)) <= most, line  # noqa: B023
 
-    def test_a_search_of_which_most_is_left_out(self, store: Store, harness: Harness) -> None:
-        """The best 120 are all of a planning conversation."""
+    def test_the_statements_of_a_search_that_excludes_the_best(self, store: Store, harness: Harness) -> None:
+        """The best 120 messages all belong to a planning conversation."""
         log = open_over(store)
         agent = log.agent("default")
         said = [agent.append("user", "A zebra stood among the other animals of the herd.") for _ in range(3)]
@@ -293,7 +282,7 @@ class Budgets(Suite):
         assert sorted(hit.event_id for hit in found) == said
 
     @pytest.mark.parametrize("budget", [2, 45])
-    def test_a_search_for_common_words(
+    def test_the_statements_of_a_search_for_common_words(
         self, store: Store, harness: Harness, monkeypatch: pytest.MonkeyPatch, budget: int
     ) -> None:
         monkeypatch.setattr("foldmark.recall.searching.BUDGET", budget)
@@ -305,7 +294,7 @@ class Budgets(Suite):
 
 
 def conversations(log: Log, number: int, turns: int) -> None:
-    """So many conversations of so many turns, of which the last was dropped; the first has a fork."""
+    """Create `number` conversations with `turns` turns each, drop the last turn of each, and fork the first."""
     for name in range(number):
         agent, (*_, last) = named_agent_with_turns(log, turns, name=f"c{name}")
         agent.do(f"/context drop {last}")
@@ -313,7 +302,7 @@ def conversations(log: Log, number: int, turns: int) -> None:
 
 
 def named_agent_with_turns(log: Log, turns: int, calls: int = 1, name: str = "default") -> tuple[Agent, list[int]]:
-    """An agent with so many turns, which are returned, each with so many parallel calls."""
+    """Return an agent with `turns` turns of `calls` parallel calls each, and the ids of these turns."""
     agent, found = log.agent(name), []
     with agent.batch():
         for number in range(turns):

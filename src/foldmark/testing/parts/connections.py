@@ -1,6 +1,6 @@
-"""Several connections and processes over one database, and what each learns of the others' commits [SPEC 2, 9].
+"""Several connections and processes share one database, and learn of each other's commits [SPEC 2, 9].
 
-What is killed takes nothing along. What was committed is read once and in order, and wakes whoever waits for it.
+A killed process loses nothing that was committed. Each commit is read once and in order, and wakes every watch.
 """
 
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ from foldmark.testing.suite import (
 
 
 class Connections(Suite):
-    """Every connection sees the commits of all others, in this process or another."""
+    """Every connection sees the commits of all others, in any process."""
 
     def test_stored_events_are_visible_to_another_connection(self, store: Store, agent: str, other: Store) -> None:
         (opener, asked) = append(store, agent, draft(), call("c1"))
@@ -60,7 +60,7 @@ class Connections(Suite):
             assert one.size(segments) == two.size(segments)
 
     def test_changes_by_others_are_seen_at_once(self, store: Store, agent: str, other: Store) -> None:
-        """A store may keep what it read only as far as nobody can change it."""
+        """A store may cache only values that no other connection can change."""
         for number in range(3):
             for writer, reader in ((store, other), (other, store)):
                 append(writer, agent, draft(content=f"{number}"), draft("state", f"Goal: {number}"))
@@ -107,7 +107,7 @@ class Connections(Suite):
         with store.read() as moment:
             assert [each.id for each in moment.agents()] == [agent]
             assert moment.memos(5) == []
-        # The dead process holds nobody up, and what it began has no id that means anything.
+        # The dead process blocks nobody, and its uncommitted ids name no events.
         (later,) = append(store, agent, draft(content="later"), expected=stored[0])
         assert later > stored[0]
         assert [event.content for event in read(store, lost)] in ([], ["later"])
@@ -124,7 +124,7 @@ class Connections(Suite):
                 known += process.receive_all()
             texts = texts_of(store, agent)
             assert texts == texts_of(other, agent)
-            # At most the batch under way is there without anybody having been told; it is there as a whole.
+            # Only the last batch can be stored without having been reported, and then the whole of it is.
             assert 0 <= len(texts) - stored - size * len(known) <= size
             assert len(texts) % size == 0
             expected = [f"{number}/{part}" for number in range(1, len(known) + 1) for part in range(size)]
@@ -133,29 +133,10 @@ class Connections(Suite):
             assert list(store.damage()) == []
             stored = len(texts)
 
-    def test_two_processes_never_interleave(self, store: Store, other: Store, harness: Harness) -> None:
-        """Each event of the agent that both write to stands directly behind the head that its writer had read; what
-        each writes to an agent of its own is all there, in order."""
-        agent, own, times = root(store), [root(store), root(store)], 20
-        processes = [SecondProcess(harness.open, store.address, append_in_turn, agent, each, times) for each in own]
-        for process in processes:
-            process.begin()
-        found = sorted(pair for process in processes for pair in process.receive_all())
-        for process in processes:
-            process.close()
-        assert len(found) == 2 * times
-        assert [head for head, _ in found] == [0, *(id for _, id in found[:-1])]
-        for each in (store, other):
-            with each.read() as moment:
-                messages = list(moment.messages((Segment(agent, 1, END),)))
-            assert [event.id for event in messages] == [id for _, id in found]
-            batches = [f"{number}/{part}" for number in range(times) for part in range(3)]
-            assert [texts_of(each, mine) for mine in own] == [batches, batches]
-
     def test_a_reader_never_finds_an_id_below_one_that_it_has_seen(
         self, store: Store, agent: str, other: Store
     ) -> None:
-        """Ids increase in commit order: a reader that has read a tree up to an id has missed nothing before it."""
+        """Ids increase in the order of commits: whoever has read a tree up to an id has missed nothing before it."""
         child = fork(store, agent)
         tree = (Segment(agent, 1, END), Segment(child, 1, END))
 
@@ -195,11 +176,11 @@ def pages(store: Store, after: str, limit: int) -> list[Change]:
 
 
 class ListeningTests(Suite):
-    """Cursors skip nothing; a watch wakes for every commit and for nothing else."""
+    """A cursor skips no change. A watch wakes for every commit and for nothing else."""
 
     @pytest.fixture
     def watch(self, store: Store) -> Iterator[Watch]:
-        """Return a watch of `store`."""
+        """Yield a watch of `store`."""
         with closing(store.watch()) as watch:
             yield watch
 
@@ -224,8 +205,8 @@ class ListeningTests(Suite):
             assert len(found) == len(expected) + 3
         assert changes(store, changes(store).cursor).changes == []
 
-    def test_what_becomes_of_agents_is_told_once(self, store: Store, other: Store) -> None:
-        """Of those of one agent in order; nothing for what failed, nor for what was so already."""
+    def test_each_change_of_an_agent_is_reported_once(self, store: Store, other: Store) -> None:
+        """Changes of one agent come in order. A rolled-back change and one without effect are not reported."""
         begin = changes(other).cursor
         first, second = root(store, "first"), root(store, "second")
         child = fork(store, first)
@@ -255,7 +236,7 @@ class ListeningTests(Suite):
             assert {agent: [each.kind for each in found if each.agent_id == agent] for agent in lives} == lives
             assert len(found) == sum(map(len, lives.values()))
 
-    def test_a_cursor_is_good_in_every_connection(self, store: Store, other: Store) -> None:
+    def test_a_cursor_is_valid_in_every_connection(self, store: Store, other: Store) -> None:
         agent, begin = root(store), changes(other).cursor
         (first,) = append(store, agent, draft())
         page = changes(other, begin)
@@ -295,12 +276,12 @@ class ListeningTests(Suite):
             appended = writing.append(agents[0], None, [draft(content="now")])
             assert [event.id for event in writing.events_after(agents[0], ids[agents[0]][-1], 5)] == appended
 
-    def test_while_two_processes_append_a_third_misses_nothing(
-        self, store: Store, other: Store, harness: Harness
-    ) -> None:
-        """They take turns on one agent, and each writes batches to another one of the same tree."""
+    def test_two_processes_never_interleave(self, store: Store, other: Store, harness: Harness) -> None:
+        """Each event of the shared agent directly follows the head that its writer had read. The batches that each
+        process appends to its own agent, a fork of the shared one, are complete and in order."""
         times, parent = 20, root(store)
         own = [fork(store, parent), fork(store, parent)]
+        begin = head_and_texts(store, parent)[0].record.head
         seen, cursor = list[Change](), changes(other).cursor
         processes = [SecondProcess(harness.open, store.address, append_in_turn, parent, each, times) for each in own]
         with closing(other.watch()) as watch:
@@ -310,9 +291,17 @@ class ListeningTests(Suite):
                 page = changes(other, cursor, 7)
                 seen, cursor = seen + page.changes, page.cursor
                 assert page.changes or watch.wait(LIMIT)
+        found = sorted(pair for process in processes for pair in process.receive_all())
         for process in processes:
-            process.receive_all()
             process.close()
+        assert len(found) == 2 * times
+        assert [head for head, _ in found] == [begin, *(id for _, id in found[:-1])]
+        for each in (store, other):
+            with each.read() as moment:
+                messages = list(moment.messages((Segment(parent, 1, END),)))
+            assert [event.id for event in messages] == [id for _, id in found]
+            batches = [f"{number}/{part}" for number in range(times) for part in range(3)]
+            assert [texts_of(each, mine) for mine in own] == [batches, batches]
         assert changes(other, cursor).changes == []
         ids = [each.event_id for each in seen if each.event_id is not None]
         assert ids == sorted(set(ids))  # one tree
@@ -344,7 +333,7 @@ class ListeningTests(Suite):
             process.receive_all()
             process.close()
 
-    def test_a_watch_wakes_once_and_for_nothing_that_was_before(self, store: Store, agent: str) -> None:
+    def test_a_watch_reports_a_commit_once_and_no_earlier_one(self, store: Store, agent: str) -> None:
         with closing(store.watch()) as first:
             append(store, agent, draft())
             with closing(store.watch()) as second:

@@ -1,4 +1,4 @@
-"""Copies: everything with its ids, in any number of steps, and nothing of it in a store that has ids of its own."""
+"""Copies keep all ids, can be made in any number of steps, and are refused by a store with contents of its own."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -49,11 +49,11 @@ from foldmark.testing.suite import (
 
 
 class CopyingTests(Suite):
-    """A copy holds everything, and refuses a target with contents of its own."""
+    """A copy is complete, and a target with contents of its own is refused."""
 
     @pytest.fixture
     def target(self, harness: Harness) -> Iterator[Store]:
-        """A second, empty database, which is sound after the test."""
+        """Yield a second, empty database, and check afterwards that it is sound."""
         target = harness.fresh()
         yield target
         assert list(target.damage()) == []
@@ -69,7 +69,7 @@ class CopyingTests(Suite):
     def test_a_copy_answers_as_the_original(
         self, store: Store, target: Store, steps: list[Step], more: list[Step]
     ) -> None:
-        """Also one that was made in two steps, between which turns were erased."""
+        """Also if it was made in two steps and turns were erased between them."""
         history = RecordedHistory(store)
         names = (history.agents[0], history.agents[2])
         for part in (steps, more):
@@ -78,7 +78,7 @@ class CopyingTests(Suite):
             with store.read() as ours, target.read() as theirs:
                 assert answers(ours, history.agents) == answers(theirs, history.agents)
 
-    def test_everything_is_copied_and_what_became_of_it(self, store: Store, target: Store) -> None:
+    def test_everything_is_copied_with_all_later_changes(self, store: Store, target: Store) -> None:
         agents = fill(store)
         first = copy(store, target)
         same(store, target)
@@ -100,7 +100,7 @@ class CopyingTests(Suite):
         assert again.hash == second.hash != first.hash
 
     def test_copied_messages_are_found(self, store: Store, target: Store) -> None:
-        """Also between messages that were copied before."""
+        """Also if they lie between messages that were copied before."""
         first, second = root(store, "first"), root(store, "second")
         for number in range(4):
             for agent in (first, second):
@@ -117,14 +117,14 @@ class CopyingTests(Suite):
             assert moment.index(SearchScope()).counted([*terms_of("quartz"), *terms_of("fjord")])[1] == [16, 0]
 
     def test_a_copy_goes_back(self, store: Store, target: Store) -> None:
-        """What goes on in the copy is brought to the original, which has nothing of its own since."""
+        """Changes made in the copy are copied to the original, which did not change meanwhile."""
         agents = fill(store)
         copy(store, target)
         change(target, agents)
         copy(target, store)
         same(target, store)
 
-    def test_ids_go_on_behind_a_copy(self, store: Store, target: Store) -> None:
+    def test_new_ids_follow_the_copied_ones(self, store: Store, target: Store) -> None:
         agents = fill(store)
         change(store, agents)
         copy(store, target)
@@ -145,7 +145,7 @@ class CopyingTests(Suite):
             writing.remove_memo(writing.save_memo("new", (), None, "human", NOW))
 
     @pytest.mark.parametrize("committed", [False, True])
-    def test_a_copy_that_was_ended_goes_on(self, store: Store, harness: Harness, committed: bool) -> None:
+    def test_an_interrupted_copy_resumes(self, store: Store, harness: Harness, committed: bool) -> None:
         agents = fill(store)
         with closing(harness.fresh()) as target:
             stops = self._stopping(store, target, committed)
@@ -156,7 +156,7 @@ class CopyingTests(Suite):
 
     @staticmethod
     def _stopping(store: Store, target: Store, committed: bool) -> int:
-        """Copy in runs each of which ends one transaction later than the one before; how many ended early."""
+        """Copy again and again, each time stopped after another transaction. Return the number of stopped copies."""
         for number in range(100):
             try:
                 copy(store, StoppingStore(target, number % 3, committed=committed))
@@ -164,9 +164,9 @@ class CopyingTests(Suite):
                 sound(target)
             else:
                 return number
-        pytest.fail("it never comes to its end")
+        pytest.fail("the copy never completes")
 
-    def test_a_copy_that_is_killed_goes_on(self, store: Store, target: Store, other: Store, harness: Harness) -> None:
+    def test_a_killed_copy_resumes(self, store: Store, target: Store, other: Store, harness: Harness) -> None:
         agents = fill(store)
         for number in range(40):
             append(store, agents["work"], draft(content=f"quartz {number}"))
@@ -184,7 +184,7 @@ class CopyingTests(Suite):
         same(store, target)
 
     def test_conversations_are_copied_one_by_one(self, store: Store, target: Store) -> None:
-        """Also those whose events stand between others that are there already."""
+        """Also if their events lie between others that were copied before."""
         first, second, third = (root(store, name) for name in ("first", "second", "third"))
         for number in range(4):
             for agent in (first, second, third):
@@ -204,7 +204,7 @@ class CopyingTests(Suite):
         copy(store, target)
         same(store, target)
 
-    def test_a_name_that_is_not_there(self, store: Store, target: Store) -> None:
+    def test_an_unknown_name_is_refused(self, store: Store, target: Store) -> None:
         with pytest.raises(CommandError, match="no conversation 'x' to copy; it has no conversation"):
             copy(store, target, ["x"])
         root(store, "there")
@@ -213,7 +213,7 @@ class CopyingTests(Suite):
         with pytest.raises(CommandError, match="is the source of the copy"):
             copy(store, store)
 
-    def test_a_target_with_contents_of_its_own_is_refused(self, store: Store, harness: Harness) -> None:
+    def test_a_target_with_its_own_contents_is_refused(self, store: Store, harness: Harness) -> None:
         agents = fill(store)
 
         def own(target: Store) -> None:

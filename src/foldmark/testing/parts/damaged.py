@@ -1,4 +1,4 @@
-"""Damage to the database stops nothing, and the store's own check finds it [SPEC 2]."""
+"""A damaged database can still be used, and its own check finds the damage [SPEC 2]."""
 
 import pytest
 from hypothesis import given, settings
@@ -13,11 +13,12 @@ from foldmark.testing.histories import STEPS, RecordedHistory, Step
 from foldmark.testing.suite import NOW, Damage, Harness, Suite, append, draft, erase, examples, root
 
 COUNTED = (Damage.SIZE, Damage.SUM, Damage.COUNT, Damage.WEIGHT, Damage.CONTENT)
-"""Damage after which stored sums and events disagree."""
+"""Damage that makes stored sums disagree with the events."""
 
 
 def two_agents(store: Store) -> tuple[str, str, list[int]]:
-    """Two agents that take turns, with enough messages that every stored sum has a neighbour; the ids of the first."""
+    """Create two agents that append alternately, so that every stored sum has neighbours. Return both, and the ids of
+    the first one's messages."""
     agent, neighbour = root(store), root(store)
     ids: list[int] = []
     for number in range(6):
@@ -28,19 +29,19 @@ def two_agents(store: Store) -> tuple[str, str, list[int]]:
 
 
 class Damaged(Suite):
-    """Planted damage is found, and the rest can be read."""
+    """Planted damage is found, and everything else can be read."""
 
     @pytest.mark.parametrize("damage", list(Damage), ids=lambda damage: damage.name.lower())
     def test_planted_damage_is_found(self, harness: Harness, damage: Damage) -> None:
         store = harness.fresh()
         agent, neighbour, ids = two_agents(store)
-        # The event of the middle is not the newest, and neither the first nor the last of any sum.
+        # An event in the middle is neither the first nor the last of any sum.
         assert list(store.damage()) == []
         harness.plant(store, damage, ids[3])
         lines = [finding.text for finding in examine(open_over(store))]
         assert lines
         assert all(line and "\n" not in line for line in lines)
-        # Somebody else opens it, reads the rest, and goes on.
+        # Another connection reads the rest and appends.
         other = harness.open(store.address)
         assert list(examine(open_over(other)))
         with other.read() as moment:
@@ -66,10 +67,8 @@ class Damaged(Suite):
 
     @settings(examples, max_examples=20)
     @given(steps=st.lists(STEPS, min_size=3, max_size=20), damage=st.sampled_from(COUNTED), pick=st.integers(0, 50))
-    def test_what_does_not_add_up_is_found(
-        self, harness: Harness, steps: list[Step], damage: Damage, pick: int
-    ) -> None:
-        """L3 rests on stored sums: whatever falsifies one is found, wherever it stands."""
+    def test_wrong_stored_sums_are_found(self, harness: Harness, steps: list[Step], damage: Damage, pick: int) -> None:
+        """L3 relies on stored sums, so that every wrong one must be found, wherever it is."""
         store = harness.fresh()
         history = RecordedHistory(store)
         history.play(store, [*steps, (0, "user", 1)])
@@ -91,7 +90,7 @@ class Damaged(Suite):
         store.close()
 
     def test_a_sound_database_has_no_damage(self, store: Store) -> None:
-        """Whatever is in it: this is what makes the check worth having."""
+        """Whatever it contains: the check has no false alarms."""
         agent, neighbour, ids = two_agents(store)
         with store.write() as writing:
             memo = writing.save_memo("quartz", ("x",), agent, "human", NOW)

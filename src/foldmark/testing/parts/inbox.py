@@ -1,4 +1,4 @@
-"""The inbox of an agent, which others write: mail, leases, its end, its name [SPEC 2, 6]."""
+"""What other agents and runtimes record about an agent: mail, leases, its end, its name [SPEC 2, 6]."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -20,16 +20,16 @@ from foldmark.testing.suite import HARD, NOW, Harness, Suite, append, call, draf
 Answer = TypeVar("Answer")
 
 SECONDS = 30.0
-"""Seconds that a lease of these tests holds."""
+"""Seconds until a lease of these tests expires."""
 
 
 def later(moment: str, seconds: float) -> str:
-    """Return a time so many seconds after another one."""
+    """Return the time `seconds` after a moment."""
     return timestamp(utc(moment) + timedelta(seconds=seconds))
 
 
 def deliver(store: Store, agent: str) -> list[str]:
-    """Carry all unread mail into the agent's log with one event, and return its text."""
+    """Carry all unread mail into the agent's log with one event, and return the texts."""
     with store.write() as writing:
         mail = writing.unread(agent)
         if not mail:
@@ -41,8 +41,8 @@ def deliver(store: Store, agent: str) -> list[str]:
 
 
 def take(store: Store, agent: str, holder: str, own_clock: float) -> bool:
-    """Take the lease of an agent if it is free or has run out, by the database's clock; a runtime whose own clock is
-    `own_clock` seconds ahead writes its events with that. Returns whether it was taken."""
+    """Take the lease of an agent if it is free or has expired by the database's clock; return True if it was taken.
+    `own_clock` is the number of seconds by which the runtime's own clock, which it puts on its events, is ahead."""
     with store.write() as writing:
         now = writing.now()
         old = writing.lease(agent)
@@ -54,7 +54,7 @@ def take(store: Store, agent: str, holder: str, own_clock: float) -> bool:
 
 
 def race(*acts: Callable[[], Answer]) -> list[Answer]:
-    """Do all of these at the same time, each in a thread of its own."""
+    """Run these functions at the same time, each in its own thread."""
     barrier = Barrier(len(acts))
 
     def run(act: Callable[[], Answer]) -> Answer:
@@ -66,11 +66,11 @@ def race(*acts: Callable[[], Answer]) -> list[Answer]:
 
 
 class InboxTests(Suite):
-    """Mail, leases and ends: beside the log, in the same transactions."""
+    """Mail, leases and ends stand beside the log and are written in the same transactions."""
 
     # Mail
 
-    def test_mail_waits_in_order_and_touches_no_log(self, store: Store, other: Store) -> None:
+    def test_unread_mail_is_kept_in_order_and_changes_no_log(self, store: Store, other: Store) -> None:
         sender, recipient = root(store), root(store)
         before = head_and_texts(store, recipient)
         first, second = send(store, sender, recipient, HARD, "two")
@@ -88,7 +88,7 @@ class InboxTests(Suite):
         assert (head._replace(beside=frozenset()), said) == before
 
     def test_mail_is_carried_exactly_once(self, store: Store, other: Store) -> None:
-        """Two connections deliver at the same time, while a third part of the program goes on sending."""
+        """Two connections deliver at the same time, while a third thread sends more."""
         sender, recipient = root(store), root(store)
         texts = [f"mail {number}" for number in range(60)]
         for at in range(0, len(texts), 20):
@@ -105,7 +105,7 @@ class InboxTests(Suite):
         with store.read() as moment:
             assert moment.unread(recipient) == []
 
-    def test_a_delivery_that_fails_leaves_the_mail_unread(self, store: Store, other: Store) -> None:
+    def test_a_failed_delivery_leaves_the_mail_unread(self, store: Store, other: Store) -> None:
         sender, recipient = root(store), root(store)
         send(store, sender, recipient, "mail")
 
@@ -120,7 +120,7 @@ class InboxTests(Suite):
 
     # Leases
 
-    def test_a_lease_comes_back_as_it_was_given(self, store: Store, other: Store) -> None:
+    def test_a_lease_is_read_as_it_was_stored(self, store: Store, other: Store) -> None:
         first, second = root(store), root(store)
         holder, stranger = str(uuid4()), str(uuid4())
         lease = Lease(first, holder, f"host {HARD}", 2**31, MODEL, NOW, later(NOW, SECONDS))
@@ -135,19 +135,19 @@ class InboxTests(Suite):
             assert writing.renew(holder, until) == [renewed]
             writing.lease_state(first, stranger, TOOLS)
             writing.give_back(first, stranger)
-            assert writing.lease(first) == renewed, "who does not hold it changes nothing"
+            assert writing.lease(first) == renewed, "only the holder changes a lease"
             writing.lease_state(first, holder, TOOLS)
             writing.ask_interrupt(first)
         with store.write() as writing:
             assert writing.lease(first) == Lease(first, holder, lease.host, 2**31, TOOLS, NOW, until, True)
             writing.lend(lease)
-            assert writing.lease(first) == lease, "whoever takes it anew was not asked to end anything"
+            assert writing.lease(first) == lease, "a new lease carries no request to interrupt"
             writing.give_back(first, holder)
             assert writing.lease(first) is None
             assert [each.agent for each in writing.leases()] == [second]
 
     def test_the_clock_is_the_databases(self, store: Store, other: Store, harness: Harness) -> None:
-        """All connections read the same clock, even a wrong one, and its times have the form of event times."""
+        """All connections read the same clock, right or wrong, and its times have the form of event times."""
 
         def now(each: Store) -> str:
             with each.write() as writing:
@@ -163,11 +163,11 @@ class InboxTests(Suite):
             assert moved[0] >= later(third, seconds)
             assert moved[2] <= later(now(other), seconds)
 
-    def test_of_two_runtimes_with_wrong_clocks_one_takes_the_lease(
+    def test_only_one_of_two_runtimes_takes_a_lease(
         self, store: Store, agent: str, other: Store, harness: Harness
     ) -> None:
-        """One is an hour ahead, one an hour behind. Neither takes a lease that is in force, both want the one that has
-        run out, and one of them gets it."""
+        """One clock is an hour ahead, the other an hour behind. Neither runtime takes a lease in force. Both try to
+        take an expired one, and one of them gets it."""
         ahead, behind = str(uuid4()), str(uuid4())
         takes: list[Callable[[], bool]] = [
             lambda: take(store, agent, ahead, 3600.0),
@@ -189,7 +189,7 @@ class InboxTests(Suite):
 
     # Ends, names, the archive
 
-    def test_a_killed_agent_takes_nothing_new(self, store: Store, other: Store) -> None:
+    def test_a_killed_agent_accepts_no_new_messages(self, store: Store, other: Store) -> None:
         parent = root(store)
         child, waits = fork(store, parent), fork(store, parent)
         (opener, asked) = append(store, child, draft(), call("c1"))
@@ -200,7 +200,7 @@ class InboxTests(Suite):
             assert moment.end(parent) is None
             assert moment.fates(parent) == {child: "killed", waits: "waits"}
             assert moment.fates(child) == {}
-        # Its open turn can still be closed, with what had been said.
+        # Its open turn can still be closed, with the answer so far.
         said = append(store, child, draft("assistant", "so far"), draft("turn_ended", ""))
         for refused in (draft(), draft("assistant"), draft("mark", "", data={"name": "M"})):
             with pytest.raises(CommandError, match="dead"):

@@ -1,4 +1,4 @@
-"""Stored values come back as they were given, with any Unicode and any JSON [SPEC 2]."""
+"""Values are read as they were stored, with any Unicode and any JSON [SPEC 2]."""
 
 from hashlib import sha256
 from typing import Any
@@ -68,7 +68,7 @@ def ordered(value: Any) -> Any:
 
 
 def same(event: Event, given: Draft) -> None:
-    """Assert that an event equals what was given."""
+    """Assert that an event equals the draft that was appended."""
     for name in GIVEN:
         assert getattr(event, name) == getattr(given, name), name
     assert ordered(event.data) == ordered(given.data)
@@ -76,11 +76,11 @@ def same(event: Event, given: Draft) -> None:
 
 
 class RoundTrips(Suite):
-    """Every value comes back as it was given."""
+    """Every value is read as it was stored."""
 
     @examples
     @given(drafts=st.lists(DRAFTS, min_size=1, max_size=5))
-    def test_any_event_comes_back_as_it_was_given(self, store: Store, drafts: list[Draft]) -> None:
+    def test_any_event_is_read_as_it_was_stored(self, store: Store, drafts: list[Draft]) -> None:
         agent = root(store)
         ids = append(store, agent, *drafts)
         with store.read() as moment:
@@ -91,7 +91,7 @@ class RoundTrips(Suite):
             assert event.agent_id == agent
             same(event, given_draft)
 
-    def test_calls_and_results_come_back_as_they_were_given(self, store: Store, agent: str) -> None:
+    def test_calls_and_results_are_read_as_they_were_stored(self, store: Store, agent: str) -> None:
         drafts = [
             draft("user", HARD, data={HARD: [2**70, -(2**70), 2**53 + 1, 0.1, {"b": None, "a": True}]}),
             call(HARD, HARD),
@@ -106,7 +106,7 @@ class RoundTrips(Suite):
             assert moment.event(ids[-1] + 10**6) is None
             assert moment.events([ids[2], 0, ids[0], ids[2], ids[-1] + 10**6]) == moment.events([ids[0], ids[2]])
 
-    def test_data_that_is_not_json_is_refused_and_the_transaction_can_go_on(self, store: Store, agent: str) -> None:
+    def test_data_that_is_not_json_is_refused(self, store: Store, agent: str) -> None:
         with store.write() as writing:
             with pytest.raises(ValueError, match="not JSON"):
                 writing.append(agent, 0, [draft(data={"x": object()})])
@@ -135,7 +135,7 @@ class RoundTrips(Suite):
             assert moment.head(grandchild).cache == (birth(grandchild, record.head), Size(0, 0))
             assert moment.outlines([grandchild, "nobody"]) == {grandchild: (birth(grandchild, record.head), ())}
 
-    def test_an_agent_that_speaks_or_whose_model_was_asked_has_started(self, store: Store, agent: str) -> None:
+    def test_an_agent_with_a_message_or_a_request_has_started(self, store: Store, agent: str) -> None:
         silent, speaking, answering = (fork(store, agent) for _ in range(3))
         append(store, speaking, draft())
         record = RequestRecord("openai", 1, Edge(None, None, 0), {}, {}, question="What is this?")
@@ -145,7 +145,7 @@ class RoundTrips(Suite):
             assert [each.id for each in moment.unstarted()] == [silent]
             assert moment.fates(agent) == {silent: "waits", speaking: "begun", answering: "begun"}
 
-    def test_where_an_agent_stands(self, store: Store, agent: str) -> None:
+    def test_the_head_of_an_agent(self, store: Store, agent: str) -> None:
         kinds = ("system", "state", "scratchpad", "config", "command", "summary")
         older = append(store, agent, *(draft(kind, f"old {kind}") for kind in kinds))
         ids = append(store, agent, draft(), *(draft(kind, f"new {kind}", data={"x": HARD}) for kind in kinds[1:]))
@@ -153,7 +153,7 @@ class RoundTrips(Suite):
             head = moment.head(agent)
             assert head.record == moment.agent(agent) == moment.named(agent)
             assert (head.record.head, head.record.open_turn) == (ids[-1], ids[0])
-            # The system message is the old one: there is no newer.
+            # There is no newer system message.
             newest = dict(zip(kinds[1:], ids[1:], strict=True)) | {"system": older[0]}
             assert {kind: event.id for kind, event in head.newest.items()} == newest
             assert all(event == moment.event(event.id) for event in head.newest.values())
@@ -162,8 +162,8 @@ class RoundTrips(Suite):
                 zip(kinds, older, strict=True)
             )
 
-    def test_what_there_is_beside_an_agent(self, store: Store, agent: str, neighbour: str) -> None:
-        """Memos and mail of anybody, forks of its own."""
+    def test_a_head_names_what_exists_beside_the_agent(self, store: Store, agent: str, neighbour: str) -> None:
+        """Memos and mail of any agent, and its own forks."""
 
         def beside() -> list[set[str]]:
             with store.read() as moment:
@@ -182,7 +182,7 @@ class RoundTrips(Suite):
             assert writing.head(neighbour).beside >= {"mail"}
         assert [each & {"mail", "children"} for each in beside()] == [{"mail", "children"}, {"mail"}]
 
-    def test_the_stored_segments_come_back_as_they_were(self, store: Store, agent: str) -> None:
+    def test_stored_segments_are_read_as_they_were_stored(self, store: Store, agent: str) -> None:
         segments = (Segment(agent, 1, 2), Segment(str(agent), 5, END))
         fold = Fold(agent, segments, {HARD: 4, "A": 3}, (1, 2), 7, (3, 9), {4: 0, 2: 6})
         with store.write() as writing:
@@ -208,7 +208,7 @@ class RoundTrips(Suite):
                     ask()
             assert moment.agent("nobody") is moment.named("nobody") is None
 
-    def test_what_was_sent(self, store: Store) -> None:
+    def test_recorded_requests_are_read_as_they_were_stored(self, store: Store) -> None:
         with store.write() as writing:
             agent, other = add_root(writing), add_root(writing)
             (event,) = writing.append(agent, None, [draft()])
@@ -260,7 +260,7 @@ class RoundTrips(Suite):
             with pytest.raises(DamagedError):
                 moment.kept_text(SHA256)
 
-    def test_planning_is_remembered(self, store: Store) -> None:
+    def test_outlines_hold_the_events_of_planning_conversations(self, store: Store) -> None:
         one, two, three = root(store), root(store), root(store)
         (began,) = append(store, one, draft("command", "", data={"planning": {"mode": "forget"}}))
         append(

@@ -1,4 +1,4 @@
-"""Memos and messages, found by their words, as sets or in order, and erased for good [SPEC 7]."""
+"""Messages and memos are found by their words, and never again after they were erased [SPEC 7]."""
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
@@ -59,7 +59,7 @@ def _stands(phrase: Phrase, there: Sequence[str]) -> bool:
 
 
 def best(store: Store, how: How, query: str, scope: SearchScope = SearchScope()) -> set[int]:  # noqa: B008 - it is frozen
-    """Return the messages that are found."""
+    """Return the messages that a search finds."""
     with store.read() as moment:
         found = moment.index(scope).best([TermQuery(how, terms_of(query))], 1000)
     assert len(found) == len(set(found))
@@ -67,7 +67,7 @@ def best(store: Store, how: How, query: str, scope: SearchScope = SearchScope())
 
 
 class FixedJudge:
-    """A `Judge` that knows which messages are visible or planned; it has to meet their agents first."""
+    """A `Judge` with fixed answers. It must have met the agents that it is asked about."""
 
     def __init__(self, *, visible: Collection[int] = (), planned: Collection[int] = ()) -> None:
         self._visible, self._planned, self.met = visible, planned, set[str]()
@@ -84,7 +84,7 @@ class FixedJudge:
 
 
 class Searching(Suite):
-    """Every message is found by its words as soon as it is appended, and never after it was erased."""
+    """A message is found by its words as soon as it is appended, and no longer once it is erased."""
 
     @examples
     @given(texts=st.lists(TEXTS, max_size=8), words=QUERIES, erased=st.integers(0, 7))
@@ -130,7 +130,7 @@ class Searching(Suite):
             both = index.best([TermQuery("any", terms, 0.1), TermQuery("all", terms)], 1000)
             assert sorted(both) == sorted([*found[2], *ids])
 
-    def test_messages_left_out_by_a_judge_do_not_count_against_the_limit(self, store: Store, agent: str) -> None:
+    def test_messages_excluded_by_a_judge_do_not_count(self, store: Store, agent: str) -> None:
         (said,) = append(store, agent, draft(content="quartz and many more words"))
         planned = append(store, agent, *(draft(content="quartz") for _ in range(60)))
         (shown,) = append(store, agent, draft(content="quartz and some more words"))
@@ -207,13 +207,13 @@ class Searching(Suite):
         append(store, agent, result("c1", asked))
         assert best(store, "any", "filter context text quartz") == {opener}
 
-    def test_how_many_there_are(self, store: Store, agent: str) -> None:
+    def test_messages_that_hold_a_term_are_counted(self, store: Store, agent: str) -> None:
         append(store, agent, *(draft(content=text) for text in ("quartz", "quartz fjord", "")))
         with store.read() as moment:
             assert moment.index(SearchScope()).counted(terms_of("quartz fjord vexed")) == (3, [2, 1, 0])
 
     def test_neighbours_come_in_runs(self, store: Store) -> None:
-        """Two agents take turns; a run is of one of them, in order."""
+        """Two agents append alternately; each run holds messages of one of them, in order."""
         one, two = root(store), root(store)
         events: list[Event] = []
         with store.write() as writing:
@@ -249,20 +249,20 @@ SYNTAX = (
     *('"', "a OR b", "NOT x", "content : secret", "tags:x", "NEAR(a b)", "(", "a\0b", "", "++", "%", "a & b"),
     *("secret*", "^secret"),
 )
-"""Texts that search engines take for syntax."""
+"""Texts that are syntax for a search engine."""
 
 
 def memos_found(store: Store, *words: str, before: int = END, limit: int = 100) -> list[int]:
-    """Return the memos with any of these words, the best first."""
+    """Return the ids of the memos with any of these words, the best first."""
     with store.read() as moment:
         (memos,) = moment.memos_with([(words, before)], limit)
     return [memo.id for memo in memos]
 
 
 class MemoTests(Suite):
-    """Memos of one database, whoever saved them."""
+    """The memos of a database belong to no conversation."""
 
-    def test_a_memo_comes_back_as_it_was_given(self, store: Store, agent: str, other: Store) -> None:
+    def test_a_memo_is_read_as_it_was_stored(self, store: Store, agent: str, other: Store) -> None:
         append(store, agent, draft())
         with store.write() as writing:
             memo = writing.save_memo(HARD, ("b", "a", "b", f"t {HARD}"), agent, "model", NOW)
@@ -277,12 +277,12 @@ class MemoTests(Suite):
         with store.write() as writing:
             writing.remove_memo(memo)
 
-    def test_the_newest_come_first_and_no_more_than_asked_for(self, store: Store) -> None:
+    def test_the_newest_memos_come_first_up_to_the_limit(self, store: Store) -> None:
         ids = [save_memo(store, f"memo {number}") for number in range(5)]
         with store.read() as moment:
             assert [memo.id for memo in moment.memos(3)] == ids[:1:-1]
 
-    def test_those_with_most_of_the_tags_come_first(self, store: Store) -> None:
+    def test_memos_with_the_most_tags_come_first(self, store: Store) -> None:
         one, two, _, four = (
             save_memo(store, text, *tags) for text, *tags in (("1", "a", "b"), ("2", "a"), ("3", "c"), ("4", "b"))
         )
@@ -292,7 +292,7 @@ class MemoTests(Suite):
             assert moment.memos_tagged(["A", "nothing", "a'"], 10) == moment.memos_tagged([], 10) == []
             assert moment.memo_tags(2) == [("a", 2), ("b", 2)]
 
-    def test_words_are_looked_for_in_content_and_tags(self, store: Store) -> None:
+    def test_words_are_searched_in_content_and_tags(self, store: Store) -> None:
         size = save_memo(store, "Die Größe der Datenbank")
         tagged = save_memo(store, "nothing of it", "api-design", "größe")
         name = save_memo(store, "user_session holds tokens")
@@ -307,14 +307,14 @@ class MemoTests(Suite):
         assert memos_found(store, "deploy", "gamma") == [ids[3], ids[2], ids[1], ids[0]]
 
     @pytest.mark.parametrize("word", SYNTAX)
-    def test_nothing_that_is_looked_for_is_syntax(self, store: Store, word: str) -> None:
+    def test_search_words_are_never_syntax(self, store: Store, word: str) -> None:
         memo = save_memo(store, "a secret b content")
         assert memos_found(store, word) == ([memo] if "secret" in (word[1:], word[:-1]) else [])
 
     @examples
     @given(memos=st.lists(MEMO_TEXTS, min_size=1, max_size=8), prompt=MEMO_TEXTS)
-    def test_the_words_that_find_a_memo_stand_in_it(self, store: Store, memos: list[str], prompt: str) -> None:
-        """What the manifest names as the keywords that picked a memo is what did."""
+    def test_a_found_memo_holds_the_words_that_found_it(self, store: Store, memos: list[str], prompt: str) -> None:
+        """The keywords that the manifest names for a memo are those that selected it."""
         texts = {save_memo(store, text): text for text in memos}
         for words in (keywords(prompt), all_words(prompt)):
             ids = memos_found(store, *words)
@@ -325,14 +325,14 @@ class MemoTests(Suite):
                 writing.remove_memo(id)
 
     def test_only_memos_from_before_an_event(self, store: Store, other: Store) -> None:
-        """Whichever conversation saved them. What comes later does not change the order of those from before."""
+        """Of all conversations. Later memos do not change the order of the earlier ones."""
         agent, stranger = root(store), root(other)
         (first,) = append(store, agent, draft())
         old = [save_memo(other, text, "x", agent=stranger) for text in ("deploy alpha", "deploy beta")]
         (opener,) = append(store, agent, draft())
         before = memos_found(store, "deploy", "beta", before=opener)
         assert before == old[::-1]
-        # The other conversation has newer events than this one, and older ones.
+        # The other conversation has older events than this one, and newer ones.
         append(other, stranger, *[draft()] * 20)
         for each in (store, other):
             save_memo(each, "deploy beta", agent=agent)
@@ -356,7 +356,7 @@ class MemoTests(Suite):
         ids.append(save_memo(other, "three"))
         assert len(set(ids)) == len(ids)
 
-    def test_a_removed_memo_is_found_no_more(self, store: Store, other: Store) -> None:
+    def test_a_removed_memo_is_not_found(self, store: Store, other: Store) -> None:
         gone, kept = save_memo(store, "Zanzibar", "island"), save_memo(store, "Kilimanjaro", "mountain")
         with store.write() as writing:
             writing.remove_memo(gone)

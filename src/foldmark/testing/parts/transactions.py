@@ -1,4 +1,4 @@
-"""All of a transaction is recorded or nothing, and ids increase within a conversation's tree [SPEC 2]."""
+"""A transaction is recorded as a whole or not at all, and ids increase within a tree [SPEC 2]."""
 
 from uuid import uuid4
 
@@ -7,7 +7,7 @@ import pytest
 from foldmark.core.agents import AgentRecord, Size
 from foldmark.core.errors import CommandError, ConflictError, DamagedError, StoreError
 from foldmark.core.events import Draft
-from foldmark.core.ports import Head, Snapshot, Store
+from foldmark.core.ports import Head, Snapshot, Store, Transaction
 from foldmark.core.replay import birth
 from foldmark.core.segments import END, Segment
 from foldmark.testing.suite import NOW, Suite, add_fork, add_root, append, draft, fork, read, roll_back, root
@@ -19,7 +19,7 @@ def contents(moment: Snapshot, agent: str) -> list[str]:
 
 
 def texts_of(store: Store, agent: str) -> list[str]:
-    """Return the texts of an agent's messages, read in a moment of its own."""
+    """Return the texts of an agent's messages, read in a separate moment."""
     with store.read() as moment:
         return contents(moment, agent)
 
@@ -31,14 +31,14 @@ def head_and_texts(store: Store, agent: str) -> tuple[Head, list[str]]:
 
 
 class Transactions(Suite):
-    """All or nothing, and in order."""
+    """Transactions are atomic and ordered."""
 
     # The expected head
 
     def test_an_unexpected_head_is_a_conflict_and_writes_nothing(self, store: Store) -> None:
         agent, neighbour = root(store), root(store)
         (first,) = append(store, agent, draft(), expected=0)
-        append(store, neighbour, draft())  # another agent's events do not matter
+        append(store, neighbour, draft())  # events of other agents do not count
         before = head_and_texts(store, agent)
         for wrong in (0, first - 1, first + 1):
             with pytest.raises(ConflictError) as caught:
@@ -60,7 +60,7 @@ class Transactions(Suite):
             assert (record.head, record.open_turn, record.own.messages) == (ids[-1], ids[0], 3)
         assert [event.id for event in read(store, ids)] == ids
 
-    def test_of_two_who_read_the_same_head_one_appends(self, store: Store, agent: str, other: Store) -> None:
+    def test_only_one_of_two_appends_succeeds(self, store: Store, agent: str, other: Store) -> None:
         (first,) = append(store, agent, draft())
         heads = [head_and_texts(each, agent)[0].record.head for each in (store, other)]
         assert heads == [first, first]
@@ -78,7 +78,7 @@ class Transactions(Suite):
             assert writing.append(agent, 0, [draft(content="one"), draft(content="two")], key="a \0 key") == ids
         (later,) = append(other, agent, draft(content="later"))
         with other.write() as writing:
-            # Whoever repeats it knows the head of then.
+            # A repeated append still expects the old head.
             assert writing.append(agent, 0, [draft(content="again")], key="a \0 key") == ids
             (theirs,) = writing.append(neighbour, 0, [draft(content="theirs")], key="a \0 key")
             (third,) = writing.append(agent, later, [draft(content="third")], key="another")
@@ -111,7 +111,7 @@ class Transactions(Suite):
 
         with pytest.raises(type(error)):
             fail()
-        # An agent made later, by anybody, must not be taken for the one that never was.
+        # A later agent must not be mistaken for the one that was rolled back.
         later = root(other)
         append(other, later, draft(content="mine"))
         with store.read() as moment:
@@ -121,26 +121,23 @@ class Transactions(Suite):
             with pytest.raises(DamagedError):
                 moment.head(children[0])
 
-    def test_an_agent_made_with_its_first_events_is_not_made_without_them(self, store: Store) -> None:
-        def make(fail: bool) -> str:
-            with store.write() as writing:
-                agent = add_root(writing, "new")
-                writing.append(agent, 0, [draft()])
-                if fail:
-                    raise RuntimeError
+    def test_a_new_agent_is_rolled_back_with_its_first_events(self, store: Store) -> None:
+        def make(writing: Transaction) -> str:
+            agent = add_root(writing, "new")
+            writing.append(agent, 0, [draft()])
             return agent
 
-        with pytest.raises(RuntimeError):
-            make(fail=True)
+        roll_back(store, make)
         with store.read() as moment:
             assert moment.named("new") is None
-        agent = make(fail=False)
+        with store.write() as writing:
+            agent = make(writing)
         with store.read() as moment:
             record = moment.named("new")
             assert record is not None
             assert (record.id, record.open_turn, record.own) == (agent, record.head, (1, 2))
 
-    def test_a_name_that_is_taken_is_an_error(self, store: Store, other: Store) -> None:
+    def test_a_taken_name_is_an_error(self, store: Store, other: Store) -> None:
         first = root(store, "taken")
         with pytest.raises(StoreError):
             root(other, "taken")
@@ -165,7 +162,7 @@ class Transactions(Suite):
                 writing.append(second, theirs, [draft(content="lost")])
             inside = writing.agents()
             assert [(each.id, each.head, each.open_turn, each.messages) for each in inside] == [
-                *((first, one[-1], None, 2), (second, at, theirs, 1), (child, born, born, 1)),
+                *((first, one[-1], None, 2), (second, at, theirs, 1), (child, born, born, 1))
             ]
             assert [writing.agent(each.id) for each in inside] == inside
             assert [writing.head(each.id).record for each in inside] == inside
@@ -178,10 +175,10 @@ class Transactions(Suite):
             with each.read() as moment:
                 assert moment.agents() == inside
                 assert [contents(moment, agent) for agent in (first, second, child)] == [
-                    *(["one", "two"], ["theirs"], ["child"]),
+                    *(["one", "two"], ["theirs"], ["child"])
                 ]
 
-    def test_what_a_store_writes_late_is_there_when_it_is_read(self, store: Store) -> None:
+    def test_late_writes_are_visible_to_every_read(self, store: Store) -> None:
         agent, child = root(store), str(uuid4())
         later = "2026-03-02T12:00:00.000000Z"
         spoken = Draft(kind="user", content="hello", created_at=later)
@@ -196,10 +193,10 @@ class Transactions(Suite):
             assert writing.fates(agent) == {child: "begun"}
             (second,) = writing.append(agent, at, [spoken])
             assert [(each.record.head, each.last_used) for each in writing.overview()] == [
-                *((second, later), (first, later)),
+                *((second, later), (first, later))
             ]
 
-    def test_who_ends_in_a_transaction_takes_nothing_more_in_it(self, store: Store) -> None:
+    def test_an_agent_that_ended_accepts_nothing_more(self, store: Store) -> None:
         killed, deleted = root(store), root(store)
         with store.write() as writing:
             ids = writing.append(killed, 0, [draft()])
@@ -214,7 +211,7 @@ class Transactions(Suite):
         assert head_and_texts(store, killed)[0].record.head == ids[-1]
 
     @pytest.mark.parametrize("newest_first", [False, True])
-    def test_appending_does_not_disturb_who_reads_in_the_same_transaction(
+    def test_appending_does_not_disturb_a_reader(
         self, store: Store, agent: str, neighbour: str, newest_first: bool
     ) -> None:
         ids = append(store, agent, *[draft()] * 600)
@@ -230,7 +227,7 @@ class Transactions(Suite):
     # Ids
 
     def test_ids_of_a_tree_increase_in_the_order_of_commits(self, store: Store, agent: str, other: Store) -> None:
-        """Whoever appends, and to whichever agent of the tree. There may be gaps, and other trees may have any."""
+        """For all writers and all agents of the tree. There may be gaps, and ids of other trees are unrelated."""
         tree, stranger = [agent, fork(store, agent)], root(other)
         tree.append(fork(other, tree[1]))
         found = [0]
@@ -248,19 +245,19 @@ class Transactions(Suite):
                 assert record.fork_event < record.head
             assert [moment.agent(each).newest for each in tree] == found[-5::2]  # type: ignore[union-attr]
 
-    def test_a_transaction_that_failed_moves_no_id_back(self, store: Store, agent: str, other: Store) -> None:
+    def test_a_failed_transaction_moves_no_id_back(self, store: Store, agent: str, other: Store) -> None:
         (first,) = append(store, agent, draft())
         roll_back(store, lambda writing: writing.append(agent, None, [draft()]))
         (second,) = append(other, agent, draft())
         assert first < second
 
-    def test_the_next_id_is_known_beforehand(self, store: Store, agent: str, neighbour: str) -> None:
+    def test_the_next_id_is_known_in_advance(self, store: Store, agent: str, neighbour: str) -> None:
         for _ in range(2):
             with store.write() as writing:
                 given = writing.next_id(agent)
                 assert writing.next_id(agent) == given
                 (theirs,) = writing.append(neighbour, None, [draft()])
-                assert writing.message_before(neighbour, END) is not None  # whatever is written late, is written
+                assert writing.message_before(neighbour, END) is not None  # a read that includes late writes
                 ids = writing.append(agent, None, [draft(content=str(given)), draft()])
                 assert ids[0] == given != theirs
         roll_back(store, lambda writing: writing.next_id(agent))
@@ -271,7 +268,7 @@ class Transactions(Suite):
 
     @pytest.mark.parametrize("count", [0, 1, 255, 256, 257, 700])
     def test_messages_are_read_in_both_directions(self, store: Store, agent: str, neighbour: str, count: int) -> None:
-        """Two agents take turns, so that a page of one lies between the events of the other."""
+        """Two agents append alternately, so that a page of one lies between the events of the other."""
         ids: list[int] = []
         for at in range(0, count, 50):
             ids += append(store, agent, *(draft(content=str(n)) for n in range(at, min(at + 50, count))))
