@@ -29,8 +29,8 @@ _EVENTS, _BYTES, _AT_ONCE = 1000, 4_000_000, 200
 
 
 class CopyReport(Struct, frozen=True):
-    """What a copy did: the conversations and agents asked for; how many events, requests and so on were copied, and how
-    many events were erased in the target; how many events were compared in the end, and the hash of all."""
+    """The result of a copy: the number of conversations and agents in its scope, of copied records by kind, and of
+    events that were erased in the target; the number of events compared in the end, and the hash of all."""
 
     conversations: int
     agents: int
@@ -92,7 +92,7 @@ class _Copy:
     # Names
 
     def _rename(self) -> None:
-        """Rename conversations that were renamed in the source; two may have swapped their names."""
+        """Rename conversations as in the source. Two may have swapped their names, so all give up theirs first."""
         renamed = [
             record
             for agent, record in self._wanted.agents.items()
@@ -138,7 +138,7 @@ class _Copy:
         return CopiedAgent(place, record.id, record.name, record.parent, record.fork_event, record.created_at)
 
     def _erase(self) -> None:
-        """Erase what was erased in the source after it had been copied."""
+        """Erase the events that were erased in the source after they had been copied."""
         agents = [agent for agent in self._wanted.agents if agent in self._there]
         with self._target.read() as there:
             done = {id for id, *_ in there.erased(agents)}

@@ -1,5 +1,5 @@
-"""Compare two stores: what is to be copied, whether the other store can take it, which records differ, and hashes of
-everything that each holds."""
+"""Compare two stores: the scope of a copy, the check of its target, the records that differ, and hashes of everything
+in the scope."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
@@ -43,7 +43,7 @@ class CopyScope(Struct, frozen=True):
 
 def scope(moment: Snapshot, names: Sequence[str]) -> CopyScope:
     """Return the conversations with these names or uuids with all their forks; the whole database without any. Raises
-    CommandError for an unknown name, and if others wrote to what is to be copied."""
+    CommandError for an unknown name, and if other conversations have written to these."""
     records = {record.id: record for record in moment.agents()}
     places = {agent: place for place, agent in enumerate(records, 1)}
     if not names:
@@ -84,7 +84,7 @@ def check(ours: Snapshot, theirs: Snapshot, names: tuple[str, str], wanted: Copy
 def _foreign(
     ours: Snapshot, theirs: Snapshot, there: Mapping[str, AgentRecord], names: tuple[str, str], wanted: CopyScope
 ) -> Iterator[tuple[str, Collection[str]]]:
-    """Yield what the other store may not have, and what it has of that."""
+    """Yield each kind of content that the other store may not have, with the names of what it has of that kind."""
     source, target = names
     records = wanted.agents if wanted.whole else {each.id: each for each in ours.agents()}
     strange = [_label(record) for agent, record in there.items() if agent not in records]
@@ -114,8 +114,9 @@ def _foreign(
 
 
 class _Rule(NamedTuple):
-    """How a kind of records is compared: its name, the name of one, what never changes of it, and whether it may be
-    gone in the source, given the deleted agents there and the highest id of a memo."""
+    """How records of a kind are compared: the name of the kind, the label of a record, the part that never changes, and
+    a function that returns True if the source may have lost a record. It takes the record, the agents deleted in the
+    source, and the highest id of a memo there."""
 
     what: str
     label: str

@@ -34,8 +34,8 @@ class Messages(Sequence[Event]):
         return self._read(expected, newest_first=True)
 
     def _read(self, count: int, *, newest_first: bool = False) -> Iterator[Event]:
-        """Yield the messages page by page, `count` at first. Each page is a moment of its own: what is visible does not
-        change meanwhile."""
+        """Yield the messages page by page, `count` at first. Each page is read in a separate moment, since the
+        segments do not change meanwhile."""
         left, done = self._segments, 0
         while left:
             with self._store.read() as moment:

@@ -1,4 +1,4 @@
-"""`foldmark doctor`: compare what is stored beside the log with the log itself [SPEC 3, L7]."""
+"""`foldmark doctor`: compare the derived data of a database with its log [SPEC 3, L7]."""
 
 from collections.abc import Iterator
 

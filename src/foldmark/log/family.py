@@ -1,7 +1,7 @@
-"""The agents of one conversation as a tree: how they end, who runs them, and their mail [SPEC 2, 4, 6].
+"""The agents of one conversation as a tree: their ends, their leases, their mail [SPEC 2, 4, 6].
 
-Mail is sent into a table of its own and delivered exactly once. An agent is run by the holder of a lease in force who
-is, as far as can be told, alive.
+Mail waits in a separate table and is delivered exactly once. An agent is being run if its lease is in force and the
+process that holds it is not known to have ended.
 """
 
 import os

@@ -134,7 +134,7 @@ Count = Callable[[Request], int]
 """Asks a request's provider for its number of tokens."""
 
 Archives = Callable[[Filters, Callable[[str], object]], AbstractContextManager[ArchivedMessages | None]]
-"""Opens the index of archived sessions, None if none is archived; reports in words what is missing."""
+"""Opens the index of archived sessions, None if none is archived, and reports in words which sessions are missing."""
 
 
 class CodingSessions(Protocol):
@@ -174,7 +174,7 @@ class Log:
         self._meanings: LogVectors | None = None
         self._loading = Lock()
         self.listeners: list[Callable[[Happening, str], None]] = []
-        # One object per agent, so that everyone in this process agrees on what was appended last.
+        # One object per agent: all users of an agent in this process share the head that its next append expects.
         self._agents: WeakValueDictionary[str, Agent] = WeakValueDictionary()
 
     def __enter__(self) -> "Log":
@@ -275,7 +275,7 @@ class Log:
             return [self._object(record) for record in moment.agents() if not record.deleted]
 
     def changes(self, after: str | None = None, limit: int = 100, *, wait: float = 0.0) -> Changes:
-        """Return changes of any process behind the cursor `after`, by default from now on; see `listening.changes`."""
+        """Return changes by any process after the cursor `after`, by default from now on (see `listening.changes`)."""
         return changes(self.store, after, limit, wait)
 
     def search(self, query: str, limit: int = 10, filters: Filters = ANY, mode: Mode = "auto") -> list[Hit]:
@@ -372,7 +372,7 @@ class Log:
             raise CommandError(f"a conversation '{name}' already exists; choose another name (import takes --as)")
 
     def _named(self, moment: Snapshot, name: str) -> AgentRecord | None:
-        # No agent has an unprintable name, which may hold what a database cannot (lone surrogates).
+        # No agent has an unprintable name. It could hold lone surrogates, which no database takes.
         return moment.named(self.secrets.hidden(name)) if name.isprintable() else None
 
     def _root(self, name: str) -> AgentRecord:

@@ -1,4 +1,4 @@
-"""What can be read of an agent and changed: its context and its request, operations with their receipts [SPEC 2-5]."""
+"""`Operable`: the context and the request of an agent, and operations on them with their receipts [SPEC 2-5]."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -71,7 +71,7 @@ class Operable(Timeline):
             known, planned = self.log.model_named(f"{provider}/{model}"), talk(moment, at)
             full = is_ephemeral(whole(at, provider, model), known.window)
             if at.fold.leaving is not None:
-                # The model still has to report that it is done: what leaves with the turn stays to its end.
+                # The model still has to report the end of the planning, so its messages stay until the end of the turn.
                 at = showing(moment, at, normal((*at.fold.segments, *planned)))
             if (
                 limit is None and config.sliding_context_tokens

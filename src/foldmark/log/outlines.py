@@ -1,8 +1,8 @@
-"""What a search needs to know of conversations, read for many at once [SPEC 7]: what is in their contexts, where their
-planning conversations lie, past and open [SPEC 4.2], the neighbours of a message, and whether meanings count.
+"""Facts about conversations that a search needs, read for many at once [SPEC 7]: their visible segments, the ranges of
+their planning conversations [SPEC 4.2], the neighbours of a message, and the similarity by vectors, if there are any.
 
-Recall never finds planning conversations: talk about forgetting a topic is not talk about the topic. Nothing here needs
-an optional package; where there are no vectors, none is imported.
+Recall never finds planning conversations: talk about forgetting a topic is not talk about the topic. Without
+vectors, this module imports no optional package.
 """
 
 from bisect import bisect_right
@@ -58,7 +58,7 @@ class Outlines:
         return at > 0 and event_id <= planned[at - 1][1]
 
     def visible(self, agent_id: str) -> Segments:
-        """Return what an agent shows, including what it will append."""
+        """Return the visible segments of an agent, including those of its future messages."""
         self.meet([agent_id])
         return self._visible.get(agent_id, ())
 
@@ -144,12 +144,12 @@ def message(moment: Snapshot, event_id: int) -> Event:
 
 
 class NoVectorsError(CommandError):
-    """Only meanings are to count, and there are no vectors."""
+    """A search by vectors alone finds no vectors."""
 
 
 def similarities(query: str, mode: Mode, sources: Sequence[VectorSource | None]) -> list[Similarity | None]:
-    """Return the similarity of the messages of each source to a query; None where that does not count, or there are no
-    vectors by the model of the settings.
+    """Return the similarity of each source's messages to a query; None for a search by words, and for a source without
+    vectors by the configured model.
 
     In the modes vector and both, some source must have them. Raises NoVectorsError otherwise, or EmbeddingError if the
     model cannot be used.

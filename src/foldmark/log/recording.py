@@ -1,5 +1,5 @@
-"""Record what is more than one event: a model's answer with its text, the blocks that go back to its provider and its
-calls [SPEC 2, 5.2]; and memos, which belong to no conversation [SPEC 7].
+"""Record a model's answer as several events: its text with the blocks that go back to the provider, its calls, its
+summaries [SPEC 2, 5.2]. Save memos, which belong to no conversation [SPEC 7].
 """
 
 from collections.abc import Iterable, Mapping, Sequence

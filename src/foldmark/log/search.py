@@ -63,7 +63,8 @@ def search_everything(
     mode: Mode = "auto",
     beside: bool = True,
 ) -> list[SearchResult]:
-    """Return the messages and memos that match `query` best, of a log and of archived sessions, as far as given.
+    """Return the messages and memos of a log, and the messages of archived sessions, that match `query` best. Either
+    source may be left out.
 
     Any text is a query, as in `Log.search`, which also explains `mode`; memos are found by their words alone. Without
     `beside`, a question does not find messages that only stand next to a hit.
@@ -162,11 +163,11 @@ def _message(hit: Hit) -> SearchResult:
 
 
 MOST = 300
-"""Maximum number of results that are examined when some of them do not count."""
+"""Maximum number of results to examine if some of them do not count."""
 
 
 class RecallResults(NamedTuple):
-    """The results, the best first, and in words what was not searched."""
+    """The results, the best first, and descriptions of the sources that were not searched."""
 
     found: list[SearchResult]
     missing: list[str]

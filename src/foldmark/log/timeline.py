@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 Happening = Literal["born", "mail", "killed"]
-"""What a runtime wants to know of an agent at once: it was forked from another, mail came for it, it was killed."""
+"""Events that a runtime must learn of at once: an agent was forked from another, received mail, or was killed."""
 
 TEXTS = ("user", "assistant", "system", "summary")
 """Kinds of messages that are text: they are recorded with the dialect of the agent's model [S2]."""
@@ -110,7 +110,7 @@ class Timeline:
                 kind, text, data, created_at, dialect=dialect, actor=actor, interrupted=interrupted, key=key
             )
             if block is not None:
-                # A key stands for one event, so the block has a key of its own.
+                # A key stands for one append, so the block needs another one.
                 self._append("state", block, None, created_at, actor=actor, key=key and f"{key}\0state")
         return event_id
 
@@ -202,13 +202,13 @@ class Timeline:
             try:
                 if newborn:
                     transaction.create_agent(self._record, birth(self.id), Size(0, 0))
-                transaction.append(self.id, self._head, [])  # whether anybody has appended meanwhile
+                transaction.append(self.id, self._head, [])  # raises if another writer has appended meanwhile
                 yield transaction
             finally:
                 self._batching = False
 
     def _keep_until_rollback(self, moment: Snapshot) -> None:
-        """Reset what is cached here if the transaction is rolled back."""
+        """Reset the caches of this object if the transaction is rolled back."""
         if self._kept is moment:
             return
         self._kept, head = moment, self._head
@@ -276,7 +276,8 @@ class Timeline:
             return self._past
 
     def beside(self, moment: Snapshot, fold: Fold) -> Size:
-        """Return the size of what a fold shows less that of all the agent's own messages, counted from scratch."""
+        """Return the size of a fold's visible messages less that of all the agent's own messages, without stored
+        segments."""
         record = moment.agent(self.id) or self._record
         return moment.size(until(fold.segments, record.newest)).less(record.own)
 
@@ -343,7 +344,7 @@ class Timeline:
 
 
 def _recorded(dialect: object) -> str:
-    """With which name messages of another dialect are recorded. Raises CommandError for an unknown one."""
+    """Return the recorded name of a dialect that is not built in. Raises CommandError for an unknown one."""
     from foldmark import plugins
     from foldmark.providers.registry import canonical
 

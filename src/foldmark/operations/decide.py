@@ -64,7 +64,7 @@ def rewind(moment: Snapshot, at: Standing, name: str | None) -> Rewind:
 
 def fork(moment: Snapshot, at: Standing, name: str | None, child: str) -> Fork:
     """Return the birth of `child`: with a mark it starts from what lies after it, without one from everything and the
-    scratchpad. The open exchange stays behind, with its text."""
+    scratchpad. The open exchange is left out, with its text."""
     not_while_planning(moment, at, "no child should inherit it")
     start, position, scratchpad = at.visible, None, None
     if name is None:
@@ -205,7 +205,8 @@ def without_open(moment: Snapshot, at: Standing, ranges: Segments) -> Segments:
 
 
 def _settled_position(moment: Snapshot, at: Standing, position: int) -> int:
-    """Return the position of a cut. Behind the last result of an exchange it may fall inside another one."""
+    """Return the position of a cut that splits no exchange. It moves until it is inside none: after the last result of
+    one exchange it may still be inside another one."""
     own, waiting = at.record.id, still_open(moment, at)
     while True:
         apart = moment.lookup(result.answers for result in moment.apart_results(own, position) if result.answers)
@@ -246,7 +247,7 @@ def _newest_turns(moment: Snapshot, at: Standing) -> str:
 
 
 def whole_exchanges(moment: Snapshot, at: Standing, messages: Sequence[Message]) -> tuple[Segments, tuple[int, ...]]:
-    """Return the ranges of all messages of some turns, and the messages added so that no exchange is split."""
+    """Return the ranges of the messages of some turns, and the ids of messages added to keep exchanges whole."""
     ids, answered = {message.id for message in messages}, {message.answers for message in messages}
     # All calls of an exchange are of one turn. So only answers to, or from, other turns have to be looked up.
     parted = [

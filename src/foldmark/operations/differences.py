@@ -1,4 +1,4 @@
-"""What changed in a context from one moment to another [SPEC 4, `/context diff`]."""
+"""The difference between a context at two moments [SPEC 4, `/context diff`]."""
 
 from collections.abc import Iterable
 
@@ -73,8 +73,8 @@ class Difference(Struct, frozen=True):
 
 
 def difference(moment: Snapshot, before: Standing, after: Standing) -> Difference:
-    """Return what changed from one place to another of the same agent. Cost grows with the operations and with the
-    turns read, not with what left or came."""
+    """Return the difference between two places of the same agent. Cost grows with the operations and with the turns
+    read, not with the number of messages that left or came."""
     left, came = subtract(before.visible, after.visible), subtract(after.visible, before.visible)
     first, last = sorted((before.newest, after.newest))
     done = moment.operations(after.record.id, after=first, until=last)

@@ -1,5 +1,5 @@
-"""What a command gets to ask a person with, and its answer: a text, and as types its effect and the interface's next
-step.
+"""The callbacks with which a command asks a person, and its answer: a text, and a typed effect that is also the next
+step of the interface.
 
 `Result.data` is the JSON of the answer [SPEC 9]; no part of Foldmark reads it.
 """
@@ -13,7 +13,7 @@ from foldmark.core.ports import Progress
 
 
 class Effect(Struct, frozen=True):
-    """What a command did, or what its interface is to do next."""
+    """The effect of a command on the context, or the next step of its interface."""
 
     def data(self) -> dict[str, Any]:
         """Return the effect as JSON, for `Result.data`."""
@@ -36,7 +36,7 @@ class StartPlanning(AskModel, frozen=True, rename={"first": "planning"}):
 
 
 class EditText(Effect, frozen=True):
-    """The person edits `text`: `command` takes what they make of it, `clear` is the command for an empty text."""
+    """The person edits `text`: `command` takes the edited text, `clear` is the command for an empty one."""
 
     text: str
     command: str
@@ -48,7 +48,7 @@ class EditText(Effect, frozen=True):
 
 
 class SwitchAgent(Effect, frozen=True, rename={"agent": "switch"}):
-    """The interface goes on with this agent, by its uuid and its name (None for a fork)."""
+    """The interface switches to this agent, given by uuid and name (None for a fork)."""
 
     agent: str
     name: str | None
@@ -106,8 +106,8 @@ Decision = Literal["yes", "always", "no", "never"]
 
 
 class Permission(Struct, frozen=True):
-    """What a tool asks a person: `question` says what it would do; `arguments` are all that it was called with, where
-    the first line of the question shortens them."""
+    """A tool's request for permission: `question` says what it would do. `arguments` are its arguments in full; the
+    first line of the question shortens them."""
 
     tool: str
     question: str

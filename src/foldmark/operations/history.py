@@ -1,6 +1,6 @@
-"""Describe an agent's operations and whether they still count, and explain what each event owes to them [SPEC 4].
+"""Describe an agent's operations, say which are in force, and explain their effect on each event [SPEC 4].
 
-For lists, differences and `/context explain`.
+Used for lists, differences and `/context explain`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -47,9 +47,9 @@ CRITERIA = 60
 
 
 class OperationEntry(Struct, frozen=True):
-    """A recorded operation: its description, what left and came back then, and the id of the `restore` in force that
-    undid it (None: it counts). `back` is the command that undoes or redoes it; `thoughts` is its effect on the model's
-    thinking."""
+    """A recorded operation: its description, the sizes that left and came back, and the id of the `restore` in force
+    that undid it (None if it is in force). `back` is the command that undoes or redoes it; `thoughts` is its effect on
+    the model's thinking."""
 
     event: Event
     words: str
@@ -85,7 +85,8 @@ class OperationEntry(Struct, frozen=True):
 
 
 class MarkEntry(Struct, frozen=True):
-    """A mark in force: the event that set it, and what a rewind to it would remove."""
+    """A mark in force: the event that set it, the size that a rewind to it would remove, and the first of these
+    messages."""
 
     name: str
     event: Event
@@ -136,7 +137,7 @@ def _restores(events: list[Event]) -> dict[int, int]:
 def newest_restorable(moment: Snapshot, at: Standing) -> int | None:
     """Return the newest operation in force that `/restore` undoes, other than a restore; None if there is none.
 
-    Who restores it again and again walks back through the operations.
+    Restoring it repeatedly walks back through the operations.
     """
     pairs = recorded(moment.operations(at.record.id))
     back = taken_back(pairs)
@@ -227,7 +228,7 @@ class Explanation(Struct, frozen=True):
 
 
 def explain(moment: Snapshot, at: Standing, event_id: int) -> Explanation:
-    """Return why event `event_id` is in this agent's context or not, and what it did if it is an operation of its
+    """Return why event `event_id` is or is not in this agent's context, and its effect if it is an operation of the
     lineage.
 
     Raises CommandError for an unknown id.
@@ -264,7 +265,7 @@ def _explained(moment: Snapshot, at: Standing, event_id: int) -> Explanation:
 
 
 def _described(because: Iterable[Event]) -> str:
-    """Return the operations, each with who did it, when and why."""
+    """Return the operations, each with its actor, time and reason."""
     return ", ".join(
         f"{_kind(each)} {each.id} (by a {each.actor}, {each.created_at[:19]}Z"
         + (f", reason: {one_line(each.reason)})" if each.reason else ")")

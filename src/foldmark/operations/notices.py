@@ -1,7 +1,7 @@
-"""Results whose call has left the context, and the notice that tells the model so [SPEC 3].
+"""Notices in place of results whose call has left the context [SPEC 3].
 
-A model that rewinds in the middle of a turn must know afterwards that it did, why, and what it was asked, or it would
-try the same again: so the notice quotes what went as well.
+A model that rewinds in the middle of a turn must learn afterwards that it did, why, and what the question was, or it
+would try the same again. So the notice also quotes the messages that left.
 """
 
 from foldmark.core.events import Clear, Drop, Event, Filter, Operation, Rewind, Summary, Undo
@@ -33,7 +33,7 @@ def notice(moment: Snapshot, at: Standing, call: Message, call_id: str, result: 
 
 
 def happened(operation: Operation) -> str | None:
-    """Describe what an operation took out of the context, as the beginning of a sentence; None if it took nothing."""
+    """Describe the effect of an operation that removed messages, as the beginning of a sentence; None for any other."""
     match operation:
         case Rewind(mark=mark):
             return f"Rewound to '{mark}'"
@@ -67,7 +67,7 @@ def _is_reported(moment: Snapshot, at: Standing, event: Event) -> bool:
 
 
 def _lost_texts(moment: Snapshot, at: Standing, call: Message) -> str:
-    """Return what the model had said with its call, and what the person had asked, where these left with it."""
+    """Return the model's text beside its call and the person's question, if these left with the call."""
     text = _text_of_call(moment, at, call)
     question = None if call.turn_id is None else moment.event(call.turn_id)
     parts = []
@@ -81,7 +81,7 @@ def _lost_texts(moment: Snapshot, at: Standing, call: Message) -> str:
 
 
 def _lost_results(moment: Snapshot, at: Standing, call: Message) -> str:
-    """Return the results of the other calls of the same answer, where these left with it [SPEC 3]."""
+    """Return the results of the other calls of the same answer, if these left with the call [SPEC 3]."""
     parts = []
     for exchange in exchanges(moment, at, [call]):
         for result in map(moment.event, exchange.results):

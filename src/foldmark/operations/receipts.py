@@ -19,7 +19,7 @@ from foldmark.request.standing import Standing, state_in, state_of
 
 
 class ContextChange(Struct, frozen=True):
-    """The size of the context before and after an operation, and of what left and came back."""
+    """The size of the context before and after an operation, and of the messages that left and came back."""
 
     before: Size
     after: Size
@@ -149,8 +149,8 @@ def changed_results(moment: Snapshot, at: Standing, fold: Fold, seen: Segments) 
 def cached_prefix(
     moment: Snapshot, at: Standing, after: Segments, results: Iterable[Event] = ()
 ) -> CachedPrefix | None:
-    """Return what a provider's prompt cache still holds of the request when the context becomes `after` and these
-    `results` change; None without a cache.
+    """Return the part of the request that a provider's prompt cache still holds when the context becomes `after` and
+    these `results` change; None without a cache.
 
     That is the messages before the first that changes, and the system prompt. Only the system prompt stays where the
     state block changes, and where the window is smaller than the context: any change moves its beginning. It is
@@ -176,7 +176,7 @@ def cached_prefix(
 
 
 def context_change(before: Segments, after: Segments, total: Size, size: Callable[[Segments], Size]) -> ContextChange:
-    """Compare two contexts, given the size of the first; `size` returns that of what left and came back."""
+    """Compare two contexts. `total` is the size of the first; `size` returns that of other segments."""
     if before == after:
         return ContextChange(total, total, Size(0, 0), Size(0, 0))
     gone = subtract(before, after)

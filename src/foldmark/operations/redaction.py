@@ -44,7 +44,7 @@ def erasable(moment: Snapshot, at: Standing, turn_id: int) -> Erasure:
     if record.open_turn == turn_id and record is not at.record:
         raise CommandError(f"turn {turn_id} is still open in agent {owner[:8]}; wait for its end, then repeat")
     following = moment.message_after(owner, last)
-    while following is not None and following.kind == "summary":  # in the middle of the turn, whose metadata may go on
+    while following is not None and following.kind == "summary":  # it stands inside the turn, whose metadata may follow
         following = moment.message_after(owner, following.id)
     return Erasure(owner, turn_id, following.id - 1 if following else record.head, ranges_of(moment, at, messages))
 

@@ -1,5 +1,5 @@
-"""Resolve what a summary replaces [SPEC 3, 5.7]: everything after a mark, a span, or what a provider has summed up in a
-form of its own."""
+"""Resolve the range that a summary replaces [SPEC 3, 5.7]: everything after a mark, a span, or the messages that a
+provider has summed up in its own form."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -21,8 +21,8 @@ SPAN = ".."
 
 
 def summary(moment: Snapshot, at: Standing, name: str | None) -> Summary:
-    """Return a summary of what is visible after a mark, in a span such as `12..M`, or of everything; without the open
-    exchange."""
+    """Return a summary of everything visible after a mark, or in a span such as `12..M`, or at all. It leaves out the
+    open exchange."""
     if name is not None and name not in at.fold.marks and SPAN in name:
         return _summary_of_span(moment, at, name)
     ranges = at.visible
@@ -37,7 +37,7 @@ def summary(moment: Snapshot, at: Standing, name: str | None) -> Summary:
 
 
 def _summary_of_span(moment: Snapshot, at: Standing, span: str) -> Summary:
-    """Return a summary of what stands between two marks or messages, both left out for the beginning and the end.
+    """Return a summary of the messages between two marks or messages; an omitted one is the beginning or the end.
 
     A summary inside the span counts by its own place, and its source is replaced with it. The state block moves to the
     new summary only if it was in the span: a later one stays in force by itself.
@@ -79,8 +79,8 @@ def _bounds(moment: Snapshot, at: Standing, span: str) -> tuple[int, int]:
 
 
 def _bound(moment: Snapshot, at: Standing, name: str, *, last: bool) -> int:
-    """Return the id at which a span begins or ends: behind a mark or before it; at a message, or at the end of the turn
-    that it opened."""
+    """Return the id at which a span begins (after a mark, or at a message) or ends (before a mark, or with the turn
+    that a message opened)."""
     if name in at.fold.marks or not (name.isascii() and name.isdecimal()):
         return marked(moment, at, name)[2] + (0 if last else 1)
     event_id = int(name)
@@ -97,7 +97,7 @@ def _bound(moment: Snapshot, at: Standing, name: str, *, last: bool) -> int:
 def provider_summary(
     moment: Snapshot, at: Standing, form: dict[str, Any] | None, within: Iterable[Segment] | None = None
 ) -> Summary:
-    """Return a summary, in a provider's own form, of what is visible, `within` these segments if they are given.
+    """Return a summary, in a provider's own form, of everything visible, or of everything visible `within` segments.
 
     It may replace nothing: a provider can begin with a summary of messages that the log never held. Without `within`,
     `system` messages stay: they are in the request beside what a provider sums up.

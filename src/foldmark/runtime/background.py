@@ -1,4 +1,4 @@
-"""A supervisor in a thread of its own, for a program whose main thread waits for a person."""
+"""A supervisor in a separate thread, for a program whose main thread waits for a person."""
 
 import asyncio
 from collections.abc import Callable

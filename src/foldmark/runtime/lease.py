@@ -46,7 +46,8 @@ class HeldLease:
             )
 
     def state(self, state: str) -> None:
-        """Record what the agent does now. Raises as `check`: nothing is begun for an agent that another runtime has."""
+        """Record the agent's state. Raises as `check`, so that nothing is begun for an agent that another runtime
+        has."""
         with self._store.write() as transaction:
             self.check()
             transaction.lease_state(self._agent.id, self._holder, state)
@@ -107,7 +108,7 @@ def interrupt(agent: Agent, patience: float = PATIENCE) -> None:
 
 
 def settled(agents: Iterable[Agent]) -> None:
-    """Wait until nobody runs any of these agents."""
+    """Wait until no runtime runs any of these agents."""
     for agent in agents:
         wait_for(agent.log.store, lambda: running(agent) is None, inf)  # noqa: B023 - called here and now
 

@@ -30,7 +30,7 @@ from foldmark.sending.status import calibrate, record_usage, reminder
 _T = TypeVar("_T")
 
 FILTER = "filter_context"
-"""The tool whose use shows that a person's message belongs to the planning conversation."""
+"""A call of this tool shows that the person's message belongs to the planning conversation."""
 
 ATTEMPTS = 5
 """Maximum number of attempts to record an answer while others write to the same agent."""
@@ -65,11 +65,11 @@ class Writing(Protocol):
         """Raise FoldmarkError if another runtime has it now; called in every transaction that records."""
 
     def state(self, state: str) -> None:
-        """Record what the agent does now."""
+        """Record the agent's state."""
 
 
 class _Unshared:
-    """The right to write where there is no other writer."""
+    """The right to write, without other writers."""
 
     def check(self) -> None:
         pass
@@ -255,7 +255,7 @@ class _Turn:
         return tool is not None and tool.together
 
     def _call(self, call: ToolCall) -> tuple[str, bool]:
-        """Return the result of a tool, and True if that is an error; runs in a thread of its own."""
+        """Run a tool in this thread. Return its result, and True if that is an error."""
 
         def once() -> str:
             self._writing.check()  # a tool must not change an agent that is no longer ours
@@ -267,14 +267,14 @@ class _Turn:
             raise
         except FoldmarkError as error:  # a database error or a lost lease ends the turn when this is recorded
             return f"{ERROR}{error}", True
-        except (Exception, SystemExit) as error:  # a program's own tool; the turn goes on without it
+        except (Exception, SystemExit) as error:  # a tool of the program: the turn continues without its result
             return f"{ERROR}{call.name} failed: {one_line(f'{type(error).__name__}: {error}'[:MOST])}", True
 
     def _record(
         self, answer: StreamedAnswer, *, interrupted: bool, end: bool, measured: StreamedAnswer | None = None
     ) -> int | None:
-        """Record the answer and, at the end, close the turn; never another's turn. Return the turn that goes on: if
-        another process has ended it meanwhile, the answer opened one.
+        """Record the answer and, at the end, close the turn, but no turn of another process. Return the id of the turn
+        that continues; the answer has opened a new one if another process has ended it meanwhile.
 
         `measured` is the turn's last answer, which calibrates the estimates of the next turns.
         """

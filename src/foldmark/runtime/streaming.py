@@ -19,7 +19,7 @@ _REFUSED = (
 
 
 class StreamedAnswer:
-    """A model's answer to one request, as far as it has come."""
+    """A model's answer to one request, as received so far."""
 
     def __init__(self, request: Request | None = None) -> None:
         self.request = request
@@ -46,7 +46,7 @@ class StreamedAnswer:
         return bool(self.compacted) and self.stopped is not None and self.stopped.why == "compacted"
 
     def reader(self, agent: Agent) -> str:
-        """Return the reader whose form its summaries have (`core.assembly.eviction`)."""
+        """Return the reader that its summaries are written for (`core.assembly.eviction`)."""
         from foldmark.providers.registry import dialect_of
 
         if not self.compacted or self.request is None:

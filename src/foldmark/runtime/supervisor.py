@@ -1,8 +1,8 @@
 """All agents that one process runs, side by side [SPEC 6].
 
 A person's turn runs in the foreground; a child that is forked meanwhile is started at once and runs beside its parent.
-Each agent is one task at a time, under a lease. Idle agents are told of mail, and nothing runs that nobody asked for:
-after a crash an agent waits until somebody talks to it.
+Each agent is one task at a time, under a lease. Mail wakes idle agents. Otherwise nothing runs without a request: after
+a crash an agent waits until a person talks to it.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ LEARN_SECONDS = 1.0
 
 
 class TurnInterruptedError(FoldmarkError):
-    """The turn was ended by somebody other than its caller: by `/kill`, by a person's command, by another process."""
+    """The turn was not ended by its caller but by `/kill`, by a person's command, or by another process."""
 
 
 class ContextChangedError(TurnInterruptedError):
@@ -284,7 +284,7 @@ class Supervisor:
                 await self._turn(agent, None, SILENT, self.audience.asking(agent), begun)
             except LeaseError:  # another process was faster, or took over
                 pass
-            except Exception as error:  # nobody awaits this task
+            except Exception as error:  # no caller awaits this task
                 failed = error
                 self._report(agent, error)
             except CancelledError:
@@ -297,7 +297,7 @@ class Supervisor:
                     self.audience.ended(agent, failed)
 
     def _report(self, agent: Agent, error: Exception) -> None:
-        """Report to the parent that its child's turn failed; nobody watches a child."""
+        """Report a child's failed turn to its parent, because no person watches a child."""
         with suppress(FoldmarkError):  # one of them is dead
             if (parent := agent.parent) is not None:
                 text = str(error) if isinstance(error, FoldmarkError) else f"{type(error).__name__}: {error}"
@@ -320,7 +320,7 @@ class Supervisor:
                     self._tell(agent)
 
     def _tell(self, agent: Agent) -> None:
-        """Tell an idle agent, or the person who talks to it, of the mail that has come since the last notice."""
+        """Announce the mail since the last notice to an idle agent, or to the person who talks to it."""
         if agent.id in self._tasks or not self._on:
             return
         match self._mail_notices.recipient(agent, attended=agent.id == self.attended):

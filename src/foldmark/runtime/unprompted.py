@@ -90,7 +90,8 @@ class WindowSummaries:
         self._under_way: dict[str, tuple[Interruption, Task[None]]] = {}
 
     def begin(self, agent: Agent, threads: Executor) -> None:
-        """Have the agent's model sum up what the window has passed, if the setting asks for it and a summary is due."""
+        """Have the agent's model sum up the turns that the window has passed, if the setting asks for it and a summary
+        is due."""
         if not agent.standing().config.window_summary or agent.id in self._under_way:
             return
         interruption = Interruption()

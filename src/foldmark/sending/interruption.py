@@ -1,4 +1,4 @@
-"""Cancellation of blocking work in other threads that nobody waits for any more."""
+"""Cancellation of blocking work in other threads whose result is no longer needed."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ class Interruption:
 
     def happen(self) -> None:
         """Cancel everything."""
-        with self._lock:  # held to the end, so that nobody leaves `ended_by` uncancelled
+        with self._lock:  # held to the end: no block may leave `ended_by` without being cancelled
             self._happened = True
             for end in self._ends:
                 end()

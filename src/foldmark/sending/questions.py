@@ -1,8 +1,8 @@
 """Foldmark's own questions to the agent's model: a judgement, a summary, a state block [SPEC 3, 4].
 
 A provider that can write summaries in a form of its own is asked for one if the setting says so [SPEC 5.7]. It gets the
-request that would go out, as far as it is to be summed up, so that its cache hits and what stays after the summary
-continues what was summed up. What the window cut is summed up when that is due [S3, SPEC 5.1].
+next request, cut after the messages to sum up, so that its cache applies and the rest of the conversation continues
+from the summary. The turns that the window has passed are summed up when a summary is due [S3, SPEC 5.1].
 """
 
 from collections.abc import Sequence
@@ -131,7 +131,7 @@ def compacted(agent: Agent, decided: Summary) -> ProviderSummary | None:
         if decided.mark is not None or not _opens(moment, upto) or not _in_front(moment, at, ranges, upto):
             return None
         known = agent.log.model_named(at.config.model)
-        # The request includes what the window has cut: otherwise the summary would not cover it.
+        # The request includes the messages that the window has cut: the summary has to cover them.
         sliding = at.config.sliding_context_tokens and agent.request().manifest.edge.before == 0
         config = at.config if sliding else replace(at.config, sliding_context_tokens=0, context_size=0)
         limit = known.window - known.answer if sliding else None

@@ -107,7 +107,7 @@ class _Remake:
         self.wordless = self._record.quoted is not None and self._record.question is None
 
     def losses(self) -> str:
-        """Describe what can no longer be shown."""
+        """Describe the parts that can no longer be shown."""
         which = "event" if len(self.erased) == 1 else "events"
         events = [f"the content of {which} {listing(sorted(self.erased), 20)}"] if self.erased else []
         noted = [f"memo {listing(sorted(self.removed))}"] if self.removed else []

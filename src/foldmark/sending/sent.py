@@ -37,7 +37,7 @@ def record_sent(
     from foldmark.providers.registry import dialect_of, speaks
     from foldmark.request.exchanges import read_as, read_by
 
-    with agent.log.store.write() as transaction:  # so that no memo in it is removed meanwhile
+    with agent.log.store.write() as transaction:  # a memo in the request cannot be removed meanwhile
         reads = read_as(dialect_of(request.provider, agent.log.given.dialects).reads)
         at = read_by(transaction, agent.standing_in(transaction), reads)
         if (end := transaction.end(agent.id)) is not None and end.killer is None:

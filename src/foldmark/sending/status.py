@@ -116,7 +116,7 @@ def _wants_answer(last: Event) -> bool:
 
 
 def record_usage(agent: Agent, request: Request, usage: Usage, stopped: Stopped | None) -> None:
-    """Record what a request cost by the provider's count, beside its estimate."""
+    """Record the cost of a request by the provider's count, beside its estimate."""
     data = usage_data(request.provider, request.model, usage, stopped)
     agent.record("usage", data={**data, "estimate": request.tokens, "size": request.size})
 

@@ -27,16 +27,20 @@ Bindings = dict[str, Any]
 
 
 class SqlReader(Protocol):
-    """Runs statements. `_keys` and `_ids` are caches of agents."""
+    """Runs statements. `_keys` and `_ids` cache the keys and uuids of agents.
+
+    The methods that every database has to implement have no body. This is a protocol, and so are the classes derived
+    from it, because mypy then reports a database that lacks one of them.
+    """
 
     _keys: dict[str, int]
     _ids: dict[int, str]
     _fold: Callable[[str], Fold]
 
-    # Implemented by each database
+    # To be implemented
 
     def _run(self, name: str, /, *bound: Any, **bindings: Any) -> list[Row]:
-        """Return the rows of a query; text that is not valid comes with replacement characters."""
+        """Return the rows of a query. Invalid UTF-8 is replaced by U+FFFD."""
 
     def _rows(self, name: str, /, **bindings: Any) -> Iterable[tuple[Row, bool]]:
         """Return the rows of a query, each with True if it holds invalid text."""
@@ -61,7 +65,7 @@ class SqlReader(Protocol):
         return
 
     def settle(self) -> None:
-        """Write what a transaction writes late."""
+        """Write the pending rows of a transaction."""
         return
 
     # Common to all databases
@@ -84,7 +88,7 @@ class SqlReader(Protocol):
             for (agent_id,) in self._run("agent_id", key=key):
                 self._ids[key] = agent_id
         if key not in self._ids:
-            return f"unknown agent {key}"  # the event is damaged; it is in nobody's lineage
+            return f"unknown agent {key}"  # the event is damaged, and in no agent's lineage
         return self._ids[key]
 
     def _agent(self, row: Sequence[Any]) -> AgentRecord:
@@ -152,7 +156,7 @@ class SqlWriter(SqlReader, Protocol):
     """Runs statements inside a transaction."""
 
     def _write(self, name: str, /, **bindings: Any) -> None:
-        """Run a statement without a result; perhaps only before the next one with a result."""
+        """Run a statement without a result. It may be delayed until the next one with a result."""
 
     def whole(self) -> AbstractContextManager[Self]:
         """Write everything inside the block, which gets this transaction, or nothing. If the block raises after it has
@@ -208,7 +212,7 @@ def unknown_agent(agent_id: str) -> DamagedError:
 
 
 def fault(head: bytes | None, content: bytes | None, data: bytes | None, stored: int | None) -> str | None:
-    """Describe what is wrong with an event; one without a checksum is only checked for valid UTF-8."""
+    """Return the fault of an event; None if it is sound. Without a checksum only its UTF-8 is checked."""
     if head is None or content is None:
         return "a required column is missing"
     for name, raw in (("row", head), ("content", content), ("data", data or b"")):

@@ -129,7 +129,7 @@ class Appender(AgentWrites):
         self._record((*checked, apart, replayed, tokens, nth, total, content, data, check), draft, weight)
 
     def _follow(self, id: int, turn: int | None, draft: Draft, open_turn: int | None, *, there: bool = True) -> None:
-        """Update the state after a recorded event; it is not `there` if it was erased meanwhile."""
+        """Update the state after a recorded event. `there` is False for an event that was erased in the source."""
         kind = draft.kind
         if kind == "tool_call" and there:
             self._wait(id)
@@ -196,7 +196,7 @@ class LogTransaction(BesideWriter, LogSnapshot, Protocol):
         self, agent_id: str, expected: int | None, drafts: Sequence[Draft], *, key: str | None = None
     ) -> list[int]:
         appender = self._appender(agent_id)
-        # The key comes first: whoever repeats an append still expects the head of the first attempt.
+        # The key is checked first: a repeated append still expects the head of the first attempt.
         if key is not None:
             for (before,) in self._run("append_ids", **self._for_agent(agent_id), key=key):
                 return msgspec.json.decode(before, type=list[int])
@@ -224,7 +224,7 @@ class LogTransaction(BesideWriter, LogSnapshot, Protocol):
     def erase(self, owner: str, turn: int, last: int, by: int) -> None:
         agent, appender = self._for_agent(owner), self._appender(owner)
         with self.whole():
-            # Words that are to be indexed late could not be removed from the index.
+            # Pending words could not be removed from the index.
             self.settle()
             rows = self._run("to_erase", **agent, turn=turn, last=last)
             messages = [row for row in rows if row[2] is not None]
@@ -248,7 +248,7 @@ class LogTransaction(BesideWriter, LogSnapshot, Protocol):
             appender.lose(gone, whole=not turn)
 
     def _unindexed(self, ids: Sequence[int]) -> AbstractContextManager[None]:
-        """Erase the content of messages inside the block, which are in the index before it and not behind it."""
+        """Take messages out of the index of words; their content is erased inside the block."""
         return nullcontext()
 
     def _erase_sent(self, agent: Bindings) -> None:
@@ -257,7 +257,7 @@ class LogTransaction(BesideWriter, LogSnapshot, Protocol):
         self._write("erase_texts")
 
     def _note_erased(self, agent: Bindings, messages: Sequence[Row]) -> None:
-        """Record the sizes of erased messages, so that no sum stored with a later message has to change."""
+        """Record the sizes of erased messages. The sums stored with later messages stay as they are."""
         # Neighbours have neighbouring counts; one row for each run of them hides the length of each message.
         for _, each in groupby(enumerate(messages), lambda item: item[1][2] - item[0]):
             run = [message for _, message in each]
@@ -336,7 +336,7 @@ class LogTransaction(BesideWriter, LogSnapshot, Protocol):
     def _take_sent(self, row: Bindings) -> None:
         """Record a request; its `question` stands beside its `data`."""
 
-    # Implemented by each database
+    # To be implemented
 
     def _appender(self, agent_id: str) -> Appender:
         """Return the appender of an agent in this transaction."""

@@ -108,7 +108,7 @@ class Address:
 
 
 def lost(error: psycopg.Error) -> bool:
-    """Return True if the connection is lost, so that the outcome of the statement is unknown."""
+    """Return True if the connection is lost and the outcome of the statement is unknown."""
     if not isinstance(error, psycopg.OperationalError):
         return False
     return error.sqlstate is None or error.sqlstate.startswith(("08", "57P"))
@@ -172,8 +172,8 @@ def _version(connection: psycopg.Connection[Row], address: Address, newest: int)
 
 
 def _settle_in(connection: psycopg.Connection[Row]) -> None:
-    """Continue the order of changes where the database was moved to another server, whose transaction numbers differ:
-    they are counted from the newest one."""
+    """Continue the order of changes after a move to another server. Its transaction numbers differ, so stamps are
+    counted from the newest one on."""
     query = "SELECT system_identifier::text, (SELECT max(server) FROM home) FROM pg_control_system()"
     ((server, known),) = connection.execute(query).fetchall()
     if server == known:

@@ -31,8 +31,8 @@ def tool_of(kind: str, data: Mapping[str, Any] | None) -> str | None:
 
 
 def facts(kind: str, data: Mapping[str, Any] | None) -> tuple[str | None, bool, bool]:
-    """Return facts stored beside an event's data, whose JSON PostgreSQL cannot always read: the tool that a call calls,
-    whether a command or a filter records where a planning conversation lay, whether a summary holds a state."""
+    """Return the columns that repeat a part of an event's data, because PostgreSQL cannot read all of its JSON: the
+    tool of a call; True if a command or filter records a planning conversation; True if a summary holds a state."""
     data = data or {}
     planning = kind in ("command", "filter") and data.get("planning") is not None
     return tool_of(kind, data), planning, kind == "summary" and data.get("state") is not None
@@ -225,8 +225,8 @@ def message_words(kind: str, content: str, tool: str | None) -> IndexedWords | N
 
 
 def searchable(arguments: str, tool: str | None, space: str) -> str:
-    """Return the searchable text of a call: the tool's name and its arguments, in whose JSON the escapes become spaces,
-    so that the `n` of a newline does not stick to the next word."""
+    """Return the searchable text of a call: the tool's name and its arguments. Escapes in their JSON become spaces, or
+    the `n` of a newline would become part of the next word."""
     for escape in ("\\\\", "\\n", "\\t", "\\r"):
         arguments = arguments.replace(escape, space)
     return f"{tool or ''} {arguments}"

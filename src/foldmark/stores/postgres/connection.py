@@ -199,7 +199,7 @@ class Pool:
             self._free.notify()
 
     def run_alone(self, name: str, /, **bindings: Any) -> list[Row]:
-        """Run a statement in a transaction of its own, which ends at once. Raises StoreError."""
+        """Run a statement in a separate transaction and commit it. Raises StoreError."""
         wanted = STATEMENTS[name]
         with self._alone_lock:
             for attempt in range(2):
@@ -268,7 +268,7 @@ class PostgresSession:
             raise self._pool.address.explain(error, writing=self._writes) from error
 
     def send(self) -> None:
-        """Do the same as `flush`. Raises psycopg.Error."""
+        """Send the pending statements. Raises psycopg.Error."""
         if not self._queue:
             return
         self._pool.check()
@@ -314,7 +314,7 @@ class PostgresSession:
             self.drop()
 
     def drop(self) -> None:
-        """Give the connection back, rolling back what was begun on it."""
+        """Roll back an open transaction, and give the connection back."""
         connection, self._connection, self._queue = self._connection, None, []
         if connection is not None:
             with suppress(psycopg.Error):

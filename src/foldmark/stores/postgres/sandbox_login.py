@@ -1,4 +1,4 @@
-"""The login for a model's SQL: a role of its own, which may read the views of one schema and nothing else.
+"""The login for a model's SQL: a separate role that may read the views of one schema and nothing else.
 
 It has to be a login: a role that a session takes on by SET ROLE is left again by RESET ROLE. The views show the rows of
 one scope. A query brings its scope along as a setting, which its statement could change; so it also brings a seal,
@@ -138,7 +138,7 @@ class _Setup:
         """Create the role, or set the password of an existing one; return the steps for an administrator if this user
         may not."""
         (password,) = self._secrets("password")
-        # The server may log what is sent, so it is not the plain password.
+        # The server may log the statement, so it does not hold the plain password.
         verifier = self._db.pgconn.encrypt_password(password.encode(), self._name.encode(), b"scram-sha-256").decode()
         rights = "LOGIN NOINHERIT NOCREATEDB NOCREATEROLE PASSWORD"
         try:

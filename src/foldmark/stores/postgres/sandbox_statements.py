@@ -87,7 +87,7 @@ _COLUMNS = frozenset({*(column for columns in VIEWS.values() for column in colum
 _NUMBER = re.compile(r"\d{1,1000}(?:\.\d{0,1000})?(?:[eE][+-]?\d{1,4})?|\.\d{1,1000}")
 _WORD = re.compile(r"[A-Za-z_]{1,40}(?: [A-Za-z_]{1,40})?")
 
-# It logs what it could not parse, and a terminal may show that; such a statement is refused in any case.
+# sqlglot logs statements that it cannot parse, and a terminal may show these logs. They are refused anyway.
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
 
 
@@ -221,7 +221,7 @@ def _there_is(tree: exp.Expression) -> str:
 
 
 def _called(node: exp.Expression) -> str:
-    """Return the SQL name of a node, as far as it can be found."""
+    """Return the SQL name of a node, or its class in words."""
     if isinstance(node, exp.Func):
         return f"the function {_shown(node.sql_name().lower())}"
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__).upper()
@@ -257,7 +257,7 @@ def _changed(tree: exp.Expression, schema: str) -> exp.Expression:
 
 
 def _own(name: str) -> exp.Identifier:
-    """Return the name of a subquery after WITH, made unique so that no table has it."""
+    """Return a name for a subquery after WITH that no table has."""
     return exp.Identifier(this=f"with: {name}", quoted=True)
 
 
@@ -288,7 +288,7 @@ def _keep_apart(subquery: exp.Subquery) -> None:
 
 
 def _name_part(part: exp.Substring) -> None:
-    """Name a part of a text by its original expression, so that `query_db` can tell how to read on."""
+    """Name the column of a part of a text by its original expression: `query_db` explains with it how to read more."""
     start, length = part.args.get("start"), part.args.get("length")
     if isinstance(start, exp.Literal) and isinstance(length, exp.Literal) and isinstance(part.parent, exp.Select):
         text = f"substr({part.this.sql(dialect='postgres')}, {start.name}, {length.name})"

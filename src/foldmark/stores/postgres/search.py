@@ -18,7 +18,7 @@ Run = Callable[[str, Mapping[str, Any]], list[Row]]
 """Runs a statement with its bindings."""
 
 CacheBlock = Callable[[int, int], None]
-"""Receives a message and the root of its tree, so that nobody has to look it up."""
+"""Receives a message and the root of its tree, which saves a later look-up."""
 
 _K1, _B, _LEAST = 1.2, 0.75, 1e-6
 """FTS5's constants of BM25, and the minimum weight of a phrase."""
@@ -158,7 +158,7 @@ class PostgresIndex(StoredIndex):
         rows = self._run(_AROUND, {"ids": Ints(ids), "reach": reach, "whole": LONGEST, "cut": NEIGHBOUR})
         for place, id, text, *message in rows:
             *_, kind, _, tool = message
-            # An escape becomes as many spaces as it has letters, so that the length of a text tells whether it was cut.
+            # An escape becomes two spaces: the length of the text must still show whether it was cut.
             yield place, id, searchable(text, tool, "  ") if kind == "tool_call" else text, *message
 
     # Phrases in a statement

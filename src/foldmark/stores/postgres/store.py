@@ -98,7 +98,7 @@ class PostgresCommits:
 
 
 class PostgresWatch:
-    """See `foldmark.core.agents.Watch`. It listens on a connection of its own."""
+    """See `foldmark.core.agents.Watch`. It listens on a separate connection."""
 
     def __init__(self, commits: PostgresCommits, pool: Pool) -> None:
         self._commits, self._pool, self._closed = commits, pool, False
@@ -305,7 +305,7 @@ class PostgresStore:
 
     def forget_erased(self) -> bool:
         """Return False if an older moment is still being read. PostgreSQL's VACUUM and its recycling of the write-ahead
-        log remove everything that nobody can read any more."""
+        log remove everything that no transaction can read any more."""
         ((nobody,),) = self.pool.run_alone("nobody_reads")
         return bool(nobody)
 

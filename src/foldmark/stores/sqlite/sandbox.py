@@ -32,8 +32,8 @@ _MOST_MEMORY, _LAST_MEMORY = 200 * 2**20, 400 * 2**20
 """Bytes by which SQLite's memory may grow; the second for growth between two checks of the first."""
 
 _PATTERN, _SHORT_PATTERN, _COMPARED = 200, 20, 1_500_000_000
-"""Maximum bytes of a pattern of LIKE; the second where texts may be of many megabytes, so that the product of both
-lengths stays below the third. SQLite cannot be interrupted inside a LIKE, whose time is that product: 2 ns a byte."""
+"""Maximum bytes of a pattern of LIKE, its minimum for very long texts, and the limit of the product of the lengths of
+text and pattern. SQLite cannot be interrupted inside a LIKE, which takes 2 ns for each byte of that product."""
 
 _STEPS = 1000
 """Instructions between two checks of time and memory, while texts have up to `_STEP_BYTES`."""

@@ -1,4 +1,4 @@
-"""What a model's SQL may name in SQLite: the views of one agent's log (see `foldmark.core.ports.VIEWS`) and the
+"""The names that a model's SQL may use in SQLite: the views of one agent's log (see `foldmark.core.ports.VIEWS`) and
 functions.
 
 A public view reads an inner one, and only the inner ones read the tables. SQLite gives its authorizer the name of the
@@ -42,8 +42,8 @@ def views(
     unguessable word. `mending` is the SQL function that turns bytes that may be invalid UTF-8 into text; None if texts
     are read directly."""
     log, done, notes, handed, shown = (f"{secret}_{name}" for name in ("log", "done", "notes", "handed", "shown"))
-    # The log is read along the ids, so that the newest are found at once; what is of one agent, and operations, along
-    # an index by (agent, id).
+    # The log is read along the ids, where the newest events are found at once; events of one agent, and operations,
+    # along an index by (agent, id).
     along_ids = f"e.id BETWEEN {min(each[1] for each in lineage)} AND {max(each[2] for each in lineage)}"
     along_agents = f"e.agent IN ({', '.join(map(str, sorted(ids)))}) AND {along_ids}"
     uuid = f"(SELECT s.uuid FROM temp.{handed} s WHERE s.agent = e.agent LIMIT 1)"

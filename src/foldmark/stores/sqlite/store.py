@@ -1,7 +1,7 @@
 """The log in an SQLite file [SPEC 2, 9]; `:memory:` is SQLite's own.
 
-Durability: the journal is a WAL and `synchronous` is FULL, so that a transaction is committed only after the WAL has
-been flushed to the disk. A caller that got an id back keeps the event when this process, another one or the machine
+Durability: the journal is a WAL and `synchronous` is FULL. A transaction is committed only after the WAL has been
+flushed to the disk. A caller that got an id back keeps the event when this process, another one or the machine
 stops. docs/format.md says what that costs and what a weaker level would lose.
 """
 
@@ -46,8 +46,8 @@ class SqliteCommits:
 
 
 class SqliteWatch:
-    """See `foldmark.core.agents.Watch`. `db` is a connection of its own; None for a database in memory, to which no
-    other process commits."""
+    """See `foldmark.core.agents.Watch`. `db` is a separate connection; None for a database in memory, to which no other
+    process commits."""
 
     def __init__(self, commits: SqliteCommits, db: apsw.Connection | None) -> None:
         self._commits, self._db, self._closed = commits, db, False
@@ -89,8 +89,8 @@ class SqliteWatch:
 
 
 class SqliteSandbox(SqliteReader):
-    """See `foldmark.core.ports.SqlSandbox`. It runs on a connection of its own, which is opened for one scope and
-    reopened for another, so that its permissions never change while it is open."""
+    """See `foldmark.core.ports.SqlSandbox`. It runs on a separate connection that serves one scope and is reopened for
+    another. So its permissions never change while it is open."""
 
     dialect = "SQLite"
 
