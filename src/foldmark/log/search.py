@@ -251,16 +251,9 @@ def _line(moment: Snapshot, neighbour: Neighbour, wanted: int) -> PassageMessage
         note = f"erased by a {by.actor} on {by.created_at[:10]}"
     call = moment.event(event.answers) if event.kind == "tool_result" and event.answers else event
     tool = (call.data or {}).get("name") if call and event.kind in ("tool_call", "tool_result") else None
-    return PassageMessage(
-        f"message {event.id}",
-        str(event.id),
-        event.kind,
-        tool if isinstance(tool, str) else None,
-        event.created_at,
-        event.content or _without_text(event),
-        event.id == wanted,
-        note,
-    )
+    tool, text = tool if isinstance(tool, str) else None, event.content or _without_text(event)
+    place = f"message {event.id}", str(event.id)
+    return PassageMessage(*place, event.kind, tool, event.created_at, text, event.id == wanted, note)
 
 
 def _without_text(event: Event) -> str:

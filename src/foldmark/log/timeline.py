@@ -130,14 +130,8 @@ class Timeline:
             content = msgspec.json.encode(codec.well_formed(args)).decode()
         except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
             raise CommandError(f"the arguments of {name} are not JSON: {error}") from None
-        return self._append(
-            "tool_call",
-            content,
-            {**(data or {}), "call_id": call_id, "name": name},
-            created_at,
-            dialect=dialect,
-            actor="model",
-        )
+        data = {**(data or {}), "call_id": call_id, "name": name}
+        return self._append("tool_call", content, data, created_at, dialect=dialect, actor="model")
 
     def append_tool_result(
         self,

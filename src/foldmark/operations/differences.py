@@ -77,19 +77,12 @@ def difference(moment: Snapshot, before: Standing, after: Standing) -> Differenc
     read, not with the number of messages that left or came."""
     left, came = subtract(before.visible, after.visible), subtract(after.visible, before.visible)
     first, last = sorted((before.newest, after.newest))
-    done = moment.operations(after.record.id, after=first, until=last)
+    events = moment.operations(after.record.id, after=first, until=last)
+    operations = tuple(event for event in events if event.kind != "turn_ended")
     states = [state_of(moment, place) for place in (before, after)]
     was, now = (None if state is None else state.content for state in states)
-    return Difference(
-        before,
-        after,
-        left,
-        came,
-        _newest(moment, left),
-        _newest(moment, came),
-        tuple(event for event in done if event.kind != "turn_ended"),
-        (was, now),
-    )
+    turns = (_newest(moment, left), _newest(moment, came))
+    return Difference(before, after, left, came, *turns, operations, (was, now))
 
 
 def _newest(moment: Snapshot, segments: Segments) -> tuple[Turn, ...]:

@@ -240,14 +240,10 @@ class PostgresSession:
         self._pool, self._writes = pool, writes
         self._queue: list[tuple[str, Sequence[Any], Then | None]] = [(begin, (), None)]
         self._connection: psycopg.Connection[Row] | None = None
-        self._begun = False
+        self.begun = False
+        """True if anything was sent."""
         self.broken = False
         """True if the transaction has failed."""
-
-    @property
-    def begun(self) -> bool:
-        """True if anything was sent."""
-        return self._begun
 
     def later(self, wanted: Statement, bindings: Mapping[str, Any], then: Then | None = None) -> None:
         """Send a statement with the next one."""
@@ -279,7 +275,7 @@ class PostgresSession:
             try:
                 results = self._sent(self._connection, queue)
             except psycopg.Error as error:
-                if self._begun or not lost(error):
+                if self.begun or not lost(error):
                     raise
                 self._connection.close()
                 self._connection = self._pool.anew()
@@ -287,7 +283,7 @@ class PostgresSession:
         except BaseException:
             self.broken = True
             raise
-        self._begun = True
+        self.begun = True
         for (_, _, then), rows in zip(queue, results, strict=True):
             if then is not None:
                 then(rows)
@@ -307,7 +303,7 @@ class PostgresSession:
         """End the whole transaction with the statements given, and give the connection back. Raises psycopg.Error, also
         after giving the connection back."""
         try:
-            if self._begun or len(self._queue) > 1:
+            if self.begun or len(self._queue) > 1:
                 self._queue += [(sql, (), None) for sql in how]
                 self.send()
         finally:

@@ -3,13 +3,12 @@
 A killed process loses nothing that was committed. Each commit is read once and in order, and wakes every watch.
 """
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
 
-from foldmark.core.agents import LIVES, MAIL, Change, Changes, Size, Watch
+from foldmark.core.agents import LIVES, MAIL, Change, Changes, Size
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.ports import Store, Transaction
 from foldmark.core.records import CodingSession
@@ -178,12 +177,6 @@ def pages(store: Store, after: str, limit: int) -> list[Change]:
 class ListeningTests(Suite):
     """A cursor skips no change. A watch wakes for every commit and for nothing else."""
 
-    @pytest.fixture
-    def watch(self, store: Store) -> Iterator[Watch]:
-        """Yield a watch of `store`."""
-        with closing(store.watch()) as watch:
-            yield watch
-
     def test_changes_begin_now_and_are_read_once(self, store: Store, agent: str) -> None:
         append(store, agent, draft(content="before"))
         assert changes(store).changes == []
@@ -308,8 +301,8 @@ class ListeningTests(Suite):
         assert len(ids) == len(seen) == 2 * times * 4
         assert [(event.agent_id, event.id, event.kind) for event in read(store, ids)] == list(seen)
 
-    def test_a_watch_wakes_for_a_commit_of_this_process(self, store: Store, watch: Watch) -> None:
-        with ThreadPoolExecutor(1) as pool:
+    def test_a_watch_wakes_for_a_commit_of_this_process(self, store: Store) -> None:
+        with closing(store.watch()) as watch, ThreadPoolExecutor(1) as pool:
             for act in (root, lambda store: append(store, root(store), draft())):
                 waiting = pool.submit(watch.wait, LIMIT)
                 act(store)

@@ -17,6 +17,7 @@ from foldmark.core.records import CodingSession
 from foldmark.core.replay import Fold, birth
 from foldmark.core.request import Edge
 from foldmark.core.segments import END, Segment
+from foldmark.testing.copies import request
 from foldmark.testing.suite import (
     HARD,
     NOW,
@@ -138,9 +139,8 @@ class RoundTrips(Suite):
     def test_an_agent_with_a_message_or_a_request_has_started(self, store: Store, agent: str) -> None:
         silent, speaking, answering = (fork(store, agent) for _ in range(3))
         append(store, speaking, draft())
-        record = RequestRecord("openai", 1, Edge(None, None, 0), {}, {}, question="What is this?")
         with store.write() as writing:
-            writing.add_sent(SentRequest(answering, 0, None, NOW, "openai", "gpt-5", "f" * 64, 1, 1, record), {})
+            writing.add_sent(request(answering, 0, {}, "What is this?"), {})
         with store.read() as moment:
             assert [each.id for each in moment.unstarted()] == [silent]
             assert moment.fates(agent) == {silent: "waits", speaking: "begun", answering: "begun"}
@@ -222,11 +222,11 @@ class RoundTrips(Suite):
                 truncated={event: 300},
                 question=HARD,
             )
-            request = SentRequest(agent, event, event, NOW, "openai", "gpt-5", "f" * 64, 2**40, 7, record)
-            first = writing.add_sent(request, {SHA256: HARD})
-            other_purpose = replace(request, record=replace(record, purpose="summary"))
+            answer = SentRequest(agent, event, event, NOW, "openai", "gpt-5", "f" * 64, 2**40, 7, record)
+            first = writing.add_sent(answer, {SHA256: HARD})
+            other_purpose = replace(answer, record=replace(record, purpose="summary"))
             second = writing.add_sent(other_purpose, {SHA256: HARD})
-        first_sent, second_sent = replace(request, id=first), replace(other_purpose, id=second)
+        first_sent, second_sent = replace(answer, id=first), replace(other_purpose, id=second)
         with store.read() as moment:
             assert moment.sent(agent, first) == first_sent
             assert moment.sent(other, first) is None
@@ -242,16 +242,14 @@ class RoundTrips(Suite):
 
     def test_recorded_requests_are_erased_with_their_turn_and_their_agent(self, store: Store, agent: str) -> None:
         (event,) = append(store, agent, draft())
-        record = RequestRecord("openai", 1, Edge(None, None, 0), {"config": SHA256}, {}, question="secret")
+        asked = request(agent, event, {"config": SHA256}, "secret")
         with store.write() as writing:
-            sent = writing.add_sent(
-                SentRequest(agent, event, event, NOW, "openai", "gpt-5", "f" * 64, 1, 1, record), {SHA256: HARD}
-            )
+            sent = writing.add_sent(asked, {SHA256: HARD})
             erase(writing, agent, event, event)
         with store.read() as moment:
             found = moment.sent(agent, sent)
             assert found is not None
-            assert found.record == replace(record, question=None)
+            assert found.record == replace(asked.record, question=None)
         with store.write() as writing:
             writing.append(agent, None, [draft("turn_ended", "")])
             erase(writing, agent, 0)
