@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from foldmark.commands import REGISTRY
-from foldmark.core import config
-from foldmark.core.config import Config
-from foldmark.settings.given import GLOBAL, GLOBAL_TAKES
+from foldmark.core.config import KINDS, Config
+from foldmark.settings.given import GLOBAL, GLOBAL_KINDS
 from foldmark.settings.loading import ALL_KEYS
 from foldmark.tools import TOOLS
 
@@ -71,8 +70,8 @@ ABOUT = {
 def row(key: str) -> tuple[str, str, About]:
     """Return the default of a setting as TOML has it, what it takes, and the rest."""
     if key in GLOBAL:
-        return _toml(GLOBAL[key]), GLOBAL_TAKES[key], ABOUT[key]
-    default, takes = getattr(Config(), key), config.takes(key)
+        return _toml(GLOBAL[key]), GLOBAL_KINDS[key].takes, ABOUT[key]
+    default, takes = getattr(Config(), key), KINDS[key].takes
     return _toml(default), takes, ABOUT[key]
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from foldmark.commands.arguments import Meaning, meaning
 from foldmark.commands.registry import REASON_SIGN, WORD, WORDS_OF_OTHERS, Command, Registry
 from foldmark.commands.show import turn_title
-from foldmark.core.config import KEYS, choices, takes
+from foldmark.core.config import KEYS, KINDS
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.ports import Snapshot
 from foldmark.core.search import SPEAKERS
@@ -246,12 +246,12 @@ def _tags(agent: Agent) -> Iterator[Value]:
 def _settings(agent: Agent) -> Iterator[Value]:
     config = agent.standing().config
     for key in KEYS:
-        yield key, f"{one_line(str(getattr(config, key)))[:40] or 'empty'} · {takes(key)}"
+        yield key, f"{one_line(str(getattr(config, key)))[:40] or 'empty'} · {KINDS[key].takes}"
 
 
 def _settings_values(agent: Agent, key: str) -> Iterator[Value]:
     listed = {"model": _models}.get(key)
-    return listed(agent) if listed is not None else iter([(each, "") for each in choices(key)])
+    return listed(agent) if listed is not None else iter([(each, "") for each in KINDS[key].choices])
 
 
 def _models(agent: Agent) -> Iterator[Value]:

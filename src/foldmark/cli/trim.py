@@ -77,7 +77,7 @@ def _options(
 ) -> "TrimOptions":
     from foldmark.sessions.trim.job import TrimOptions
     from foldmark.sessions.trim.stale import SPARED
-    from foldmark.settings.given import checked_global
+    from foldmark.settings.given import GLOBAL_KINDS
 
     if profile not in (None, "default", "deep"):
         raise click.UsageError(f"there is no profile {one_line(str(profile))!r}; profiles: default, deep")
@@ -90,9 +90,9 @@ def _options(
     most, names = setup.given.trim_threshold_chars, setup.given.trim_target_tools
     try:
         if threshold is not None:
-            most = checked_global("trim_threshold_chars", threshold, "--threshold")
+            most = GLOBAL_KINDS["trim_threshold_chars"].value("--threshold", threshold)
         if tools is not None:
-            names = checked_global("trim_target_tools", tools, "--tools")
+            names = GLOBAL_KINDS["trim_target_tools"].value("--tools", tools)
     except CommandError as error:
         raise click.UsageError(str(error)) from None
     return TrimOptions(most, names, keep_display_copy, deep, spared)

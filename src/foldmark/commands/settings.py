@@ -5,7 +5,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from foldmark.commands.registry import CommandCall, command
-from foldmark.core.config import KEYS, check_together, key_of, parse
+from foldmark.core.config import KEYS, check_together, checked, key_of
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import count, listing
 from foldmark.log import Agent, Result, family
@@ -44,7 +44,7 @@ def _owner(agent: Agent, key: str) -> Agent:
 @command("context window N")
 def _window(call: CommandCall) -> Result:
     """Send the newest N turns at most; 0 is all."""
-    turns = parse("context_size", call.arguments["N"])
+    turns = checked("context_size", call.arguments["N"])
     text = f"The request holds the newest {count(turns, 'turn')}." if turns else "The request holds all turns that fit."
     return _set(call, "context_size", turns, text)
 
@@ -52,7 +52,7 @@ def _window(call: CommandCall) -> Result:
 @command("context budget TOKENS")
 def _budget(call: CommandCall) -> Result:
     """Send as many turns as fit TOKENS; 0 is no limit."""
-    tokens = parse("sliding_context_tokens", call.arguments["TOKENS"])
+    tokens = checked("sliding_context_tokens", call.arguments["TOKENS"])
     text = f"The request holds up to {tokens:,} tokens." if tokens else "The request has no budget."
     return _set(call, "sliding_context_tokens", tokens, text)
 
@@ -89,11 +89,11 @@ def _set_any(call: CommandCall) -> Result:
     text = call.arguments["KEY=VALUE"]
     pairs = words if len(words := text.split()) > 1 and all(map(_is_pair, words)) else [text]
     # All are checked before the first is recorded.
-    checked = [_checked(call, *_pair(pair)) for pair in pairs]
-    values = {key: value for key, value, _ in checked}
+    found = [_checked(call, *_pair(pair)) for pair in pairs]
+    values = {key: value for key, value, _ in found}
     if values.keys() & {"provider_compaction", "provider_editing"}:
         check_together(replace(call.agent.standing().config, **values))
-    results = [_set(call, key, value, text) for key, value, text in checked]
+    results = [_set(call, key, value, text) for key, value, text in found]
     if len(results) == 1:
         return results[0]
     return Result("\n".join(each.text for each in results), None, {"settings": [each.data for each in results]})
@@ -124,9 +124,9 @@ def _checked(call: CommandCall, key: str, value: str) -> tuple[str, Any, str]:
     unknown: list[str] = []
     if key == "tools" and value not in ("all", "none"):
         there = [spec.name for spec in call.agent.log.tools()]
-        unknown = [name for name in parse(key, value).split(", ") if name not in there]
+        unknown = [name for name in checked(key, value).split(", ") if name not in there]
     remark = f" ({listing(unknown)}: not available now; available: {listing(there, 40)})" if unknown else ""
-    return key, parse(key, value), f"{key} = {value}{remark}"
+    return key, checked(key, value), f"{key} = {value}{remark}"
 
 
 @command("model [NAME]")

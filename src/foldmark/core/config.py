@@ -1,11 +1,15 @@
-"""The settings of one agent that shape its requests [SPEC 10], and how they are parsed from text.
+"""The settings of one agent that shape its requests [SPEC 10], and the values that each of them takes.
+
+`Config` holds the checked values. `KINDS` has one entry for each setting: what it takes, in words, and the function
+that parses it. Text that a person types, TOML and Python values all go through the same parser.
 
 The setting `provider_editing` has the provider apply context edits to each request anew, on its own side [SPEC 5.7].
 Neither the context nor the request changes.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
@@ -53,12 +57,10 @@ def provider_edits(text: str) -> tuple[Edit, ...]:
     return tuple(found[name] for name in _EDIT_OPTIONS if name in found)
 
 
-def plain_edits(text: str) -> str:
+def _stored_edits(text: str) -> str:
     """Return a value of `provider_editing` in its stored form. Raises ValueError as `provider_edits`."""
-    return (
-        ", ".join(" ".join([name, *map(_option_text, options.items())]) for name, options in provider_edits(text))
-        or NO_EDITS
-    )
+    edits = (" ".join([name, *map(_option_text, options.items())]) for name, options in provider_edits(text))
+    return ", ".join(edits) or NO_EDITS
 
 
 def _option_value(name: str, key: str, value: str) -> int | str | tuple[str, ...]:
@@ -67,13 +69,11 @@ def _option_value(name: str, key: str, value: str) -> int | str | tuple[str, ...
         if not all(names):
             raise ValueError(value)
         return names
-    if (name, key, value) == ("clear_thinking", "keep", "all"):
+    keeps_turns = (name, key) == ("clear_thinking", "keep")
+    if keeps_turns and value == "all":
         return value
-    number = int(value) if value.isascii() and value.isdigit() and len(value) <= len(str(MOST)) else -1
-    # At least one turn's thinking is kept.
-    if not (1 if (name, key) == ("clear_thinking", "keep") else 0) <= number <= MOST:
-        raise ValueError(value)
-    return number
+    kept: int = number(1 if keeps_turns else 0).parse(value)  # the thinking of at least one turn stays
+    return kept
 
 
 def _option_text(option: tuple[str, int | str | tuple[str, ...]]) -> str:
@@ -86,23 +86,27 @@ MOST = 10**9
 
 
 class Config(Struct, frozen=True):
-    """What an agent runs with; every field can be set per agent, the rest is the default [SPEC 10].
+    """The settings of an agent [SPEC 10]. Each field can be set per agent; its default applies otherwise.
 
-    `model` is `offline` or `provider/model`; `system` the system prompt; `context_policy` is `steady` or `eager` [SPEC
-    5.7]; `sliding_context_tokens` the window's budget (0: off), of which `sliding_context_low_water` is the share that
-    `steady` reduces a full window to; `context_size` its most turns (0: all); the limits `truncate_*` are characters of
-    a tool result, by age. `truncation` and `isolation` can be switched off [SPEC 5]. `model_commands` are those that
-    the model may run. `token_counting` is `bytes` or `tokenizer`, which counts with a model's own one where that is
-    public [SPEC 5.4]; `thinking` how much the model is to think; `cache_ttl` is how long Anthropic keeps a request in
-    its cache: `5m`, `1h` or `auto` (`core.assembly.caching.lifetime`); the three thresholds are percent of the model's
-    window at which it is reminded, at most once in `check_interval_seconds` [SPEC 5.5]. `tools` are those that the
-    model is offered; `tool_approval` says which run without asking the person: `ask`, `always` or `never`, then
-    exceptions, as in `ask, bash=always`. `turn_steps` is the most requests of one turn; with `window_summary` the model
-    sums up what the window has passed [SPEC 5.1]. With `provider_compaction` the provider's API writes summaries itself
-    where it can. With `evict_superseded` results that a later read or write of the same file has made stale are evicted
-    at boundaries [SPEC 5.7]; `provider_editing` is what the provider is asked to leave out by itself
-    (`provider_edits`). `calibration` is no setting but what was measured: "provider/model" -> bytes that make a token,
-    "tokenizer:provider/model" -> tokens counted that make one.
+    The model: `model` is `offline` or `provider/model`, `system` the system prompt, `thinking` how much the model
+    thinks, `turn_steps` the maximum number of requests in one turn. `tools` and `model_commands` are the tools and
+    commands that the model may use; `tool_approval` says which tools run without asking the person: `ask`, `always` or
+    `never`, then exceptions, as in `ask, bash=always`.
+
+    The window [SPEC 5.3, 5.7]: `context_policy` is `steady` or `eager`, `sliding_context_tokens` the budget (0: none),
+    `sliding_context_low_water` the share of it to which `steady` reduces a full window, `context_size` the maximum
+    number of turns (0: all). With `window_summary` the model summarizes the turns that the window has passed.
+
+    The messages [SPEC 5.2, 5.7]: `truncate_*` are characters kept of a tool result, by its age. `truncation` and
+    `isolation` can be switched off. With `evict_superseded`, results that a later read or write of the same file made
+    stale are evicted at boundaries. With `provider_compaction` the provider's API writes summaries itself where it can;
+    `provider_editing` is what the provider leaves out of a request by itself (`provider_edits`). `cache_ttl` is how
+    long Anthropic caches a request: `5m`, `1h` or `auto` (`core.assembly.caching.lifetime`).
+
+    Tokens [SPEC 5.4, 5.5]: `token_counting` is `bytes` or `tokenizer`, which uses the model's own tokenizer if it is
+    public. The three thresholds are percent of the model's window at which it is reminded, at most once in
+    `check_interval_seconds`. `calibration` is not set but measured: "provider/model" -> bytes per token,
+    "tokenizer:provider/model" -> counted tokens per reported token.
     """
 
     model: str = "offline"
@@ -164,29 +168,169 @@ MODEL_COMMANDS = ("mark", "clear", "fork", "send", "check-mail", "kill")
 """The commands of the `slash` tool [S0]; a test compares them with the registry."""
 
 THINKING = ("default", "off", "low", "medium", "high")
-_CHOICES = {
-    "truncate_shape": ("head", "head-tail"),
-    "context_policy": ("steady", "eager"),
-    "truncation": ("on", "off"),
-    "isolation": ("on", "off"),
-    "token_counting": ("bytes", "tokenizer"),
-    "thinking": THINKING,
-    "cache_ttl": ("5m", "1h", "auto"),
-    "window_summary": ("on", "off"),
-    "provider_compaction": ("on", "off"),
-    "evict_superseded": ("on", "off"),
-}
+APPROVALS = ("ask", "always", "never")
 _MODEL = re.compile(r"[\w.:/@+~-]{0,200}", re.ASCII)
 """Model names appear in URLs and on terminals, so their characters are restricted."""
 
 _TOOL = re.compile(r"[\w.:/-]{1,128}")
-APPROVALS = ("ask", "always", "never")
-_PERCENT = ("warn_threshold", "recommend_threshold", "urgent_threshold")
+
+
+class Kind(NamedTuple):
+    """The values that a setting takes: a description for a person, the parser of such a value, and the names to choose
+    from, if it has such a list. The parser raises ValueError.
+
+    `types` are the types of TOML and Python that the setting takes beside a text. A boolean reaches the parser as `on`
+    or `off` and a number as its text, so that each rule stands in one place; a list reaches it as it is.
+    """
+
+    takes: str
+    parse: Callable[[Any], Any]
+    types: tuple[type, ...] = ()
+    choices: tuple[str, ...] = ()
+
+    def value(self, name: str, given: Any) -> Any:
+        """Return the value of setting `name`, given as a person types it, or in TOML or Python. Raises CommandError
+        that says what the setting takes."""
+        if isinstance(given, str) or type(given) in self.types:
+            with suppress(ValueError, TypeError):
+                return self.parse(_typed(given))
+        raise CommandError(f"{name} must be {self.takes}, not {described(given)}")
+
+
+def _typed(given: Any) -> Any:
+    match given:
+        case bool():
+            return "on" if given else "off"
+        case int() | float():
+            return str(given)
+    return given
+
+
+def number(least: int = 0, most: int = MOST) -> Kind:
+    """Return the kind of a whole number within these limits."""
+
+    def parse(text: str) -> int:
+        digits = text.lstrip("0") or text[:1]
+        # `int` alone would accept signs, underscores and the digits of every script.
+        if not (digits.isascii() and digits.isdigit()) or len(digits) > len(str(MOST)):
+            raise ValueError(text)
+        if not least <= int(digits) <= most:
+            raise ValueError(text)
+        return int(digits)
+
+    return Kind(f"a number from {least} to {most:,}", parse, (int,))
+
+
+def _one_of(*names: str) -> Kind:
+    def parse(text: str) -> str:
+        return names[names.index(text)]
+
+    return Kind(f"one of {listing(names)}", parse, choices=names)
+
+
+def _share(text: str) -> float:
+    share = float(text)
+    if not 0 < share <= 1:
+        raise ValueError(text)
+    return share
+
+
+def _model(text: str) -> str:
+    if not _MODEL.fullmatch(text) or ".." in text:
+        raise ValueError(text)
+    return text
+
+
+def _words(given: str | list[str]) -> list[str]:
+    return (given if isinstance(given, str) else " ".join(given)).replace(",", " ").split()
+
+
+def _commands(given: str | list[str]) -> str:
+    wanted = _words(given)
+    if wanted in (["all"], ["none"]):
+        return wanted[0]
+    if unknown := [word for word in wanted if word not in MODEL_COMMANDS]:
+        raise CommandError(f"model_commands must be {KINDS['model_commands'].takes}, not '{unknown[0][:40]}'")
+    return ", ".join(wanted) or "none"
+
+
+def _tools(given: str | list[str]) -> str:
+    names = _words(given)
+    if not names or (len(names) > 1 and {"all", "none"} & {*names}) or not all(map(_TOOL.fullmatch, names)):
+        raise ValueError(given)
+    return ", ".join(names)
+
+
+def approvals(text: str) -> dict[str, str]:
+    """Return the parsed `tool_approval`: "" -> the answer for all tools, a tool's name -> the answer for it. Raises
+    ValueError."""
+    found = {"": "ask"}
+    for word in text.replace(",", " ").split():
+        name, equals, answer = word.rpartition("=")
+        if answer not in APPROVALS or bool(equals) != bool(name) or (name and not _TOOL.fullmatch(name)):
+            raise ValueError(word)
+        found[name] = answer
+    return found
+
+
+def approved(text: str, tool: str, answer: str) -> str:
+    """Return `tool_approval` with another answer for one tool."""
+    return _approvals({**approvals(text), tool: answer})
+
+
+def _approvals(found: Mapping[str, str]) -> str:
+    return ", ".join((found[""], *(f"{name}={answer}" for name, answer in sorted(found.items()) if name)))
+
+
+_ON_OFF = _one_of("on", "off")
+_SWITCH = _ON_OFF._replace(parse=lambda text: _ON_OFF.parse(text) == "on", types=(bool,))
+_PERCENT = number(most=100)
+_OWN = {
+    "model": Kind("'offline' or PROVIDER/MODEL", _model),
+    "context_policy": _one_of("steady", "eager"),
+    "truncate_shape": _one_of("head", "head-tail"),
+    "model_commands": Kind(f"'all', 'none' or any of {listing(MODEL_COMMANDS)}", _commands, (list, tuple)),
+    "token_counting": _one_of("bytes", "tokenizer"),
+    "thinking": _one_of(*THINKING),
+    "cache_ttl": _one_of("5m", "1h", "auto"),
+    "warn_threshold": _PERCENT,
+    "recommend_threshold": _PERCENT,
+    "urgent_threshold": _PERCENT,
+    "tools": Kind("'all', 'none' or names of tools", _tools, (list, tuple)),
+    "tool_approval": Kind(
+        "ask, always or never, then exceptions by tool, as in 'ask, bash=always'",
+        lambda text: _approvals(approvals(text)),
+    ),
+    "turn_steps": number(least=1),
+    "provider_editing": Kind(EDITS_TAKEN, _stored_edits),
+}
+_BY_TYPE = {
+    bool: _SWITCH,
+    int: number(),
+    float: Kind("a share above 0 and up to 1", _share, (int, float)),
+    str: Kind("a text", str),
+}
+KINDS = {key: _OWN.get(key) or _BY_TYPE[type(getattr(Config(), key))] for key in KEYS}
+"""The kind of each setting; the type of the default decides unless the setting has a kind of its own."""
+
+
+def checked(key: str, value: Any) -> Any:
+    """Return the checked value of setting `key`; see `Kind.value`. Raises CommandError."""
+    return KINDS[key].value(key, value)
+
+
+def key_of(name: str) -> str:
+    """Return the setting with this name; case and the prefix of the environment variable do not matter. Raises
+    CommandError."""
+    key = name.lower().removeprefix("foldmark_").removeprefix("ikigai_")
+    if key not in KEYS:
+        raise CommandError(f"there is no setting '{name[:40]}'; available: {listing(KEYS, 40)}")
+    return key
 
 
 def config_of(settings: Mapping[str, Any]) -> Config:
-    """Return the config for `settings`, key -> value as `checked` made them. Unknown keys and invalid values are passed
-    over."""
+    """Return the config for `settings`, key -> value as `checked` returned them. Unknown keys and invalid values are
+    ignored."""
     known = {key: value for key, value in settings.items() if key in _TYPES}
     try:
         return msgspec.convert(known, Config)
@@ -211,133 +355,6 @@ def check_together(config: Config) -> None:
         )
 
 
-def key_of(name: str) -> str:
-    """Return the setting with this name; case and the prefix of the environment variable do not matter. Raises
-    CommandError."""
-    key = name.lower().removeprefix("foldmark_").removeprefix("ikigai_")
-    if key not in KEYS:
-        raise CommandError(f"there is no setting '{name[:40]}'; available: {listing(KEYS, 40)}")
-    return key
-
-
-def choices(key: str) -> tuple[str, ...]:
-    """Return the values that setting `key` has to choose from; none if it takes any number or text."""
-    return _CHOICES.get(key, ())
-
-
-def takes(key: str) -> str:
-    """Return a description of the values that setting `key` takes, as in "context_size is a number from 0 to
-    1,000,000,000"."""
-    if key in _CHOICES:
-        return f"one of {listing(_CHOICES[key])}"
-    if key == "model_commands":
-        return f"'all', 'none' or any of {listing(MODEL_COMMANDS)}"
-    if key == "tools":
-        return "'all', 'none' or names of tools"
-    if key == "tool_approval":
-        return "ask, always or never, then exceptions by tool, as in 'ask, bash=always'"
-    if key == "provider_editing":
-        return EDITS_TAKEN
-    if key == "turn_steps":
-        return f"a number from 1 to {_most(key):,}"
-    match getattr(Config(), key):
-        case int():
-            return f"a number from 0 to {_most(key):,}"
-        case float():
-            return "a share above 0 and up to 1"
-        case _:
-            return "'offline' or PROVIDER/MODEL" if key == "model" else "a text"
-
-
-def checked(key: str, value: Any) -> Any:
-    """Return the checked value of setting `key`: from a text as a person types it, or from a value of TOML or Python (a
-    number, a boolean, for `model_commands` a list of texts). Raises CommandError that says what the setting takes."""
-    match getattr(Config(), key), value:
-        case _, str():
-            return parse(key, value)
-        case (bool(), bool()):
-            return value
-        case (bool(), _) | (_, bool()):
-            pass
-        case (int(), int()) if _least(key) <= value <= _most(key):
-            return value
-        case (float(), int() | float()) if 0 < value <= 1:
-            return float(value)
-        case (_, [*words]) if key in ("model_commands", "tools") and all(isinstance(word, str) for word in words):
-            return parse(key, ", ".join(words))
-    raise _wrong(key, described(value))
-
-
-def parse(key: str, text: str) -> Any:
-    """Return the value of setting `key` parsed from `text`. Raises CommandError that says what the setting takes."""
-    if key in _CHOICES and text not in _CHOICES[key]:
-        raise _wrong(key, f"'{text[:40]}'")
-    match getattr(Config(), key):
-        case bool():
-            return text == "on"
-        case int():
-            digits = text.lstrip("0") or text[:1]
-            number = int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= len(str(MOST)) else -1
-            if not _least(key) <= number <= _most(key):
-                raise _wrong(key, f"'{text[:40]}'")
-            return number
-        case float():
-            try:
-                share = float(text)
-            except ValueError:
-                share = 0.0
-            if not 0 < share <= 1:
-                raise _wrong(key, f"'{text[:40]}'")
-            return share
-        case _ if key == "model_commands":
-            wanted = text.replace(",", " ").split()
-            if wanted in (["all"], ["none"]):
-                return wanted[0]
-            if unknown := [word for word in wanted if word not in MODEL_COMMANDS]:
-                raise CommandError(f"{key} must be {takes(key)}, not '{unknown[0][:40]}'")
-            return ", ".join(wanted) or "none"
-        case _ if key == "tools":
-            names = text.replace(",", " ").split()
-            if not names or (len(names) > 1 and {"all", "none"} & {*names}) or not all(map(_TOOL.fullmatch, names)):
-                raise _wrong(key, f"'{text[:40]}'")
-            return ", ".join(names)
-        case _ if key == "tool_approval":
-            try:
-                return _approvals(approvals(text))
-            except ValueError:
-                raise _wrong(key, f"'{text[:40]}'") from None
-        case _ if key == "provider_editing":
-            try:
-                return plain_edits(text)
-            except ValueError:
-                raise _wrong(key, f"'{text[:40]}'") from None
-        case _ if key == "model" and (not _MODEL.fullmatch(text) or ".." in text):
-            raise _wrong(key, f"{text[:40]!r}")
-        case _:
-            return text
-
-
-def approvals(text: str) -> dict[str, str]:
-    """Return the parsed `tool_approval`: "" -> the answer for all tools, a tool's name -> the answer for it. Raises
-    ValueError."""
-    found = {"": "ask"}
-    for word in text.replace(",", " ").split():
-        name, equals, answer = word.rpartition("=")
-        if answer not in APPROVALS or bool(equals) != bool(name) or (name and not _TOOL.fullmatch(name)):
-            raise ValueError(word)
-        found[name] = answer
-    return found
-
-
-def approved(text: str, tool: str, answer: str) -> str:
-    """Return `tool_approval` with another answer for one tool."""
-    return _approvals({**approvals(text), tool: answer})
-
-
-def _approvals(found: Mapping[str, str]) -> str:
-    return ", ".join((found[""], *(f"{name}={answer}" for name, answer in sorted(found.items()) if name)))
-
-
 def described(value: Any) -> str:
     """Describe a value that came from TOML or Python, for an error message."""
     match value:
@@ -355,15 +372,3 @@ def described(value: Any) -> str:
             return "a table"
         case _:
             return f"a {type(value).__name__}"
-
-
-def _least(key: str) -> int:
-    return 1 if key == "turn_steps" else 0
-
-
-def _most(key: str) -> int:
-    return 100 if key in _PERCENT else MOST
-
-
-def _wrong(key: str, given: str) -> CommandError:
-    return CommandError(f"{key} must be {takes(key)}, not {given}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foldmark.core.config import parse
+from foldmark.core.config import checked
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import listing
 from foldmark.plugins import PROVIDERS, find, names
@@ -120,7 +120,7 @@ def check_model(name: str, configured: Collection[str] = ()) -> None:
     if not known or (provider != "offline" and not model):
         there_is = _all(configured)
         raise CommandError(f"a model must be 'offline' or PROVIDER/MODEL with one of {there_is}, not '{name[:60]}'")
-    parse("model", name)
+    checked("model", name)
 
 
 def _all(configured: Collection[str]) -> str:

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foldmark.core.config import MOST, Config, config_of, described
-from foldmark.core.errors import CommandError
+from foldmark.core.config import Config, Kind, config_of, number
 
 GLOBAL: dict[str, Any] = {
     "trim_threshold_chars": 500,
@@ -21,12 +20,27 @@ GLOBAL: dict[str, Any] = {
 }
 """Settings of trim, `sync` and recall, which belong to no agent -> default [S4, SPEC 7]."""
 
-GLOBAL_TAKES = {
-    "trim_threshold_chars": f"a number from 0 to {MOST:,}",
-    "trim_target_tools": "a list of tools' names",
-    "sync_exclude": "a list of folders, with * and ?",
-    "recall_model": "the name or the folder of a model of embeddings",
+
+def _text(text: str) -> str:
+    if not text.strip() or not text.isprintable():
+        raise ValueError(text)
+    return text
+
+
+def _names(given: str | list[str]) -> tuple[str, ...]:
+    names = tuple(map(str.strip, given.split(",") if isinstance(given, str) else given))
+    if not all(names):
+        raise ValueError(given)
+    return names
+
+
+GLOBAL_KINDS = {
+    "trim_threshold_chars": number(),
+    "trim_target_tools": Kind("a list of tools' names", _names, (list, tuple)),
+    "sync_exclude": Kind("a list of folders, with * and ?", _names, (list, tuple)),
+    "recall_model": Kind("the name or the folder of a model of embeddings", _text),
 }
+"""The kinds of these settings."""
 
 
 class Value(NamedTuple):
@@ -107,24 +121,6 @@ class Settings(Struct, frozen=True):
     def _global(self, key: str) -> Any:
         given = self.overrides.get(key) or self.defaults.get(key)
         return given.value if given else GLOBAL[key]
-
-
-def checked_global(key: str, value: Any, named: str | None = None) -> Any:
-    """Return the value of a key of `GLOBAL`, given as in TOML, or as text. Raises CommandError, which calls the value
-    `named`, by default the key."""
-    if key == "trim_threshold_chars":
-        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= len(str(MOST)):
-            value = int(value)
-        if type(value) is int and 0 <= value <= MOST:
-            return value
-    elif key == "recall_model":
-        if isinstance(value, str) and value.strip() and value.isprintable():
-            return value
-    else:
-        names = value.split(",") if isinstance(value, str) else value
-        if isinstance(names, list | tuple) and all(isinstance(name, str) and name.strip() for name in names):
-            return tuple(name.strip() for name in names)
-    raise CommandError(f"{named or key} must be {GLOBAL_TAKES[key]}, not {described(value)}")
 
 
 @cache

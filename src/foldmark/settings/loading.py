@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from foldmark.core import codec, config
-from foldmark.core.config import KEYS
+from foldmark.core.config import KEYS, KINDS
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import listing
 from foldmark.plugins import PROVIDERS, names
 from foldmark.providers.registry import ALIASES, BUILT_IN, check_model
-from foldmark.settings.given import GLOBAL, Server, Settings, Value, checked_global
+from foldmark.settings.given import GLOBAL, GLOBAL_KINDS, Server, Settings, Value
 
 MOST_BYTES = 256 * 1024
 """Maximum size: nobody writes more by hand, and parsing TOML is slow."""
@@ -141,6 +141,7 @@ def _unreadable(path: Path, error: Exception) -> CommandError:
 USER, PROJECT, WORK = "config.toml", ".foldmark.toml", ".work.toml"
 PREFIXES = ("FOLDMARK_", "IKIGAI_")
 ALL_KEYS = (*KEYS, *GLOBAL)
+_KINDS = {**KINDS, **GLOBAL_KINDS}
 USER_KEYS = {
     "tool_approval": "a project must not decide what runs without asking",
     "sync_exclude": "a project must not decide which of your sessions are kept",
@@ -238,7 +239,7 @@ def _checked(key: Any, value: Any, providers: Collection[str]) -> Any:
         raise CommandError(f"there is no setting '{str(key)[:40]}'; {_suggestion(str(key), ALL_KEYS)}")
     if isinstance(value, str):
         value = codec.well_formed(value if key == "system" else value.strip())
-    value = checked_global(key, value) if key in GLOBAL else config.checked(key, value)
+    value = _KINDS[key].value(key, value)
     if key == "model":
         check_model(value, providers)
     return value
