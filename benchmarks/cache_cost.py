@@ -28,7 +28,7 @@ from foldmark.cli.cost import draw
 from foldmark.core.errors import FoldmarkError
 from foldmark.cost.comparison import KINDS, policies
 from foldmark.cost.cost import Policy, Replayed, replay
-from foldmark.cost.requests import Tariff, rules_of, tariff_of
+from foldmark.cost.spending import Tariff, rules_of, tariff_of
 from foldmark.sessions.conversion.importing import import_session
 from foldmark.tokens.models import model_of
 

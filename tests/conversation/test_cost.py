@@ -13,7 +13,7 @@ from foldmark.core.assembly.caching import Bill, Rules, explicit, managed, stepp
 from foldmark.core.events import Event
 from foldmark.cost.cost import TRIGGER, Policy, Replayed, answered, replay, thought_about
 from foldmark.cost.history import past_requests
-from foldmark.cost.requests import Tariff, rules_of, tariff_of
+from foldmark.cost.spending import Tariff, rules_of, tariff_of
 from foldmark.request.prepare import prepare
 from foldmark.stores.sqlite.snapshot import SqliteSnapshot
 from foldmark.tokens.models import model_of

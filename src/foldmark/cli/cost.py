@@ -20,7 +20,7 @@ from foldmark.stores.addresses import may_exist, shown
 if TYPE_CHECKING:
     from foldmark.cost.comparison import CostReport
     from foldmark.cost.cost import Replayed
-    from foldmark.cost.requests import Tariff
+    from foldmark.cost.spending import Tariff
 
 
 @contextmanager

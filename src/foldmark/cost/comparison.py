@@ -7,7 +7,7 @@ from foldmark.core.config import Config, checked
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Progress
 from foldmark.cost.cost import SENDERS, Policy, Replayed, answered, replay, thought_about
-from foldmark.cost.requests import Tariff, rules_of, tariff_of
+from foldmark.cost.spending import Tariff, rules_of, tariff_of
 from foldmark.log import Agent
 from foldmark.providers.registry import canonical, dialect_of
 

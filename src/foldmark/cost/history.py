@@ -273,28 +273,19 @@ class Pieces:
             else event
             for event in group.events
         )
-        return self._made(
-            Group(events[0], events, group.results), evicted, 0, len(group.results), 0, of=group, clear=len(gone)
-        )
+        return self._made(Group(events[0], events, group.results), evicted, 0, len(group.results), 0, cleared=len(gone))
 
     def _made(
-        self,
-        group: Group,
-        evicted: Mapping[int, int],
-        since: int,
-        recent: int,
-        oldest: int,
-        of: Group | None = None,
-        clear: int = 0,
+        self, group: Group, evicted: Mapping[int, int], since: int, recent: int, oldest: int, cleared: int = 0
     ) -> Item:
         gone = tuple(each for each in group.results if each in evicted) if evicted else ()
         first = group.first
-        key = first.id, group.events[-1].id, len(group.events), since, recent, oldest, gone, clear, self._settings
+        key = first.id, group.events[-1].id, len(group.events), since, recent, oldest, gone, cleared, self._settings
         if key not in self._known:
             config = structs.replace(self.config, truncate_recent_count=recent)
             since = since or first.turn_id or 0
             shown = view(group.events, self.target.dialect, config, 0, since, evicted=evicted, oldest=oldest)
-            self._known[key] = self._item(shown.steps, of or group)
+            self._known[key] = self._item(shown.steps, group)
         return self._known[key]
 
     def _item(self, steps: Sequence[Step], group: Group | None) -> Item:

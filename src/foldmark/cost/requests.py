@@ -7,13 +7,13 @@ A preview uses the same decision and fold as the operation itself, and writes no
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import ceil
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foldmark.core.assembly.caching import LIFETIMES, Bill, Rules, explicit, managed, stepped
+from foldmark.core.assembly.caching import LIFETIMES, Bill, Rules
 from foldmark.core.assembly.sent import Answered, Between, Missed, SentRequest, missed
 from foldmark.core.codec import operation_kind, stored_time
 from foldmark.core.events import ANSWER_KINDS, BESIDE_KINDS, Operation
@@ -22,6 +22,7 @@ from foldmark.core.replay import recorded
 from foldmark.core.request import Request, Usage
 from foldmark.core.segments import END, Segment
 from foldmark.core.wording import count
+from foldmark.cost.spending import rules_of, tariff_of
 from foldmark.dialects.dialect import dialect_named
 from foldmark.log.log import Agent
 from foldmark.operations.history import sized, words
@@ -32,52 +33,11 @@ from foldmark.request.usage import usage_of
 from foldmark.sending.rebuilding import rebuilt
 from foldmark.tokens.models import Model
 
-if TYPE_CHECKING:
-    from foldmark.log.log import Agent
-
-
 BEFORE = 10
 """Number of requests among which the answered one before another is looked for."""
 
 SAME = 0.95
 """Minimum share of a request that the next one must begin with. The rest may be Foldmark's own text at its end."""
-
-
-class Tariff(NamedTuple):
-    """Prices of cached tokens: `read` and `write` as shares of the price of a fresh one, which is `input` dollars per
-    million, None if that is not known."""
-
-    read: float
-    write: float
-    input: float | None = None
-
-    def cost(self, bill: Bill) -> float:
-        """Return the value of a bill in fresh tokens."""
-        return bill.fresh + bill.written * self.write + bill.read * self.read
-
-    def shown(self, cost: float) -> str:
-        """Return an amount of fresh tokens for a person: in dollars where the price is known."""
-        return f"{cost:,.0f}" if self.input is None else f"${cost * self.input / 1e6:,.2f}"
-
-
-def tariff_of(known: Model) -> Tariff:
-    """Return the prices of cached tokens of a model; the usual ones if nothing is known."""
-    read, write = known.cache_read, known.cache_write
-    return Tariff(1.0 if read is None else read, 1.0 if write is None else write, known.input_price)
-
-
-def rules_of(known: Model) -> Rules | None:
-    """Return the rules of a model's cache; None if it has none.
-
-    Where writing costs, a cache without explicit breakpoints keeps few beginnings: OpenAI since GPT-5.6.
-    """
-    if known.caching == "none":
-        return None
-    if known.caching == "explicit":
-        return explicit(known.cache_least)
-    if known.cache_write is not None and known.cache_write > 1:
-        return managed(known.cache_least)
-    return stepped(known.cache_least, known.cache_step)
 
 
 class Cached(Struct, frozen=True):
@@ -110,7 +70,7 @@ class Cached(Struct, frozen=True):
         return {**told, "held": self.missed.held, "missed": self.missed.tokens, "reasons": reasons}
 
 
-def cached(agent: "Agent", sent_id: int) -> Cached | None:
+def cached(agent: Agent, sent_id: int) -> Cached | None:
     """Return the cache hits of one request of the agent; None if its cost is not known."""
     with agent.reading() as (moment, at):
         found = moment.newest_sent(agent.id, BEFORE + 1, sent_id)
@@ -123,7 +83,7 @@ def cached(agent: "Agent", sent_id: int) -> Cached | None:
         return _cached(moment, agent, found, end, complete=len(found) <= BEFORE).get(sent_id)
 
 
-def newest_cached(agent: "Agent", limit: int) -> tuple[list[SentRequest], dict[int, Cached]]:
+def newest_cached(agent: Agent, limit: int) -> tuple[list[SentRequest], dict[int, Cached]]:
     """Return the agent's newest requests, newest first, at most `limit`; and, by id, the cache hits of those whose cost
     is known."""
     with agent.log.store.read() as moment:
@@ -139,7 +99,7 @@ class Newest(NamedTuple):
     missed: int
 
 
-def newest_turn(agent: "Agent", most: int = 50) -> Newest | None:
+def newest_turn(agent: Agent, most: int = 50) -> Newest | None:
     """Return the cache hits of the newest answered turn's requests, at most `most`; None if they are not known, or the
     provider has no cache."""
     if not agent.standing().config.caches_prompts:
@@ -161,7 +121,7 @@ def newest_turn(agent: "Agent", most: int = 50) -> Newest | None:
 
 
 def _cached(
-    moment: Snapshot, agent: "Agent", sent: Sequence[SentRequest], until: int, *, complete: bool
+    moment: Snapshot, agent: Agent, sent: Sequence[SentRequest], until: int, *, complete: bool
 ) -> dict[int, Cached]:
     """Return the cache hits of these requests, newest first; `complete` says that the agent sent none before them.
     Their cost was recorded up to event `until`."""
@@ -210,7 +170,7 @@ def _usages(moment: Snapshot, agent_id: str, answers: Sequence[SentRequest], unt
     return found
 
 
-def _rules(agent: "Agent", sent: SentRequest) -> Rules | None:
+def _rules(agent: Agent, sent: SentRequest) -> Rules | None:
     return rules_of(agent.log.model_named(f"{sent.provider}/{sent.model}"))
 
 
@@ -223,7 +183,7 @@ def _settings(moment: Snapshot, before: SentRequest, now: SentRequest) -> list[s
     )
 
 
-def _begins(agent: "Agent", before: SentRequest, now: SentRequest) -> bool | None:
+def _begins(agent: Agent, before: SentRequest, now: SentRequest) -> bool | None:
     """Return True if one request begins with the whole of another, as far as a cache sees it; None if one cannot be
     rebuilt."""
     first, second = (rebuilt(agent, each.id) for each in (before, now))

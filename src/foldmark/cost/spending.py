@@ -1,7 +1,9 @@
-"""What an agent's requests have cost so far, by its providers' own count."""
+"""Prices: what input tokens cost with a model's cache, and what an agent's requests have cost so far, by the providers'
+own count."""
 
 from typing import NamedTuple
 
+from foldmark.core.assembly.caching import Bill, Rules, explicit, managed, stepped
 from foldmark.core.ports import Snapshot
 from foldmark.core.request import Usage
 from foldmark.core.segments import END, Segment
@@ -10,10 +12,47 @@ from foldmark.request.usage import usage_of
 from foldmark.tokens.models import Model
 
 
+class Tariff(NamedTuple):
+    """The prices of input tokens: `read` and `write` are the prices of a token read from the cache and written to it,
+    as shares of the price of a fresh token. `input` is that price in dollars per million, None if unknown."""
+
+    read: float
+    write: float
+    input: float | None = None
+
+    def cost(self, bill: Bill) -> float:
+        """Return the number of fresh tokens that would cost as much as this bill."""
+        return bill.fresh + bill.written * self.write + bill.read * self.read
+
+    def shown(self, cost: float) -> str:
+        """Return the cost of this many fresh tokens for a person: in dollars if the price is known."""
+        return f"{cost:,.0f}" if self.input is None else f"${cost * self.input / 1e6:,.2f}"
+
+
+def tariff_of(known: Model) -> Tariff:
+    """Return the prices of a model's input; a token with an unknown price costs as much as a fresh one."""
+    read, write = known.cache_read, known.cache_write
+    return Tariff(1.0 if read is None else read, 1.0 if write is None else write, known.input_price)
+
+
+def rules_of(known: Model) -> Rules | None:
+    """Return the rules of a model's cache; None if it has none.
+
+    Where writing costs, a cache without explicit breakpoints keeps few beginnings: OpenAI since GPT-5.6.
+    """
+    if known.caching == "none":
+        return None
+    if known.caching == "explicit":
+        return explicit(known.cache_least)
+    if known.cache_write is not None and known.cache_write > 1:
+        return managed(known.cache_least)
+    return stepped(known.cache_least, known.cache_step)
+
+
 class Spending(NamedTuple):
-    """The input tokens of an agent's requests, and how many of them were `read` from the cache; the price in `dollars`
-    of those whose price is known, None if there are none. `unknown` counts the others, `upto` is the newest event that
-    counts."""
+    """The cost of an agent's requests so far: their input tokens, how many of these were `read` from the cache, and the
+    cost in `dollars` of the requests whose price is known, None if there are none. `unknown` is the number of the other
+    requests, `upto` the newest event that is included."""
 
     input: int = 0
     read: int = 0
@@ -23,12 +62,12 @@ class Spending(NamedTuple):
 
     @property
     def cached(self) -> int | None:
-        """The share of the input that was read from the cache, in percent; None without input."""
+        """The percentage of the input that was read from the cache; None without input."""
         return 100 * self.read // self.input if self.input else None
 
 
 def spent(moment: Snapshot, agent: Agent, before: Spending | None = None) -> Spending:
-    """Return what the agent's own requests have cost; only events since `before` are read."""
+    """Return the cost of the agent's own requests. Only events after those included in `before` are read."""
     found = before or Spending()
     for event in moment.events(moment.of_kind("usage", (Segment(agent.id, found.upto + 1, END),))):
         usage, data = usage_of(event.data), event.data or {}
@@ -45,10 +84,8 @@ def spent(moment: Snapshot, agent: Agent, before: Spending | None = None) -> Spe
 
 
 def price(usage: Usage, known: Model) -> float | None:
-    """Return what a request has cost in dollars; None if a price is not known."""
+    """Return the cost of a request in dollars; None if a price is unknown."""
     if known.input_price is None or known.output_price is None:
         return None
-    read = 1.0 if known.cache_read is None else known.cache_read
-    write = 1.0 if known.cache_write is None else known.cache_write
-    fresh = usage.fresh + usage.cache_read * read + usage.cache_write * write
-    return (fresh * known.input_price + usage.output * known.output_price) / 1e6
+    input_cost = tariff_of(known).cost(Bill(usage.fresh, usage.cache_write, usage.cache_read)) * known.input_price
+    return (input_cost + usage.output * known.output_price) / 1e6
