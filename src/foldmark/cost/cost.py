@@ -242,7 +242,8 @@ def replay(
             ledgers.append(_Ledger(policy, sender, Cache(rules, BYTES_PER_TOKEN.get(provider, 4.0))))
         for number, (each, now) in enumerate(visible(moment, at, found, dialect.reads)):
             if rules is not None and (now.opened or not now.plain):
-                opener = now.spans[-1].unit.events[0] if now.spans else None
+                units = now.read.units(END)
+                opener = units[0].events[0] if units.reach(1) else None
                 hour = kept_for(moment, now.at, config, name, dialect, opener) == "1h"
             for place, ledger in enumerate(ledgers):
                 ledger.add(each, now, each.when if pauses else float(number), thought, hour=hour)

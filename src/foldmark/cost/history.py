@@ -23,6 +23,7 @@ from foldmark.core.replay import recorded
 from foldmark.core.segments import END, Segment, Segments, since, subtract
 from foldmark.log.log import Agent
 from foldmark.request.exchanges import read_as, read_by
+from foldmark.request.sources import ReadOnce, VisibleMessages
 from foldmark.request.standing import Standing, once, showing
 from foldmark.request.windowing import Target
 from foldmark.tokens.counting import BytesRuler, ruler, uncalibrated
@@ -80,17 +81,34 @@ class Group(Struct, eq=False):
     results: tuple[int, ...]
 
 
-class Span(NamedTuple):
-    """A visible turn: its first message, its first group, and the weight in bytes of everything up to its end."""
+class ReplayedMessages(VisibleMessages):
+    """The messages of a replayed context, shared by all policies, so that nothing is read again to find a window."""
 
-    unit: Unit
-    at: int
-    begin: int
-    upto: int
+    def __init__(self, events: Sequence[Event], given: Sequence[int]) -> None:
+        self._events, self._given = events, given
+
+    def units(self, until: int) -> Units:
+        return self._units if not self._events or self._events[-1].id <= until else super().units(until)
+
+    @once
+    def _units(self) -> Units:
+        return Units(reversed(self._events))
+
+    @once
+    def _messages(self) -> ReadOnce[Event]:
+        return ReadOnce(reversed(self._events))
+
+    @once
+    def _weights(self) -> ReadOnce[tuple[int, int]]:
+        return ReadOnce(zip((event.id for event in reversed(self._events)), reversed(self._given), strict=True))
+
+    @once
+    def _weight(self) -> int:
+        return sum(self._given)
 
 
 class ReplayedContext(Struct):
-    """The visible messages when the model is asked, in the order of the log: messages, groups and turns.
+    """The visible messages when the model is asked, in the order of the log, with their weights and their groups.
 
     The first `old` groups are those of the request before; `plain` is True if only messages came since, `opened` if a
     turn was opened. One object is updated, so that the cost of a request grows only with its new messages.
@@ -99,46 +117,33 @@ class ReplayedContext(Struct):
     at: Standing
     turn: int | None = None
     events: list[Event] = []
+    weights: list[int] = []
     groups: list[Group] = []
     places: dict[int, int] = {}
     old: int = 0
     plain: bool = False
     opened: bool = True
-    _spans: list[Span] = []
-    _new: list[Event] = []
+    read: ReplayedMessages = ReplayedMessages((), ())
 
     def follow(self, new: list[Event], *, goes_on: bool) -> None:
         """Add new messages: after the present ones if the conversation `goes_on`, otherwise in their place."""
         calls = {event.id for event in new if event.kind == "tool_call"}
         late = any((e.kind == "tool_result" and e.answers not in calls) or begins(e) < e.id for e in new)
-        if goes_on and not late:
-            self.events += new
-            self._new += new
-        else:
-            self.events = [*self.events, *new] if goes_on else new
-            self.groups, self.places, self._spans, self._new = [], {}, [], self.events[:]
+        if not goes_on:
+            self.events, self.weights = [], []
+        if not goes_on or late:
+            self.groups, self.places = [], {}
+        self.events += new
+        self.weights += map(weigh, new)
+        self.read = ReplayedMessages(self.events, self.weights)
         self.old = len(self.groups)
         self.groups += groups_of(new if self.old else self.events)
         self.places |= {e.id: i for i in range(self.old, len(self.groups)) for e in self.groups[i].events}
 
-    @property
-    def spans(self) -> list[Span]:
-        """The turns, oldest first; changed ones are computed on demand."""
-        if not self._new:
-            return self._spans
-        last = self._spans.pop() if self._spans else None
-        if last and any(event.turn_id is not None and event.turn_id < last.unit.opener for event in self._new):
-            self._spans, last = [], None
-        at, upto = last.at if last else 0, self._spans[-1].upto if self._spans else 0
-        units = Units(reversed(self.events[at:]))
-        for index in reversed(range(units.all())):
-            unit = units[index]
-            found = [self.places[event.id] for event in unit.events if event.id in self.places]
-            upto += sum(map(weigh, unit.events))
-            self._spans.append(Span(unit, at, min(found, default=len(self.groups)), upto))
-            at += len(unit.events)
-        self._new = []
-        return self._spans
+    def first(self, unit: Unit) -> int:
+        """Return the first group of a unit, or the number of groups if nothing of the unit is in one."""
+        found = (self.places[event.id] for event in unit.events if event.id in self.places)
+        return min(found, default=len(self.groups))
 
 
 def visible(

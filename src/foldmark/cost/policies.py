@@ -1,12 +1,13 @@
 """Foldmark's two policies for the simulator [SPEC 5.3, 5.7].
 
-They decide as `windowing` and `steady` do, with the same pure functions. Each piece is measured once, so that the cost
+Where the window begins is decided by `Windowing` itself, which measures pieces here instead of whole requests. How a
+request grows from there follows `steady`, with the same pure functions. Each piece is measured once, so that the cost
 of a request grows only with its new pieces.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import chain, compress, islice
+from collections.abc import Collection, Iterator, Sequence
+from itertools import compress, islice, pairwise
 
 from msgspec import Struct
 
@@ -15,16 +16,15 @@ from foldmark.core.assembly.eviction import begins
 from foldmark.core.assembly.growth import Reach, Sizes, advanced, entering_weight, layers_weight, lowered, room_for
 from foldmark.core.assembly.prompt import Layer
 from foldmark.core.assembly.view import active_from
-from foldmark.core.assembly.window import Steps, Unit, Units, in_steps
-from foldmark.core.assembly.wire import weigh
+from foldmark.core.assembly.window import Unit, Units
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import END, Segment, since, until
-from foldmark.cost.history import Group, Item, Pieces, ReplayedContext, Span
-from foldmark.request.sources import Sources
+from foldmark.cost.history import Group, Item, Pieces, ReplayedContext
+from foldmark.request.sources import Pinned, Sources
 from foldmark.request.standing import Standing, as_of
 from foldmark.request.steady import SHAPING, boundary
-from foldmark.request.windowing import RESERVE
+from foldmark.request.windowing import Windowing
 
 
 class Sender:
@@ -34,6 +34,7 @@ class Sender:
         self.moment = moment
         self.pieces, self.config, self.limit = pieces, pieces.config, limit
         self.ruler = pieces.ruler
+        self._turns: dict[int, tuple[list[Item], int]] = {}
 
     def items(self, now: ReplayedContext) -> list[Item]:
         """Return the present request, its head first. Call it for every request, in order."""
@@ -57,13 +58,21 @@ class Sender:
         sent = [item for item in items if item.blocks]  # thinking that is left out leaves no item
         return sum(item.size for item in sent) + sum(map(self.pieces.seam, sent, sent[1:]))
 
-    def sources(self, at: Standing) -> Sources:
+    def sources(self, now: ReplayedContext, at: Standing) -> Sources:
         # The layer about children is not replayed.
         tools = [tool.name for tool in self.pieces.target.tools]
-        return Sources(self.moment, at, self.config, tools=tools, answers=False)
+        return Sources(self.moment, at, self.config, tools=tools, answers=False, read=now.read)
 
     def over(self, groups: Sequence[Group], now: ReplayedContext) -> list[Item]:
         return [self.pieces.over(group, now.at.fold.evicted) for group in groups]
+
+    def unit_over(self, now: ReplayedContext, unit: Unit) -> tuple[list[Item], int]:
+        """Return the items of a turn that is over, and the bytes that they add."""
+        if unit.opener not in self._turns:
+            places = sorted({now.places[event.id] for event in unit.events if event.id in now.places})
+            items = self.over([now.groups[place] for place in places], now)
+            self._turns[unit.opener] = items, self.added(items)
+        return self._turns[unit.opener]
 
     def shown(
         self, groups: Sequence[Group], now: ReplayedContext, since: int, settled: int = END, oldest: int = 0
@@ -82,18 +91,14 @@ class Sender:
                 newer = len(group.results) - bisect_left(group.results, least)
                 yield self.pieces.active(group, now.at.fold.evicted, newer, bisect_left(group.results, over))
 
-    def pinned(
-        self, now: ReplayedContext, newest: Sequence[Item], turns: Collection[int | None]
-    ) -> dict[int, list[Item]]:
-        """Return the pinned turns in front that are not in the window and fit beside the newest turn; `newest` is the
-        request of that turn alone, `turns` are those that it holds."""
-        pins = sorted(set(now.at.fold.pins).difference(turns))
-        found = {turn: self.over([g for g in now.groups if g.first.turn_id == turn], now) for turn in pins}
-        size = self.size(newest) + sum(map(self.added, found.values()))
-        for turn in pins:
-            if self.budget and self.ruler.tokens(size) > self.budget:
-                size -= self.added(found.pop(turn))
-        return found
+    def measured(self, window: "PieceWindowing", count: int, pins: Sequence[Pinned]) -> int:
+        """Return the bytes of a request with the newest `count` units and these pins."""
+        raise NotImplementedError
+
+    def pinned(self, now: ReplayedContext, pins: Sequence[Pinned], turns: Collection[int | None]) -> list[Item]:
+        """Return the pinned turns that are not among `turns`, as they stand in front of the window."""
+        there = {pin.turn for pin in pins}.difference(turns)
+        return self.over([group for group in now.groups if group.first.turn_id in there], now)
 
     @property
     def budget(self) -> int:
@@ -106,7 +111,6 @@ class EagerSender(Sender):
     def __init__(self, moment: Snapshot, pieces: Pieces, limit: int | None = None) -> None:
         super().__init__(moment, pieces, limit)
         self._front: list[Item] = []
-        self._turns: dict[int, tuple[list[Item], int]] = {}
         self._aged: list[Item] = []
         self._since = self._active = 0
 
@@ -129,41 +133,31 @@ class EagerSender(Sender):
 
     def _cut(self, now: ReplayedContext) -> None:
         """Compute the window. Older turns stay the same for the whole turn."""
-        self._aged, self._since, self._active = [], 0, 0
         if not now.plain or not now.old:
             self._turns = {}
-        older: list[list[Item]] = []
-        turns, pins = set[int | None](), dict[int, list[Item]]()
-        if not now.spans:
-            head = self.pieces.head(self.sources(now.at).now, anchors=True)
-        else:
-            newest, *rest = reversed(now.spans)
-            settled, end = newest.unit.settled, newest.begin
-            self._since, self._active = active_from(newest.unit.events), end
-            then = [group for group in now.groups[end:] if begins(group.first) <= settled]
-            head = self.pieces.head(self.sources(as_of(self.moment, now.at, settled)).now, anchors=True)
-            before = [head, *self.shown(then, now, self._since)]
-            turns = set(newest.unit.turns)
-            pins = self.pinned(now, before, turns)
-            size, before = self.size(before) + sum(map(self.added, pins.values())), before[1:]
-            for span in rest[: self.config.context_size - 1 if self.config.context_size else None]:
-                items, bytes = self._over(now, span, end)
-                size += bytes + (self.pieces.seam(items[-1], before[0]) if items and before else 0)
-                size -= sum(self.added(pins[turn]) for turn in span.unit.turns if turn in pins)
-                if self.budget and self.pieces.ruler.tokens(size) > self.budget:
-                    break
-                older.append(items)
-                turns |= set(span.unit.turns)
-                before, end = items or before, span.begin
-            if settled < now.at.newest:
-                head = self.pieces.head(self.sources(now.at).now, anchors=True)
-        self._front = [head, *_others(pins, turns), *chain.from_iterable(reversed(older))]
+        sources = self.sources(now, now.at)
+        self._aged, self._since, self._active = [], 0, 0
+        head = self.pieces.head(sources.now, anchors=True)
+        if not sources.units.reach(1):
+            self._front = [head]
+            return
+        settled, newest = sources.settled, sources.units[0]
+        self._since, self._active = active_from(newest.events), now.first(newest)
+        window = PieceWindowing(self, now, sources, [group for group in now.groups if begins(group.first) <= settled])
+        count = window.cut().units
+        older = [item for index in range(count - 1, 0, -1) for item in self.unit_over(now, sources.units[index])[0]]
+        self._front = [head, *self.pinned(now, window.kept, window.turns(count)), *older]
 
-    def _over(self, now: ReplayedContext, span: Span, end: int) -> tuple[list[Item], int]:
-        if span.unit.opener not in self._turns:
-            items = self.over(now.groups[span.begin : end], now)
-            self._turns[span.unit.opener] = items, self.added(items)
-        return self._turns[span.unit.opener]
+    def measured(self, window: "PieceWindowing", count: int, pins: Sequence[Pinned]) -> int:
+        units, now = window.units, window.now
+        head = self.pieces.head(window.sources.then, anchors=True)
+        newest = list(self.shown(window.groups[now.first(units[0]) :], now, self._since))
+        front = self.pinned(now, pins, window.turns(count))
+        older = [self.unit_over(now, units[index]) for index in range(count - 1, 0, -1)]
+        size = self.size([head, *front, *newest]) + sum(bytes for _, bytes in older)
+        ends = [each for each in (front, *(items for items, _ in older), newest) if each]
+        seams = sum(self.pieces.seam(before[-1], after[0]) for before, after in pairwise(ends))
+        return size + seams - (self.pieces.seam(front[-1], newest[0]) if front and newest else 0)
 
 
 class SteadySender(Sender):
@@ -178,16 +172,20 @@ class SteadySender(Sender):
         self._settled = -1
         self._items: list[Item] = []
         self._window: list[Event] = []
-        self._pins: dict[int, list[Item]] = {}
+        self._pins: list[Pinned] = []
         self._size: float = 0
-        self._reserved, self._quiet = 0, False
+        self._quiet = False
         self._shown, self._weighed, self._sizes = _Told(), _Told(), Sizes(self.config)
 
     def items(self, now: ReplayedContext) -> list[Item]:
         same = now.plain and now.old > 0
         if not same:
-            self._quiet, self._reserved = False, 0
-        opened = (now.turn or 0) if self.ends else self._opened(now) if now.opened or not same else 0
+            self._quiet = False
+        opened = 0
+        if self.ends:
+            opened = now.turn or 0
+        elif now.opened or not same:
+            opened = PieceWindowing(self, now, self.sources(now, now.at)).opened()
         if not same or opened > self._settled:
             settled = boundary(self.moment, now.at, self.moment.since(now.at.record.id, opened, SHAPING))
             if settled != self._settled or not now.old:
@@ -198,36 +196,33 @@ class SteadySender(Sender):
 
     def _begin(self, now: ReplayedContext, settled: int) -> None:
         """Compute the window as of a boundary, and what came since."""
-        before = [event for event in now.events if event.id <= settled]
-        units, groups = Units(reversed(before)), [group for group in now.groups if group.events[-1].id <= settled]
+        groups = [group for group in now.groups if group.events[-1].id <= settled]
         then = as_of(self.moment, now.at, settled)
-        self._settled, self._then = settled, self.sources(then)
+        self._settled, self._then = settled, self.sources(now, then)
         # A calibration waits for the next boundary.
         self.ruler = self.pieces.calibrated(then.config.calibration)
-        count = self._count(now, units, groups)
-        begin = self._first(now, units[count - 1]) if count else len(groups)
-        self._window = units.newest(count)
+        window, units = PieceWindowing(self, now, self._then, groups), self._then.units
+        count = window.cut().units
+        begin = now.first(units[count - 1]) if count else len(groups)
+        self._window, self._pins = units.newest(count), window.kept if count else []
         self._make(now, groups[begin:], settled)
         self._weighed = self._shown.copy()
         self._size = self.size(self._items)
         self._go_on(now, [group for group in now.groups if group.events[-1].id > settled])
 
-    def _first(self, now: ReplayedContext, unit: Unit) -> int:
-        """Return the first group of a turn."""
-        found = (now.places[event.id] for event in unit.events if event.id in now.places)
-        return min(found, default=len(now.groups))
-
     def _make(self, now: ReplayedContext, groups: Sequence[Group], settled: int, oldest: int = 0) -> None:
         turns = {group.first.turn_id for group in groups}
         since = active_from(event for group in groups for event in group.events if event.id <= settled)
-        layers = (self._then if settled == self._settled else self.sources(as_of(self.moment, now.at, settled))).now
+        layers = (
+            self._then if settled == self._settled else self.sources(now, as_of(self.moment, now.at, settled))
+        ).now
         self._shown = _Told(settled, {layer.memo for layer in layers if layer.memo is not None})
         anchors = prompts.joined(layer for layer in layers if self.notes and layer.layer in prompts.ANCHORS)
         active = next((index for index, group in enumerate(groups) if _is_active(group, since)), len(groups))
         shown = list(self.shown(groups, now, since, settled, oldest))
         if anchors:
             shown.insert(active, self.pieces.note(anchors))
-        self._items = [self.pieces.head(layers, anchors=False), *_others(self._pins, turns), *shown]
+        self._items = [self.pieces.head(layers, anchors=False), *self.pinned(now, self._pins, turns), *shown]
 
     def _go_on(self, now: ReplayedContext, groups: Sequence[Group]) -> None:
         new = sorted((e for group in groups for e in group.events if e.id > self._settled), key=lambda event: event.id)
@@ -298,52 +293,11 @@ class SteadySender(Sender):
         told.upto = opener.id
         return layers
 
-    # The window, by the weights of turns
-
-    def _steps(self, now: ReplayedContext, total: int) -> Steps:
-        step = max(1, round((1 - self.config.sliding_context_low_water) * self.budget))
-        if not self._reserved:
-            alone = self.pieces.head(self.sources(now.at).without_anchors, anchors=False, alone=True).size
-            self._reserved = self.pieces.plain.tokens(alone) + min(RESERVE, self.budget // 4)
-        return Steps(step, self.budget - self._reserved, self.pieces.plain.tokens(total))
-
-    def _opened(self, now: ReplayedContext) -> int:
-        """Return the turn at which the window's beginning moved last, as `Windowing.opened`."""
-        if not now.spans or not self.budget or self.config.context_size:
-            return now.spans[-1].unit.opener if now.spans and self.config.context_size else 0
-        upto, spans, tokens = [0, *(span.upto for span in now.spans)], now.spans, self.pieces.plain.tokens
-        steps, index = self._steps(now, upto[-1]), len(spans) - 1
-        if (total := tokens(upto[index] + weigh(spans[index].unit.events[0]))) <= steps.room:
-            return 0
-        least = steps.room + (total - steps.room - 1) // steps.step * steps.step
-        while index and tokens(upto[index - 1] + weigh(spans[index - 1].unit.events[0])) > least:
-            index -= 1
-        return now.spans[index].unit.opener
-
-    def _count(self, now: ReplayedContext, units: Units, groups: Sequence[Group]) -> int:
-        """Return the number of units in the window at a boundary."""
-        turns, self._pins = self.config.context_size, {}
-        if not units.reach(1):
-            return 0
-        head, newest = self.pieces.head(self._then.now, anchors=True), units[0]
-        alone = self.shown(groups[self._first(now, newest) :], now, active_from(newest.events))
-        self._pins = self.pinned(now, [head, *alone], newest.turns)
-        if not self.budget:
-            return min(turns or units.all(), units.all())
-        then = [span for span in now.spans if span.unit.opener <= self._settled]
-        before = [0, *(span.upto for span in then)]
-        before[-1] -= sum(weigh(event) for event in then[-1].unit.events if event.id > self._settled)
-
-        def fits(count: int) -> bool:
-            window = groups[self._first(now, units[count - 1]) :]
-            pins = _others(self._pins, {turn for index in range(count) for turn in units[index].turns})
-            items = [head, *pins, *self.shown(window, now, active_from(units.newest(count)))]
-            return self.ruler.tokens(self.size(items)) <= self.budget
-
-        def in_front(count: int) -> int:
-            return self.pieces.plain.tokens(before[-count - 1])
-
-        return in_steps(units, turns, self._steps(now, before[-1]), in_front, fits).units
+    def measured(self, window: "PieceWindowing", count: int, pins: Sequence[Pinned]) -> int:
+        head, units, now = self.pieces.head(self._then.now, anchors=True), window.units, window.now
+        groups = window.groups[now.first(units[count - 1]) :]
+        shown = self.shown(groups, now, active_from(units.newest(count)))
+        return self.size([head, *self.pinned(now, pins, window.turns(count)), *shown])
 
 
 class _Told(Struct):
@@ -356,9 +310,34 @@ class _Told(Struct):
         return _Told(self.upto, set(self.memos))
 
 
-def _others(pins: Mapping[int, list[Item]], turns: Collection[int | None]) -> list[Item]:
-    """Return pinned turns that are not among these."""
-    return [item for turn, items in pins.items() if turn not in turns for item in items]
+class PieceWindowing(Windowing):
+    """Decides where the window begins, as for a request, but measures it by the pieces of a sender. `groups` are those
+    that were there when it is measured."""
+
+    def __init__(self, sender: Sender, now: ReplayedContext, sources: Sources, groups: Sequence[Group] = ()) -> None:
+        super().__init__(sources, sender.config, sender.pieces.target, None)
+        self.sender, self.now, self.sources, self.groups, self.ruler = sender, now, sources, groups, sender.ruler
+
+    @property
+    def units(self) -> Units:
+        """The visible turns, newest first."""
+        return self.sources.units
+
+    def turns(self, count: int) -> set[int | None]:
+        """Return the turns of the newest `count` units."""
+        return self._turns(count)
+
+    def measured(self, count: int, pins: Sequence[Pinned]) -> int:
+        return self.sender.measured(self, count, pins)
+
+    def _measured(self, count: int) -> int:
+        return self.measured(count, self.kept)
+
+    def fixed(self) -> int:
+        return self.sender.pieces.head(self.sources.without_anchors, anchors=False, alone=True).size
+
+    def _rough(self, unit: Unit) -> int:
+        return self.sender.unit_over(self.now, unit)[1]
 
 
 def _opens(event: Event) -> bool:

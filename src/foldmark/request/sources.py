@@ -44,6 +44,10 @@ class VisibleMessages:
         """Yield the messages up to an event, newest first."""
         return (event for event in self._messages if event.id <= until)
 
+    def units(self, until: int) -> Units:
+        """Return the turns of the messages up to an event, read as needed."""
+        return Units(event for event in self.messages(until) if event.kind != "system")
+
     def weights(self, until: int) -> Iterator[tuple[int, int]]:
         """Yield the id and the weight of each message up to an event, newest first."""
         return (each for each in self._weights if each[0] <= until)
@@ -118,7 +122,7 @@ class Sources:
     @once
     def units(self) -> Units:
         """Return the visible turns, read as needed."""
-        return Units(event for event in self._read.messages(self._at.newest) if event.kind != "system")
+        return self._read.units(self._at.newest)
 
     def inside(self, segments: Segments) -> list[Event]:
         """Return the visible messages in `segments`, in the order of the log."""

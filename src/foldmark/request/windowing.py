@@ -92,7 +92,7 @@ class Windowing:
 
     def _windowed(self, limit: int | None) -> tuple[Prompt, Edge]:
         budget = self._config.sliding_context_tokens
-        count, why = self._cut()
+        count, why = self.cut()
         prompt, events = self._final(count)
         if limit is not None and count > 1 and self.tokens(prompt) > limit:
             count, why, budget = self._within(limit, count), "budget", limit
@@ -129,7 +129,8 @@ class Windowing:
 
     # Where it begins
 
-    def _cut(self) -> Cut:
+    def cut(self) -> Cut:
+        """Return the number of units in the window, and why there are no more."""
         units, turns = self._sources.units, self._config.context_size
         if not self._config.sliding_context_tokens or not units.reach(1):
             return window.choose(units, turns, None, self._measured, self._rough)
@@ -149,11 +150,12 @@ class Windowing:
     @property
     def _reserved(self) -> int:
         """The tokens of system, tools and guidelines as when the newest turn was opened, and of the reserve."""
+        return self.plain.tokens(self.fixed()) + min(RESERVE, self._config.sliding_context_tokens // 4)
+
+    def fixed(self) -> int:
+        """Return the bytes of a request that holds nothing but system, tools and guidelines."""
         stable = [layer for layer in self._sources.stable if layer.layer not in prompts.ANCHORS]
-        prompt = prompts.assemble(stable, view((), self._target.dialect, self._config))
-        return self.plain.tokens(len(self.encoded(prompt).data)) + min(
-            RESERVE, self._config.sliding_context_tokens // 4
-        )
+        return len(self.encoded(prompts.assemble(stable, view((), self._target.dialect, self._config))).data)
 
     def _before(self, count: int) -> int:
         return self.plain.tokens(self._sources.weight_before(count))
@@ -186,7 +188,7 @@ class Windowing:
     # As it is
 
     @once
-    def _kept(self) -> list[Pinned]:
+    def kept(self) -> list[Pinned]:
         """Return the pinned turns that fit beside the newest turn; the oldest are left out first [SPEC 5.3]."""
         pins = self._sources.pins
         if not self._config.sliding_context_tokens:
@@ -195,19 +197,19 @@ class Windowing:
         low, high = 0, len(pins)
         while low < high:
             middle = (low + high) // 2
-            low, high = (low, middle) if self._fits(self._size(self._measure(1, pins[middle:]))) else (middle + 1, high)
+            low, high = (low, middle) if self._fits(self.measured(1, pins[middle:])) else (middle + 1, high)
         return pins[low:]
 
     def pinned(self, turns: Iterable[int | None]) -> tuple[list[Event], list[LeftOut]]:
         """Return the messages of pinned turns in front of a window of `turns`, and those that did not fit."""
-        here, kept = set(turns), {pin.turn for pin in self._kept}
+        here, kept = set(turns), {pin.turn for pin in self.kept}
         gone = [
             LeftOut(event.id, event.turn_id, "pins", f"no room for pinned turn {pin.turn}")
             for pin in self._sources.pins
             if pin.turn not in kept and pin.turn not in here
             for event in pin.events
         ]
-        return _in_front(self._kept, here), gone
+        return _in_front(self.kept, here), gone
 
     def _final(self, count: int) -> tuple[Prompt, list[Event]]:
         if self._made is None or self._made[0] != count:
@@ -235,16 +237,18 @@ class Windowing:
     # As it was when the newest turn was opened: the window is measured by this
 
     def _measured(self, count: int) -> int:
-        # Under `steady` the present state is used.
-        return self._size(self._final(count)[0] if self._config.steady else self._measure(count, self._kept))
+        # Under `steady` the window is measured by the present state, so the request itself can be used.
+        return self._size(self._final(count)[0]) if self._config.steady else self.measured(count, self.kept)
 
-    def _measure(self, count: int, pins: Sequence[Pinned]) -> Prompt:
+    def measured(self, count: int, pins: Sequence[Pinned]) -> int:
+        """Return the size of a request with the newest `count` units and these pins in front of them."""
         events = self._sources.units.newest(count)
         then = [event for event in events if begins(event) <= self._sources.settled]
         in_front = _in_front(pins, self._turns(count) if pins else set())
-        return self._prompt(self._sources.then, [*in_front, *then], first_of(events), active_from(events))
+        return self._size(self._prompt(self._sources.then, [*in_front, *then], first_of(events), active_from(events)))
 
     def _rough(self, unit: Unit) -> int:
+        """Return about what a unit that is over adds to a request."""
         to, behind, evicted = self._target.dialect, unit.events[-1].id + 1, self._sources.evicted
         shown = view(unit.events, to, self._config, 0, behind, evicted=evicted, thoughts=self.thoughts)
         steps = shown.steps
