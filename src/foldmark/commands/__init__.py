@@ -3,9 +3,10 @@
 `registry.py` parses and dispatches; each other module holds the commands of one area.
 """
 
-from foldmark.commands.agents import AGENTS, MAIL
+from itertools import chain
+
+from foldmark.commands.agents import AGENTS, CONVERSION, MAIL
 from foldmark.commands.context import CONTEXT, PLANNING
-from foldmark.commands.conversion import CONVERSION
 from foldmark.commands.history import OPERATIONS, POINTS
 from foldmark.commands.memory import MEMO, NOTEBOOK
 from foldmark.commands.messages import MESSAGES
@@ -15,20 +16,8 @@ from foldmark.commands.settings import SETTINGS
 from foldmark.commands.show import SHOW
 
 REGISTRY = Registry(
-    (
-        *CONTEXT,
-        *OPERATIONS,
-        *PLANNING,
-        *SHOW,
-        *POINTS,
-        *MESSAGES,
-        *NOTEBOOK,
-        *SETTINGS,
-        *MEMO,
-        *RECALL,
-        *MAIL,
-        *AGENTS,
-        *CONVERSION,
-        *GENERAL,
+    chain(
+        *(CONTEXT, OPERATIONS, PLANNING, SHOW, POINTS, MESSAGES, NOTEBOOK, SETTINGS),
+        *(MEMO, RECALL, MAIL, AGENTS, CONVERSION, GENERAL),
     )
 )

@@ -1,4 +1,5 @@
-"""Commands about conversations and agents: `/session`, `/agents`, `/switch`, and mail between agents [SPEC 4, 6; S0].
+"""Commands about conversations and agents: `/session`, `/agents`, `/switch`, mail between agents, `/import` and
+`/export` [SPEC 4, 6, 8; S0].
 
 The present conversation can be archived and renamed, but not deleted.
 """
@@ -14,6 +15,7 @@ from foldmark.core.ports import Overview
 from foldmark.core.wording import FINAL, count, listing, percent
 from foldmark.log import Agent, Result, family
 from foldmark.log.family import TreeNode, running
+from foldmark.log.log import CodingSessions
 from foldmark.operations.effects import SwitchAgent, WaitForAgents
 from foldmark.operations.receipts import ContextChange, DeliveredMail
 from foldmark.operations.redaction import TRACES_MAY_STAY
@@ -278,5 +280,24 @@ def _other(call: CommandCall) -> Agent:
         raise CommandError(f"{error}; other agents here: {there_are or 'none'}") from None
 
 
+@command("import [SESSION...]")
+def _import(call: CommandCall) -> Result:
+    """Import a coding agent's session; without SESSION what is new in this one's."""
+    return _sessions(call).bring_in(call.agent, call.get("SESSION"), call.asking.progress)
+
+
+@command("export [FOLDER...]")
+def _export(call: CommandCall) -> Result:
+    """Write the context as a new Claude Code session that works in FOLDER."""
+    return _sessions(call).write_out(call.agent, call.get("FOLDER"))
+
+
+def _sessions(call: CommandCall) -> CodingSessions:
+    if call.agent.log.coding_sessions is None:
+        raise CommandError("this program keeps the log away from the sessions on this machine; use the command line")
+    return call.agent.log.coding_sessions
+
+
 AGENTS = (_list, _new, _switch_session, _rename, _archive, _delete, _agents, _switch)
 MAIL = (_send, _check_mail, _wait, _kill)
+CONVERSION = (_import, _export)

@@ -11,28 +11,21 @@ Meaning = Literal[
 ]  # fmt: skip
 """What an argument names."""
 
+_FREE = (
+    *("CRITERIA", "DATE", "FOLDER", "MESSAGE", "N", "NEW", "OFFER", "QUERY", "RANGES", "SESSION", "TEXT", "TOKENS"),
+    "session new NAME",
+)
 MEANINGS: Mapping[str, Meaning | None] = {
+    **dict.fromkeys(_FREE),
     "COMMAND": "command",
-    "CRITERIA": None,
-    "DATE": None,
-    "FOLDER": None,
     "GID": "turn",
     "ID": "event",
     "ID2": "event",
     "KEY": "setting",
     "KEY=VALUE": "setting and value",
     "MARK": "mark",
-    "MESSAGE": None,
-    "N": None,
     "NAME": "conversation",
-    "NEW": None,
-    "OFFER": None,
-    "QUERY": None,
-    "RANGES": None,
     "ROLE": "role",
-    "SESSION": None,
-    "TEXT": None,
-    "TOKENS": None,
     "UUID": "agent",
     "WORDS": "tagged text",
     "context drop GID": "visible turn",
@@ -47,11 +40,10 @@ MEANINGS: Mapping[str, Meaning | None] = {
     "recall --agent NAME": "written by",
     "recall --tool NAME": "tool",
     "restore ID": "operation",
-    "session new NAME": None,
     "unpin GID": "pinned turn",
 }
-"""The meaning of each word in a usage: one entry holds for all commands, one that begins with a command for that
-command. None: free text or a number."""
+"""The meaning of each word in a usage. An entry that begins with a command applies to that command, any other entry to
+all commands. None stands for free text or a number."""
 
 
 def names(command: Command) -> Iterator[str]:

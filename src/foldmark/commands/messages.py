@@ -33,7 +33,7 @@ def _list(call: CommandCall) -> Result:
         turns = newest_turns(moment.messages(lineage, newest_first=True), min(number, END))
         ends = [following.messages[0].id - 1 for following in turns[1:]]
         window = _window(call.agent)
-        rows = [_row(moment, at, turn, end, window) for turn, end in zip(turns, [*ends, at.newest], strict=False)]
+        rows = [_listed(moment, at, turn, end, window) for turn, end in zip(turns, [*ends, at.newest], strict=False)]
         first = turns[0].messages[0].id if len(turns) == number else 1
         rows = sorted([*rows, *_erased(moment, at, first)], key=lambda row: int(row["first"]))[-number:]
     lines = [
@@ -61,26 +61,30 @@ def _erased(moment: Snapshot, at: Standing, first: int) -> list[dict[str, Any]]:
     for turn, messages in groupby(gone, key=lambda message: message.turn_id):
         tombstone = next(messages)
         by = moment.erased_by(tombstone.id)
-        rows.append(
-            {
-                "id": turn,
-                "first": tombstone.id,
-                "date": minute(tombstone.created_at),
-                "messages": 0,
-                "tokens": 0,
-                "snapshot": None,
-                "in_context": 0,
-                "in_window": 0,
-                "pinned": turn in at.fold.pins,
-                "erased": by.id if by else None,
-                "where": f"erased by a {by.actor} at {minute(by.created_at)}" if by else "erased",
-                "title": (by.reason or "") if by else "",
-            }
-        )
+        where = f"erased by a {by.actor} at {minute(by.created_at)}" if by else "erased"
+        about = {"erased": by.id if by else None, "where": where, "title": (by.reason or "") if by else ""}
+        rows.append(_row(at, turn, tombstone, **about))
     return rows
 
 
-def _row(moment: Snapshot, at: Standing, turn: Turn, end: int, window: int) -> dict[str, Any]:
+def _row(at: Standing, turn: int | None, first: Event, **about: Any) -> dict[str, Any]:
+    """Return a turn as JSON, by default without anything to show of it."""
+    return {
+        "id": turn,
+        "first": first.id,
+        "date": minute(first.created_at),
+        "messages": 0,
+        "tokens": 0,
+        "snapshot": None,
+        "in_context": 0,
+        "in_window": 0,
+        "pinned": turn in at.fold.pins,
+        "erased": None,
+        **about,
+    }
+
+
+def _listed(moment: Snapshot, at: Standing, turn: Turn, end: int, window: int) -> dict[str, Any]:
     seen = [each.id for each in turn.messages if contains(at.visible, each.agent_id, each.id)]
     shown, inside = len(seen), sum(id >= window for id in seen)
     whole = "in the context" if shown == len(turn.messages) else "not in the context"
@@ -94,22 +98,21 @@ def _row(moment: Snapshot, at: Standing, turn: Turn, end: int, window: int) -> d
     about = "~" if weighed is None else ""
     where = whole if shown in (0, len(turn.messages)) else f"{shown} of {len(turn.messages)} in the context"
     where += ", before the window" if shown and not inside else ""
-    return {
-        "id": turn.id,
-        "first": turn.messages[0].id,
-        "date": minute(turn.messages[0].created_at),
-        "messages": len(turn.messages),
-        "tokens": sum(each.tokens for each in turn.messages),
-        "snapshot": snapshot,
-        "in_context": shown,
-        "in_window": inside,
-        "pinned": turn.id in at.fold.pins,
-        "erased": None,
-        "where": (where if snapshot is None else f"{where} · {about}{snapshot:,} tokens")
-        + (" · pinned" if turn.id in at.fold.pins else "")
-        + (" · damaged" if any(each.damaged for each in turn.messages) else ""),
-        "title": turn_title(turn.messages),
-    }
+    where = where if snapshot is None else f"{where} · {about}{snapshot:,} tokens"
+    where += " · pinned" if turn.id in at.fold.pins else ""
+    where += " · damaged" if any(each.damaged for each in turn.messages) else ""
+    return _row(
+        at,
+        turn.id,
+        turn.messages[0],
+        messages=len(turn.messages),
+        tokens=sum(each.tokens for each in turn.messages),
+        snapshot=snapshot,
+        in_context=shown,
+        in_window=inside,
+        where=where,
+        title=turn_title(turn.messages),
+    )
 
 
 @command("message show GID", at_once=True)

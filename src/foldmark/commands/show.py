@@ -24,18 +24,8 @@ PREVIEW_CHARACTERS, PREVIEW_LINES = 400, 8
 """Maximum characters and lines of a message in a preview; `--json` has all of it."""
 
 SHOWN = (
-    "id",
-    "kind",
-    "role",
-    "content",
-    "data",
-    "dialect",
-    "actor",
-    "tokens",
-    "created_at",
-    "interrupted",
-    "answers",
-    "damaged",
+    *("id", "kind", "role", "content", "data", "dialect", "actor"),
+    *("tokens", "created_at", "interrupted", "answers", "damaged"),
 )
 """The fields of a message in `--json`."""
 

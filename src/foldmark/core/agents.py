@@ -281,10 +281,10 @@ class Watch(Protocol):
         """Close this watch, and end a wait in another thread."""
 
 
-def check_page(limit: object) -> None:
-    """Raise CommandError if `limit` is no valid page size."""
-    if not isinstance(limit, int) or not 1 <= limit <= PAGE:
-        raise CommandError(f"limit must be a number from 1 to {PAGE}, not {str(limit)[:40]}")
+def check_limit(limit: object, most: int = PAGE) -> None:
+    """Raise CommandError if `limit` is not a number from 1 to `most`."""
+    if not isinstance(limit, int) or not 1 <= limit <= most:
+        raise CommandError(f"limit must be a number from 1 to {most}, not {str(limit)[:40]}")
 
 
 def check_name(name: str) -> None:

@@ -3,23 +3,13 @@
 from collections.abc import Iterable, Sequence
 
 MONTHS = (
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
 )
 
 
 FINAL = "This cannot be taken back."
-"""The end of a question before something that nothing brings back."""
+"""The end of a question before an irreversible step."""
 
 
 def one_line(text: str) -> str:

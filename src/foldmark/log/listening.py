@@ -5,7 +5,7 @@ from contextlib import closing
 from time import monotonic
 from typing import TypeVar
 
-from foldmark.core.agents import Changes, check_page
+from foldmark.core.agents import Changes, check_limit
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Store
 
@@ -21,7 +21,7 @@ def changes(store: Store, after: str | None, limit: int, seconds: float) -> Chan
     Without `after` it begins now. If there is no change, it waits up to `seconds` for one; inside a block of `read`
     none can come. Raises CommandError for an invalid cursor, StoreError inside a batch or when the log is closed.
     """
-    check_page(limit)
+    check_limit(limit)
     if not isinstance(after, str | None):
         raise CommandError(f"a cursor must be a text, not {after!r:.40}")
     end = monotonic() + seconds

@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
-from foldmark.core.agents import AgentRecord, Changes, Size, check_name, is_uuid
+from foldmark.core.agents import AgentRecord, Changes, Size, check_limit, check_name, is_uuid
 from foldmark.core.codec import Secrets
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Clock, NewId, Progress, Snapshot, Store
@@ -291,9 +291,9 @@ class Log:
             raise CommandError(f"a query must be a str, not {type(query).__name__}")
         from foldmark.log.outlines import similarities
         from foldmark.recall.query import read  # takes 5 ms, only needed for a search
-        from foldmark.recall.searching import check_limit, search
+        from foldmark.recall.searching import MOST_HITS, search
 
-        check_limit(limit)
+        check_limit(limit, MOST_HITS)
         wanted, alike = read(query), similarities(query, mode, [self])
         with self.store.read() as moment:
             index = self.index(moment, filters)

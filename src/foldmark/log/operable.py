@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from foldmark.core import codec
-from foldmark.core.agents import AgentRecord, Size, check_page
+from foldmark.core.agents import AgentRecord, Size, check_limit
 from foldmark.core.errors import CommandError, ConflictError
 from foldmark.core.events import BESIDE_KINDS, Event, Fork, Operation, PlanningEnded, Redact, Restore, Summary
 from foldmark.core.ports import Snapshot, Transaction
@@ -115,7 +115,7 @@ class Operable(Timeline):
         """
         if not isinstance(after, int) or not 0 <= after < END:
             raise CommandError(f"after must be an event's id, or 0 for the beginning, not {str(after)[:40]}")
-        check_page(limit)
+        check_limit(limit)
         with self._store.read() as moment:
             return moment.events_after(self.id, after, limit)
 

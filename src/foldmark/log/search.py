@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from foldmark.core.agents import check_limit
 from foldmark.core.codec import stored_time
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.events import ROLES, Event
@@ -40,7 +41,7 @@ from foldmark.log.log import Log
 from foldmark.log.outlines import Neighbour, message, similarities
 from foldmark.recall.query import read
 from foldmark.recall.ranking import query_terms, terms_held
-from foldmark.recall.searching import check_limit, search
+from foldmark.recall.searching import MOST_HITS, search
 from foldmark.text.highlights import snippet, spans
 
 MOST_MEMOS = 2000
@@ -71,7 +72,7 @@ def search_everything(
 
     Raises CommandError if there is no word in it, or no vector in mode vector.
     """
-    check_limit(limit)
+    check_limit(limit, MOST_HITS)
     wanted = read(query)
     if not beside:
         wanted = wanted._replace(beside=False)

@@ -9,8 +9,8 @@ words with a hit go with it.
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby, islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, islice, takewhile
 from math import sqrt
 
 from foldmark.core.events import Event
@@ -194,33 +194,30 @@ def _neighbours(
     identifiers: frozenset[str],
 ) -> set[int]:
     """Return the turns up to `REACH` away from those taken, each sharing enough with the one between."""
-    topics, silent_turns, holders = _topics(_compared(taken, len(turns)), turns, messages)
+    runs = list(_runs_beside(taken, len(turns)))
+    compared = {index for run in runs for pair in run for index in pair}
+    topics, silent_turns, holders = _topics(compared, turns, messages)
     joined: set[int] = set()
-    for begin in taken:
-        for step in (1, -1):
-            for index in range(begin + step, begin + step * (REACH + 1), step):
-                if index in taken or not 0 <= index < len(turns):
-                    break
-                topic, before = topics[index], topics[index - step]
-                if _names_another(topic, identifiers):
-                    break
-                silent = step > 0 and not topic and index in silent_turns
-                if not silent and not _are_alike(topic, before, holders, len(turns)):
-                    break
-                joined.add(index)
+    for run in runs:
+        for nearer, index in run:
+            topic, before = topics[index], topics[nearer]
+            if _names_another(topic, identifiers):
+                break
+            silent = index > nearer and not topic and index in silent_turns
+            if not silent and not _are_alike(topic, before, holders, len(turns)):
+                break
+            joined.add(index)
     return joined
 
 
-def _compared(taken: set[int], number: int) -> set[int]:
-    """Return the turns to compare: those near the ones taken, and these at the edges."""
-    found: set[int] = set()
+def _runs_beside(taken: set[int], number: int) -> Iterator[list[tuple[int, int]]]:
+    """Yield the turns up to `REACH` away on each side of each turn taken, but not beyond the next one taken: each turn
+    with the neighbour that is nearer."""
     for begin in taken:
         for step in (1, -1):
-            for index in range(begin + step, begin + step * (REACH + 1), step):
-                if index in taken or not 0 <= index < number:
-                    break
-                found.update((index, index - step))
-    return found
+            away = range(begin + step, begin + step * (REACH + 1), step)
+            free = takewhile(lambda index: index not in taken and 0 <= index < number, away)
+            yield [(index - step, index) for index in free]
 
 
 def _topics(

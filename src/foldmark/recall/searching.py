@@ -11,7 +11,6 @@ the log's, or the archive's.
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from foldmark.core.errors import CommandError
 from foldmark.core.search import Index, IndexedMessage, Phrase, RankedMessage, Similarity, Term, TermQuery
 from foldmark.recall.query import Query
 from foldmark.recall.ranking import REACH, QueryTerm, Scored, query_terms, scored
@@ -153,9 +152,3 @@ def _candidates(
     if common and not together and len(found) < most:
         found += index.best(common, most)
     return list(dict.fromkeys(found))
-
-
-def check_limit(limit: int) -> None:
-    """Raise CommandError if `limit` is out of range."""
-    if not isinstance(limit, int) or not 1 <= limit <= MOST_HITS:
-        raise CommandError(f"limit must be a number from 1 to {MOST_HITS}, not {str(limit)[:40]}")

@@ -80,14 +80,14 @@ def in_place_newest_first(events: Iterable[Event]) -> Iterator[Event]:
     yield from reversed(held)
 
 
-READS = frozenset({"read", "read_file", "read_text_file", "readfile", "view", "view_file", "open_file", "notebookread"})
+READS = frozenset(("read", "read_file", "read_text_file", "readfile", "view", "view_file", "open_file", "notebookread"))
 WRITES = frozenset(
-    {
+    (
         *("write", "write_file", "writefile", "create_file", "create", "edit", "edit_file", "multiedit", "multi_edit"),
         *("str_replace", "insert", "replace", "notebookedit", "apply_patch"),
-    }
+    )
 )
-"""Names of writing tools in lower case, without a server's prefix."""
+"""Names of tools that read or write files, in lower case and without a server's prefix."""
 
 _PATHS = ("path", "file_path", "filePath", "absolute_path", "notebook_path", "target_file", "filename")
 _SPANS = ("offset", "limit", "start_line", "end_line", "view_range")

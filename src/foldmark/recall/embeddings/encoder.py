@@ -192,7 +192,7 @@ _CHARACTERS = 32
 
 
 class SentenceModel:
-    """An `Embedder` [embedder.py]. The beginning of a text counts, as many tokens as the model takes.
+    """An `Embedder` that reads the beginning of a text, as many tokens as the model takes.
 
     A special token such as [SEP] in a text is read as that token, as sentence-transformers does.
     """
@@ -212,22 +212,10 @@ class SentenceModel:
         if self._tokenizer.get_vocab_size() > len(self._weights.words):
             raise EmbeddingError(f"{folder / TOKENIZER} knows more tokens than the weights do; fetch the model again")
         self._empty = self._tokenizer.num_special_tokens_to_add(False)
-        self._name = name
+        self.name, self.dimensions = name, self._shape.hidden
         self._query = lru_cache(maxsize=8)(self._embed_query)  # conversations and sessions get the same query
         parts = (weights, tokenizer, msgspec.json.encode(self._shape))
-        self._fingerprint = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:16]
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def fingerprint(self) -> str:
-        return self._fingerprint
-
-    @property
-    def dimensions(self) -> int:
-        return self._shape.hidden
+        self.fingerprint = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:16]
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return (texts, dimensions), of unit length; zeros for a text without a word. See `Embedder`."""
@@ -249,7 +237,7 @@ class SentenceModel:
                 vectors = encode(self._weights, self._shape, tokens)
                 lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
             if not np.isfinite(lengths).all():
-                raise EmbeddingError(f"the weights of the embedding model {self._name} are damaged; fetch it again")
+                raise EmbeddingError(f"the weights of the embedding model {self.name} are damaged; fetch it again")
             found[places] = vectors / np.maximum(lengths, np.float32(1e-12))[:, None]
         return found
 

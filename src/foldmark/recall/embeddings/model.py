@@ -1,6 +1,6 @@
-"""Embedding models: how one is found by name, and how it uses all processors of a machine.
+"""Find an embedding model by name, and use all processors of a machine.
 
-A name stands for the packaged model, for an entry point's, or for a folder.
+A name stands for the packaged model, for an entry point, or for a folder.
 """
 
 import os
@@ -17,6 +17,8 @@ from foldmark.plugins import entry_points
 from foldmark.recall.embeddings import Embedder, EmbeddingError, NotInstalledError
 
 if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -99,12 +101,6 @@ def _from_folder(folder: Path, name: str) -> "SentenceModel":
     return SentenceModel(folder, name)
 
 
-if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
-
-    import numpy as np
-    from numpy.typing import NDArray
-
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
 
 
@@ -130,7 +126,7 @@ def undivided() -> Iterator[None]:
 
 @contextmanager
 def together(embedder: Embedder) -> Iterator["Together"]:
-    """Yield the same model, embedding different texts on each processor."""
+    """Yield the same model, which embeds different texts on each processor."""
     from concurrent.futures import ThreadPoolExecutor
 
     number = os.cpu_count() or 1
@@ -139,22 +135,11 @@ def together(embedder: Embedder) -> Iterator["Together"]:
 
 
 class Together:
-    """An `Embedder` over another one that threads may share."""
+    """An `Embedder` that divides texts between the threads of a pool."""
 
     def __init__(self, embedder: Embedder, pool: "ThreadPoolExecutor", number: int) -> None:
         self._embedder, self._pool, self._number = embedder, pool, number
-
-    @property
-    def name(self) -> str:
-        return self._embedder.name
-
-    @property
-    def fingerprint(self) -> str:
-        return self._embedder.fingerprint
-
-    @property
-    def dimensions(self) -> int:
-        return self._embedder.dimensions
+        self.name, self.fingerprint, self.dimensions = embedder.name, embedder.fingerprint, embedder.dimensions
 
     def embed(self, texts: Sequence[str]) -> "NDArray[np.float32]":
         import numpy as np
