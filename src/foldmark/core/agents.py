@@ -1,10 +1,11 @@
-"""Agents, and what stands beside their events: mail, ends, the archive, leases, the list of changes [SPEC 2, 6, 9].
+"""Agents, and the data kept beside their events: mail, ends, the archive, leases, the list of changes [SPEC 2, 6, 9].
 
-None of it enters the check of who appends to the agent next. A dead agent's log stays readable and its open turn can
-still be closed; nothing new begins in it. A deleted agent takes no events.
+None of this changes a head, so it never conflicts with an append. The log of a dead agent stays readable and its open
+turn can still be closed, but no new turn can begin. A deleted agent accepts no events.
 
-A runtime takes an agent's lease before it works on the agent, renews it meanwhile, and gives it back. A runtime that
-finds an expired lease takes it over and closes the open turn.
+A runtime takes an agent's lease before it runs the agent, renews the lease while it works, and gives it back at the
+end. A runtime that finds an expired lease takes it over and closes the open turn, because the process that held it has
+crashed.
 
 A cursor in the list of changes is text that only its store reads. An event id cannot serve as one: a store may draw an
 id before the event is committed, so a listener that has seen id 8 would miss id 7, committed later.
@@ -41,9 +42,9 @@ class Size(NamedTuple):
 class AgentRecord(Struct, frozen=True):
     """An agent as the store knows it.
 
-    A root agent has a name and no parent; a fork has a parent and `fork_event`, the parent's event that stores its
-    start. `head` is the id of its newest event (0: none), `open_turn` the turn that has not ended. A `deleted` agent
-    exists only so that its uuid can be explained.
+    A root agent has a name and no parent. A fork has a parent and `fork_event`, the event of the parent that stores its
+    start. `head` is the id of its newest event (0: none), `open_turn` the turn that has not ended. The record of a
+    `deleted` agent remains only to explain its uuid.
     """
 
     id: str
@@ -59,17 +60,18 @@ class AgentRecord(Struct, frozen=True):
 
     @property
     def newest(self) -> int:
-        """The id of its newest event, or of the fork that it was born from."""
+        """The id of the agent's newest event, or of the fork that created it."""
         return max(self.head, self.fork_event)
 
     @property
     def own(self) -> Size:
-        """The size of all messages that it appended itself, visible or not."""
+        """The size of all messages that the agent itself appended, visible or not."""
         return Size(self.messages, self.tokens)
 
 
 class Mail(Struct, frozen=True):
-    """A message from one agent to another; `actor` is who had it sent, `sent_at` is UTC as `Event.created_at`."""
+    """A message from one agent to another; `actor` is the actor that sent it, `sent_at` is UTC as
+    `Event.created_at`."""
 
     id: int
     sender: str
@@ -105,8 +107,8 @@ class End(Struct, frozen=True):
 def refused(end: End, draft: Draft, open_turn: int | None) -> str | None:
     """Return why an ended agent refuses an event; None if it accepts it.
 
-    A killed agent's open turn may still be closed, with the answer so far; metadata and a person's own operations, such
-    as a fork, are recorded too. A mark is not: no message will follow it.
+    The open turn of a killed agent can still be closed, with the answer so far. Metadata and a person's own operations,
+    such as a fork, are recorded too, but no mark, because no message will follow it.
     """
     if end.killer is None:
         return f"{end.sentence}; nothing can be added to it"
@@ -163,10 +165,10 @@ class Inbox(InboxView, Protocol):
         """Mark mail as read: `event_id`, of its recipient, now holds its text."""
 
     def kill(self, agent_id: str, killer: str, actor: str, died_at: str) -> None:
-        """Record that a living agent was killed by a command of agent `killer`."""
+        """Record that a command of agent `killer` killed a living agent."""
 
     def delete(self, agent_id: str, actor: str, deleted_at: str) -> None:
-        """Delete the agent: it loses its name and its unread mail, and is found only by its uuid from now on."""
+        """Delete the agent. It loses its name and its unread mail and can then be found only by its uuid."""
 
     def rename(self, agent_id: str, name: str) -> None:
         """Give a conversation another name. Raises StoreError if the name is taken."""
@@ -176,13 +178,13 @@ class Inbox(InboxView, Protocol):
 
 
 MODEL, TOOLS = "waiting for the model", "executing tools"
-"""States of an agent that is being run [SPEC 6]; without a lease in force it is idle, or dead."""
+"""States of a running agent [SPEC 6]. An agent without a valid lease is idle or dead."""
 
 
 class Lease(Struct, frozen=True):
     """Runtime `holder`, a uuid, in process `process` of `host` runs `agent`, at least until `until`.
 
-    `state` is MODEL or TOOLS; `interrupt` is True if somebody asked the holder to end the turn.
+    `state` is MODEL or TOOLS; `interrupt` is True if the holder was asked to end the turn.
     """
 
     agent: str
@@ -209,7 +211,7 @@ class Leases(LeasesView, Protocol):
     """The part of `Transaction` that writes leases."""
 
     def lend(self, lease: Lease) -> None:
-        """Store a lease in place of the agent's last one. The caller has checked that one in the same transaction."""
+        """Store a lease in place of the agent's previous one, which the caller has checked in the same transaction."""
 
     def renew(self, holder: str, until: str) -> list[Lease]:
         """Extend all leases of a runtime and return them."""
@@ -238,7 +240,7 @@ class Change(NamedTuple):
     """A committed event; or, with `event_id` None, mail sent to an agent (`kind` is `MAIL`) or a change of an agent
     (`kind` is one of `LIVES`).
 
-    It says where to look: its subject may have been erased or changed since.
+    A change says only where to look, because its subject may have been erased or changed since.
     """
 
     agent_id: str
@@ -260,21 +262,22 @@ class ChangesView(Protocol):
         """Return up to `limit` changes after cursor `after`; without a cursor no changes, and the cursor of this
         moment.
 
-        A reader that goes on from each page's cursor gets every change exactly once, whichever process committed it;
-        those of one conversation and its forks in the order of their ids. No other order is promised. Raises
-        CommandError for a text that is no cursor, StoreError inside a transaction: it may never be committed.
+        A reader that continues from the cursor of each page gets every change exactly once, whichever process committed
+        it. Changes of one conversation and its forks come in the order of their ids; no other order is guaranteed.
+        Raises CommandError for an invalid cursor, and StoreError inside a transaction, whose changes may never be
+        committed.
         """
 
 
 class Watch(Protocol):
-    """Waits for commits to one database, from this process and others. It is thread-safe and holds no lock of the store
-    while it waits."""
+    """Waits for commits to one database by any process. It is thread-safe and holds no lock of the store while it
+    waits."""
 
     def wait(self, seconds: float) -> bool:
         """Wait at most `seconds` for a commit that this watch has not reported yet.
 
-        Any commit counts, including leases and settings. Return True after a commit; False after the time is over, or
-        at once when the watch or its store is closed.
+        Any commit counts, also of leases and settings. Return True after a commit, False after the timeout, or at once
+        if the watch or its store is closed.
         """
 
     def close(self) -> None:

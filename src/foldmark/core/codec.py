@@ -1,14 +1,14 @@
 """Convert events to text and back: canonical JSON, sizes, checksums, upcasts of older payloads, hidden keys [SPEC 2].
 
-Canonical JSON is the output of msgspec: UTF-8, no white space, keys in the order given, no NaN. Input from outside is
-made well-formed first (`well_formed`), so that everything stored can be read back. Keys of providers are replaced by
-their names before a text is recorded (`Secrets`).
+Canonical JSON is the output of msgspec: UTF-8, no white space, keys in the given order, no NaN. Input from outside is
+made well-formed first (`well_formed`), so that everything stored can be read back. API keys are replaced by the names
+of their variables before a text is recorded (`Secrets`).
 
 `data` carries the version of its shape under "$v" when that is above 1; callers cannot use that key. Older shapes are
 upcast on reading, one step at a time, and never rewritten.
 
-The checksum of an event finds bytes that changed on the disk. CRC-32 finds every change of a single bit, and every
-burst of up to 32 bits; of other damage it misses one in four billion. It guards against failing disks, not against
+The checksum of an event detects bytes that changed on the disk. CRC-32 detects every change of a single bit and every
+burst of up to 32 bits; it misses one in four billion of other errors. It guards against failing disks, not against
 people.
 """
 
@@ -29,7 +29,7 @@ VERSIONS: dict[str, int] = {}
 """Newest data version of each kind; 1 for a kind that is not listed."""
 
 UPCASTS: dict[tuple[str, int], Upcast] = {}
-"""(kind, version) -> function that makes the next version's data. Version 1 of everything is current."""
+"""(kind, version) -> function that returns the data of the next version. Version 1 of every kind is current."""
 
 MOST_REASON = 500
 """Maximum number of characters of an operation's reason."""
@@ -116,9 +116,10 @@ def operation_of(event: Event) -> Operation:
 
 
 def without_content(kind: str, data: str | None, *, handed_down: bool) -> str | None:
-    """Return what remains of an event's data when its content is erased: what replay needs, without words.
+    """Return the part of an event's data that remains when its content is erased: everything that replay needs, without
+    texts.
 
-    With `handed_down`, what a fork handed down to its child remains, too.
+    With `handed_down`, the settings and the scratchpad that a fork handed down to its child remain, too.
     """
     if kind not in OPERATION_KINDS or data is None:
         return None

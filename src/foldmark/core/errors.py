@@ -1,12 +1,12 @@
-"""Errors for people: one line that says what was wrong, what there is instead, and what to do."""
+"""Errors for people: one line that says what is wrong, what is available instead, and what to do next."""
 
 from foldmark.core.wording import one_line
 
 
 class FoldmarkError(Exception):
-    """Base of every error that Foldmark raises on purpose; `str()` of it is one line for a person.
+    """Base class of all errors that Foldmark raises on purpose; `str()` of an error is one line for a person.
 
-    `exit_code` is the exit code of the command line: 2 for a wrong request, 1 for everything else.
+    `exit_code` is the exit code of the command line: 2 for an invalid request, 1 for all other errors.
     """
 
     exit_code = 1
@@ -16,7 +16,7 @@ class FoldmarkError(Exception):
 
 
 class CommandError(FoldmarkError):
-    """The request was wrong (unknown command, argument, mark, turn, agent); nothing was written."""
+    """The request was invalid (an unknown command, argument, mark, turn or agent). Nothing was written."""
 
     exit_code = 2
 
@@ -41,11 +41,11 @@ class DamagedError(StoreError):
 
 
 class ProviderError(FoldmarkError):
-    """A model could not be asked, or its answer broke off.
+    """A request to a model failed, or the answer broke off.
 
     `kind` is `sdk` (its package is not installed), `key` (no key, or a refused one), `rate`, `busy` (overloaded or
     broken, 5xx), `network`, `request` (refused as invalid), `bound` (refused for thinking that was bound to other
-    messages), `overflow` (longer than the model takes) or `answer` (an answer that cannot be understood). `retry_after`
+    messages), `overflow` (longer than the model accepts) or `answer` (an answer that cannot be parsed). `retry_after`
     is the number of seconds that the provider asked to wait.
     """
 
@@ -60,15 +60,16 @@ class ProviderError(FoldmarkError):
 
 
 class ContextOverflowError(ProviderError):
-    """The request is longer than the model takes: `tokens` of at most `limit`, each None where the provider did not
-    say."""
+    """The request is longer than the model accepts: it has `tokens` of at most `limit`, each None if the provider did
+    not report it."""
 
     def __init__(self, text: str, tokens: int | None = None, limit: int | None = None) -> None:
         super().__init__("overflow", text)
         self.tokens, self.limit = tokens, limit
 
     def within(self, estimate: int) -> int:
-        """Return the estimated tokens to try next after a request of `estimate` was too long."""
+        """Return the estimated number of tokens to try next after a request estimated at `estimate` tokens was too
+        long."""
         if self.tokens and self.limit and self.tokens > self.limit:
             return int(estimate * self.limit / self.tokens * 0.95)
         return int(estimate * 0.7)

@@ -1,8 +1,9 @@
 """Events: the facts that the log records, and the operations among them [SPEC 1, 2].
 
-An `Event` is a recorded fact with the identity and the time that the store gave it. A `Draft` is one that is not
-recorded yet. An `Operation` is the meaning of an event that changes a context: one tagged union, resolved when
-recorded, so that its meaning never changes (a rewind carries its position, a drop its ranges).
+An `Event` is a recorded fact with the identity and the time that the store gave it. A `Draft` is an event that is not
+recorded yet. An `Operation` is the meaning of an event that changes a context. Operations form one tagged union and are
+resolved when they are recorded: a rewind stores its position, a drop its ranges. So their meaning never changes,
+whatever is recorded later, and replay needs to read nothing else.
 """
 
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
@@ -92,10 +93,11 @@ class Draft(Struct, frozen=True, kw_only=True):
 
 
 class _Operation(Struct, frozen=True, tag_field="kind", tag=str.lower, omit_defaults=True):
-    """Base of the operations: the tag is the event's kind. Everything about a kind stands in its class.
+    """Base class of the operations. The tag is the kind of the event; everything specific to a kind stands in its
+    class.
 
-    `changes` says what it changes: the context, only the request that is made from it, or nothing that the agent's own
-    model is sent [SPEC 5.7]; `restorable` is True if `/restore` undoes it.
+    `changes` is what the operation changes: the context, only the request that is made from the context, or nothing
+    that the agent's own model gets [SPEC 5.7]. `restorable` is True if `/restore` can undo it.
     """
 
     changes: ClassVar[Literal["context", "request", "nothing"]] = "context"
@@ -125,7 +127,8 @@ class Rewind(_Operation, frozen=True):
 
 
 class Fork(_Operation, frozen=True):
-    """In the parent: the birth of `child`, with its complete start. A child reads no other event of its parent."""
+    """The birth of `child`, recorded in its parent, with its complete start. A child reads no other event of its
+    parent."""
 
     changes: ClassVar = "nothing"
     restorable: ClassVar = False
@@ -240,8 +243,8 @@ class Redact(_Operation, frozen=True):
 class PlanningEnded(_Operation, frozen=True, tag="turn_ended"):
     """The end of the turn that applied or cancelled a filter: later messages are visible again [SPEC 4.2].
 
-    Nobody requests this operation: it is the meaning of a `turn_ended` event where a planning conversation was open. It
-    cannot be restored.
+    No command requests this operation: it is the meaning of a `turn_ended` event if a planning conversation was open.
+    It cannot be restored.
     """
 
     restorable: ClassVar = False
@@ -270,7 +273,7 @@ _ASKED_FOR = tuple(each for each in get_args(Operation) if each is not PlanningE
 
 OPERATION_KINDS: tuple[str, ...] = tuple(each.__struct_config__.tag for each in _ASKED_FOR)
 BESIDE_KINDS = tuple(each.__struct_config__.tag for each in _ASKED_FOR if each.changes == "nothing")
-"""Operations that change nothing that the agent's own model is sent [SPEC 5.7]."""
+"""Operations that do not change the requests of the agent itself [SPEC 5.7]."""
 
 CONTEXT_KINDS = tuple(each.__struct_config__.tag for each in _ASKED_FOR if each.changes == "context")
 """Operations that change which messages are visible, or the content of visible ones."""

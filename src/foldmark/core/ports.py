@@ -1,4 +1,9 @@
-"""The ports of the library: a store for events with the sandbox for a model's SQL, a model to ask, a clock."""
+"""The ports of the library: a store for events with a sandbox for a model's SQL, a provider of a model, a clock.
+
+A `Store` hands out one consistent `Snapshot` to read from and one `Transaction` to write in; everything that the
+library asks of a database is a method of one of these. The methods are the smallest set that keeps the number of
+statements of each command fixed: they take segments or lists of ids, and return values.
+"""
 
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -83,7 +88,7 @@ class Maintenance(Protocol):
         still reading one, or the disk is full."""
 
     def damage(self) -> Iterator[str]:
-        """Yield one line for each fault of the database, its events or its stored sums; nothing if it is sound.
+        """Yield one line for each fault of the database, its events or its stored sums; none if it is sound.
 
         A part that cannot be read is one such line; the other parts are still checked.
         """
@@ -99,19 +104,20 @@ NewId = Callable[[], str]
 """A fresh uuid for an agent."""
 
 Progress = Callable[[int, int], None]
-"""Receives how much is done and how much there is in all."""
+"""Receives the amount that is done and the total."""
 
 
 NEWEST_KINDS = ("config", "command", "state", "scratchpad", "summary", "system")
 """Kinds whose newest event a `Head` holds."""
 
 BESIDE = ("memos", "mail", "children")
-"""Content of a request from outside the agent's own events: memos and mail of all agents, and its own forks."""
+"""Content of a request that does not come from the agent's own events: memos, mail and its own forks."""
 
 
 class Head(NamedTuple):
-    """Where an agent stands: its row, its stored segment cache with its size (None if there is none), the newest event
-    of each of `NEWEST_KINDS` that it recorded itself and nobody erased, and which of `BESIDE` ever existed."""
+    """The state of an agent in the store: its row, its stored segment cache with the size (None without one), the
+    newest event of each of `NEWEST_KINDS` that the agent itself recorded and that was not erased, and which of `BESIDE`
+    ever existed."""
 
     record: AgentRecord
     cache: tuple[Fold, Size] | None
@@ -147,18 +153,18 @@ class Snapshot(ChangesView, CopyingView, InboxView, LeasesView, MemosView, SentV
 
     @property
     def committed(self) -> bool:
-        """True if everything that it shows is committed; inside a transaction it may be rolled back."""
+        """True if everything that this moment shows is committed. Inside a transaction it may be rolled back."""
 
     def on_rollback(self, undo: Callable[[], None]) -> None:
-        """Have `undo` called if what this moment shows is rolled back, for callers that keep something of it. It is
-        never called where everything is committed."""
+        """Call `undo` if what this moment shows is rolled back, for callers that cache something of it. It is never
+        called if everything is committed."""
 
     def now(self) -> str:
         """Return the present by the database's clock, in the form of `Event.created_at`. All processes of the database
         share it. Only leases use it."""
 
     def head(self, agent_id: str) -> Head:
-        """Return where an agent stands. Raises DamagedError."""
+        """Return the state of an agent. Raises DamagedError."""
 
     def newest_of(self, agent_id: str, until: int) -> Mapping[str, Event]:
         """Return the newest event up to id `until` of each of `NEWEST_KINDS` that an agent recorded itself and nobody
@@ -311,9 +317,10 @@ class Transaction(Snapshot, Copying, Inbox, Leases, Memos, Sent, CodingSessions,
         """Erase the content of the events of a turn of `owner` up to id `last`, for the redact operation `by`; for turn
         0 of all its events, including scratchpads and what its forks handed down.
 
-        What remains of each is its id, kind, time and actor, and `by`; it is no message any more. The stored segments'
-        sizes of all agents that inherited from `owner` need `save_fold` afterwards. With a turn go the questions that
-        were asked in it (`sent.RequestRecord.question`), with all of an agent every record of its requests.
+        The id, kind, time and actor of each event remain, and `by`; it is no longer a message. The sizes of the stored
+        segments of all agents that inherited from `owner` need `save_fold` afterwards. The questions that were asked in
+        the turn (`sent.RequestRecord.question`) are erased with it; if all of an agent is erased, so are the records of
+        its requests.
         """
 
     def create_agent(self, record: AgentRecord, born: Fold, start: Size) -> None:

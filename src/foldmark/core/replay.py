@@ -1,11 +1,14 @@
 """Replay: the only place where a context changes [SPEC 3].
 
-A context is folded from an agent's *operations* alone. Messages are not read: a segment that reaches `END` takes in
-whatever its agent appends, and every operation carries the ranges that it resolved to when it was recorded. All that
-an operation can do to the segments is take ranges away, so the segments are what an agent started with, less the union
-of what the operations in force take away. Only two start something afresh: `clear` the whole list, and the end of a
-planning conversation the agent's own last segment, which the filter's ranges had cut off up to `END`. Clear and rewind
-end it before its turn does.
+The log only grows, so a context cannot be edited. It is computed: a fold over the agent's operations, in the order of
+their ids, starting with what the agent was born with. Undoing an operation is computing the fold without it.
+
+A fold reads operations only, never messages. A segment that reaches `END` includes everything that its agent appends
+later, and every operation stores the ranges that it resolved to when it was recorded. Almost all operations can only
+take ranges away. So the segments are those that the agent started with, less the union of the ranges that the
+operations in force take away. Two operations begin a new segment: `clear` begins a new list, and the end of a planning
+conversation begins the agent's last segment again, which the ranges of the filter had cut off up to `END`. A clear or a
+rewind ends a planning conversation before its turn does.
 
 Laws, cited by the tests:
 
@@ -17,10 +20,11 @@ Laws, cited by the tests:
   that the same recorded events give without the operation.
 - L6 independence: a child's fold begins with the start that its `fork` event stores and reads its own operations only.
 
-`History` keeps an agent's operations in memory, so that a restore does not read and fold all of them again. A restore
-changes whether its target counts, and nothing that was folded before it. So a few folds are kept, closer together near
-the end, and a restore resumes from the newest one that is older than its target. It costs the operations since then,
-which are few for a recent target. By L1 the fold equals that of `replay`.
+`History` keeps the operations of an agent in memory, so that a restore does not read and fold all of them again. A
+restore changes only whether its target counts, and nothing that was folded before the target. So a few intermediate
+folds are kept, closer together near the end, and a restore resumes from the newest fold that is older than its target.
+Its cost is the number of operations since then, which is small for a recent target. By L1 the fold equals that of
+`replay`.
 """
 
 from bisect import bisect_left
@@ -92,7 +96,8 @@ class Fold(Struct, frozen=True):
 def birth(
     agent: str, born: int = 0, start: Segments = (), pins: tuple[int, ...] = (), evicted: Iterable[int] = ()
 ) -> Fold:
-    """Return the fold of a new agent: what it inherits, then whatever it appends after event `born`."""
+    """Return the fold of a new agent: the segments that it inherits, then everything that it appends after event
+    `born`."""
     segments = normal((*start, Segment(agent, born + 1, END)))
     return Fold(agent, segments, pins=pins, evicted=dict.fromkeys(evicted, 0))
 
@@ -110,8 +115,8 @@ def replay(begin: Fold, operations: Sequence[Recorded]) -> Fold:
 
 
 def counting(agent: str, operations: Iterable[Recorded], is_back: Callable[[int], bool]) -> Iterator[Recorded]:
-    """Yield the operations that count, and for each summary that does not the removal of its own text: it is a message,
-    too, and leaves with its operation."""
+    """Yield the operations that count. For each summary that does not count, yield the removal of its own text instead:
+    a summary is a message, too, and leaves the context with its operation."""
     for id, operation in operations:
         if not is_back(id):
             yield id, operation
@@ -174,7 +179,7 @@ def _grown(agent: str, segments: Segments, at: int) -> Segments:
 
 
 def closed_by(closing: tuple[int, int] | None, at: int, operation: Operation) -> tuple[int, int] | None:
-    """Return the filter whose planning conversation is closed by the end of the turn, after `operation`."""
+    """Return the filter whose planning conversation the end of the turn will close, as of after `operation`."""
     match operation:
         case Filter(planning=(first, None)):
             return at, first
@@ -255,7 +260,7 @@ class History:
         return replace(fold, at=self.at, closing=self._closing)
 
     def _name(self, target: int) -> None:
-        """Count one more restore of `target`; if the target is a restore, that one counts no more, and so on."""
+        """Count one more restore of `target`. If the target is itself a restore, it no longer counts, and so on."""
         change = 1
         while True:
             before = self.is_back(target)

@@ -1,6 +1,7 @@
 """A request to a provider, the manifest with the origin of each part, and the pieces of the answer [SPEC 5, 5.6].
 
-Each dialect turns the provider's stream into these pieces.
+These values are the same for all providers. A dialect encodes a prompt as the body of a `Request` and turns the
+provider's answer into pieces.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +22,7 @@ class Child(Struct, frozen=True, omit_defaults=True):
 
 
 class Family(Struct, frozen=True, omit_defaults=True):
-    """The report on other agents in a request.
+    """The report about other agents in a request.
 
     It names the newest living children, the number of `more` of them, the uuids of the children `killed` last, and the
     senders of unread mail.
@@ -196,7 +197,7 @@ class Request(Struct, frozen=True):
 
 
 class Thought(Struct, frozen=True):
-    """A piece of a model's thinking as it streams: for an interface to show, not recorded."""
+    """A piece of a model's thinking as it streams. An interface shows it; it is not recorded."""
 
     text: str
 
@@ -215,11 +216,11 @@ BOUND = "bound"
 
 
 class Kept(Struct, frozen=True):
-    """A block that the provider wants to see again, in its own form: thinking with its signature, calls and results of
-    tools that the provider runs itself, citations.
+    """A block that the provider expects back, in its own form: thinking with its signature, calls and results of tools
+    that the provider runs itself, citations.
 
-    It is recorded with the answer and sent back in its place, in its own dialect only; thinking only while its turn
-    lasts [SPEC 5.2].
+    It is recorded with the answer and sent back at its position, in its own dialect only; thinking is sent only while
+    its turn lasts [SPEC 5.2].
     """
 
     block: dict[str, Any]
@@ -247,7 +248,8 @@ def shifted(kept: Sequence[dict[str, Any]], done: int) -> list[dict[str, Any]]:
 
 
 def block_span(block: dict[str, Any], done: int, text: str) -> tuple[int, int]:
-    """Return where the part of an answer's text that a kept block is about begins and ends; by default all of it."""
+    """Return the beginning and the end of the part of an answer's text that a kept block is about; by default all of
+    it."""
     begin = block_position(block, done, text)
     return begin, min(begin + _number(block, LENGTH, len(text)), len(text))
 
@@ -302,7 +304,8 @@ class Stopped(Struct, frozen=True):
 
 
 class Waiting(Struct, frozen=True):
-    """The provider could not answer and is asked again in `seconds`, 0 for at once. Shown, not recorded."""
+    """The provider could not answer and is asked again in `seconds`, at once for 0. An interface shows this; it is not
+    recorded."""
 
     seconds: float
     reason: str

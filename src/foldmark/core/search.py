@@ -1,4 +1,4 @@
-"""Search: queries, filters and results, the protocols of what can be searched, and passages to read [SPEC 7, 9]."""
+"""Search: queries, filters and results, the protocols of indexes, and passages to read [SPEC 7, 9]."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -45,8 +45,8 @@ class Vectors(Protocol):
         """Return the models that have vectors, by fingerprint, each with the event up to which vectors exist."""
 
     def unembedded(self, until: int, limit: int) -> tuple[list[Unembedded], int, int]:
-        """Return up to `limit` messages after event `until` that people and models wrote; the event up to which these
-        are all; the newest event."""
+        """Return up to `limit` messages after event `until` that people and models wrote, the event up to which these
+        are complete, and the newest event."""
 
     def save_vectors(self, fingerprint: str, embedded: Sequence[Embedded], until: int) -> None:
         """Store vectors of messages, and that all messages up to event `until` that need any have some. Messages erased
@@ -83,7 +83,7 @@ class PassageMessage(Struct, frozen=True):
 
     @property
     def who(self) -> str:
-        """Who said it, on one line."""
+        """The role and the tool of the message, on one line."""
         return one_line(f"{self.role} {self.tool}" if self.tool else self.role)
 
 

@@ -1,8 +1,11 @@
 """The algebra of segments: which ranges of which agents' events are visible [SPEC 3].
 
-A list of segments is a tuple sorted by `(first, last)`, disjoint, with no two neighbours of one agent touching.
-Every function returns such a tuple, and none changes its argument. Cost is O(segments + ranges), never O(messages):
-a segment names ids, it does not enumerate them.
+A context is a set of events, and a set of a million events cannot be enumerated for each request. It is described by
+segments: ranges of the ids of one agent. Ids of other agents in a range do not matter, because a segment names its
+agent. A range may be open-ended (`END`), so that an append changes no segment.
+
+A list of segments is a tuple sorted by `(first, last)`, disjoint, and no two segments of one agent touch. Every
+function returns such a tuple, and none changes its argument. Cost is O(segments + ranges), never O(messages).
 """
 
 from bisect import bisect_left, bisect_right

@@ -1,8 +1,11 @@
 """Turns and exchanges: how messages belong together [SPEC 1, 3].
 
-A turn is opened by a message when none is open and ends with a `turn_ended` event; its id (GID) is that of the event
-that opened it. An exchange is a maximal run of consecutive tool calls of one turn with every result of theirs; it is
-open while a visible call of it lacks its result and its turn has not ended.
+A message opens a turn if none is open, and a `turn_ended` event ends it; the id of a turn (GID) is that of the event
+that opened it. An exchange is a maximal run of consecutive tool calls of one turn, with all their results. It is open
+while one of its visible calls has no result and its turn has not ended.
+
+A provider refuses a call without its result, and a result without its call. So no operation may split an exchange: a
+cut moves to its edge (`settle`), and a selection takes in the rest of it (`whole`).
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -14,8 +17,8 @@ from foldmark.core.events import ROLES, Event
 def place(kind: str, event_id: int, open_turn: int | None) -> tuple[int | None, int | None]:
     """Return the turn that an appended event belongs to, and the turn that is open after it.
 
-    A `summary` is a turn of its own and leaves the open one open; a `system` message opens none; every event that is no
-    message belongs to the open turn.
+    A `summary` is a turn of its own and leaves the open turn open. A `system` message opens no turn. Every event that
+    is not a message belongs to the open turn.
     """
     if kind == "turn_ended":
         return open_turn, None
@@ -27,7 +30,7 @@ def place(kind: str, event_id: int, open_turn: int | None) -> tuple[int | None, 
 
 
 class Message(NamedTuple):
-    """Everything about a message but its text: enough to see which messages belong together."""
+    """A message without its text: enough to decide which messages belong together."""
 
     id: int
     agent_id: str

@@ -1,4 +1,4 @@
-"""Small pieces of text for a person."""
+"""Wording that many messages to a person share: lists, counts, titles, and the meter."""
 
 from collections.abc import Iterable, Sequence
 
@@ -20,8 +20,7 @@ def one_line(text: str) -> str:
 
 
 def title(text: str, most: int = 60) -> str:
-    """Return one short line for a text: how its first line with a word in it begins, cut between words; may be
-    empty."""
+    """Return a short title for a text: the beginning of its first line with a word, cut between words; may be empty."""
     begin = text[: 20 * most].splitlines()
     line = next((line for line in begin if any(char.isalnum() for char in line)), "")
     words = " ".join(line.strip(" #>*-`\t").split())
@@ -32,7 +31,7 @@ def title(text: str, most: int = 60) -> str:
 
 
 def listing(names: Iterable[object], limit: int = 12) -> str:
-    """Join names for an error message, the first `limit` of them, telling how many more there are."""
+    """Join the first `limit` names for an error message, and add how many more there are."""
     items = [str(name) for name in names]
     shown = ", ".join(items[:limit])
     return f"{shown} and {len(items) - limit} more" if len(items) > limit else shown
@@ -44,8 +43,8 @@ def count(number: int, noun: str) -> str:
 
 
 def quoted(text: str, most: int = 1000) -> str:
-    """Return the beginning of a text, so many characters, each line behind a `>`: it must not pass for words of
-    Foldmark's."""
+    """Return the first `most` characters of a text, each line after a `>`, so that it cannot pass for Foldmark's own
+    words."""
     return "\n".join(f"> {line}" for line in text[:most].splitlines())
 
 
@@ -64,8 +63,8 @@ def percent(tokens: int, window: int = WINDOW) -> int:
 
 
 BUDGET_SHOWN = 50
-"""Percent of the budget from which the meter shows it: where the budget is smaller than the window, it decides when
-older turns leave."""
+"""Percentage of the budget from which the meter shows it. A budget smaller than the window decides when older turns
+leave."""
 
 
 def meter(tokens: int, window: int = WINDOW, budget: int = 0, whole: int = 0) -> str:
@@ -85,7 +84,7 @@ def meter(tokens: int, window: int = WINDOW, budget: int = 0, whole: int = 0) ->
 
 
 def is_full(tokens: int, window: int = WINDOW) -> bool:
-    """Return True if the context is too full for another text. Commands are always accepted."""
+    """Return True if the context is too full for another message. Commands are always accepted."""
     return tokens >= window
 
 

@@ -1,7 +1,7 @@
-"""From where an agent stands to the request that goes out: values and set-based reads in, a prompt out [SPEC 5].
+"""From the standing of an agent to the request that is sent: values and set-based reads in, a prompt out [SPEC 5].
 
-`standing.py` defines where an agent stands. `sources.py` reads the material of a request with the layers of
-`layers.py`, `windowing.py` decides where the window begins, `steady.py` how a request grows between boundaries, and
-`prepare.py` assembles it for a provider. `planning.py` and `exchanges.py` find which messages belong together,
-`usage.py` what answers have cost.
+`standing.py` defines the standing of an agent. `sources.py` reads the material of a request, with the layers of
+`layers.py`; `windowing.py` decides where the window begins, `steady.py` how a request grows between boundaries, and
+`prepare.py` assembles the request for a provider. `planning.py` and `exchanges.py` find messages that belong together,
+`usage.py` the cost of answers.
 """

@@ -3,9 +3,9 @@ replace [SPEC 1, 3].
 
 The cost of each look-up depends on its exchange, not on the turn or the history.
 
-For the provider that reads it, a native summary replaces its source messages [SPEC 5.7]. For any other provider the
-context is that of the same operations without it, as after `/restore`. A later summary also replaces the source of an
-earlier one, so that nothing is shown twice, whichever is restored.
+For the provider that reads it, a native summary replaces its source messages [SPEC 5.7]. Any other provider gets the
+context of the same operations without the summary, as after `/restore`. A later summary also replaces the sources of an
+earlier one, so that nothing is sent twice, whichever of them is restored.
 """
 
 from bisect import bisect_right
@@ -24,7 +24,7 @@ from foldmark.request.standing import Standing, of_kind, showing
 
 
 def exchanges(moment: Snapshot, at: Standing, calls: Iterable[Message]) -> list[Exchange]:
-    """Return the exchanges of these calls; other messages are passed over."""
+    """Return the exchanges of these calls. Other messages are ignored."""
     runs, lineage = _runs(moment, {call.id: call for call in calls if call.kind == "tool_call"}), at.lineage
     answers: dict[int | None, list[Message]] = {}
     for result in moment.results([call for _, run in runs for call in run]):
@@ -44,8 +44,7 @@ def _runs(moment: Snapshot, calls: Mapping[int, Message]) -> list[tuple[Message 
     behind: dict[int, int | None] = {}
 
     def follow(call: Message, way: Mapping[int, int | None]) -> tuple[list[Message], int | None]:
-        """Return the rest of the run in one direction as far as it is known, and the id next to it: 0 for one not
-        known."""
+        """Return the rest of the run in one direction as far as it is known, and the id next to it, 0 if unknown."""
         found: list[Message] = []
         while following := way.get((found or [call])[-1].id, 0):
             if known[following].kind != "tool_call" or known[following].turn_id != call.turn_id:
@@ -129,7 +128,7 @@ def calls_before(moment: Snapshot, agent_id: str, event_id: int) -> list[Message
 
 
 def ranges_of(moment: Snapshot, at: Standing, messages: Iterable[Message]) -> Segments:
-    """Return the ranges that the ids of `messages` stand for: each up to just before its agent's next message [SPEC
+    """Return the ranges that the ids of `messages` represent: each up to just before its agent's next message [SPEC
     3]."""
     return normal(until_next(moment, at, [(message.agent_id, message.id) for message in messages]))
 
@@ -150,8 +149,8 @@ def until_next(moment: Snapshot, at: Standing, places: Sequence[tuple[str, int]]
 
 
 def reaching(moment: Snapshot, at: Standing, ranges: Segments) -> Segments:
-    """Return visible `ranges`, each extended to just before its agent's next message: events after the last message
-    belong to it, and may be hidden now and visible later [SPEC 3]."""
+    """Return visible `ranges`, each extended to just before its agent's next message. Events after the last message
+    belong to it; they may be hidden now and visible later [SPEC 3]."""
     # One statement reads what is in each range and what follows it; ranges without a message have no bounds.
     asked = (part for each in ranges for part in (each, Segment(each.agent, each.last + 1, END)))
     found = deque(moment.bounds(tuple(asked)))
@@ -168,13 +167,13 @@ def reaching(moment: Snapshot, at: Standing, ranges: Segments) -> Segments:
 
 
 def visible_except(moment: Snapshot, at: Standing, stays: Iterable[int]) -> Segments:
-    """Return what is visible, without these messages with their whole exchanges, and without `system` messages."""
+    """Return the visible segments without these messages, the rest of their exchanges, and `system` messages."""
     kept = [*moment.lookup(stays), *moment.lookup(of_kind(moment, at, "system", at.visible))]
     return subtract(at.visible, ranges_of(moment, at, [*kept, *closure(moment, at, kept)]))
 
 
 def read_by(moment: Snapshot, at: Standing, reads: Callable[[Event], bool]) -> Standing:
-    """Return where the agent stands for a provider: without native summaries that it does not read.
+    """Return the standing of the agent for a provider: without native summaries that the provider does not read.
 
     Inherited summaries stay: their sources were not handed down. So do summaries without sources in the log.
     """
@@ -195,7 +194,7 @@ def read_by(moment: Snapshot, at: Standing, reads: Callable[[Event], bool]) -> S
 
 
 def standing_without(moment: Snapshot, at: Standing, event_id: int) -> Standing | None:
-    """Return where the agent would stand without an operation; None if it already stands without others, as after
+    """Return the standing of the agent without an operation; None if other operations are left out already, as by
     `read_by`."""
     operations = recorded(moment.operations(at.record.id))
     back = set(taken_back(operations))

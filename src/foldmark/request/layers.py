@@ -1,13 +1,13 @@
-"""Layers in front of messages that depend on more than the agent's own events: children and mail, memos, the window
-summary [SPEC 5.1, 6, 7].
+"""Layers that depend on more than the agent's own events: children and mail, memos, the window summary [SPEC 5.1, 6,
+7].
 
-The report about children and unread mail depends on the log and its tables alone. Within a turn it stays as it was sent
-first, so that the request only grows; a person's message or fork brings it up to date.
+The report about children and unread mail depends only on the log and its tables. Within a turn it stays as it was first
+sent, so that the request only grows; a message or a fork of a person updates it.
 
-A window summary is optional. The agent's own model writes it, and it is sent in place of what the window cut [S3]. It
-is a `window_summary` event that names the messages it covers and holds a hash of what was visible up to the last of
-them. While exactly that is visible, the summary is valid; an operation that changes it makes the summary stale, and
-restoring the operation makes it valid again. A stale summary is never sent.
+A window summary is optional. The agent's own model writes it, and it is sent in place of the turns that the window has
+passed [S3]. It is a `window_summary` event that names the messages it covers and stores a hash of everything that was
+visible up to the last of them. The summary is valid while exactly that is visible. An operation that changes it makes
+the summary stale, and restoring the operation makes it valid again. A stale summary is never sent.
 """
 
 from collections import deque
@@ -75,7 +75,7 @@ def families_at(
 
 
 def _reports_family(moment: Snapshot, at: Standing) -> bool:
-    """Return False if the agent never had children or mail to report, and while a person plans with it."""
+    """Return False if the agent never had children or mail to report, and during a planning conversation."""
     return not at.beside.isdisjoint(("mail", "children")) and planning(moment, at) is None and at.fold.closing is None
 
 
@@ -113,9 +113,9 @@ def _texts_before(moment: Snapshot, forks: Sequence[Event]) -> dict[int, int]:
 
 
 def _ends_of_starts(moment: Snapshot, forks: Mapping[int, Fork]) -> dict[int, int]:
-    """Return, for each of these forks, the last message of its child's start, if there is one.
+    """Return, for each of these forks, the last message in the start of its child, if there is one.
 
-    A start may have thousands of segments, and nearly always the last of them holds a message.
+    A start may have thousands of segments, and nearly always the last segment contains a message.
     """
     found, count = dict[int, int](), 4
     left = {fork: operation.start for fork, operation in forks.items()}
@@ -132,7 +132,8 @@ def _ends_of_starts(moment: Snapshot, forks: Mapping[int, Fork]) -> dict[int, in
 
 
 def _sent_report(moment: Snapshot, at: Standing) -> Family | None:
-    """Return the report in the open turn's newest request; None if there is none, or a person has acted since."""
+    """Return the report in the newest request of the open turn; None without a request, or if a person has acted
+    since."""
     turn = at.record.open_turn
     newest = moment.answered_last(at.record.id) if turn is not None else None
     if newest is None or newest.turn != turn:
@@ -212,7 +213,7 @@ class Picked(NamedTuple):
 def picked(moment: Snapshot, units: Sequence[Unit], most: int) -> list[Picked]:
     """Return the memos, at most `most`, that the opening message of each of these turns picks by its keywords.
 
-    Only older memos are picked: the layer stays the same for the whole turn.
+    Only memos older than the message are picked, so the layer stays the same for the whole turn.
     """
     from foldmark.text.keywords import (
         keywords,  # takes 10 ms, only needed with memos
@@ -290,6 +291,7 @@ def summary_in_force(moment: Snapshot, at: Standing, before: int, since: int, re
 
 
 def visible_hash(moment: Snapshot, at: Standing, last: int) -> str:
-    """Return the hash of what is visible up to event `last`. It includes the size because of erased messages."""
+    """Return the hash of everything that is visible up to event `last`. It includes the size, which an erasure
+    changes."""
     seen = until(at.visible, last)
     return sha256(msgspec.json.encode([moment.bounds(seen), moment.size(seen)])).hexdigest()

@@ -1,12 +1,14 @@
-"""The planning conversation: a person and a model agree on what to forget or to remember [SPEC 4.2, S1].
+"""The planning conversation: a person and a model agree which messages to forget or to remember [SPEC 4.2, S1].
 
-It is tracked here alone, from events: a `command` event opens it, another records each preview. A model's ids are
-checked against these and never trusted. It is over when a filter for it was recorded (with ids: applied; without:
-cancelled), when `/clear` or a rewind behind its start removed it, or when its first message left the context in another
-way; restoring such an operation does not open it again. A preview that left the context no longer counts.
+Its state is computed here, from events alone. A `command` event opens it, and another one records each preview. The ids
+that a model names are checked against these previews and never trusted. A planning conversation is over when a filter
+for it is recorded (with ids: applied; without ids: cancelled), when `/clear` or a rewind to before its start removes
+it, or when its first message leaves the context in another way. Restoring such an operation does not open it again. A
+preview that has left the context no longer counts.
 
-A preview with matches is an offer, valid for the person's next message only: any other message ends the planning
-conversation, unless the model previews again before that turn ends. A change of the segments ends the offer.
+A preview with matches is an offer. It is valid for the person's next message only: a message other than a reply to it
+ends the planning conversation, unless the model previews again before that turn ends. A change of the segments ends the
+offer.
 """
 
 from collections.abc import Sequence
@@ -25,7 +27,7 @@ from foldmark.request.standing import Standing, latest
 
 
 class RecordedPreview(Struct, frozen=True):
-    """The preview that was shown last: the ids that match, and the event that recorded them.
+    """The last preview: the ids that match, and the event that recorded them.
 
     `runs` is the number of ids, in order, in each range on display.
     """
@@ -86,7 +88,7 @@ def ends(operation: Operation, own: str, first: int) -> bool:
 
 
 def offered(moment: Snapshot, at: Standing) -> RecordedPreview | None:
-    """Return the preview that a person can agree to now, whatever they have said since; None if there is none."""
+    """Return the preview that a person can still agree to, regardless of later messages; None without one."""
     open_one = planning(moment, at)
     preview = open_one.preview if open_one is not None else None
     if preview is None or not preview.ids:
@@ -103,16 +105,16 @@ def replies(moment: Snapshot, at: Standing, open_one: Planning) -> list[Event]:
 
 
 def offer(moment: Snapshot, at: Standing) -> RecordedPreview | None:
-    """Return the open offer: a preview that nobody has replied to yet."""
+    """Return the open offer: a preview without a reply so far. None without one."""
     open_one, preview = planning(moment, at), offered(moment, at)
     return preview if open_one is not None and not replies(moment, at, open_one) else None
 
 
 def passed(moment: Snapshot, at: Standing) -> tuple[int, int] | None:
-    """Return the beginning of the planning conversation and the message that ends it, unless the model previews again
-    in that message's turn; None if none has.
+    """Return the first message of the planning conversation and the message that ends it, unless the model previews
+    again in that turn; None if no message ends it.
 
-    A plain yes to an offer does not end it: the model may still apply it.
+    A plain yes to an offer does not end it: the model may still apply the offer.
     """
     open_one = planning(moment, at)
     if open_one is None:

@@ -1,6 +1,7 @@
-"""Assemble the request that would go out [SPEC 5]: pure, and without any provider's SDK.
+"""Assemble the request that would be sent [SPEC 5], without any provider's SDK.
 
-Also what depends on its model: the options that ask for thinking [SPEC 5.7], and estimates from stored sums [SPEC 5.5].
+The functions that depend on the model are here, too: the options that ask for thinking [SPEC 5.7], and estimates from
+stored sums [SPEC 5.5].
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -49,11 +50,11 @@ def prepare(
     """Return the request to `model` of `provider` for the context of `at`, with its manifest. Writes nothing.
 
     `only` restricts the messages to these segments and leaves out state, scratchpad, pins and budget, for planning
-    [SPEC 4.2]. `instruction` is a last user message that the log does not hold. `limit` is the tokens that the model
-    takes: where the budget's window would exceed it because the newest turn grew, older turns go [SPEC 5.3]. Guidelines
-    are sent with `tools` only. `output` is the maximum tokens of an answer, where the provider requires it. With
-    purpose COMPACTION it asks for a summary of everything before the turn that event `upto` opened, 0 for all. Raises
-    CommandError for an unknown provider, StoreError.
+    [SPEC 4.2]. `instruction` is a last user message that is not in the log. `limit` is the maximum number of tokens
+    that the model accepts: if the newest turn grows so much that the window would exceed it, older turns are left out
+    [SPEC 5.3]. Guidelines are sent only with `tools`. `output` is the maximum number of tokens of the answer, for
+    providers that require it. With purpose COMPACTION the request asks for a summary of everything before the turn that
+    event `upto` opened, of all messages for 0. Raises CommandError for an unknown provider, StoreError.
     """
     name, dialect = canonical(provider), dialect_of(provider, at.given.dialects)
     at = read_by(moment, at, read_as(dialect.reads))
@@ -99,16 +100,17 @@ def prepare(
 
 
 def without_thinking(request: Request, configured: Mapping[str, str]) -> Request:
-    """The same request without the thinking of earlier answers, which the provider has refused; `configured` as for
-    `dialect_of`."""
+    """Return the same request without the thinking of earlier answers, which the provider has refused; `configured` as
+    for `dialect_of`."""
     body = dialect_of(request.provider, configured).thinking.without(request.body)
     data = msgspec.json.encode(body)
     return msgspec.structs.replace(request, body=body, bytes=data, thinking=frozenset(), thoughtless=True)
 
 
 def kept_for(moment: Snapshot, at: Standing, config: Config, name: str, to: Dialect, opener: Event | None) -> str:
-    """The cache lifetime of a request; `opener` is the first message of its newest turn, if there is one. Where the
-    dialect has a word for it, servers that a person configured may still refuse it: they get only what was set."""
+    """Return the cache lifetime of a request; `opener` is the first message of its newest turn, if there is one. A
+    server that a person configured may refuse a lifetime even if its dialect has one, so it gets only the lifetime that
+    was set."""
     if not to.lifetimes or config.cache_ttl != "auto":
         return "1h" if to.lifetimes and config.cache_ttl == "1h" else "5m"
     if name in at.given.dialects or opener is None:
@@ -125,7 +127,7 @@ def on_the_wire(tools: Iterable[ToolSpec]) -> dict[str, ToolSpec]:
 
 
 def options(dialect: Dialect, model: str, config: Config, output: int, purpose: str) -> Options:
-    """How an answer of at most `output` tokens is asked for, and whether its model binds thinking."""
+    """Return the options that ask for an answer of at most `output` tokens, with whether the model binds thinking."""
     return structs.replace(config.options(output, purpose), binds=_binds(dialect, model))
 
 
@@ -135,7 +137,7 @@ def _binds(dialect: Dialect, model: str) -> bool:
 
 
 def sent_thinking(dialect: Dialect, model: str, prompt: Prompt, body: Mapping[str, Any]) -> frozenset[str]:
-    """The thinking blocks of a request that its model reads, by their marks."""
+    """Return the thinking blocks of a request that its model reads, by their marks."""
     found = dialect.thinking.sent(prompt, body)
     read = {maker for maker in set(found.values()) if not maker or reads(dialect.name, model, maker)}
     return frozenset(each for each, maker in found.items() if maker in read)

@@ -1,5 +1,5 @@
-"""The material of an agent's request: its turns, its pinned turns and the layers in front of them, each read once [SPEC
-5]."""
+"""The material of an agent's request: its turns, its pinned turns and the layers in front of them. Each is read once,
+and only if needed [SPEC 5]."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import takewhile
@@ -26,7 +26,7 @@ AROUND = 24
 
 
 class VisibleMessages:
-    """The visible messages where an agent stands, read newest first and once for all earlier places."""
+    """The visible messages of a standing, read newest first, and only once for all earlier events."""
 
     def __init__(self, moment: Snapshot, at: Standing, config: Config) -> None:
         self._moment, self._at, self._segments = moment, at, at.fold.segments
@@ -101,8 +101,9 @@ class Pinned(NamedTuple):
 
 
 class Sources:
-    """Reads, on demand, from where an agent stands; `tools` are the names of those offered. Children are reported only
-    if `answers`: if the conversation goes on. Visible messages already in `read` are not read again."""
+    """Reads the material of a standing on demand. `tools` are the names of the offered tools. Children are reported
+    only if the request `answers`, that is, continues the conversation. Visible messages that `read` already holds are
+    not read again."""
 
     def __init__(
         self,
@@ -163,8 +164,8 @@ class Sources:
 
     @property
     def settled(self) -> int:
-        """The event as of which the window is measured: now where older requests count, else the opener of the newest
-        turn, or its newest summary."""
+        """The event as of which the window is measured: the newest event under `steady`, else the opener of the newest
+        turn, or the newest summary in it."""
         return self._at.newest if self._config.steady else self.units[0].settled
 
     @once
@@ -194,7 +195,7 @@ class Sources:
 
     @property
     def stable(self) -> list[Layer]:
-        """The stable layers of `then`, and perhaps others: where `then` is now, memos need no look-up."""
+        """The stable layers of `then`, perhaps with others: if `then` is now, the memos are not looked up."""
         return self.without_anchors if self._config.steady else self.then
 
     @property
@@ -203,9 +204,10 @@ class Sources:
         return self._layers(self._at, anchors=False)
 
     def summary(self, before: int, recorded: int | None = None, since: int = 0) -> Layer | None:
-        """Return the summary of what stands before event `before`, None unless the setting asks for one.
+        """Return the summary of the messages before event `before`; None unless the setting asks for summaries.
 
-        It is the one in force at event `recorded` (by default `settled`), if it was recorded after event `since`.
+        The summary is the one in force at event `recorded` (by default `settled`), if it was recorded after event
+        `since`.
         """
         if not self._config.window_summary:
             return None

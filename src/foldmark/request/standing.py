@@ -1,4 +1,4 @@
-"""Where an agent stands when a request or an operation is made."""
+"""The standing of an agent: its state at the moment at which a request or an operation is made, as a plain value."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -21,10 +21,11 @@ AGREED_AT = "tool_approval_at"
 
 
 class Standing(Struct, frozen=True):
-    """Where an agent stands, a plain value: its row, its fold, what it was born with, how much is visible, the defaults
-    given from outside, and the newest event of each of `NEWEST_KINDS` that it recorded.
+    """The state of an agent at one moment: its row, its fold, its fold at birth (`origin`), the size of what is
+    visible, the settings from outside (`given`), and the newest event of each of `NEWEST_KINDS` that the agent
+    recorded.
 
-    `handed_down` is the data of the fork that it was born with: settings, and perhaps a scratchpad. `beside` lists
+    `handed_down` is the data of the fork that created the agent: settings, and perhaps a scratchpad. `beside` lists
     which of `BESIDE` ever existed.
     """
 
@@ -39,8 +40,8 @@ class Standing(Struct, frozen=True):
 
     @property
     def lineage(self) -> Segments:
-        """All events of this agent and those handed down to it, visible or not; no child's and no later event of a
-        parent [SPEC 3, L6]."""
+        """All events of this agent and those handed down to it, visible or not, without events of children and later
+        events of a parent [SPEC 3, L6]."""
         return self.origin.segments
 
     @property
@@ -64,8 +65,8 @@ class Standing(Struct, frozen=True):
 
     @property
     def counting(self) -> dict[str, Any]:
-        """The settings that apply on this machine. What tools may do without asking applies only where a person agreed
-        to it: the log may be somebody else's."""
+        """The settings that apply on this machine. A `tool_approval` applies only on the machine on which a person gave
+        it, because the log may come from somebody else."""
         own = dict(self.settings)
         if "tool_approval" in own and own.get(AGREED_AT) != machine():
             del own["tool_approval"]
@@ -124,7 +125,7 @@ class Birth(NamedTuple):
 
 
 def birth_of(moment: Snapshot, agent_id: str, fork_event_id: int) -> Birth:
-    """Return the birth of an agent. Its cost grows with the agent's depth in the tree."""
+    """Return the birth of an agent. The cost grows with the depth of the agent in the tree."""
     event = next(iter(moment.events([fork_event_id])), None) if fork_event_id else None
     born = operation_of(event) if event is not None else None
     if event is None or not isinstance(born, Fork):
@@ -164,14 +165,14 @@ def of_kind(moment: Snapshot, at: Standing, kind: str, segments: Segments) -> li
 
 
 def showing(moment: Snapshot, at: Standing, segments: Segments) -> Standing:
-    """Return where the agent would stand if these segments were visible."""
+    """Return the standing of the agent if these segments were visible."""
     fold = structs.replace(at.fold, segments=segments)
     return structs.replace(at, fold=fold, size=moment.size(until(segments, at.newest)))
 
 
 def as_of(moment: Snapshot, at: Standing, event_id: int, since: Since | None = None) -> Standing:
-    """Return where the agent stood at an event since which no operation was recorded; what is known `since` an earlier
-    one is not read again."""
+    """Return the standing of the agent at an event since which no operation was recorded. Events that are known `since`
+    an earlier event are not read again."""
     newest_of = at.newest_of
     if any(event.id > event_id for event in newest_of.values()):
         if since is not None and since.after <= event_id:

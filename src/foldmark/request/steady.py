@@ -1,6 +1,9 @@
 """Requests that only grow: the boundary of a request, and the prompt that follows from it [SPEC 5.7].
 
-Everything is computed from the log: making a request writes nothing.
+A provider's cache serves a request cheaply if it begins with the whole of the previous one. So the policy `steady`
+keeps everything that was sent, in the form in which it was sent, until a boundary. Changes that would alter earlier
+messages, such as shortening a result because it has become old, wait for the next boundary. Everything is computed from
+the log: making a request writes nothing, so the same log gives the same request in every process.
 """
 
 from bisect import bisect_left
@@ -38,9 +41,9 @@ SHAPING = ("config", "summary", "system")
 
 
 def boundary(moment: Snapshot, at: Standing, since: Since) -> int:
-    """Return the newest boundary that the log names: the event behind which `since` begins, or an operation, a setting
-    or a `system` message in it. A mark and a fork change nothing that is sent. A hypothetical operation counts as the
-    last."""
+    """Return the newest boundary in the log: the event after which `since` begins, or an operation, a setting or a
+    `system` message in it. Marks and forks are no boundaries, because they change nothing that is sent. A hypothetical
+    operation counts as the newest."""
     if at.fold.at > at.newest:
         return at.newest
     there = [event for event in since.events if event.id <= at.newest]
@@ -55,8 +58,8 @@ def boundary(moment: Snapshot, at: Standing, since: Since) -> int:
 
 
 class Swap(NamedTuple):
-    """A native summary as a boundary, and where the agent would stand without it: its source was sent, and the turns
-    that stay, from event `kept` on, stay as they were sent after it."""
+    """A native summary as a boundary, and the standing without it. Its sources were sent before, and the turns from
+    event `kept` on stay as they were sent."""
 
     summary: Event
     kept: int
@@ -64,7 +67,7 @@ class Swap(NamedTuple):
 
 
 def swapped(moment: Snapshot, at: Standing, newest: int, reads: str) -> Swap | None:
-    """Return the summary that is the newest boundary, if turns stayed behind it and the provider `reads` it."""
+    """Return the summary that is the newest boundary, if turns stay after it and the provider `reads` it."""
     if at.fold.at > at.newest or "summary" not in at.newest_of:  # the agent recorded none
         return None
     event = moment.event(newest)
@@ -82,7 +85,7 @@ def swapped(moment: Snapshot, at: Standing, newest: int, reads: str) -> Swap | N
 
 
 def _chosen(settings: object) -> dict[str, object]:
-    """Return the settings that change what is sent when somebody sets them."""
+    """Return the settings that change the requests when they are set."""
     kept = ("calibration", "cache_ttl")
     return {k: v for k, v in settings.items() if k not in kept} if isinstance(settings, dict) else {}
 
@@ -153,7 +156,7 @@ class SteadyPrompt:
         return [event.id for event in found if contains(segments, event.agent_id, event.id)]
 
     def windowed(self, limit: int | None) -> tuple[Prompt, Edge]:
-        """Return the prompt, and where it begins; `limit` is the tokens that the model takes."""
+        """Return the prompt and its edge; `limit` is the maximum number of tokens that the model accepts."""
         begun, edge = self.windowing.windowed(limit)
         settled = self._then.settled
         since = [event for event in self._read.since(settled) if event.kind != "system"]
@@ -183,8 +186,8 @@ class SteadyPrompt:
     def _behind(
         self, swap: Swap, events: list[Event], later: list[Event], reach: Reach, room: Room | None, limit: int | None
     ) -> tuple[Prompt, Edge]:
-        """Return the prompt after a native summary: what stayed, as it was sent, and what came `later`. Where that
-        would exceed its limit, the summary is a boundary like any other."""
+        """Return the prompt after a native summary: the turns that stay, as they were sent, and the messages that came
+        `later`. If that would exceed the limit, the summary is a boundary like any other."""
         kept = [event for event in events if event.id >= swap.kept]
         summary = view([swap.summary], self._target.dialect, self._config)
         whole = self._prompt([*events, *later], reach)
@@ -229,7 +232,7 @@ class SteadyPrompt:
         return units.newest(count)
 
     def _room(self, limit: int | None) -> Room | None:
-        """Return a function from an event to the bytes that a request may have then; None where nothing limits it."""
+        """Return a function that returns the maximum bytes of a request at an event; None without a limit."""
         budget, own = self._config.sliding_context_tokens, Segment(self._at.record.id, self._then.settled + 1, END)
         if not budget and limit is None:
             return None
@@ -299,8 +302,8 @@ class SteadyPrompt:
     def _news(
         self, layers: Sequence[Layer], events: Sequence[Event], settled: int, first: int
     ) -> dict[int, list[Layer]]:
-        """Return what has changed since the boundary, in front of the message that opened the first turn after the
-        change: a state, a scratchpad, memos that were not picked before, a summary of what stands before the window's
+        """Return the layers that changed since the boundary, by the message that opened the first turn after the
+        change: a state, a scratchpad, memos that were not picked before, a summary of the messages before the window's
         `first` message. It is called twice, to weigh the layers and to insert them."""
         openers = _openers(events, settled)
         if not openers:

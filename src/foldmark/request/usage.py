@@ -1,4 +1,4 @@
-"""Usage: what answers cost by the provider's own count, and what estimates learn from it [SPEC 5.4]."""
+"""Usage: the cost of answers by the provider's own count, and what follows from it [SPEC 5.4]."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,7 +25,7 @@ def usage_of(data: dict[str, Any] | None) -> Usage | None:
 
 
 def usage_data(provider: str, model: str, usage: Usage, stopped: Stopped | None) -> dict[str, Any]:
-    """Return the data of a usage event: the reported cost of an answer, and what the provider altered in the
+    """Return the data of a usage event: the reported cost of an answer, and the provider's alterations of the
     request."""
     return {
         "provider": provider,
@@ -40,7 +40,7 @@ def usage_data(provider: str, model: str, usage: Usage, stopped: Stopped | None)
 
 
 def left_out(altered: Sequence[dict[str, Any]]) -> str:
-    """Describe what a provider left out of a request by itself, as the setting `provider_editing` asks; empty if
+    """Describe what the provider itself left out of a request because of the setting `provider_editing`; empty for
     nothing."""
     counts: dict[str, int] = {}
     for entry in altered:
@@ -55,7 +55,8 @@ def cache_ttl(moment: Snapshot, at: Standing, opener: Event) -> str:
     """Return the cache lifetime for the requests of a turn, `5m` or `1h`, from the cost and the times of the agent's
     own earlier requests. `opener` is the turn's first message.
 
-    All requests of a turn get the same. Costs of an imported session do not count: its contexts had other sizes.
+    All requests of a turn get the same lifetime. Costs of an imported session do not count, because its contexts had
+    other sizes.
     """
     uses: list[Use] = []
     for event in reversed(moment.recent("usage", at.record.id, opener.id, RECENT)):
@@ -69,8 +70,8 @@ def cache_ttl(moment: Snapshot, at: Standing, opener: Event) -> str:
 
 
 class Weighed(Struct, frozen=True):
-    """A message's snapshot: the tokens of the first request that contained it, and of its answer. If not `counted` by
-    the provider, an estimate: the size of the context up to there."""
+    """The snapshot of a message: the tokens of the first request that contained it, and of the answer. If the provider
+    did not count them (`counted`), it is an estimate: the size of the context up to the message."""
 
     tokens: int
     counted: bool
@@ -82,8 +83,8 @@ class Weighed(Struct, frozen=True):
 def snapshots(moment: Snapshot, at: Standing, messages: Sequence[Event]) -> dict[int, Weighed]:
     """Return the snapshots of one turn's messages by their ids, the same for all of one interaction [SPEC 5.4, S2].
 
-    An interaction is the input since the model's previous answer, and its next answer with all calls of that. One that
-    was not counted and has left the context has none.
+    An interaction is the input since the model's previous answer, and the next answer with all its calls. An
+    interaction that was not counted and has left the context has no snapshot.
     """
     found: dict[int, Weighed] = {}
     if not messages:

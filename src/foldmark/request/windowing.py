@@ -1,4 +1,4 @@
-"""Choose what goes into a request: the window and the pinned turns that fit the budget [SPEC 5.3]."""
+"""Choose the content of a request: the window and the pinned turns that fit the budget [SPEC 5.3]."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ from foldmark.request.standing import once
 from foldmark.tokens.counting import BytesRuler, ruler, uncalibrated
 
 RESERVE = 8192
-"""Tokens that a stepped window reserves for state, scratchpad, memos and the newest message; a quarter of a small
+"""Tokens that a stepped window reserves for state, scratchpad, memos and the newest message; at most a quarter of the
 budget."""
 
 
@@ -48,7 +48,7 @@ class Encoded(NamedTuple):
 class Windowing:
     """Makes prompts of one context for one model, of as many turns as fit.
 
-    `instruction` is a last user message that the log does not hold. `summary` is the window summary, if there is one.
+    `instruction` is a last user message that is not in the log. `summary` is the window summary, if there is one.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Windowing:
         self.ruler = ruler(target.provider, target.model, config)
 
     def planning(self, only: Segments) -> tuple[Prompt, Edge]:
-        """Return the prompt of the visible messages inside `only`, whatever their size."""
+        """Return the prompt of the visible messages inside `only`, without a limit of size."""
         events = self._sources.inside(only)
         prompt = self._prompt(self._sources.without_anchors, events, first_of(events))
         return prompt, self._edge(events, "planning")
@@ -75,9 +75,9 @@ class Windowing:
     def windowed(self, limit: int | None) -> tuple[Prompt, Edge]:
         """Return the prompt of the window, with the pinned turns in front of it; of fewer turns if it exceeds `limit`.
 
-        A window summary needs space as well. So the window is chosen without it, then, if one is in force for that
-        window, once more with it; if that window overlaps with the summary, because pins had to go, the summary is left
-        out.
+        A window summary needs space as well. So the window is chosen without it and then, if a summary is in force for
+        that window, once more with it. If the second window overlaps with the summary, because pins had to go, the
+        summary is left out.
         """
         prompt, edge = self._windowed(limit)
         if edge.first is None or edge.why is None:
@@ -100,8 +100,8 @@ class Windowing:
         return prompt, self._edge(events, why, *self._numbers(why, count, budget))
 
     def opened(self) -> int:
-        """Return the event that opened the turn at which the window's beginning moved last, by the weights of turns; 0
-        if it never moved [SPEC 5.3]. With a limit of turns it moves with each."""
+        """Return the event that opened the turn at which the beginning of the window moved last, by the weights of
+        turns; 0 if it never moved [SPEC 5.3]. With a limit of turns it moves with each turn."""
         units = self._sources.units
         if not units.reach(1):
             return 0
@@ -300,7 +300,7 @@ def thinking_stays(config: Config, options: Options) -> bool:
 
 
 def first_of(events: Sequence[Event]) -> int:
-    """Return the oldest of some messages; a summary that stands first may be the newest."""
+    """Return the id of the oldest message, 0 without messages. A summary that stands first may be the newest."""
     return min((event.id for event in events), default=0)
 
 
@@ -310,4 +310,4 @@ def _in_front(pins: Iterable[Pinned], here: set[int | None]) -> list[Event]:
 
 
 _IN_FRONT = (Calls("", (AnsweredCall("c", "n", "{}", "", False, None),)), ViewMessage("assistant", "."))
-"""Stands in front of a unit that is measured by itself, so that the unit adds as much as in a whole request."""
+"""Steps in front of a unit that is measured by itself, so that the unit adds as many bytes as in a whole request."""

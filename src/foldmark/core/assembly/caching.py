@@ -1,16 +1,17 @@
-"""What a provider's prompt cache holds of a request, for how long, and which thinking it keeps valid. Pure functions.
+"""A model of a provider's prompt cache: what it holds of a request, for how long, and which thinking stays valid.
 
 A cache keeps beginnings of requests, in the provider's own order: tools, system, messages [SPEC 5.1, 5.3]. There are
-two kinds.
+two kinds of caches.
 
-Marked: a request writes the beginnings that end at its breakpoints. It reads the longest beginning that was written
-before and ends at a breakpoint or a few blocks before one. What follows the last breakpoint is neither written nor
-read. Anthropic requires explicit breakpoints and looks at 20 places for each; consecutive calls are one place, and so
-are consecutive results. OpenAI's models from GPT-5.6 on set one breakpoint at the end by themselves, and look as far
-back as they need.
+A marked cache goes by breakpoints. A request writes the beginnings that end at its breakpoints, and reads the longest
+beginning that was written before and ends at a breakpoint or a few blocks before one. Everything after the last
+breakpoint is neither written nor read. Anthropic requires explicit breakpoints and checks 20 places for each;
+consecutive calls are one place, and so are consecutive results. OpenAI's models from GPT-5.6 on set a breakpoint at the
+end of each request themselves and look back without a limit.
 
-Stepped: every beginning of so many tokens is kept, in steps, without a charge: older OpenAI models and Gemini. The
-model here keeps the beginnings of the newest request. Real hits may be fewer: this computes the best case.
+A stepped cache keeps every beginning whose length is a multiple of a fixed number of tokens, free of charge, as older
+OpenAI models and Gemini do. The model here keeps the beginnings of the newest request only. It computes the best case;
+real caches may hit less often.
 
 Sources: platform.claude.com/docs/en/build-with-claude/prompt-caching, developers.openai.com/api/docs/guides/
 prompt-caching, ai.google.dev/gemini-api/docs/caching, all of autumn 2026.
@@ -21,13 +22,13 @@ Reading costs 0.1 of the price of a fresh token either way. Writing costs 1.25, 
 less than an hour: the context is read and not written again. With a context of 50,000 tokens one such pause pays for
 77,000 new tokens.
 
-The next pause is not known. So the choice follows the recent requests: the lifetime that would have been cheaper for
-them is asked for next. One long pause is no rhythm: the hour has to pay for writing the context once more as well, as
-it has to be when the lifetime changes. On recorded sessions without such pauses this costs what five minutes cost (an
-hour costs 34% more), on one with ten minutes in front of each turn 36% less.
+Nobody knows the next pause. So the choice follows the recent requests: the lifetime that would have been cheaper for
+them is used next. One long pause does not make a rhythm, so an hour must also pay for writing the context once more,
+which a change of the lifetime requires. On recorded sessions without such pauses this costs the same as five minutes
+(an hour costs 34% more); on a session with ten minutes before each turn it costs 36% less.
 
 Newer Anthropic models accept a thinking block only if system, tools and all messages before it, including their
-thinking blocks, are byte for byte those of the request that it answered.
+thinking blocks, are byte for byte the same as in the request that it answered.
 """
 
 from collections.abc import Iterable, Sequence
@@ -108,7 +109,7 @@ class Bill(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """All of them."""
+        """The tokens of all classes."""
         return self.fresh + self.write + self.read
 
     @property
@@ -151,8 +152,8 @@ def stepped(least: int, step: int) -> Rules:
 
 
 class Beginnings:
-    """The beginnings of a conversation's newest request, each up to the end of a block: its digest, its bytes, and its
-    places. `common` is the number of bytes that it shares with the beginning of the request before."""
+    """The beginnings of a conversation's newest request, one for each block: digest, bytes and places up to the end of
+    the block. `common` is the number of bytes that the request shares with the beginning of the previous one."""
 
     def __init__(self) -> None:
         self.keys: list[int] = []
@@ -162,7 +163,7 @@ class Beginnings:
         self._blocks: list[Block] = []
 
     def follow(self, same: int, new: Sequence[Block]) -> None:
-        """Go on to a request that begins with the first `same` blocks of the one before, and then has these."""
+        """Advance to a request that consists of the first `same` blocks of the previous one, then these."""
         key, upto, place = (self.keys[same - 1], self.upto[same - 1], self.places[same - 1]) if same else (0, 0, 0)
         self.common = upto
         if new and same < len(self._blocks):
@@ -182,7 +183,7 @@ class Beginnings:
 
 
 def _alike(first: bytes, second: bytes) -> int:
-    """Return how many bytes the common beginning of both has."""
+    """Return the length of the common beginning of both, in bytes."""
     low, high = 0, min(len(first), len(second))
     while low < high:
         middle = (low + high + 1) // 2
@@ -191,7 +192,7 @@ def _alike(first: bytes, second: bytes) -> int:
 
 
 class Cache:
-    """What a provider holds of one conversation's requests so far.
+    """The content of a provider's cache after the requests of one conversation so far.
 
     `ratio` is the bytes per token, for the steps of a stepped cache. Without rules nothing is ever held.
     """
@@ -255,7 +256,7 @@ _MARKS = ("cache_control", "prompt_cache_breakpoint")
 
 
 def block(head: str, value: Any, kind: str = "") -> Block:
-    """Return a part of a body as a block, without its breakpoint; `head` tells what it is a part of."""
+    """Return a part of a body as a block, without its breakpoint. `head` names the field that the part belongs to."""
     marked, hour = isinstance(value, dict) and any(value.get(name) for name in _MARKS), False
     if marked:
         hour = (value.get("cache_control") or {}).get("ttl") == "1h"
@@ -291,7 +292,7 @@ class Thoughts(NamedTuple):
 
     @property
     def share(self) -> float:
-        """The share that could be sent; 1 where there was none."""
+        """The share that could be sent; 1 without any thinking."""
         return self.kept / (self.kept + self.lost) if self.kept + self.lost else 1.0
 
 

@@ -1,13 +1,15 @@
-"""Messages sent in another form: evicted results as placeholders, summaries in a provider's own form [SPEC 5.7].
+"""Messages that are sent in another form: evicted results as placeholders, summaries in a provider's own form [SPEC
+5.7].
 
-An evicted result stays in the log and in the context. A one-line placeholder is sent in its place, so its call keeps a
-result. Results of file tools are stale once a later call read or wrote the same file. A call is recognized by the name
-of its tool, anybody's, and by the path among its arguments. In doubt nothing is stale: a failed call, or another
-spelling of a path, makes nothing stale.
+An evicted result stays in the log and in the context. A one-line placeholder is sent in its place, so that its call
+still has a result. The result of a file tool is stale once a later call has read or written the same file. Such calls
+are recognized by the name of the tool, whichever program it belongs to, and by the path in the arguments. In doubt a
+result is not stale: a failed call makes nothing stale, nor does a path in another spelling.
 
-A `summary` event keeps a provider's form in `native`, under the name of its reader: `anthropic` and `openai_responses`
-(a list of blocks or items), `openai_agents` (items of the Agents SDK, as JSON text) or `pydantic_ai`. All others are
-shown the messages that the summary replaces. A summary stands in front of the messages that it left.
+A `summary` event keeps the form of a provider in `native`, under the name of its reader: `anthropic` and
+`openai_responses` (a list of blocks or items), `openai_agents` (items of the Agents SDK, as JSON text) or
+`pydantic_ai`. Other readers get the messages that the summary replaces. A summary stands where the first message that
+it replaces stood.
 """
 
 import posixpath
@@ -35,7 +37,7 @@ def forms(event: Event) -> dict[str, Any]:
 
 
 def blocks_of(event: Event, reader: str) -> tuple[dict[str, Any], ...]:
-    """Return a summary in the form that `reader` reads; empty where there is none."""
+    """Return a summary in the form that `reader` reads; empty if it has no such form."""
     known = forms(event)
     items, own = known.get(reader), known.get(AGENTS_SDK)
     if items is None and reader == RESPONSES and isinstance(own, dict):
@@ -48,7 +50,8 @@ def blocks_of(event: Event, reader: str) -> tuple[dict[str, Any], ...]:
 
 
 def begins(event: Event) -> int:
-    """Return the id that decides a message's place: its own, or for a summary that of the first message it replaced."""
+    """Return the id that decides a message's place: for a summary the id of the first message that it replaced, else
+    its own."""
     if event.kind != "summary":
         return event.id
     ranges = (event.data or {}).get("ranges")
@@ -67,7 +70,7 @@ def in_place(events: Iterable[Event]) -> list[Event]:
 
 
 def in_place_newest_first(events: Iterable[Event]) -> Iterator[Event]:
-    """Yield messages as `in_place`, newest first; reads no more than it gives, except for summaries."""
+    """Yield messages in the order of `in_place`, newest first, reading only as far as needed."""
     held: list[Event] = []
     for event in events:
         while held and begins(held[-1]) > event.id:
@@ -105,7 +108,7 @@ class Superseded(NamedTuple):
 
 
 class _Use(NamedTuple):
-    """A use of one file: the lines from and up to, or None where the arguments name no plain range of lines."""
+    """A use of one file; `span` is the first and the last line, None if the arguments name no plain range of lines."""
 
     how: str
     path: str
@@ -153,7 +156,7 @@ def _replaces(newer: _Use, its_result: Event, older: _Use, result: Event) -> boo
 
 
 def _uses(call: Event) -> list[_Use]:
-    """Return the files that a call reads or writes; none if it is no call of a file tool."""
+    """Return the files that a call reads or writes; none for a call of any other tool."""
     try:
         arguments = msgspec.json.decode(call.content, type=dict[str, Any])
     except (msgspec.MsgspecError, RecursionError):

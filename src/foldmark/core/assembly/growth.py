@@ -1,9 +1,10 @@
-"""Compute the reach of a growing request: how far back it reaches and what of it is settled [SPEC 5.7]. Pure functions.
+"""Compute the reach of a growing request: how far back it goes, and which part of it is settled [SPEC 5.7].
 
-Between two boundaries nothing that was sent changes. Operations, new turns and settings are boundaries that the log
-names. The others follow from sizes: a request that would exceed its limit is reduced to low water in one step, at the
-first moment at which the model was asked with too much; from there it grows again. So the reach is found by going
-through the events since the newest boundary that the log names, in order.
+Between two boundaries nothing that was sent changes: each request begins with the whole of the one before, and a
+provider's cache can hold it. Operations, settings and steps of the window are boundaries that follow from the log
+itself. The other boundaries follow from sizes. A request that would exceed its limit is reduced to low water in one
+step, at the first moment at which the model was asked with too much, and grows again from there. So the reach is found
+by walking through the events since the newest boundary in the log, in order. Nothing about it is stored.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,8 +23,8 @@ from foldmark.core.events import ANSWER_KINDS, Event
 from foldmark.core.request import BOUND
 
 SAFE = 0.95
-"""The share of the model's window that weights may fill. They are estimates, and a provider refuses a longer
-request."""
+"""The share of the model's window that weights may fill. Weights are estimates, and a provider refuses a request that
+is too long."""
 
 
 class Reach(NamedTuple):

@@ -1,4 +1,5 @@
-"""The texts of the layers in front of the messages: guidelines, children and mail, the window summary [SPEC 5.1, 6]."""
+"""The texts that Foldmark itself writes for a model: guidelines, the identity of a child, reports about children and
+mail [SPEC 5.1, 6]."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -20,12 +21,12 @@ _END = (
     "Resolved: what is finished\nTechnical Anchors: names, addresses, numbers that must not be lost"
 )
 GUIDELINES = f"{_HISTORY}{_QUERY}{_MEMOS}{_END}"
-"""How to read the history, and the model's duties towards it [S2]; sent when the model has tools."""
+"""How the model reads the history and what it must keep [S2]; sent if the model has tools."""
 
 
 def guidelines(tools: Collection[str], identity: str | None = None, commands: str = "") -> str | None:
-    """Return the guidelines for a model with these tools, None without any; they mention only tools that it has.
-    `identity` is a child's identity, `commands` the description of `slash`."""
+    """Return the guidelines for a model with these tools, None without tools. They mention only tools that the model
+    has. `identity` is the identity of a child, `commands` the description of `slash`."""
     if not tools:
         return None
     parts = [_HISTORY, _QUERY if "query_db" in tools else "", _MEMOS if "save_memo" in tools else "", _END]
@@ -61,7 +62,7 @@ def describe_commands(allowed: str) -> str:
 
 
 def identity(agent_id: str, parent_id: str) -> str:
-    """Return the part of the guidelines that tells a child who it is."""
+    """Return the part of the guidelines that tells a child its identity."""
     return (
         f"You are agent {agent_id[:8]}, a child of agent {parent_id[:8]}. What you find out reaches it by mail only: "
         f"slash send {parent_id[:8]} MESSAGE. Mail for you: slash check-mail."
@@ -71,7 +72,8 @@ def identity(agent_id: str, parent_id: str) -> str:
 def birth_message(agent_id: str, parent_id: str, mark: str | None, words: str = "") -> str:
     """Return the first message of a child that has no message yet.
 
-    `words` are the text of the parent's answer that forked; the fork leaves that text out, and it may state the task.
+    `words` is the text of the parent's answer that forked. The child's context does not contain that text, which may
+    state the task.
     """
     place = "" if mark is None else f" from its mark '{one_line(mark)}'"
     told = (
@@ -85,12 +87,12 @@ def birth_message(agent_id: str, parent_id: str, mark: str | None, words: str = 
 
 
 def mail_notice(senders: Sequence[str]) -> str:
-    """Return the notice that tells an idle agent of mail. The mail itself is not delivered by it."""
+    """Return the notice that tells an idle agent about new mail. It does not deliver the mail."""
     return f"{MAIL_NOTICE}{listing(sender[:8] for sender in senders)}. slash check-mail reads it.]"
 
 
 def family_line(family: Family, goals: Mapping[int, str], *, reads_mail: bool) -> str:
-    """Return one line that tells a parent about its children and its mail; empty if there is neither.
+    """Return one line about the children and the mail of a parent; empty without either.
 
     `goals` are the beginnings of the children's tasks, by event.
     """

@@ -1,4 +1,4 @@
-"""What a message holds besides its text: images, documents, blocks; and how much of that is sent [SPEC 5.2, 5.4].
+"""The content of a message besides its text: images, documents, blocks; and which part of it is sent [SPEC 5.2, 5.4].
 
 Images and documents stand in `data["blocks"]` in one form, whatever dialect they are sent in: `{"type": "image",
 "source": {"type": "base64", "media_type": "image/png", "data": "..."}}`, or a source of `{"type": "url", "url":
@@ -95,7 +95,7 @@ class Document(NamedTuple):
 
     @property
     def note(self) -> str:
-        """One line in its place for a model that does not take documents."""
+        """A line of text that replaces the document for a model that does not take documents."""
         named = f" {self.name}" if self.name else ""
         number = f" ({count(self.pages, 'page')})" if self.pages else ""
         return f"[The PDF document{named}{number} is not shown: this model does not take it.]"
@@ -105,8 +105,8 @@ Medium: TypeAlias = Image | Document
 
 
 def media_of(data: Mapping[str, Any] | None, refused: Collection[str] = ()) -> tuple[list[Medium], int]:
-    """The images and documents of a message, without images of `refused` types, and how many of its blocks that leaves
-    out."""
+    """Return the images and documents of a message, without images of `refused` types, and the number of its other
+    blocks."""
     blocks = (data or {}).get("blocks")
     found = [_image(block) or _document(block) for block in blocks] if isinstance(blocks, list) else []
     kept = [each for each in found if each and not (isinstance(each, Image) and each.media in refused)]
@@ -208,8 +208,8 @@ def _is_base64(text: str) -> bool:
 
 
 IMPORTED = "imported"
-"""Key in a kept block, never sent: the model thought it in another program's conversation, with another system prompt
-and other tools."""
+"""Key in a kept block, never sent: the block comes from another program's conversation, with another system prompt and
+other tools."""
 
 CONTAINER = "container"
 """Type of a kept block that names the container in which a provider ran code."""
@@ -219,7 +219,7 @@ _THOUGHTS = (None, "thinking", "redacted_thinking", "reasoning", "reasoning_cont
 
 
 class Accepts(Struct, frozen=True, kw_only=True):
-    """The parts of recorded messages that a dialect can send.
+    """The rules of a dialect for the parts of recorded messages that it can send.
 
     `recorded` is the name with which its own are recorded; blocks and tool messages recorded with one of `also` are its
     own as well. `reads` is the reader whose form of a summary it takes (`eviction`), empty for none. Images of a

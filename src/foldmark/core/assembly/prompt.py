@@ -1,9 +1,11 @@
-"""The prompt: the layers of a request in order, and the view framed so that every provider takes it [SPEC 5.1, 5.2].
+"""The prompt: the layers of a request in order, and the view in a frame that every provider accepts [SPEC 5.1, 5.2].
 
 System prompt and guidelines go into the provider's system field. The anchors (state, scratchpad, memos and the window
-summary) follow them there or, to keep the provider's cache, precede the text that opened the active turn. The layer
-about children always stands among the messages. Pinned turns and the window are the messages. The first is a user's,
-the last one a user's or a tool's result.
+summary) follow them there. Under the policy `steady` they stand before the message that opened the active turn instead:
+they change often, and a change in the system field would invalidate the provider's cache of everything after it. The
+layer about children always stands among the messages. The messages are the pinned turns, then the window. Providers
+require that the first message is a user's and the last one a user's or a tool's result, so synthetic messages are added
+where needed.
 """
 
 from collections import defaultdict

@@ -1,12 +1,12 @@
-"""Records of what was sent to models, and why a provider's cache lacked what the request before held [SPEC 5.6, 5.7].
+"""Records of the requests sent to models, and the reasons for cache misses [SPEC 5.6, 5.7].
 
-A record names the messages, how they were shortened, and hashes of everything else. Records stand beside the log, so
-they change no context and no event's id. They never contain texts of messages: those stand in the log, where
-`/message remove` erases them.
+A record names the messages of a request, how they were shortened, and hashes of everything else, which is enough to
+rebuild the request byte for byte. Records stand beside the log, so they change no context and no event id. They never
+contain texts of messages: these stand in the log only, where `/message remove` erases them.
 
-To explain a cache miss, a request is compared with the answered request before it; the provider reports the tokens read
-from the cache and written to it. A deliberate change in between explains a miss: another model, an operation, a
-setting. Without one, policy may have changed something.
+To explain a cache miss, a request is compared with the answered request before it, for which the provider has reported
+the tokens read from the cache and written to it. A deliberate change in between explains a miss: another model, an
+operation, a setting. Otherwise the policy may have changed something.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -134,7 +134,7 @@ class Answered(Struct, frozen=True):
 
 
 class Between(Struct, frozen=True):
-    """What lies between two requests.
+    """The changes between two requests.
 
     `operations` are those that change what is sent: their events, and their descriptions. The other two are called only
     when needed: `settings` returns the names of changed settings, `begins` returns True if the later request begins
@@ -147,7 +147,7 @@ class Between(Struct, frozen=True):
 
 
 class Reason(Struct, frozen=True):
-    """Why something was not read.
+    """The reason why something was not read from the cache.
 
     `why` is `first`, `pause`, `model`, `operation`, `settings`, `system`, `tools`, `planning`, `window`, `results`,
     `layers`, `older`, `provider` or `unknown`; `event` is the operation's.
@@ -159,7 +159,8 @@ class Reason(Struct, frozen=True):
 
 
 class Missed(Struct, frozen=True):
-    """The number of `held` tokens missing from the cache, with reasons; no reasons if none is missing."""
+    """The number of tokens that a cache `held` before the request, the number of those that it missed, and the reasons;
+    no reasons without a miss."""
 
     held: int
     tokens: int
@@ -167,7 +168,7 @@ class Missed(Struct, frozen=True):
 
 
 def missed(before: Answered | None, now: Answered, between: Between, rules: "Rules", lifetime: float) -> Missed:
-    """Return what the cache missed of `now`, and why. `before` is the request before it, None if there is none.
+    """Return what the cache missed of request `now`, and why. `before` is the previous request, None for the first.
 
     `rules` are the cache's, `lifetime` the seconds that it keeps a request.
     """

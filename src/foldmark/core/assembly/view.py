@@ -1,14 +1,18 @@
-"""The view: a context after dialect isolation, pairing repair and truncation [S2, SPEC 5.2]. Pure functions.
+"""The view: a context after dialect isolation, pairing repair and truncation [S2, SPEC 5.2].
 
-Isolation: text crosses dialects. `tool_call`, `tool_result` and `tool` messages are shown only in the dialect that they
-were written in; `gemini` and `gemini_gca` are one. A message without a dialect is shown everywhere: Foldmark keeps
-calls in a form of its own, and a caller that names no dialect expects to see it again.
+A log may hold messages that no single provider would accept: calls written for another provider, calls that were
+interrupted, results that came late or are too long. The view makes a valid sequence of steps of them, without changing
+the log, and records for each message what happened to it.
+
+Isolation: text is sent in every dialect. `tool_call`, `tool_result` and `tool` messages are sent only in the dialect
+that they were written in; `gemini` and `gemini_gca` count as one. A message without a dialect is sent everywhere:
+Foldmark keeps calls in a form of its own, and a caller that names no dialect expects to see the call again.
 
 Pairing: consecutive calls are sent together, with the text that the model wrote before them, and each is followed by
 its result, wherever that stands in the log. A call without a result gets a synthetic one; a result without a call is
 left out. A `tool` message has no call that it could be the result of: its text is sent as a user's.
 
-See `core/assembly/media.py` for what a message holds besides its text.
+`media` decides about images, documents and blocks, `wire` about names, ids and the length of results.
 """
 
 from bisect import bisect_right
@@ -83,11 +87,11 @@ class CallGroup(NamedTuple):
 class View(Struct, frozen=True):
     """The view of some messages: the steps in order, the origin of each, and what is left out.
 
-    The first `settled` steps are of turns before the newest one: they change no more. The first `earlier` of these are
-    of turns before the newest that is over, so they were settled when that one was active. Step `asked` is the newest
-    message of a person in the newest turn, or the beginning of that turn; from step `active` on nothing is shortened as
-    over. `openers` are the steps of messages that opened a turn, by event; for one that has nothing to send, the step
-    after it.
+    The first `settled` steps belong to turns before the newest one: they no longer change. The first `earlier` of these
+    belong to turns before the newest finished turn, so they were already settled while that turn was active. Step
+    `asked` is the newest message of a person in the newest turn, or the beginning of that turn; from step `active` on
+    nothing is shortened as over. `openers` are the steps of messages that opened a turn, by event; for one that has
+    nothing to send, the step after it.
     """
 
     steps: tuple[Step, ...]
@@ -114,11 +118,11 @@ def view(
 ) -> View:
     """Return the view of messages in the order of the log, none of them a `system` message.
 
-    What stands before event `window` is pinned. `active` is the turn since which results are of the active turn
-    (`active_from`), by default told from the events themselves. Result `uncut` is not truncated. Of results `evicted`,
-    each by an operation, a placeholder is sent. Results are shortened by what was there at event `settled`; later ones
-    enter as new and stay so [SPEC 5.7]. The `oldest` results of the active turn, so many, are cut as if it were over.
-    With `thoughts` a model's thinking is sent when its turn is over, too.
+    Messages before event `window` are pinned. `active` is the first turn whose results belong to the active turn
+    (`active_from`), by default computed from the events. Result `uncut` is not truncated. A placeholder is sent for
+    each result in `evicted`, which maps results to operations. Results are shortened by their age as of event
+    `settled`; later ones enter as new and stay so [SPEC 5.7]. The first `oldest` results of the active turn are cut as
+    if the turn were over. With `thoughts`, a model's thinking is sent after its turn is over, too.
     """
     events = in_place(events)
     events, told = evicted_as_sent(events, evicted, config, settled, uncut)
@@ -153,8 +157,8 @@ def isolate(
     foreign: bool = False,
     beside: Mapping[int, Attached] = MappingProxyType({}),
 ) -> tuple[list[Event], list[LeftOut]]:
-    """Split events into those that may be sent in a dialect, and those that may not or have nothing to send; with
-    `foreign` every dialect passes."""
+    """Split events into those that are sent in a dialect and those that are left out, because of their dialect or
+    because they have no content. With `foreign`, every dialect is sent."""
     kept, left = [], []
     for event in events:
         if not foreign and event.kind in _TOOLS and not dialect.owns(event.dialect):
@@ -171,8 +175,8 @@ def isolate(
 
 
 def pair(events: Sequence[Event]) -> tuple[list[Event | CallGroup], list[LeftOut]]:
-    """Return calls with their results and the text before them; and the results left out, which have no call here or
-    are second ones."""
+    """Return the events with calls grouped with their results and the text before them, and the results that are left
+    out: those without a call here, and second results of a call."""
     calls = {event.id for event in events if event.kind == "tool_call"}
     results: dict[int, Event] = {}
     left = []

@@ -1,4 +1,4 @@
-"""The window: the newest whole turns whose request fits a budget [S2, S3, SPEC 5.3].
+"""The window: the newest whole turns whose request fits the budget [S2, S3, SPEC 5.3].
 
 A turn includes everything between its visible messages, so a window begins only where no turn is split: the messages
 form *units*, nearly always one turn each. A summary recorded inside a turn splits it in two unless something of the
@@ -6,11 +6,12 @@ turn is still visible in front of it: the part after the summary is the newest t
 newest unit is always in. Each older one is taken while the request with it and all newer ones fits; the first that does
 not fit ends the window.
 
-`size` decides what fits: it measures real requests. A request grows with every unit but for the synthetic messages at
-its ends, which are less than `SLACK` bytes; this is why few of them need to be made.
+Only the size of a real request decides whether it fits, and encoding one is expensive. A request grows with every unit,
+except for the synthetic messages at its ends, which have less than `SLACK` bytes. So a search over the number of units
+needs to encode only a few requests.
 
-A stepped window begins only at a few places, which depend on the sums of stored weights and not on the end of the
-conversation (`in_steps`). So it begins at the same turn for as long as a step lasts, and the provider's cache can keep
+A stepped window begins only at a few places, which depend on sums of stored weights and not on the end of the
+conversation (`in_steps`). So it begins at the same turn for as long as a step lasts, and the provider's cache can hold
 the beginning of the request.
 """
 

@@ -1,18 +1,18 @@
 """Tools on the wire: names, call ids, arguments and shortened results; and what each message weighs [SPEC 5.2, 5.3].
 
-What fits is left as it is. What does not is replaced by something that depends on it alone, or, for call ids, on it and
-the calls before it in the request, so that the same log gives the same bytes.
+A value that every provider accepts is sent unchanged. Any other value is replaced by one that depends on it alone or,
+for call ids, on it and the calls before it in the request, so that the same log always gives the same bytes.
 
-A result is cut inside no grapheme and no escape. Lengths are code points. Graphemes follow UAX 29, by the standard
-library's tables; where these do not suffice, two characters are kept together. An escape is a backslash escape, as in
-JSON and source code, or a terminal's control sequence.
+A result is never cut inside a grapheme or an escape. Lengths are in code points. Graphemes follow UAX 29, computed from
+the tables of the standard library; where these do not suffice, two characters are kept together. An escape is a
+backslash escape, as in JSON and source code, or a terminal's control sequence.
 
-The weight of a message is its bytes in a request once its turn is over. It is fixed when the message is appended and
-stored as a running sum, so that the size of a whole context is a subtraction. It is an upper bound for every dialect:
-text is counted with JSON escapes and with the largest frame that any wire format puts around it, a tool result as it
-stands in an inactive turn. So a window that the weights choose fits. Stored weights must equal what this module
-computes. A change here needs a migration that weighs anew, with a frozen function of its own, like the migration that
-added weights.
+The weight of a message is the number of bytes that it takes in a request once its turn is over. It is fixed when the
+message is appended and stored as a running sum, so that the weight of a whole context is a subtraction of two sums. It
+is an upper bound for every dialect: text is counted with JSON escapes and with the largest frame that any wire format
+puts around it, a tool result as it is sent in an inactive turn. So a window that the weights choose fits. Stored
+weights must equal what this module computes: a change here needs a migration that weighs all messages again, with a
+frozen function of its own, like the migration that added weights.
 """
 
 import re
@@ -48,7 +48,7 @@ def tool_name(name: str) -> str:
 
 
 def call_ids(wanted: Iterable[str]) -> list[str]:
-    """For each call's own id the one to send: letters, digits, `_` and `-`, at most 40, no two the same."""
+    """Return the id to send for each call's own id: distinct, of at most 40 letters, digits, `_` and `-`."""
     used: set[str] = set()
     found = []
     for own in wanted:
@@ -132,7 +132,7 @@ def shorten(text: str, limit: int, shape: str, event_id: int) -> Shortened:
 
 
 def before(text: str, index: int) -> int:
-    """Return the last place up to `index` where `text` may be cut."""
+    """Return the last position up to `index` where `text` may be cut."""
     while 0 < index < len(text):
         span = _escape_around(text, index)
         if span is not None:
@@ -145,7 +145,7 @@ def before(text: str, index: int) -> int:
 
 
 def after(text: str, index: int) -> int:
-    """Return the first place from `index` on where `text` may be cut."""
+    """Return the first position from `index` on where `text` may be cut."""
     while 0 < index < len(text):
         span = _escape_around(text, index)
         if span is not None:
