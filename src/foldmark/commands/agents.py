@@ -176,7 +176,7 @@ class AgentEntry(Struct, frozen=True):
 
 
 def entry(place: TreeNode, current: Agent) -> AgentEntry:
-    """Return how one agent of a tree stands."""
+    """Return the state of one agent of a tree."""
     agent = place.agent
     with agent.reading() as (moment, at):
         parent, lease, unread = agent.parent, running(agent), moment.unread_count(agent.id)

@@ -1,4 +1,4 @@
-"""What the words of a usage mean, so that an interface can offer values for an argument."""
+"""The meaning of each word in a usage, so that an interface can offer values for an argument."""
 
 from collections.abc import Iterator, Mapping
 from typing import Literal, get_args
@@ -9,7 +9,7 @@ Meaning = Literal[
     "agent", "command", "conversation", "event", "mark", "memo", "model", "operation", "pinned turn", "request", "role",
     "setting", "setting and value", "tagged text", "tool", "tool result", "turn", "visible turn", "written by",
 ]  # fmt: skip
-"""What an argument names."""
+"""The kinds of things that an argument can name."""
 
 _FREE = (
     *("CRITERIA", "DATE", "FOLDER", "MESSAGE", "N", "NEW", "OFFER", "QUERY", "RANGES", "SESSION", "TEXT", "TOKENS"),

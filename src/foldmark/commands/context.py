@@ -1,6 +1,7 @@
 """Commands that change a context: checkpoints, operations, evictions and planning conversations [SPEC 3, 4, 5.7].
 
-Between `/forget` or `/remember` and `/agree` or `/cancel` is the talk with the model, and its tool `filter_context`.
+The planning conversation with the model, and its tool `filter_context`, lie between `/forget` or `/remember` and
+`/agree` or `/cancel`.
 """
 
 from collections.abc import Callable, Sequence
@@ -93,7 +94,7 @@ def _fork(call: CommandCall) -> Result:
 
 
 def _check_room(agent: Agent) -> None:
-    """Raise CommandError if a model may not fork any more: models that fork in models that fork would have no end."""
+    """Raise CommandError if a model may not fork any more. Without a limit, forks of forks would never end."""
     if len(list(family.ancestors(agent))) >= GENERATIONS:
         raise CommandError(f"agents of generation {GENERATIONS} cannot fork; do it yourself")
     with agent.log.store.read() as moment:

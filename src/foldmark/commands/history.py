@@ -100,7 +100,8 @@ def _explain(call: CommandCall) -> Result:
 
 
 def _edited(moment: Snapshot, at: Standing) -> str:
-    """Describe what the provider left out of its newest request by itself. It does not say which results those were."""
+    """Describe what the provider itself left out of its newest request. Providers do not report which results these
+    were."""
     event = moment.newest("usage", (Segment(at.record.id, 1, at.newest),))
     altered = (event.data or {}).get("altered") if event is not None else None
     known = [entry for entry in altered if isinstance(entry, dict)] if isinstance(altered, list) else []
@@ -113,7 +114,7 @@ def _operation(event: Event) -> dict[str, Any]:
 
 
 def _effect(done: OperationEntry) -> str:
-    """Describe what an operation did, and whether it counts."""
+    """Describe the effect of an operation, and whether it is in force."""
     event = done.event
     took = f": {done.took}" if done.took else ""
     reason = f" Reason: {one_line(event.reason)}." if event.reason else ""

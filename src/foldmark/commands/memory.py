@@ -26,7 +26,7 @@ LISTED = 20
 """Number of memos that are listed by default, and the maximum of a search."""
 
 _TAG = re.compile(r"#[^\W\d_]\S*")
-"""A tag as a person types it; `#123` is a number and belongs to the text."""
+"""A tag as a person types it. `#123` is a number and belongs to the text."""
 
 
 @command("state [--all]", at_once=True)
@@ -46,7 +46,7 @@ def _state(call: CommandCall) -> Result:
 
 
 def _blocks(moment: Snapshot, at: Standing) -> list[Event]:
-    """Return all state blocks of the lineage that were not erased, oldest first, with the block as content."""
+    """Return all state blocks of the lineage that were not erased, oldest first, each with the block as its content."""
     lineage = until(at.lineage, at.newest)
     ids = [event_id for kind in ("state", "summary") for event_id in moment.of_kind(kind, lineage)]
     blocks = [

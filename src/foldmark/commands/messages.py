@@ -55,7 +55,7 @@ def _window(agent: Agent) -> int:
 
 
 def _erased(moment: Snapshot, at: Standing, first: int) -> list[dict[str, Any]]:
-    """Return what remains of the erased turns from an id on."""
+    """Return the remains of the erased turns from an id on, as JSON."""
     gone = moment.tombstones(intersect(at.lineage, [s._replace(first=first, last=at.newest) for s in at.lineage]))
     rows = []
     for turn, messages in groupby(gone, key=lambda message: message.turn_id):
@@ -68,7 +68,7 @@ def _erased(moment: Snapshot, at: Standing, first: int) -> list[dict[str, Any]]:
 
 
 def _row(at: Standing, turn: int | None, first: Event, **about: Any) -> dict[str, Any]:
-    """Return a turn as JSON, by default without anything to show of it."""
+    """Return a turn as JSON; the defaults are those of an erased turn."""
     return {
         "id": turn,
         "first": first.id,

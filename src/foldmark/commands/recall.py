@@ -86,7 +86,8 @@ def read_recall(call: CommandCall) -> RecallQuery:
 
 
 def entries_of(agent: Agent, found: Sequence[SearchResult]) -> list[RecallEntry]:
-    """Return the results as entries, in the order of the ranking: where several belong together, the best counts."""
+    """Return the results as entries, in the order of the ranking. An entry of several results ranks as the best of
+    them."""
     ranks = {each.event_id: rank for rank, each in enumerate(found)}
     runs = runs_of(agent, found)
     entries: list[tuple[int, RecallEntry]] = [(min(ranks[hit.event_id] for hit in run.hits), run) for run in runs]
@@ -140,7 +141,7 @@ def json_of(entry: RecallEntry) -> dict[str, Any]:
 
 
 def filters(given: Mapping[str, str | None], visible: bool | None = None) -> Filters:
-    """Return filters from texts by name, as in `Filters`; an empty text filters nothing. Raises CommandError."""
+    """Return the filters for texts by the names of `Filters`; an empty text does not filter. Raises CommandError."""
     texts = {name: well_formed(text) for name, text in given.items() if text}
     if "role" in texts and texts["role"] not in SPEAKERS:
         raise CommandError(f"role must be one of {', '.join(SPEAKERS)}, not '{texts['role'][:40]}'")

@@ -1,5 +1,4 @@
-"""The entries that a search found, and the answer in words: runs of turns, memos and archived sessions in one ranking
-[SPEC 7; S1]."""
+"""The entries of a search and their text: runs of turns, memos and archived sessions in one ranking [SPEC 7; S1]."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import takewhile
@@ -152,7 +151,7 @@ class HighlightedLine(NamedTuple):
 
 
 class Wording(NamedTuple):
-    """How the reader reads on: further lines for a run, and the words before the place of a session."""
+    """The words that lead to more text: further lines for a run, and the command before the place of a session."""
 
     reads_on: str
     more: Callable[[Run], str] | None = None

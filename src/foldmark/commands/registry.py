@@ -1,8 +1,9 @@
-"""The registry: the commands, who may call them, and how a line becomes a call [SPEC 4].
+"""The registry: the commands, who may call them, and how a line is parsed into a call [SPEC 4].
 
-The usage of a command defines its arguments: `NAME` is required, `[NAME]` is optional, a last `NAME...` takes the rest
-of the line as it stands; `[--flag]` may stand before or after them. So may its options, most of which take a value:
-`--role ROLE`. In quotes both are ordinary words. The text after `--` is the reason for an operation.
+The usage of a command defines its arguments: `NAME` is required, `[NAME]` is optional, and a last `NAME...` takes the
+rest of the line unchanged. A flag, `[--flag]`, may stand before or after the arguments, and so may an option, most of
+which take a value: `--role ROLE`. In quotes, flags and options are ordinary words. The text after `--` is the reason
+for an operation.
 """
 
 import re
@@ -17,7 +18,7 @@ from foldmark.log import Agent, Result
 from foldmark.operations.effects import NOBODY, Asking, LeaveChat
 
 MOST_DIGITS = 40
-"""More digits than any id has."""
+"""Maximum number of digits of an id."""
 
 ALIASES = {"/messages": "/message", "/session scratchpad": "/scratchpad"}
 """Other beginnings of commands [S2]."""
@@ -26,7 +27,7 @@ PREVIEW = "--preview"
 """The flag that previews an operation without carrying it out."""
 
 REASON_SIGN = re.compile(r"(?:^|\s)--(?:\s+|$)")
-"""Stands before the reason for an operation."""
+"""The sign before the reason for an operation."""
 
 _NAME = re.compile(r"[a-z-]+(?: [a-z]+)?(?= |$)")
 WORD = re.compile(r'(?:"[^"]*"|\S)+')
@@ -44,7 +45,7 @@ WORDS_OF_OTHERS = {
     "history": "message list",
     "settings": "config get",
 }
-"""Other programs' names of commands, for suggestions."""
+"""Names that other programs use for commands, for suggestions."""
 
 HUMAN = frozenset({"human"})
 ANYBODY = frozenset({"human", "model", "system"})
@@ -73,7 +74,7 @@ class CommandCall(Struct, frozen=True):
         return self.get("REASON")
 
     def confirm(self, question: str) -> None:
-        """Return only if the person agrees to `question` or gave `--yes`. Raises CommandError otherwise."""
+        """Ask the person to agree to `question`, unless `--yes` was given. Raises CommandError without agreement."""
         if self.flag("--yes"):
             return
         if self.asking.confirm is None:
@@ -101,11 +102,11 @@ class CommandCall(Struct, frozen=True):
 class Command(Struct, frozen=True):
     """A command of a person or a model: `name` may have two words ("context drop").
 
-    One that `interrupts` changes the context of the running turn: a person's use of it ends that turn first [SPEC 3];
-    not with `--preview`, nor without its argument `lists`, where it only lists what there is. In the chat, a command
-    typed while an answer streams waits for its end, unless it only shows something or may run `at_once`, because it
-    concerns the answer itself. One with a `reason` takes one after `--`. `options` are written as in a usage, each with
-    its help.
+    A command that `interrupts` changes the context of the running turn, so a person's use of it ends that turn first
+    [SPEC 3]. A use with `--preview` does not, nor a use without the argument named in `lists`, which only lists
+    something. In the chat, a command typed while an answer streams waits for the end of the answer, unless it only
+    shows something or may run `at_once`. A command with `reason` accepts a reason after `--`. `options` are written as
+    in a usage, each with its help.
     """
 
     name: str
@@ -135,7 +136,7 @@ class Command(Struct, frozen=True):
         return PREVIEW not in arguments and (not self.lists or self.lists in arguments)
 
     def parse(self, text: str) -> dict[str, str]:
-        """Return the arguments in `text` by name. Raises CommandError for a missing or a surplus one."""
+        """Return the arguments in `text` by name. Raises CommandError for a missing or an unexpected argument."""
         words, takes = self.usage.split(), self.takes
         reason = REASON_SIGN.search(text) if self.reason else None
         found, rest = split_options((text[: reason.start()] if reason else text).strip(), takes)
@@ -184,8 +185,8 @@ def command(
 def split_options(text: str, takes: Mapping[str, bool]) -> tuple[dict[str, str], str]:
     """Split the options at the beginning and the end of `text` from the text between them.
 
-    `takes` tells for each option whether it takes a value: `--role user`, `--role=user`, `--agent "side project"`.
-    Raises CommandError for an option without its value, or given twice.
+    `takes` maps each option to whether it takes a value: `--role user`, `--role=user`, `--agent "side project"`. Raises
+    CommandError for an option without its value, or given twice.
     """
     if not takes:
         return {}, text
@@ -212,7 +213,7 @@ def split_options(text: str, takes: Mapping[str, bool]) -> tuple[dict[str, str],
 
 
 def _option_width(word: str, takes: Mapping[str, bool]) -> int:
-    """Return the number of words of the option that begins with this one; 0 if it is no option."""
+    """Return the number of words of the option that begins with this word; 0 if the word is not an option."""
     name, equals, _ = word.partition("=")
     if name not in takes or (equals and not takes[name]):
         return 0
@@ -237,7 +238,7 @@ class Registry:
         self.commands = {command.name: command for command in commands}
 
     def __call__(self, agent: Agent, line: str, actor: str = "human", asking: Asking = NOBODY) -> Result:
-        """Carry out `line` on `agent`. If it raises CommandError, nothing was written."""
+        """Run `line` on `agent`. If it raises CommandError, nothing was written."""
         allowed = [name for name, each in self.commands.items() if actor in each.who]
         if actor == "model" and (narrowed := agent.standing().config.model_commands) != "all":
             allowed = [name for name in allowed if name in narrowed.split(", ")]
@@ -254,13 +255,12 @@ class Registry:
         return found is not None and found[0].interrupts and found[0].changes(found[1])
 
     def at_once(self, line: str) -> bool:
-        """Return True if `line` may run while an answer streams; one that will be refused may as well."""
+        """Return True if `line` may run while an answer streams. So may an invalid line, which changes nothing."""
         found = self._valid(line)
         return found is None or found[0].at_once or (found[0].interrupts and not found[0].changes(found[1]))
 
     def _valid(self, line: str) -> tuple[Command, dict[str, str]] | None:
-        """Return the command and the arguments of a valid line; None if the line will be refused, which changes
-        nothing."""
+        """Return the command and the arguments of a line; None for an invalid line."""
         try:
             command, rest = self.parse(line)
             return command, command.parse(rest)
@@ -268,8 +268,8 @@ class Registry:
             return None
 
     def parse(self, line: str, there_is: str | None = None) -> tuple[Command, str]:
-        """Return the command that `line` names, and the rest of the line. Raises CommandError; for an unknown command
-        that lists `there_is`, or else suggests a similar one."""
+        """Return the command that `line` names, and the rest of the line. Raises CommandError, which lists `there_is`
+        for an unknown command, or else suggests a similar one."""
         if not isinstance(line, str):
             raise CommandError(f"a command must be a text that begins with '/', not {line!r}")
         line = line.strip()

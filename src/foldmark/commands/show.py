@@ -74,7 +74,7 @@ def request_json(request: Request) -> dict[str, Any]:
 
 
 def addressee(request: Request | SentRequest) -> str:
-    """Return the recipient of a request, for a person."""
+    """Return the model that a request goes to, for a person."""
     return request.provider if request.model in ("", request.provider) else f"{request.provider}/{request.model}"
 
 
@@ -166,7 +166,7 @@ def context_text(name: str, context: Context, turns: Sequence[Turn], older: int 
 
 
 def message_line(message: Event, *, whole: bool = False, beside: object = None) -> str:
-    """Return a line for a message: its id, its kind, what stands `beside` them, and the beginning of its text, or with
+    """Return a line for a message: its id, its kind, the text `beside` them, and the beginning of its content, with
     `whole` all of it."""
     text = _text(message)
     shown = "\n".join(text[:PREVIEW_CHARACTERS].split("\n")[:PREVIEW_LINES])
@@ -246,7 +246,7 @@ def _sent(call: CommandCall) -> Result:
 
 
 def rebuilt_text(agent: Agent, found: Rebuilt, kept: Cached | None = None) -> str:
-    """Return a rebuilt request as text, with its verdict in front; `kept` is what a cache had of it."""
+    """Return a rebuilt request as text, after its verdict; `kept` are its cache hits."""
     sent = found.sent
     opening = (
         f"Request {sent.id}, which went to {addressee(sent)} for {agent.name or agent.id} after event "

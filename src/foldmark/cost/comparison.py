@@ -23,13 +23,13 @@ MODELS = {
     "gemini": "gemini/gemini-3.1-pro-preview",
     "gemini_gca": "gemini/gemini-3.1-pro-preview",
 }
-"""The model for a conversation whose own is `offline`, by the dialect of its newest call."""
+"""The model to compare with if the conversation's own model is `offline`, by the dialect of its newest call."""
 
 
 class CostOptions(NamedTuple):
-    """Options of a comparison: `model` is PROVIDER/MODEL, None for the agent's own; `budget` None for its own; `policy`
-    some of `KINDS`, none for all that the model has; `low_water` those of `steady` as in "0.8,0.6", None for the
-    agent's own; with `ignore_pauses` no cache ever expires."""
+    """Options of a comparison. `model` is PROVIDER/MODEL; `policy` lists kinds of `KINDS`, none for all that the model
+    supports; `low_water` lists shares for `steady`, as in "0.8,0.6". None stands for the agent's own setting. With
+    `ignore_pauses` no cache ever expires."""
 
     model: str | None = None
     budget: int | None = None
@@ -56,7 +56,8 @@ class CostReport(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """How the first policy compares with those that keep as many tokens in view; a smaller window is cheaper."""
+        """A comparison of the first policy with those that keep as many tokens in view; a smaller window is always
+        cheaper."""
         tariff, first, rest = self.tariff, self.rows[0], self.rows[1:]
         cost = tariff.cost(first.total)
         sentences = (

@@ -1,9 +1,9 @@
-"""Replay a recorded conversation under another policy: its requests are made again and billed by a modelled cache
-(`foldmark.core.assembly.caching`), with the thinking that could still be sent [SPEC 5.3, 5.7]. Nothing is sent or
+"""Replay a recorded conversation under another policy: make its requests again, bill them by a model of the cache
+(`foldmark.core.assembly.caching`), and count the thinking that could still be sent [SPEC 5.3, 5.7]. Nothing is sent or
 written.
 
-Beside Foldmark's own policies: the whole history, the newest messages, and the whole history with tool results cleared
-by the provider.
+Besides Foldmark's own policies there are the whole history, the newest messages, and the whole history from which the
+provider clears tool results.
 """
 
 from bisect import bisect_left, bisect_right
@@ -48,13 +48,14 @@ context-editing, autumn 2026."""
 
 
 class WholeHistorySender(SteadySender):
-    """Sends the whole history as it is; nothing is shortened, and state, scratchpad and memos are Foldmark's own."""
+    """Sends the whole history, without shortening anything. State, scratchpad and memos are not sent: only Foldmark has
+    them."""
 
     notes = False
 
 
 class NewestMessagesSender(WholeHistorySender):
-    """Keeps the newest `most` messages, in whole exchanges, as many frameworks do; nothing is shortened."""
+    """Sends the newest `most` messages, in whole exchanges, as many frameworks do. Nothing is shortened."""
 
     most = END
 
@@ -67,7 +68,8 @@ class NewestMessagesSender(WholeHistorySender):
         return [found[0], *found[len(found) - left :]]
 
     def fit(self, budget: int, groups: Sequence[Group]) -> None:
-        """Set the number of messages with which every request of these groups stays within the budget, at least one."""
+        """Set `most` to the largest number of messages, at least one, with which every request of these groups stays
+        within the budget."""
         room = budget * self.pieces.ruler.ratio - self.pieces.head([], anchors=False).size
         first = count = size = 0
         for group in groups:
@@ -81,7 +83,7 @@ class NewestMessagesSender(WholeHistorySender):
 
 
 class ClearedResultsSender(WholeHistorySender):
-    """Sends the whole history; the provider itself clears tool results but the newest [SPEC 5.7]."""
+    """Sends the whole history; the provider clears all tool results except the newest [SPEC 5.7]."""
 
     def __init__(self, moment: Snapshot, pieces: Pieces, limit: int | None = None) -> None:
         super().__init__(moment, pieces, limit)
@@ -124,8 +126,8 @@ tool results cleared by the provider."""
 
 
 class Policy(Struct, frozen=True):
-    """A policy: one of the kinds of `SENDERS`, the `budget` in tokens, and for `steady` the low water and whether the
-    end of a turn is a boundary. `changes` are further changes to the agent's settings."""
+    """A policy: a kind of `SENDERS`, the `budget` in tokens, and for `steady` the low water and whether the end of a
+    turn is a boundary (`ends`). `changes` are further changes to the agent's settings."""
 
     kind: str
     budget: int
@@ -148,7 +150,7 @@ class Policy(Struct, frozen=True):
         return self.kind
 
     def applied(self, config: Config) -> Config:
-        """Return the settings under this policy. Calls count as made by the model that is asked."""
+        """Return the settings under this policy. Calls count as calls of the model that is asked."""
         changes: dict[str, Any] = {"context_policy": "eager" if self.kind == "eager" else "steady"}
         if self.kind in ("eager", "steady"):
             changes |= {"sliding_context_tokens": self.budget}
@@ -160,8 +162,8 @@ class Policy(Struct, frozen=True):
 
 
 class Replayed(Struct, frozen=True):
-    """A conversation under one policy: the cost of each request, the tokens that had been sent before and were not read
-    from the cache, how often the beginning of the window moved, and the counts of thinking."""
+    """A conversation under one policy: the bill of each request, the number of tokens that had been sent before but
+    were not read from the cache, how often the beginning of the window moved, and the counts of thinking."""
 
     policy: Policy
     billed: tuple[Bill, ...]
@@ -218,10 +220,10 @@ def replay(
 ) -> list[Replayed]:
     """Replay the conversation's requests to a model under each policy, and return the bills of its cache.
 
-    `limit` is the tokens that the model takes; without `pauses` every request follows on the one before it at once.
-    Thinking counts where some was recorded, else as if every answer had begun with a block; it has no weight.
-    `progress` receives the number of requests made, out of all. Raises CommandError for an unknown provider,
-    StoreError.
+    `limit` is the maximum number of tokens that the model accepts. Without `pauses`, every request follows the previous
+    one at once. If thinking was recorded, those answers count; otherwise every answer counts as if it had begun with a
+    block. Thinking has no weight. `progress` receives the number of requests made and the total. Raises CommandError
+    for an unknown provider, StoreError.
     """
     name = canonical(provider)
     with agent.reading() as (moment, at):
@@ -269,7 +271,7 @@ class _Ledger:
         self._rewritten = self._moves = 0
 
     def add(self, asked: PastRequest, now: ReplayedContext, at: float, thought: Collection[int], *, hour: bool) -> None:
-        """Count one request; `at` is when it is sent, in seconds; `hour` is True if it is cached for an hour."""
+        """Count one request, sent at `at` (seconds); `hour` is True if it is cached for an hour."""
         items = self._sender.request(now)
         same = _same(self._items, items)
         self._moves += bool(self._items) and _oldest(self._items) != _oldest(items)
@@ -288,8 +290,8 @@ class _Ledger:
         return Replayed(self._policy, tuple(self._billed), self._rewritten, self._moves, self._bound.thoughts)
 
     def _go_on(self, items: Sequence[Item], same: int, thought: Collection[int]) -> tuple[int, list[int]]:
-        """Go on to the request of these items; return how many answers with thinking both share, and the others in
-        it."""
+        """Advance to the request of these items. Return the number of answers with thinking that it shares with the
+        previous one, and its other answers with thinking."""
         # This runs for every item of every request, so it does as little in Python as possible.
         for each in (self._items, self._blocks, self._sizes):
             del each[same:]
@@ -322,8 +324,8 @@ class _Ledger:
         self._seen.update(item.event or item for item in self._items[same:])
 
     def _marks(self, turn: int | None) -> list[int]:
-        """Return the positions of the breakpoints of the wire: after the system prompt, after what was settled a turn
-        ago, after what is settled, and at the end."""
+        """Return the positions of the breakpoints that the dialect sets: after the system prompt, after the part that
+        was settled a turn ago, after the settled part, and at the end."""
         marks = [index for index, block in enumerate(self._items[0].blocks) if block.marked]
         settled = self._before(len(self._items), turn)
         turns = [] if settled == 1 else [self._before(settled, self._items[settled - 1].turn), settled]
@@ -333,7 +335,7 @@ class _Ledger:
         return marks
 
     def _before(self, end: int, turn: int | None) -> int:
-        """Return how many of the first `end` items stand in front of a turn at their end, including the head."""
+        """Return the number of items before the turn at the end of the first `end` items, including the head."""
         while end > 1 and (self._items[end - 1].group is None or self._items[end - 1].turn == turn):
             end -= 1
         return end

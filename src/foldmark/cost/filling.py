@@ -1,4 +1,4 @@
-"""What fills a request: its tokens by the kind of their content, each token counted once."""
+"""The content of a request by kind: each of its tokens is counted once."""
 
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,7 +10,7 @@ from foldmark.core.assembly.media import tokens_of
 from foldmark.core.request import Part, Request
 
 RESULT, FORM, OTHER = "result", "form", "other"
-"""The kind of tool results; of braces, roles and Foldmark's own remarks; and of what is too little to be named."""
+"""The kinds of tool results; of braces, roles and Foldmark's own remarks; and of everything too small to be named."""
 
 IMAGES = "images"
 """The kind of images and documents."""
@@ -37,8 +37,8 @@ _KINDS = {
 
 
 class Portion(NamedTuple):
-    """The tokens of one part of a request; `part` is None for what belongs to none. `name` is the kind, or for a result
-    its tool."""
+    """The tokens of one part of a request; `part` is None for tokens that belong to no part. `name` is the kind or, for
+    a result, its tool."""
 
     kind: str
     name: str
@@ -57,7 +57,7 @@ class Share(NamedTuple):
 def portions(request: Request) -> list[Portion]:
     """Return the tokens of each part of a request, in order; their sum is the estimate of the whole.
 
-    They are by the bytes of the texts; tools, thinking, images and the form stand at the end.
+    Tokens are shared out by the bytes of the texts. Tools, thinking, images and the form come last.
     """
     found: list[tuple[str, str, int, Part | None]] = []
     found += [(_kind(part), name, _bytes(part.text), part) for part, name in _named(request)]

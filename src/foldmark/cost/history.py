@@ -1,5 +1,5 @@
-"""A recorded conversation for the simulator: when its model was asked and what was visible, and pieces of requests,
-each made once for all requests that hold it [SPEC 5.3]. Nothing is written."""
+"""A recorded conversation for the simulator: when its model was asked, what was visible then, and the pieces of
+requests, each of which is made once for all requests that contain it [SPEC 5.3]. Nothing is written."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,15 +29,15 @@ from foldmark.request.windowing import Target
 from foldmark.tokens.counting import BytesRuler, ruler, uncalibrated
 
 SHAPING = ("config", "scratchpad", "state", "system")
-"""Kinds of events that shape requests and are not messages of a turn."""
+"""Kinds of events that shape requests without being messages of a turn."""
 
 CLEARED = "[Old tool result content cleared]"
 """The approximate text with which a provider replaces tool results that it clears."""
 
 
 class PastRequest(NamedTuple):
-    """One request to the model: where the agent stood, when (seconds), the turn, and the event with which its answer
-    begins."""
+    """One request to the model: the standing of the agent, the time (seconds), the turn, and the first event of the
+    answer."""
 
     at: Standing
     when: float
@@ -46,12 +46,12 @@ class PastRequest(NamedTuple):
 
 
 def past_requests(moment: Snapshot, agent: Agent) -> list[PastRequest]:
-    """Return every request to the agent's own model: before each answer, and in a turn that calls tools before each of
-    its steps.
+    """Return every request to the agent's own model: one before each answer, and in a turn that calls tools one before
+    each step.
 
-    Answers that are no longer visible count: they were requested. But turns that were dropped behind the last message
-    are left out: they are the abandoned branches of an imported session. Time never runs backwards here, whatever the
-    records say. Raises StoreError.
+    Answers that are no longer visible count, because they were requested. Turns that were dropped after the last
+    message are left out: they are the abandoned branches of an imported session. Times never decrease, even if recorded
+    times do. Raises StoreError.
     """
     at = agent.standing_in(moment)
     gone = _dropped_at_the_end(moment, at)
@@ -108,9 +108,9 @@ class ReplayedMessages(VisibleMessages):
 
 
 class ReplayedContext(Struct):
-    """The visible messages when the model is asked, in the order of the log, with their weights and their groups.
+    """The visible messages at the moment of a request, in the order of the log, with their weights and their groups.
 
-    The first `old` groups are those of the request before; `plain` is True if only messages came since, `opened` if a
+    The first `old` groups belong to the previous request; `plain` is True if only messages came since, `opened` if a
     turn was opened. One object is updated, so that the cost of a request grows only with its new messages.
     """
 
@@ -126,7 +126,7 @@ class ReplayedContext(Struct):
     read: ReplayedMessages = ReplayedMessages((), ())
 
     def follow(self, new: list[Event], *, goes_on: bool) -> None:
-        """Add new messages: after the present ones if the conversation `goes_on`, otherwise in their place."""
+        """Add new messages after the present ones if the conversation `goes_on`; otherwise replace the present ones."""
         calls = {event.id for event in new if event.kind == "tool_call"}
         late = any((e.kind == "tool_result" and e.answers not in calls) or begins(e) < e.id for e in new)
         if not goes_on:
@@ -149,7 +149,8 @@ class ReplayedContext(Struct):
 def visible(
     moment: Snapshot, at: Standing, found: Sequence[PastRequest], reader: str
 ) -> Iterator[tuple[PastRequest, ReplayedContext]]:
-    """Yield what was visible at each request to the model, for a provider that reads summaries as `reader`."""
+    """Yield each request to the model with the messages that were visible, for a provider that reads summaries as
+    `reader`."""
     if not found:
         return
     now, others, newest = ReplayedContext(found[0].at), _others(moment, at), 0
@@ -167,7 +168,7 @@ def visible(
 
 
 def groups_of(events: Iterable[Event]) -> list[Group]:
-    """Group messages, in the order of the log, by what is sent together."""
+    """Return groups of messages that are sent together, in the order of the log."""
     return [_group(each) for each in pair(in_place(events))[0]]
 
 
@@ -181,8 +182,8 @@ def _group(found: Event | CallGroup) -> Group:
 
 
 class Item(Struct, eq=False):
-    """A piece of requests: its blocks, the bytes that it adds, its group, None if it has none, the roles with which it
-    begins and ends, and the first event of the group with its turn, 0 and None without one."""
+    """A piece of requests: its blocks, the bytes that it adds, its group, if any, and the roles with which it begins
+    and ends. `event` and `turn` are those of the first event of the group, 0 and None without one."""
 
     blocks: tuple[Block, ...]
     size: int
@@ -197,7 +198,7 @@ class Item(Struct, eq=False):
 
 
 class Pieces:
-    """Makes pieces of requests under one policy's settings, each of them once; policies share the `known` ones."""
+    """Makes pieces of requests under the settings of one policy, each piece once. Policies share the `known` pieces."""
 
     def __init__(self, target: Target, config: Config, known: dict[Any, Item]) -> None:
         self.target, self.config, self._known = target, config, known
@@ -218,8 +219,8 @@ class Pieces:
         return found if isinstance(found, BytesRuler) else self.plain
 
     def head(self, layers: Sequence[Layer], *, anchors: bool, alone: bool = False) -> Item:
-        """What stands in front of the messages: tools and the system field, with its `anchors` or without them; with
-        the message that a request without any has if it is to stand `alone`."""
+        """Return the part in front of the messages: tools and the system field, with or without its `anchors`. With
+        `alone`, include the message that a request without messages contains."""
         prompt = prompts.assemble(layers, view((), self.target.dialect, self.config))
         prompt = prompt._replace(steps=prompt.steps if alone else (), anchors=prompt.anchors if anchors else "")
         key = prompt.stable, prompt.anchors, alone
@@ -258,7 +259,7 @@ class Pieces:
         return self._made(group, evicted, END, 0, 0)
 
     def active(self, group: Group, evicted: Mapping[int, int], recent: int | None = None, oldest: int = 0) -> Item:
-        """Return a group of the active turn whose newest `recent` results are recent (all by default), and whose
+        """Return a group of the active turn. Its newest `recent` results count as recent (all by default), and its
         `oldest` first results are cut as if the turn were over."""
         recent = len(group.results) if recent is None else recent
         if evicted:
@@ -312,11 +313,11 @@ class Pieces:
 
 _ASKED = (Calls("", (AnsweredCall("c", "n", "{}", "", False, None),)),)
 _ANSWERED = (*_ASKED, ViewMessage("assistant", "."))
-"""Stands in front of a piece that is measured, so that the piece adds as much as in a whole request."""
+"""Steps in front of a piece that is measured, so that the piece adds as many bytes as in a whole request."""
 
 
 def _others(moment: Snapshot, at: Standing) -> list[int]:
-    """Return the agent's own events that shape requests and are not messages of a turn, in order."""
+    """Return the agent's own events of the kinds in `SHAPING`, in order."""
     own = (Segment(at.record.id, 1, at.newest),)
     return sorted(each for kind in SHAPING for each in moment.of_kind(kind, own))
 

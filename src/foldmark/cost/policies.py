@@ -28,7 +28,8 @@ from foldmark.request.windowing import Windowing
 
 
 class Sender:
-    """Makes a policy's requests of one conversation, as items; `limit` is the tokens that the model takes."""
+    """Makes the requests of one conversation under a policy, as items. `limit` is the maximum number of tokens that the
+    model accepts."""
 
     def __init__(self, moment: Snapshot, pieces: Pieces, limit: int | None = None) -> None:
         self.moment = moment
@@ -37,7 +38,7 @@ class Sender:
         self._turns: dict[int, tuple[list[Item], int]] = {}
 
     def items(self, now: ReplayedContext) -> list[Item]:
-        """Return the present request, its head first. Call it for every request, in order."""
+        """Return the items of the request, the head first. Call this for every request, in order."""
         raise NotImplementedError
 
     def request(self, now: ReplayedContext) -> list[Item]:
@@ -122,7 +123,7 @@ class EagerSender(Sender):
         return [*self._front, *self._aged, *self.shown(groups, now, self._since)]
 
     def _age(self, now: ReplayedContext) -> None:
-        """Add messages that no longer change while the turn lasts: those in front of the recent results."""
+        """Add the messages that no longer change during the turn: those before the recent results."""
         newest = (each for group in reversed(now.groups[self._active :]) for each in reversed(group.results))
         recent = set(islice(newest, self.config.truncate_recent_count))
         for group in now.groups[self._active + len(self._aged) :]:
@@ -195,7 +196,7 @@ class SteadySender(Sender):
         return self._items
 
     def _begin(self, now: ReplayedContext, settled: int) -> None:
-        """Compute the window as of a boundary, and what came since."""
+        """Compute the window as of a boundary, and add the messages that came since."""
         groups = [group for group in now.groups if group.events[-1].id <= settled]
         then = as_of(self.moment, now.at, settled)
         self._settled, self._then = settled, self.sources(now, then)
@@ -236,8 +237,8 @@ class SteadySender(Sender):
             self._quiet = now.plain
 
     def _grow(self, now: ReplayedContext, new: Sequence[Event]) -> int:
-        """Add messages by their weights, in steps as `growth.advanced` finds them; return the event up to which the
-        request was made anew by that, 0 if it was not."""
+        """Add messages by their weights, with the steps that `growth.advanced` finds. Return the event up to which a
+        step made the request again, 0 without a step."""
         if not self.budget and self.limit is None:
             return 0
         beside = {event.id: self._beside(now, event) for event in new if _opens(event)}
@@ -274,12 +275,12 @@ class SteadySender(Sender):
         self._make(now, [group for group in now.groups if group.first.id in left], reach.settled, reach.oldest)
 
     def _beside(self, now: ReplayedContext, opener: Event) -> int:
-        """Return the weight in bytes of new layers in front of a message, although a step may have included some of
+        """Return the weight in bytes of the new layers in front of a message, even if a step already included some of
         them."""
         return layers_weight(self._news(now, opener, self._weighed))
 
     def _news(self, now: ReplayedContext, opener: Event, told: "_Told") -> list[Layer]:
-        """Return a state, a scratchpad and memos that came since the last turn was opened."""
+        """Return the layers of a state, a scratchpad and memos that are new since the last turn was opened."""
         if not self.notes:
             return []
         state = scratchpad = None
@@ -311,8 +312,8 @@ class _Told(Struct):
 
 
 class PieceWindowing(Windowing):
-    """Decides where the window begins, as for a request, but measures it by the pieces of a sender. `groups` are those
-    that were there when it is measured."""
+    """Decides where the window begins, as for a request, but measures requests by the pieces of a sender. `groups` are
+    the groups as of which the window is measured."""
 
     def __init__(self, sender: Sender, now: ReplayedContext, sources: Sources, groups: Sequence[Group] = ()) -> None:
         super().__init__(sources, sender.config, sender.pieces.target, None)

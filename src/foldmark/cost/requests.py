@@ -1,7 +1,7 @@
-"""What single requests cost [SPEC 4, 5.7]: cache hits and misses of those that were sent, and the next request after an
-operation that is only previewed.
+"""The cost of single requests [SPEC 4, 5.7]: the cache hits and misses of requests that were sent, and the cost of the
+next request after an operation, for its preview.
 
-A preview uses the same decision and fold as the operation itself, and writes nothing.
+A preview uses the same decision and the same fold as the operation itself, and writes nothing.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ from foldmark.sending.rebuilding import rebuilt
 from foldmark.tokens.models import Model
 
 BEFORE = 10
-"""Number of requests among which the answered one before another is looked for."""
+"""Number of earlier requests among which the previous answered request is looked up."""
 
 SAME = 0.95
 """Minimum share of a request that the next one must begin with. The rest may be Foldmark's own text at its end."""
@@ -51,7 +51,7 @@ class Cached(Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """Return `read 41,200, wrote 1,800; missed 20,000: a pause of 12 min, …`; empty for a provider that has no
+        """Return `read 41,200, wrote 1,800; missed 20,000: a pause of 12 min, …`; empty for a provider without a
         cache."""
         if self.missed is None and not (self.usage.cache_read or self.usage.cache_write):
             return ""
@@ -123,8 +123,8 @@ def newest_turn(agent: Agent, most: int = 50) -> Newest | None:
 def _cached(
     moment: Snapshot, agent: Agent, sent: Sequence[SentRequest], until: int, *, complete: bool
 ) -> dict[int, Cached]:
-    """Return the cache hits of these requests, newest first; `complete` says that the agent sent none before them.
-    Their cost was recorded up to event `until`."""
+    """Return the cache hits of these requests, newest first. `complete` is True if the agent sent no request before
+    them. Their cost was recorded up to event `until`."""
     answers = [each for each in reversed(sent) if each.record.purpose == "answer"]
     if not answers:
         return {}
@@ -175,7 +175,7 @@ def _rules(agent: Agent, sent: SentRequest) -> Rules | None:
 
 
 def _settings(moment: Snapshot, before: SentRequest, now: SentRequest) -> list[str]:
-    """Return the names of changed settings, except those that only one of two versions of Foldmark has."""
+    """Return the names of changed settings, without settings that only one of the two versions of Foldmark knows."""
     texts = (moment.kept_text(each.record.hashes["config"]) for each in (before, now))
     was, then = map(msgspec.json.decode, texts)
     return sorted(
@@ -184,8 +184,8 @@ def _settings(moment: Snapshot, before: SentRequest, now: SentRequest) -> list[s
 
 
 def _begins(agent: Agent, before: SentRequest, now: SentRequest) -> bool | None:
-    """Return True if one request begins with the whole of another, as far as a cache sees it; None if one cannot be
-    rebuilt."""
+    """Return True if request `now` begins with the whole of `before`, as far as a cache sees it; None if one of them
+    cannot be rebuilt."""
     first, second = (rebuilt(agent, each.id) for each in (before, now))
     if (first.verdict, second.verdict) != ("identical", "identical"):
         return None
@@ -200,12 +200,13 @@ def _operations(moment: Snapshot, agent_id: str, after: int, until: int) -> list
 
 
 class Next(Struct, frozen=True):
-    """The next request with an operation, beside the one without it.
+    """The next request with an operation, compared with the one without it.
 
-    `tokens` and `without` are their estimates, `held` the tokens that a cache of the whole one without would still
-    serve; `more` is the extra cost of the one with, in tokens at the full price of input (below zero: less), and
-    `dollars` the same, None where the price is not known. `saved` and `saved_dollars` are what each request after it
-    costs less, as long as the cache serves all that was sent before.
+    `tokens` and `without` are the estimates of both. `held` is the number of tokens that a cache would still serve if
+    it holds the whole request without the operation. `more` is the extra cost with the operation, in tokens at the full
+    price of input (negative if it costs less), and `dollars` the same in dollars, None if the price is unknown. `saved`
+    and `saved_dollars` are the amounts that each later request costs less, as long as the cache serves everything that
+    was sent before.
     """
 
     tokens: int
@@ -223,7 +224,7 @@ class Next(Struct, frozen=True):
 
     @property
     def even(self) -> int | None:
-        """The number of requests after which the operation has cost nothing; None if it never does."""
+        """The number of requests after which the operation has paid for itself; None if it never does."""
         return 1 + max(0, ceil(self.more / self.saved)) if self.saved > 0 else None
 
     @property
@@ -233,7 +234,7 @@ class Next(Struct, frozen=True):
 
 
 class Preview(Struct, frozen=True):
-    """The effect of an operation that is not made."""
+    """The effect that an operation would have."""
 
     outcome: Outcome
     actor: str
@@ -254,7 +255,7 @@ class Preview(Struct, frozen=True):
         return [f"{', '.join(moved)} · context {change.before.messages:,} → {sized(change.after)}", *self.price()]
 
     def price(self) -> list[str]:
-        """Return lines for a person about the loss and the cost of the next request."""
+        """Return lines for a person about lost thinking and the cost of the next request."""
         prefix, cost, lines = self.outcome.cached_prefix, self.next, self.outcome.thoughts.lines(would=True)
         request = f"next request ~{count(cost.tokens, 'token')} instead of ~{cost.without:,}"
         if prefix is None:
@@ -300,7 +301,7 @@ def preview(agent: Agent, decision: Decision, actor: str = "human", *, instead: 
 
 
 def _there(at: Standing, outcome: Outcome) -> Standing:
-    """Return where the agent would stand after the operation."""
+    """Return the standing of the agent after the operation."""
     return replace(at, fold=outcome.fold, size=outcome.change.after)
 
 

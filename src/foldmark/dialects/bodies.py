@@ -1,4 +1,4 @@
-"""Pieces that encoders and parsers of all dialects share. Parsers trust nothing in an answer."""
+"""Functions that encoders and parsers of all dialects share. Parsers trust nothing in an answer."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
@@ -25,17 +25,17 @@ class Reader(Protocol):
 
 
 def as_text(value: Any) -> str:
-    """Return a text; an empty one in place of anything else."""
+    """Return the value if it is a text, else an empty text."""
     return value if isinstance(value, str) else ""
 
 
 def as_object(value: Any) -> Json:
-    """Return an object; an empty one in place of anything else."""
+    """Return the value if it is a JSON object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def objects_in(value: Any) -> list[Json]:
-    """Return the objects in a list; none of anything else."""
+    """Return the JSON objects in a list; none for any other value."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
@@ -47,8 +47,8 @@ def tokens(usage: Any, *path: str) -> int:
 
 
 def arguments(raw: Any) -> Any:
-    """Return the arguments of a call: the value of their JSON, or the text itself if it is none; an empty object if
-    there are none."""
+    """Return the arguments of a call: the value of their JSON, the text itself if it is not JSON, an empty object
+    without arguments."""
     if not isinstance(raw, str):
         return {} if raw is None else raw
     if not raw.strip():

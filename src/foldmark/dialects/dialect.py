@@ -1,6 +1,6 @@
 """`Dialect`: everything specific to one wire format, as values and pure functions; and dialects by name.
 
-A dialect is built in, or an entry point of the group `foldmark.dialects`.
+A dialect is built in, or registered as an entry point of the group `foldmark.dialects`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,10 +22,11 @@ Body = Mapping[str, Any]
 class ThinkingRule(Struct, frozen=True, kw_only=True):
     """The rules for thinking blocks that are bound to the content before them. By default none is bound.
 
-    `binds` returns True for a model that binds them; it decides where the table of models does not. `bind` adds to an
-    answer's pieces what they are bound to in the body of the request, which it asks for only if something is bound.
-    `sent` gives the blocks that a body holds, each by its mark with the model that made it. `without` is a body without
-    them. `staying` are the marks of those that stay valid behind a compaction.
+    `binds` returns True for a model that binds them; it decides for models that the table of models does not know.
+    `bind` adds to the pieces of an answer the content that they are bound to in the body of the request, which it calls
+    for only if something is bound. `sent` returns the blocks in a body, each by its mark with the model that made it.
+    `without` returns the body without them. `staying` returns the marks of the blocks that stay valid after a
+    compaction.
     """
 
     binds: Callable[[str], bool] = lambda model: False
@@ -36,15 +37,15 @@ class ThinkingRule(Struct, frozen=True, kw_only=True):
 
 
 class Dialect(Accepts, frozen=True, kw_only=True):
-    """One wire.
+    """One wire format.
 
-    `encode` puts a prompt for a model into a body, `parse` reads a whole answer. `blocks` are the pieces of a body in
-    the order in which the provider's cache reads them. `on_the_wire` says how what is sent differs from
-    `Request.bytes`.
+    `encode` encodes a prompt for a model as a body, `parse` parses a whole answer. `blocks` returns the pieces of a
+    body in the order in which the provider's cache reads them. `on_the_wire` describes how the bytes that are sent
+    differ from `Request.bytes`.
 
-    `lifetimes` is whether a request can say how long it is kept in the cache, `clears` whether the API can clear tool
-    results by itself, and `compacts` whether it writes a summary in its own form for a model. With `foreign` the calls
-    of every other dialect are read as well.
+    `lifetimes` is True if a request can choose its lifetime in the cache, `clears` if the API can clear tool results
+    itself. `compacts` returns True if the API can write a summary in its own form for a model. With `foreign`, calls of
+    all other dialects are sent as well.
     """
 
     name: str

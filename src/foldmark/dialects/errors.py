@@ -1,6 +1,6 @@
-"""Errors of model servers: one form of message for each kind, with the server's own words in it. Servers word the
-refusal of a long request in many ways; the patterns below cover those of Anthropic, Google, OpenAI, OpenRouter, vLLM,
-SGLang, llama.cpp, Ollama, LM Studio, Mistral and xAI, as users report them."""
+"""Errors of model servers: one form of message for each kind, which quotes the server's own words. Servers word the
+refusal of a long request in many ways. The patterns below cover Anthropic, Google, OpenAI, OpenRouter, vLLM, SGLang,
+llama.cpp, Ollama, LM Studio, Mistral and xAI, as users report them."""
 
 import re
 from collections.abc import Mapping
@@ -89,7 +89,7 @@ def refused(
     tokens: int | None = None,
     limit: int | None = None,
 ) -> ProviderError:
-    """Return the error of a kind: what the server did, its own words, and the next step (`hint`).
+    """Return the error of a kind: the server's action, its own words, and the next step (`hint`).
 
     `status` is that of HTTP, 0 for an error in the middle of a stream. `after` is the number of seconds to wait.
     """
@@ -115,8 +115,8 @@ def broken_off(server: str) -> ProviderError:
 
 
 def brief(text: str) -> str:
-    """Return a server's words on one line, shortened; nothing for a page of HTML. Remove keys from the text first: a
-    cut could leave part of one."""
+    """Return a server's words on one line, shortened; empty for an HTML page. Remove keys from the text first, because
+    a cut could leave part of a key."""
     if text.lstrip().startswith("<"):
         return ""
     words = " ".join(text[: 20 * LONGEST].split())

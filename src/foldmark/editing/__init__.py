@@ -1,5 +1,5 @@
 """Changes to a context that a person agrees to first [SPEC 4.2, 5.7].
 
-`matching.py` finds what a person wants forgotten, `offers.py` shows it and applies what is agreed to, `evicting.py`
-evicts tool results.
+`matching.py` finds the messages that a person wants to forget, `offers.py` offers them and carries out the answer,
+`evicting.py` evicts tool results.
 """

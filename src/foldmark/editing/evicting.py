@@ -1,4 +1,4 @@
-"""Evict single tool results from requests, and offer stale ones for eviction [SPEC 5.7]."""
+"""Evict single tool results from requests, and offer stale results for eviction [SPEC 5.7]."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -65,7 +65,7 @@ def _results_between(moment: Snapshot, at: Standing, first: int, last: int) -> s
 
 
 def _newest_results(moment: Snapshot, at: Standing) -> str:
-    """Return the existing results, for an error message."""
+    """Return the newest results that can be evicted, for an error message."""
     newest = islice(moment.messages(at.visible, newest_first=True), 200)
     there_is = [each.id for each in newest if is_longer(each) and each.id not in at.fold.evicted][:6]
     return f"newest results: {listing(reversed(there_is))}" if there_is else "no result can be evicted now"
@@ -107,7 +107,7 @@ class SentResult(Struct, frozen=True):
 
 
 def sent_results(agent: "Agent") -> list[SentResult]:
-    """Return the tool results of the next request whose eviction would save something, in order. Cost follows the
+    """Return the tool results of the next request whose eviction would save tokens, in order. Cost grows with the
     window."""
     found = []
     with agent.log.store.read() as moment:
@@ -125,7 +125,7 @@ def sent_results(agent: "Agent") -> list[SentResult]:
 def evict(
     agent: "Agent", wanted: Iterable[int | tuple[int, int]], *, actor: str = "human", reason: str | None = None
 ) -> Result:
-    """Record the eviction of these results; the receipt says what it took out of requests. Raises as `eviction`."""
+    """Record the eviction of these results. The receipt reports what left the requests. Raises as `eviction`."""
     receipt = agent.operate(lambda moment, at: eviction(moment, at, wanted), actor=actor, reason=reason)
     operation = receipt.operation
     assert isinstance(operation, Evict)

@@ -1,4 +1,5 @@
-"""Which messages do criteria mean? The agent's model judges, chunk by chunk; without one a local matcher [SPEC 4.2]."""
+"""Find the messages that match criteria: the agent's model decides, chunk by chunk; without a model, a local matcher
+[SPEC 4.2]."""
 
 from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
@@ -61,12 +62,13 @@ def matched(
     *,
     local: bool = False,
 ) -> list[int]:
-    """Return the ids of the messages that `criteria` mean, in order. Raises CommandError if they mean nothing.
+    """Return the ids of the messages that match `criteria`, in order. Raises CommandError if the criteria contain no
+    words.
 
     With `local` no model is asked.
 
-    A model reads them in chunks at turn bounds, as many as the fill of its window requires; `progress` is told the
-    turns read. Its answer is checked against the messages it was shown.
+    A model reads the messages in chunks of whole turns, whose number depends on how full its window is; `progress`
+    receives the number of turns read. The answer is checked against the messages that the model was shown.
     """
     from foldmark.request.prepare import whole  # takes 20 ms
 

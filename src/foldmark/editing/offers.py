@@ -1,7 +1,7 @@
-"""Offers to forget or to keep messages, and the handling of the answers [SPEC 4.2].
+"""Offers to forget or to keep messages, and the answers to them [SPEC 4.2].
 
-This is the only place where a filter is agreed to: the chat, `foldmark do`, the runtime and the MCP server all come
-here. A person's `yes`, `no`, `all but 2` and `only 1 3` are understood and carried out without a model.
+This is the only place where a filter is agreed to; the chat, `foldmark do`, the runtime and the MCP server all use it.
+A person's `yes`, `no`, `all but 2` and `only 1 3` are parsed and carried out without a model.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -44,8 +44,9 @@ ENDED = "Planning has ended; nothing was forgotten."
 
 
 class Offer(Effect, frozen=True):
-    """The effect of a yes. `id` is the event of the preview; `along` are messages that go or stay with those matched,
-    so that no call is separated from its result; `before` and `after` are the context without the planning."""
+    """The effect of a yes. `id` is the event of the preview. `along` are messages that leave or stay with the matched
+    ones, so that no call is separated from its result. `before` and `after` are the sizes of the context without the
+    planning conversation."""
 
     id: int
     mode: str
@@ -111,7 +112,7 @@ class Offer(Effect, frozen=True):
 
 
 def question(moment: Snapshot, at: Standing) -> str:
-    """Return the open offer in a few words, for a prompt; empty if there is none. Reads no message."""
+    """Return the open offer in a few words, for a prompt; empty without an offer. Reads no message."""
     preview = offer(moment, at)
     return "" if preview is None else f"{preview.mode} {count(len(preview.ids), 'message')}?"
 
@@ -123,7 +124,7 @@ def open_offer(moment: Snapshot, at: Standing) -> Offer | None:
 
 
 def standing_offer(agent: "Agent") -> Result:
-    """Return the offer to show at the end of a turn of a planning conversation, whatever the model has said."""
+    """Return the offer to show at the end of a turn of a planning conversation, independent of the model's answer."""
     with agent.reading() as (moment, at):
         found, open_one = open_offer(moment, at), _open(moment, at)
     if found is not None:
@@ -140,7 +141,7 @@ def _priced(agent: "Agent", found: Offer) -> Result:
 
 
 def price(agent: "Agent", found: Offer) -> "Preview":
-    """Preview an open offer, compared with a no, which removes the planning as well."""
+    """Preview the open offer, compared with a no, which also removes the planning conversation."""
     from foldmark.cost.requests import preview as priced  # needs agents
 
     return priced(
@@ -194,10 +195,11 @@ class FilterMatches(Struct, frozen=True):
 
 
 def look(agent: "Agent", criteria: str | None, asking: Asking, *, actor: str, local: bool = False) -> FilterMatches:
-    """Find and record what the open planning conversation's criteria mean, or these instead; nothing changes.
+    """Find the messages that match the criteria of the open planning conversation, or these criteria, and record the
+    preview. The context does not change.
 
-    The agent's model judges; with `local`, words do. Raises CommandError if no planning conversation is open, and as
-    `matched`.
+    The agent's model decides which messages match; with `local`, their words do. Raises CommandError if no planning
+    conversation is open, and as `matched`.
     """
     with agent.reading() as (moment, at):
         open_one = _open(moment, at)
@@ -213,10 +215,10 @@ def look(agent: "Agent", criteria: str | None, asking: Asking, *, actor: str, lo
 
 
 def preview(agent: "Agent", asking: Asking = NOBODY) -> Result:
-    """Preview a `/forget` or `/remember` without a talk with the model, and end the turn.
+    """Preview a `/forget` or `/remember` without a conversation with the model, and end the turn.
 
-    The agent's model judges which messages match; if it cannot be asked, words do, and the result says so. If nothing
-    matches, or an error is raised, the planning conversation is over.
+    The agent's model decides which messages match. If it cannot be asked, their words decide, and the result says so.
+    If nothing matches, or an error is raised, the planning conversation is over.
     """
     told = ""
     try:
@@ -260,8 +262,8 @@ def _give_up(agent: "Agent") -> None:
 
 
 def answered(agent: "Agent", text: str) -> Result | None:
-    """Record a person's answer to the open offer in a turn of its own, and carry it out; return None, with nothing
-    recorded, if no offer is open or the text is neither a yes nor a no nor a choice of its ranges.
+    """Record a person's answer to the open offer in a turn of its own and carry it out. Return None and record nothing
+    if no offer is open, or if the text is neither a yes, nor a no, nor a choice of ranges.
 
     Raises CommandError for ranges that were not offered.
     """
@@ -375,7 +377,8 @@ def _open(moment: Snapshot, at: Standing) -> Planning:
 def _filter(
     moment: Snapshot, at: Standing, mode: str = "forget", ids: Collection[int] = (), criteria: str | None = None
 ) -> Filter:
-    """Return the filter of the open planning conversation, which goes with it; without ids nothing else goes."""
+    """Return the filter that ends the open planning conversation and removes it from the context; without ids it
+    removes nothing else."""
     last = None if at.record.open_turn is not None else at.newest  # up to now, or to the end of the open turn
     return decide.filter(moment, at, mode, ids, (_open(moment, at).first, last), criteria)
 

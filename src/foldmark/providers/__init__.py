@@ -1,3 +1,3 @@
-"""Models to ask. `registry` says what each provider speaks and where it is; the modules `*_api` ask one over its SDK,
-which is imported when it is first asked, with what they share in `sdk`; `retrying` stands in front of any; `offline`
-needs no network."""
+"""Providers of models. `registry` maps each provider to its dialect, its module and its address. The modules `*_api`
+send requests over a provider's SDK, which is imported on first use; `sdk` contains the code that they share. `retrying`
+wraps any provider, and `offline` is a model that needs no network."""

@@ -1,16 +1,16 @@
-"""How a provider is reached: what stands in the environment or the settings, never in the log."""
+"""The access to a provider, from the environment or the settings, never from the log."""
 
 from msgspec import Struct
 
 NO_KEY = "no-key-needed"
-"""The key for a server that needs none: without a key, some SDKs would send the key of another server."""
+"""The key for a server that needs no key. Without one, some SDKs would send the key of another server."""
 
 
 class Access(Struct, frozen=True):
-    """A key and an address; each None where the SDK's own default is to serve. A key is never shown.
+    """A key and an address, each None for the SDK's own default. A key is never shown.
 
-    `foreign` says that the server is not the one that the SDK is for: it gets nothing that the SDK would take from the
-    environment.
+    `foreign` is True if the server is not the one that the SDK is made for: it gets nothing that the SDK would take
+    from the environment.
     """
 
     key: str | None = None

@@ -1,7 +1,7 @@
 """Anthropic's models over the official SDK.
 
-The SDK's `post` is given our own bytes: its `messages.create` would order the fields in its own way and not take what
-is in beta. On the wire a request is `request.bytes` with `"stream":true` as the last field.
+The bytes are encoded here and passed to the SDK's `post`: its `messages.create` would reorder the fields and refuse
+fields in beta. On the wire a request is `request.bytes` with `"stream":true` as the last field.
 """
 
 from collections.abc import AsyncGenerator, Mapping
@@ -29,10 +29,10 @@ def connect(model: str, access: Access) -> "Anthropic":
 
 
 class Anthropic(Server):
-    """Asks the Messages API; each request names its model itself."""
+    """Sends requests to the Messages API. Each request names its model."""
 
     def answer(self, request: Request) -> AsyncGenerator[Piece, None]:
-        """Stream the answer; kept blocks, calls, usage and the end come when it is whole. Raises ProviderError."""
+        """Stream the answer. Kept blocks, calls, usage and the end come once it is complete. Raises ProviderError."""
         body = {**request.body, "stream": True}
         return streamed(self.events("/v1/messages", body, _headers(body)), MessageReader(request.body), request)
 
@@ -64,7 +64,7 @@ class Anthropic(Server):
         return refusal(status, body, headers, self.hidden)
 
     def failure(self, problem: Any) -> ProviderError:
-        """Return the error for whatever was raised on the way."""
+        """Return the error for an exception during a request."""
         if isinstance(problem, self.sdk.CredentialsError):
             return ProviderError("key", f"There is no key for {NAME}. Set {KEY}. ({self.hidden(str(problem))})")
         return super().failure(problem)

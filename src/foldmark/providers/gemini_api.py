@@ -1,10 +1,11 @@
-"""Gemini's API, with a key of Google AI Studio; and the way to Google's services, which Code Assist shares.
+"""Gemini's API, with a key of Google AI Studio, and the connection to Google's services, which Code Assist shares.
 
-Requests go through the low-level client of Google's SDK (`google-genai`). Its typed calls turn thought signatures into
-bytes and back, drop fields that they do not know, refuse a system instruction where tokens are counted, and know no
-Code Assist. The low-level client sends the JSON that it is given. Each request has an HTTP client of its own, so that
-closing ends the request at once, nothing is asked again unseen, and silence ends some time. A stream is read here:
-the SDK's reader leaves its generators to the event loop when it is left early, which complains of them in the end.
+Requests go through the low-level client of Google's SDK (`google-genai`). The SDK's typed calls convert thought
+signatures to bytes and back, drop unknown fields, refuse a system instruction when they count tokens, and do not
+support Code Assist. The low-level client sends the given JSON. Each request has an HTTP client of its own, so that
+closing it ends the request at once, nothing is retried unseen, and a silent connection times out. The stream is read
+here, because the SDK's reader leaves its generators to the event loop if it is closed early, which then warns about
+them.
 """
 
 import json
@@ -68,8 +69,8 @@ class _Gemini:
 
 
 class GoogleServer(Struct, frozen=True):
-    """One of Google's services: a name for people, the address and its version, what to do about a key that was
-    refused, the headers that hold the key, and what takes the key out of a text."""
+    """One of Google's services: its name for a person, its address and version, the hint after a refused key, the
+    headers with the key, and the function that removes the key from a text."""
 
     name: str
     base_url: str | None
@@ -149,8 +150,8 @@ class GoogleServer(Struct, frozen=True):
         return transport_failure(where, problem, self.hidden)
 
     def _objects(self, text: str) -> list[Json]:
-        """Return the objects in a piece of an answer: one, or a list of them. Raises ProviderError, also for an error
-        in it."""
+        """Return the objects in a piece of an answer, which is an object or a list of objects. Raises ProviderError,
+        also if the piece reports an error."""
         found = well_formed(_decoded(text))
         objects = found if isinstance(found, list) and found else [found]
         for each in objects:
@@ -164,7 +165,7 @@ class GoogleServer(Struct, frozen=True):
 
 
 async def _events(response: Any) -> AsyncGenerator[str, None]:
-    """Yield the data of each server-sent event, then everything that was no event as one text, such as an error
+    """Yield the data of each server-sent event, then everything outside of events as one text, such as an error
     page."""
     rest, data, others = b"", list[bytes](), list[bytes]()
     async with aclosing(response.aiter_bytes()) as chunks:
@@ -191,7 +192,7 @@ def _decoded(text: str) -> Any:
 
 
 def countable(body: Json) -> Json:
-    """Return a request without the parts that the counting endpoint refuses: thoughts, and parts with only a
+    """Return a request without the parts that the counting endpoint refuses: thoughts, and parts that contain only a
     signature."""
     contents: list[Json] = []
     for content in body["contents"]:

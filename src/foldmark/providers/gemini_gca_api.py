@@ -1,8 +1,8 @@
 """Gemini through Code Assist, with a Google account instead of a key.
 
-The protocol is that of google-gemini/gemini-cli (code_assist/server.ts, converter.ts, setup.ts). The account's token is
-the key that was given, or comes from Google's default credentials. The tokens that the Gemini CLI keeps for itself are
-not touched: they belong to that program. An account that was never set up for Code Assist is not set up here.
+The protocol is that of google-gemini/gemini-cli (code_assist/server.ts, converter.ts, setup.ts). The token of the
+account is the given key, or comes from Google's default credentials. Tokens that the Gemini CLI stores are not used:
+they belong to that program. An account that was never set up for Code Assist is not set up here.
 """
 
 import asyncio

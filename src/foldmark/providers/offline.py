@@ -1,13 +1,14 @@
-"""The built-in model that needs no network and no key: deterministic, and plainly not a language model [SPEC 9].
+"""The built-in model, which needs no network and no key. It is deterministic, and says that it is not a language model
+[SPEC 9].
 
-It reads a request of OpenAI's Chat Completions and follows a script: the first rule with a reply answers.
-`offline_delegation` plays tasks for children and mail. A request for a summary gets a digest, one for a state block the
-names in the conversation.
+It reads a request in the form of OpenAI's Chat Completions and follows a script: the first rule with a reply answers.
+`offline_delegation` handles tasks for children, and mail. A request for a summary gets a digest, a request for a state
+block the names in the conversation.
 
-Planning conversations about /forget and /remember follow [S1]'s examples. The model understands no language: it
-recognizes a yes, "show me what you will forget", and texts that read as criteria: additions ("also …"), exceptions
-("except …") and corrections ("no, I mean …"). It answers any other text as if nothing were planned. Each step follows
-from the request alone. Of a result of `filter_context` it reads only the members that are whole, because results are
+Planning conversations about /forget and /remember follow the examples of [S1]. The model does not understand language.
+It recognizes a yes, "show me what you will forget", and texts in the form of criteria: additions ("also …"), exceptions
+("except …") and corrections ("no, I mean …"). It answers any other text as if no planning conversation were open. Each
+step follows from the request alone. Of a result of `filter_context` it reads only complete members, because results are
 cut when their turn is over [SPEC 5.2].
 """
 
@@ -79,13 +80,13 @@ _ANCHOR = re.compile(r"\b(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?::[0-9]{1,5})?|localh
 
 
 class OfflineModel:
-    """Answers with what a model would see, word by word; `delay` is the seconds to wait between words."""
+    """Answers with the content that a model would see, word by word; `delay` is the number of seconds between words."""
 
     def __init__(self, delay: float = 0.0) -> None:
         self._delay = delay
 
     async def count(self, request: Request) -> int:
-        """Return the estimate itself: this model reads bytes."""
+        """Return the estimate, because this model reads bytes."""
         return request.tokens
 
     async def answer(self, request: Request) -> AsyncGenerator[Piece, None]:

@@ -1,10 +1,11 @@
-"""How the offline model hands tasks to children, does what it was forked for, and reads mail [S0, SPEC 6, 9].
+"""How the offline model delegates tasks to children, carries out the task that it was forked for, and reads mail [S0,
+SPEC 6, 9].
 
-A text delegates by a few clear wordings: `Delegate: research OAuth2; research sessions`, or a sentence that tells to do
-a list in parallel or by children. The list has bullets or numbers, below the sentence or behind it, or stands behind it
-with semicolons. One answer delegates one task: mark, say the task, fork. A child reports by mail, and answers mail of
-its parent. Each step follows from the calls of the turn, whether they worked or not: nothing is tried twice, and every
-turn ends.
+A text delegates with a few clear wordings: `Delegate: research OAuth2; research sessions`, or a sentence that asks to
+do a list in parallel or by children. The list has bullets or numbers, below the sentence or after it, or follows the
+sentence with semicolons. One answer delegates one task: mark, state the task, fork. A child reports by mail and answers
+mail from its parent. Each step follows from the calls of the turn and their success, so nothing is tried twice and
+every turn ends.
 """
 
 import re
@@ -82,8 +83,8 @@ _COMMANDS = ("mark", "fork", "send", "check-mail")
 
 
 class _Child(Struct, frozen=True):
-    """The child that a request is for: its parent as mail names it, the line of the birth message (None if it is not in
-    sight), and its task."""
+    """The child that a request is for: its parent as mail names it, the line of the birth message (None if the request
+    does not contain it), and its task."""
 
     parent: str
     born: int | None
@@ -112,8 +113,8 @@ class _Mail(Struct, frozen=True):
 
 
 class _Turn(Struct, frozen=True):
-    """What a turn began with, its calls, the mail that it brought, and the last line with a notice of mail, -1 for
-    none."""
+    """A turn: its first line, its calls, the mail that came in it, and the last line with a notice of mail, -1 without
+    one."""
 
     opener: Line
     calls: tuple[_Call, ...]
@@ -249,7 +250,7 @@ def _turn_of(lines: Sequence[Line]) -> _Turn:
 
 
 def tasks_in(text: str) -> tuple[str, ...]:
-    """Return the tasks that a text clearly delegates, in order, without repetitions."""
+    """Return the distinct tasks that a text clearly delegates, in order."""
     lines = _FENCED.sub("", text[:LONGEST]).splitlines()
     found: list[str] = []
     for number, line in enumerate(lines):
@@ -267,8 +268,8 @@ def tasks_in(text: str) -> tuple[str, ...]:
 
 
 def own_task(words: str, mark: str | None) -> str:
-    """Return the task that a parent's words give to a child forked from `mark`: of several numbered ones that of the
-    mark's number, else the only one, else all the words."""
+    """Return the task that the words of a parent give to a child forked from `mark`: the task with the number in the
+    mark, else the only numbered task, else all the words."""
     parts = _NUMBERED.split(words)
     numbered = dict(zip(parts[1::2], parts[2::2], strict=True))
     number = re.search(r"([0-9]{1,3})$", mark or "")

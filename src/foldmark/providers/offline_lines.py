@@ -1,4 +1,5 @@
-"""A Chat Completions request as the offline model reads it: without what only the wire's form demands [SPEC 5.2]."""
+"""A Chat Completions request as the offline model reads it: without the messages that only the wire format requires
+[SPEC 5.2]."""
 
 import re
 from collections.abc import Sequence
@@ -45,7 +46,7 @@ class Line(Struct, frozen=True):
 
 
 class Scene(Struct, frozen=True):
-    """What the offline model sees of a request: lines, system text, and the names of its tools."""
+    """The part of a request that the offline model reads: lines, system text, and the names of the tools."""
 
     lines: Sequence[Line]
     system: str
@@ -60,7 +61,7 @@ class Reply(Struct, frozen=True):
 
 
 def scene_of(request: Request) -> Scene:
-    """Return what a request shows."""
+    """Return the scene of a request."""
     parts, messages = request.manifest.parts, request.body.get("messages", ())
     failed = iter([part.failed for part in parts if part.kind == "tool_result"])
     lines: list[Line] = []

@@ -1,4 +1,4 @@
-"""A model behind OpenAI's Chat Completions, at OpenAI or at any other server that speaks them, over the official SDK.
+"""Models behind OpenAI's Chat Completions, at OpenAI or at any compatible server, over the official SDK.
 
 On the wire a request is `request.bytes` with `stream` and `stream_options` as its last fields, and, at OpenAI itself, a
 key for its cache.
@@ -27,8 +27,8 @@ def connect(model: str, access: Access) -> Provider:
 class OpenAIServer(Server):
     """A server that speaks OpenAI's dialect, and the access to it.
 
-    Raises ProviderError without the SDK, without a key (a server with an address of its own may need none), and for an
-    address that is none. `own` is True for OpenAI itself.
+    Raises ProviderError without the SDK, without a key (unless the server has an address of its own), and for an
+    invalid address. `own` is True for OpenAI itself.
     """
 
     def __init__(self, access: Access) -> None:
@@ -44,8 +44,8 @@ class OpenAIServer(Server):
         """Ask for the stream of an answer, with more fields than the request has, and yield its events.
 
         Raises ProviderError. OpenAI routes a request to the machine whose cache has it by its first tokens, which
-        agents share, and by a key for each agent. No other server gets that key: several refuse it (NVIDIA, Fireworks,
-        Azure).
+        agents share, and by a key of the agent. No other server gets that key, because several refuse it (NVIDIA,
+        Fireworks, Azure).
         """
         keyed = {"prompt_cache_key": request.cache_key} if self.own and request.cache_key else {}
         return self.events(path, {**request.body, **fields, **keyed}, self._headers())
@@ -84,7 +84,7 @@ class OpenAIServer(Server):
         return found
 
     def failure(self, problem: Any) -> ProviderError:
-        """Return the error for whatever was raised on the way."""
+        """Return the error for an exception during a request."""
         no_path = isinstance(problem, self.sdk.NotFoundError) and problem.code != "model_not_found"
         if no_path and problem.request.url.path.endswith("/input_tokens"):
             return self.no_counting()
@@ -113,7 +113,8 @@ class _ChatCompletions(OpenAIServer):
 
 
 def countable(chat: Json) -> Json:
-    """Return a body for Chat Completions as one for /v1/responses/input_tokens, where alone OpenAI counts tokens."""
+    """Return a body of Chat Completions as a body of /v1/responses/input_tokens, OpenAI's only endpoint that counts
+    tokens."""
     items: list[Json] = []
     instructions: list[str] = []
     for message in chat["messages"]:

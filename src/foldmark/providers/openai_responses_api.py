@@ -1,4 +1,4 @@
-"""A model behind OpenAI's Responses API, over the official SDK.
+"""Models behind OpenAI's Responses API, over the official SDK.
 
 On the wire a request is `request.bytes` with `stream` as its last field, and, at OpenAI itself, a key for its cache.
 """

@@ -1,7 +1,7 @@
 """Providers by name: their dialect, their module, and the environment variables with key and address.
 
-A provider is built in, configured in the settings, or an entry point of the group `foldmark.providers`. This module
-imports no dialect before one is asked for.
+A provider is built in, configured in the settings, or registered as an entry point of the group `foldmark.providers`.
+Dialects are imported on first use.
 """
 
 from collections.abc import Collection, Mapping
@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 class ProviderSpec(Struct, frozen=True):
     """A provider.
 
-    `dialect` names what it speaks, `module` the module whose `connect(model, access)` gives the
-    `foldmark.core.ports.Provider`. Of the environment's variables `keys` hold its key, the first before the second, and
-    `address` its address, an Ollama-style HOST:PORT if `host`; `project` holds the account's project. `default` is the
-    address without that. `needs_key` is whether nothing answers without a key; where it is not, the SDK knows more.
-    `native` is whether this is the server that the SDK is for: no other gets what an SDK takes from the environment.
+    `dialect` is the name of its dialect, `module` the module whose `connect(model, access)` returns the
+    `foldmark.core.ports.Provider`. `keys` are the environment variables with its key, in order of precedence, `address`
+    the variable with its address (as HOST:PORT, in the way of Ollama, if `host`), and `project` the variable with the
+    project of the account. `default` is the address if none is set. `needs_key` is True if a missing key is an error
+    here; otherwise the SDK may find one. `native` is True if the SDK is made for this server: no other server gets
+    values that the SDK takes from the environment.
     """
 
     name: str
@@ -68,12 +69,13 @@ ALIASES = {"google": "gemini"}
 
 
 def canonical(name: str) -> str:
-    """Return a provider's own name for any name that it has."""
+    """Return the name of a provider, given the name or an alias."""
     return ALIASES.get(name, name)
 
 
 def provider_spec(name: str, configured: Mapping[str, str] = {}) -> ProviderSpec:
-    """Return the provider of a name; `configured` are those of the settings -> the one that each speaks like.
+    """Return the provider with this name. `configured` maps the providers of the settings to the provider whose dialect
+    each uses.
 
     Raises CommandError for an unknown provider.
     """
@@ -105,7 +107,8 @@ def dialect_of(provider: str, configured: Mapping[str, str] = {}) -> "Dialect":
 
 
 def speaks(provider: str, configured: Mapping[str, str] = {}) -> str:
-    """Return the provider whose format a provider's requests have, whatever the settings say later.
+    """Return the built-in provider or plugin whose format the requests of a provider have. It is recorded, because the
+    settings may change later.
 
     Raises CommandError for an unknown one.
     """

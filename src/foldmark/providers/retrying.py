@@ -1,7 +1,7 @@
-"""Providers around a provider: one asks again when it could not answer at once, one is made late [SPEC 6].
+"""Wrappers of a provider: one retries failed requests, the other creates the provider on first use [SPEC 6].
 
-Waits grow twofold, spread by chance so that many who were turned away do not come back in one moment, and are never
-shorter than the provider asked for. Once a piece of an answer was shown it is too late: the failure goes on.
+Each wait is about twice as long as the one before, with a random part so that many clients do not return at the same
+moment, and never shorter than the provider asked for. Once a piece of an answer was shown, a failure is final.
 """
 
 import asyncio
@@ -15,17 +15,19 @@ from foldmark.core.ports import Provider
 from foldmark.core.request import Piece, Request, Waiting
 
 LONGEST = 120.0
-"""Maximum number of seconds that a provider may ask to wait; if it asks for more, the failure goes on at once."""
+"""Maximum number of seconds that a provider may ask to wait. If it asks for more, the request fails at once."""
 
 
 ROUNDS = 50
-"""Rounds of the event loop in which streams that were left in the middle are closed."""
+"""Rounds of the event loop in which abandoned streams are closed."""
 
 
 class RetryingProvider:
-    """`provider`, asked up to `attempts` times; waits begin at about `base` seconds and grow to at most `most`.
+    """Sends a request to `provider` up to `attempts` times. Waits begin at about `base` seconds and grow to at most
+    `most`.
 
-    `sleep` takes seconds, `random` gives a share from 0 to 1. Other failures than those that pass go on at once.
+    `sleep` takes seconds, `random` returns a number from 0 to 1. Failures that do not pass (`ProviderError.passes`) are
+    raised at once.
     """
 
     def __init__(
@@ -88,8 +90,8 @@ class RetryingProvider:
 
 
 class LazyProvider:
-    """The provider that `make` creates when it is first asked. An error about a key or an SDK is then part of a turn,
-    after the person's message was recorded."""
+    """The provider that `make` creates on first use. An error about a key or an SDK then belongs to a turn, after the
+    person's message was recorded."""
 
     def __init__(self, make: Callable[[], Provider]) -> None:
         self._make = make
@@ -99,8 +101,8 @@ class LazyProvider:
         return self._make()
 
     def prepare(self) -> None:
-        """Make the provider now, which imports its SDK: a person who still types need not wait for that later. What is
-        wrong is raised when it is asked."""
+        """Create the provider now, which imports its SDK, so that a person who is still typing need not wait later. An
+        error is raised when the provider is used."""
         with suppress(FoldmarkError):
             _ = self._provider
 
@@ -117,7 +119,7 @@ class LazyProvider:
 
 async def streams_closed() -> None:
     """Let the event loop run for a moment before it ends. SDKs leave the generators of abandoned streams to the garbage
-    collector; the event loop closes them, one layer in each round. A loop that ends earlier would drop them with a
-    warning."""
+    collector, and the event loop closes them, one layer in each round. A loop that ended earlier would warn about
+    them."""
     for _ in range(ROUNDS):
         await asyncio.sleep(0)

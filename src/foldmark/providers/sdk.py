@@ -1,7 +1,7 @@
-"""What all providers over an SDK share: the import, the connection, the stream of an answer, its failures.
+"""The code that all providers over an SDK share: the import, the connection, the stream of an answer, its failures.
 
-The SDKs carry the requests, which are given to them as bytes, and know the errors. Their models of answers are not
-used: answers of other servers do not fit them.
+The SDKs send the requests, which are passed as bytes, and define the errors. Their models of answers are not used,
+because answers of compatible servers do not fit them.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from foldmark.dialects.errors import brief, not_understood
 from foldmark.providers.access import Access
 
 CONNECT, READ = 10.0, 600.0
-"""Seconds to wait for a connection, and for the next bytes of an answer: models that think are silent for minutes."""
+"""Seconds to wait for a connection, and for the next bytes of an answer. Thinking models are silent for minutes."""
 END = 1.0
 """Seconds to wait for the end of a stream after the whole answer."""
 
@@ -40,9 +40,9 @@ def imported(module: str, server: str, extra: str) -> Any:
 
 
 def http(**more: Any) -> Any:
-    """Return an HTTP client for an SDK to use, and to close with its own.
+    """Return an HTTP client for an SDK, which closes it with its own.
 
-    It follows no redirection: a conversation goes to the address that was named and to no other.
+    It follows no redirection: a conversation is sent only to the given address.
     """
     import httpx2
 
@@ -51,7 +51,7 @@ def http(**more: Any) -> Any:
 
 @cache
 def certificates() -> ssl.SSLContext:
-    """Return the certificates to trust; reading them takes a while."""
+    """Return the trusted certificates. They are cached, because reading them takes a while."""
     import httpx2
 
     return httpx2.create_ssl_context()
@@ -71,7 +71,7 @@ def host(url: str) -> str:
 
 
 def check_key(key: str, server: str, variables: str) -> str:
-    """Return a key. Raises ProviderError if it is missing, or not valid in a header."""
+    """Return the key. Raises ProviderError if it is missing or not valid in a header."""
     if not key.strip():
         raise ProviderError("key", f"There is no key for {server}. Set {variables}.")
     if not key.isascii() or not key.isprintable() or " " in key:
@@ -89,7 +89,7 @@ def token_count(answer: Any, field: str, server: str) -> int:
 
 
 def transport_failure(server: str, problem: Exception, hidden: Callable[[str], str]) -> ProviderError:
-    """Return the error for an exception of an SDK or of its connection; `hidden` takes the key out of a text."""
+    """Return the error for an exception of an SDK or of its connection; `hidden` removes the key from a text."""
     import httpx2
 
     cause = problem if isinstance(problem, httpx2.HTTPError) else problem.__cause__ or problem
@@ -106,11 +106,11 @@ def transport_failure(server: str, problem: Exception, hidden: Callable[[str], s
 
 
 async def streamed(events: AsyncGenerator[Json, None], reader: Reader, request: Request) -> AsyncGenerator[Piece, None]:
-    """Yield the pieces of an answer as they come, calls by their tools' own names; closing this ends the request.
-    Raises ProviderError.
+    """Yield the pieces of an answer as they come, with calls by the tools' own names. Closing the generator ends the
+    request. Raises ProviderError.
 
-    The stream is read to its end, which follows the whole answer at once. Otherwise the SDK's generators would be left
-    to the garbage collector, which may not run before the program ends.
+    The stream is read to its end, which directly follows the complete answer. Otherwise the SDK's generators would be
+    left to the garbage collector, which may not run before the program ends.
     """
     try:
         async with asyncio.timeout(None) as patience, aclosing(events):
@@ -131,7 +131,8 @@ async def streamed(events: AsyncGenerator[Json, None], reader: Reader, request: 
 
 class Server:
     """A server behind Anthropic's or OpenAI's SDK, which share one design. Each request has a client of its own, so
-    that none outlives its event loop. `name` names the server to people, `hidden` takes the key out of a text."""
+    that no client outlives its event loop. `name` is the name of the server for a person, `hidden` removes the key from
+    a text."""
 
     def __init__(self, name: str, sdk: Any, access: Access) -> None:
         self.name, self.sdk, self.access, self.hidden = name, sdk, access, access.hidden
@@ -145,7 +146,7 @@ class Server:
         raise NotImplementedError
 
     async def events(self, path: str, body: Json, headers: Mapping[str, Any]) -> AsyncGenerator[Json, None]:
-        """Ask for a stream and yield its events; a server that does not stream gives its whole answer as one.
+        """Request a stream and yield its events. A server that does not stream sends its whole answer as one event.
 
         Raises ProviderError. Closing this closes the connection.
         """
@@ -167,7 +168,7 @@ class Server:
             raise self.failure(problem) from None
 
     def failure(self, problem: Any) -> ProviderError:
-        """Return the error for whatever was raised on the way."""
+        """Return the error for an exception during a request."""
         if isinstance(problem, ProviderError):
             return problem
         if isinstance(problem, self.sdk.APIStatusError):

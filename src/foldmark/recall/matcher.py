@@ -1,9 +1,9 @@
-"""The local matcher: which messages a criterion is about [SPEC 4.2].
+"""The local matcher: decide which messages a criterion is about, without a model [SPEC 4.2].
 
-It replaces a model's judgement. It reads words as search does (its terms, stems and weights, and vectors if there are
-any), and is deterministic. Search ranks, the matcher decides: a message is meant from a threshold on. A conversation
-stays with a topic over several turns without naming it each time, so neighbouring turns that share enough significant
-words with a hit go with it.
+It reads words as search does (the same terms, stems and weights, and vectors if there are any) and is deterministic.
+Search ranks messages, the matcher decides: a message matches from a threshold on. A conversation stays with a topic
+over several turns without naming it each time, so neighbouring turns that share enough significant words with a hit
+match, too.
 """
 
 import re
@@ -33,7 +33,7 @@ LONG = 120
 """Number of words up to which one occurrence suffices; a longer message needs proportionally more."""
 
 MEANT = 0.3
-"""Similarity in meaning from which on a user's message is meant without any word of the clause."""
+"""Minimum similarity in meaning of a user's message that matches without any word of the clause."""
 
 _LOOKED_UP = 500
 """Number of messages whose vectors are read at a time."""
@@ -58,12 +58,12 @@ def match(
 
     `messages` are iterated twice at most, and no more than a turn of them is held at a time.
 
-    Clauses joined by commas, "and" or "or" each match by themselves; what follows "except" or "but not" is left out;
-    "messages 45-67" are ids. A word weighs more if fewer messages hold it; a word with digits ("ticket7") is searched
-    for whole, and a message without it is not meant. With `alike`, messages close in meaning count as well. A user
-    message that matches takes its whole turn along, and, with `keep_going`, the neighbouring turns that share enough
-    significant words with it, and those after it that say nothing new ("go on"); any other message matches alone.
-    `system` messages never do.
+    Clauses joined by commas, "and" or "or" match separately; messages about the part after "except" or "but not" are
+    left out; "messages 45-67" are ids. A word that fewer messages contain weighs more. A word with digits ("ticket7")
+    is searched for whole, and a message without it does not match. With `alike`, messages close in meaning match as
+    well. With a matching user message its whole turn matches and, with `keep_going`, the neighbouring turns that share
+    enough significant words with it, and those after it that say nothing new ("go on"). Any other message matches
+    alone. `system` messages never match.
 
     Raises CommandError if the criterion holds no word to search for.
     """
@@ -160,7 +160,7 @@ def _text(message: Event) -> str:
 
 
 def _own(message: Event) -> str:
-    """Return a message without quotes: a model's quote is about another message."""
+    """Return the text of a message, of a model without its quotes, which are about other messages."""
     return _QUOTE.sub(" ", message.content) if message.kind == "assistant" else message_text(message)
 
 
@@ -211,8 +211,8 @@ def _neighbours(
 
 
 def _runs_beside(taken: set[int], number: int) -> Iterator[list[tuple[int, int]]]:
-    """Yield the turns up to `REACH` away on each side of each turn taken, but not beyond the next one taken: each turn
-    with the neighbour that is nearer."""
+    """Yield, for each side of each taken turn, the turns up to `REACH` away and up to the next taken turn, as pairs:
+    the neighbour on the way to it, and the turn."""
     for begin in taken:
         for step in (1, -1):
             away = range(begin + step, begin + step * (REACH + 1), step)

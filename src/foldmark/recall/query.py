@@ -1,7 +1,8 @@
-"""Parse a typed query, or the criteria of a filter, into terms; no input is syntax of the index [SPEC 4, 4.2, 7].
+"""Parse a typed query, or the criteria of a filter, into terms. No input is interpreted as syntax of the index [SPEC 4,
+4.2, 7].
 
-The index holds the stems of words, so that "migrations" also finds "migrated". Words in quotes and prefixes (`migrat*`)
-are meant as typed: the index selects candidates, their texts decide (`highlights.holds`).
+The index stores the stems of words, so that "migrations" also finds "migrated". Words in quotes and prefixes
+(`migrat*`) are literal: the index selects candidates, and their texts decide (`highlights.holds`).
 """
 
 import re

@@ -1,10 +1,10 @@
-"""Rank messages for a query: by their own words, by those of their neighbours, and by their kind [SPEC 7].
+"""Rank messages for a query: by their own words, the words of their neighbours, and their kind [SPEC 7].
 
-The score is a sum over the terms of the query, each weighted by its rarity. A term counts where it stands in the
-message itself (as in BM25), less in the two messages before and after it, and once more in the passage around it:
-people ask about something in other messages than the one that says it, and seldom repeat its words. So the neighbour of
-a message with a term may answer a question without holding any. A message that mostly asks answers little, one after it
-more. docs/recall.md has the figures that the constants come from.
+The score is a sum over the terms of the query, each weighted by its rarity. A term counts if it occurs in the message
+itself (as in BM25), less if it occurs in the two messages before and after it, and once more if it occurs in the
+passage around it. People name a subject in other messages than the one that answers, and seldom repeat its words. So a
+message without any term may answer a question if its neighbour has one. A message that mostly asks is a poor answer;
+the message after it is a better one. docs/recall.md has the figures behind the constants.
 
 Dates in messages and queries count as words: "last week" is resolved against the time of the message. English only.
 """
@@ -181,8 +181,8 @@ class QueryTerm(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """A message with its score; `held` is the number of significant terms that it holds itself, `tells` its value as an
-    answer: less than 1 if it asks itself."""
+    """A message with its score. `held` is the number of significant terms that it contains itself, `tells` its value as
+    an answer, less than 1 if it asks a question itself."""
 
     said: IndexedMessage
     score: float

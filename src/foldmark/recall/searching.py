@@ -1,9 +1,9 @@
 """One search in several indexes: candidates, read and ranked together [SPEC 7].
 
-The words of a query differ in cost: a word in every tenth message of a million selects so many that weighing each would
-take seconds. So the rare words select the candidates, as many as stay within `BUDGET` messages, besides messages with
-all words; the common words count when these texts are ranked. A word that exceeds the budget alone is searched in the
-newest part of an index.
+The words of a query differ in cost. A word in every tenth message of a million selects so many messages that weighing
+each would take seconds. So candidates are the messages with all words, and the messages with any of the rare words, as
+many words as stay within `BUDGET` messages. The common words count when the candidates are ranked. A word that alone
+exceeds the budget is searched in the newest part of an index.
 
 An FTS5 index has the columns `text` and `parts` (`text.tokens.parts_of`) and the tokenizer `text.tokens.PORTER`. It is
 the log's, or the archive's.

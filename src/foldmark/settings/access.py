@@ -1,4 +1,4 @@
-"""The address and the key of a provider: read from the environment, never from the log, and never shown."""
+"""The address and the key of a provider. They are read from the environment, never from the log, and never shown."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ SDKS = ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_IDENTITY_TOKEN", "OPENAI_ADMIN_KEY")
 
 
 def access(provider: str, environment: Mapping[str, str], settings: Settings) -> Access:
-    """Return how to reach `provider`: the environment overrides the settings, they override the built-in values.
+    """Return the access to `provider`. The environment overrides the settings, which override the built-in values.
 
     Raises CommandError for an unknown provider or an invalid address, ProviderError for a missing key that no SDK can
     find by itself.
@@ -33,8 +33,8 @@ def access(provider: str, environment: Mapping[str, str], settings: Settings) ->
 
 
 def missing_key(provider: str, environment: Mapping[str, str], settings: Settings) -> str | None:
-    """Return the variable for the key of `provider`, if its server wants one and none is set; None also for an unknown
-    provider."""
+    """Return the variable for the key of `provider` if its server requires a key and none is set; None also for an
+    unknown provider."""
     try:
         spec = provider_spec(provider, settings.dialects)
         server = settings.providers.get(spec.name) or Server()
@@ -61,7 +61,7 @@ def keys(environment: Mapping[str, str], settings: Settings) -> dict[str, str]:
 def ollama_address(host: str) -> str:
     """Return the address for an `OLLAMA_HOST`: a host, host:port or URL, read as Ollama itself reads it.
 
-    All addresses of a machine stand for this machine. Raises CommandError for a scheme other than HTTP.
+    An address that stands for all interfaces becomes this machine. Raises CommandError for a scheme other than HTTP.
     """
     scheme, _, rest = host.strip("\"' \t").rpartition("://")
     if scheme not in ("", "http", "https"):

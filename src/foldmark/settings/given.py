@@ -1,4 +1,5 @@
-"""`Settings`: the settings from outside, and how they combine with those of one agent [SPEC 10]."""
+"""`Settings`: the settings from files, environment and command line, and how they combine with those of an agent [SPEC
+10]."""
 
 import os
 from collections.abc import Mapping
@@ -44,7 +45,7 @@ GLOBAL_KINDS = {
 
 
 class Value(NamedTuple):
-    """A checked value, and its source as a person reads it: `user file`, `environment FOLDMARK_MODEL`."""
+    """A checked value and its source, for a person: `user file`, `environment FOLDMARK_MODEL`."""
 
     value: Any
     source: str
@@ -62,10 +63,10 @@ class Server(Struct, frozen=True):
 class Settings(Struct, frozen=True):
     """The settings of files, environment and command line; `Settings()` has none, so every default holds.
 
-    What is set for an agent overrides `defaults`, and is overridden by `overrides`; both hold keys of `Config` and of
-    `GLOBAL`. `models` are the tables of models as they stand in the files, "provider/model" -> key -> value;
-    `providers` those that a person added or changed. `offline_delay`, in seconds, and `database`, a path or a URL, are
-    the user file's, None if it has none. A provider's key is never in here.
+    An agent's own settings override `defaults` and are overridden by `overrides`; both contain keys of `Config` and of
+    `GLOBAL`. `models` are the tables of models in the files, "provider/model" -> key -> value; `providers` are those
+    that a person added or changed. `offline_delay`, in seconds, and `database`, a path or a URL, come from the user
+    file, None if it does not set them. API keys are never stored here.
     """
 
     defaults: Mapping[str, Value] = {}
@@ -125,8 +126,8 @@ class Settings(Struct, frozen=True):
 
 @cache
 def machine() -> str:
-    """Return a word for this user on this machine that reveals neither, 16 hexadecimal digits: a person's agreement
-    holds only there."""
+    """Return a digest that identifies this user on this machine without revealing either, 16 hexadecimal digits. A
+    person's agreement is valid only there."""
     import socket  # 4 ms with the next one, only to find out what tools may do
     from hashlib import sha256
 

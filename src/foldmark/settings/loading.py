@@ -22,7 +22,7 @@ from foldmark.providers.registry import ALIASES, BUILT_IN, check_model
 from foldmark.settings.given import GLOBAL, GLOBAL_KINDS, Server, Settings, Value
 
 MOST_BYTES = 256 * 1024
-"""Maximum size: nobody writes more by hand, and parsing TOML is slow."""
+"""Maximum size of a file in bytes: nobody writes more by hand, and parsing TOML is slow."""
 
 MOST_PLACES = 50
 """Maximum number of lines that are tried to find a key's line."""
@@ -55,7 +55,7 @@ class File(NamedTuple):
         return found  # type: ignore[no-any-return]
 
     def _line(self, keys: tuple[str, ...]) -> int | None:
-        """Return the line that gives a key its value: before that line it has none."""
+        """Return the line that sets a key: the first line without which the key has no value."""
         import tomllib
 
         lines = self.text.split("\n")
@@ -74,7 +74,7 @@ class File(NamedTuple):
 
 
 def _read(path: Path) -> File | None:
-    """Return the file at `path`, None if there is none. Raises CommandError for a folder, and for a file that is
+    """Return the file at `path`, None if it does not exist. Raises CommandError for a folder, and for a file that is
     unreadable, too large or not TOML."""
     try:
         found = path.stat()
@@ -162,8 +162,8 @@ def load(
 ) -> Settings:
     """Return the settings of a program that runs in folder `working` with this environment.
 
-    `user` is the folder of the user file `config.toml`. `options` are those of the command line, key -> value. Reads
-    only files. Raises CommandError, with the place, for whatever is invalid.
+    `user` is the folder of the user file `config.toml`. `options` are those of the command line, key -> value. Raises
+    CommandError, which names file and line, for anything invalid.
     """
     own = _read(user / USER) if user else None
     defaults: dict[str, Value] = {}
@@ -191,7 +191,7 @@ def load(
 
 
 def program_settings(keys: Mapping[str, Any]) -> Settings:
-    """Return the settings that a program gives itself, key -> value; agents may change them. Raises CommandError."""
+    """Return the settings that a program passes, key -> value; agents may override them. Raises CommandError."""
     if not isinstance(keys, Mapping):
         raise CommandError(f"settings must be a mapping of keys to values, not {config.described(keys)}")
     return Settings(defaults={key: Value(_checked(key, value, ()), "program") for key, value in keys.items()})
@@ -293,7 +293,7 @@ def _database(file: File) -> str | None:
 
 
 def _server(file: File, name: str) -> Server:
-    """Return the provider of the table `[providers.NAME]`. An error never repeats a text that may be a key."""
+    """Return the provider of the table `[providers.NAME]`. An error never repeats a value that may be a key."""
     table = file.table("providers", name)
     for key, value in table.items():
         try:

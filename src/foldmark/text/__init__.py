@@ -1,4 +1,4 @@
 """Texts and their words: tokens, keywords, snippets, and texts that a person or a model writes in a known form.
 
-It knows nothing of the database. `tokens` needs SQLite's tokenizers, the other modules are pure.
+Nothing here knows the database. `tokens` uses the tokenizers of SQLite; the other modules are pure.
 """

@@ -1,7 +1,7 @@
-"""Decide whether a person's text agrees to a preview, or to which part of it [SPEC 4.2].
+"""Decide whether a person's text agrees to a preview, or to a part of it [SPEC 4.2].
 
-It errs in one direction: a missed yes costs a second question, a wrong yes costs context. So a text agrees only if it
-begins with a word of agreement and holds nothing else but courtesy, or the order to go ahead.
+Errors go in one direction only: a missed yes costs a second question, a wrong yes costs context. So a text agrees only
+if it begins with a word of agreement and contains nothing else but courtesy, or the order to proceed.
 """
 
 import re
@@ -32,8 +32,8 @@ _WORD = re.compile(r"[^\s.,;:!…。、，！：；'\"“”„«»()\[\]*_`~-]+
 def is_yes(text: str) -> bool:
     """Return True if a text is a plain yes to a question: "Yes, proceed", "ok", "ja, bitte".
 
-    A question, a condition, a number, an exception or an addition makes it no plain yes; so does a text that goes on
-    after its first word.
+    A text with a question, a condition, a number, an exception or an addition is not a plain yes, nor is a text with a
+    further statement.
     """
     words = _words(text)
     if not words or "?" in words:
@@ -59,7 +59,7 @@ def is_yes(text: str) -> bool:
 
 
 def is_no(text: str) -> bool:
-    """Return True if a text declines and asks for nothing else: "no", "stop, please", "cancel that"."""
+    """Return True if a text only declines: "no", "stop, please", "cancel that"."""
     words = _words(text)
     return (
         bool(words) and words[0] in _NO and all(word in _NO | _COURTESY | word_list("declined") for word in words[1:])
@@ -81,7 +81,7 @@ _ONLY = re.compile(rf"(?:{_AGREED})?(?:only|just|nur){_WHAT}{_NUMBERS}{_POLITE}"
 
 def chosen(text: str, of: int, longest: int = LONGEST) -> tuple[int, ...] | None:
     """Return the ranges, from 1 to `of`, that a text agrees to: "all but 2", "only 1 3", "only 2-4"; None if it names
-    none, as does a text of more than `longest` characters.
+    no ranges or has more than `longest` characters.
 
     Raises CommandError for numbers that were not shown, or if nothing remains.
     """
@@ -109,7 +109,7 @@ def chosen(text: str, of: int, longest: int = LONGEST) -> tuple[int, ...] | None
 
 
 def _words(text: str) -> list[str]:
-    """Return the words of a short text, with a question mark as a word; nothing for a long text."""
+    """Return the words of a short text, with a question mark as a word of its own; none for a long text."""
     if len(text) > LONGEST:
         return []
     folded = unicodedata.normalize("NFKC", text).casefold().translate(_PLAIN)

@@ -24,8 +24,8 @@ _EDGE = r"(?:(?<![^\W_])|(?<=[a-z0-9])(?=[A-Z]))"
 
 
 def snippet(text: str, wanted: Sequence[Term]) -> str:
-    """Return the neighbourhood in `text` of as many terms as possible, as one line; its beginning if none occurs
-    there."""
+    """Return the part of `text` around as many terms as possible, as one line; the beginning of the text if no term
+    occurs."""
     places = _places(text, wanted)
 
     def variety(at: int) -> int:
@@ -44,7 +44,7 @@ def snippet(text: str, wanted: Sequence[Term]) -> str:
 
 
 def spans(text: str, wanted: Sequence[Term]) -> list[tuple[int, int]]:
-    """Return the places of terms in a short text: beginning and end of each, to the end of its last word."""
+    """Return the positions of terms in a short text: begin and end of each, up to the end of its last word."""
     found = []
     for match in _pattern(tuple(wanted)).finditer(_plain(text)):
         start, end = match.span()
@@ -72,7 +72,7 @@ def _accents() -> dict[int, str]:
 
 
 def _places(text: str, wanted: Sequence[Term]) -> list[tuple[int, int]]:
-    """Return the places of terms in `text`, with the number of each term; only the first ones."""
+    """Return the first positions of terms in `text`, each with the number of its term."""
     found = islice(_pattern(tuple(wanted)).finditer(_plain(text)), _MOST_FINDS)
     return [(match.start(), match.lastindex or 0) for match in found]
 
@@ -127,7 +127,8 @@ def _stem(word: str) -> str | None:
 
 
 LONGEST = 800
-"""Maximum weight of a passage: about 190 tokens. A model that takes 256 loses nothing of nine in ten, code or not."""
+"""Maximum weight of a passage: about 190 tokens. A model with a limit of 256 tokens reads nine of ten passages whole,
+code or not."""
 
 MOST = 8
 """Maximum number of passages of one message. The last one is its end, where people often state their request."""

@@ -1,4 +1,4 @@
-"""The keywords of a prompt, which pick memos, and the layer of the memos that they picked [S2, SPEC 5.1, 7].
+"""The keywords of a prompt, which pick memos, and the layers of the picked memos [S2, SPEC 5.1, 7].
 
 Keywords are the subjects of a prompt, without the words of ordinary talk. Words are those of FTS5's tokenizer
 `unicode61`: runs of letters and digits, in lower case, Latin letters without diacritics. A name in code
@@ -26,7 +26,7 @@ LONGEST = 64
 """Maximum length of a keyword in characters; longer runs (encoded data) are no words."""
 
 LOOKED_AT = 10_000
-"""Characters at the beginning and at the end of a prompt that are searched: people paste whole logs."""
+"""Characters at the beginning and at the end of a prompt that are searched, because people paste whole logs."""
 
 SHORTEST_BEGINNING = 5
 """Minimum number of letters for the beginning of a word to stand for related words."""
@@ -137,8 +137,8 @@ HEADING = "### MEMOS"
 
 
 def opening_words(opener: Event | None) -> str:
-    """Return the words of a person, or of another agent by mail, in the message that opened a turn; empty for anything
-    else."""
+    """Return the words of a person, or of another agent by mail, in the message that opened a turn; empty for other
+    messages."""
     if opener is None or opener.kind != "user":
         return ""
     mail, text = (opener.data or {}).get("mail"), opener.content
@@ -149,7 +149,7 @@ def opening_words(opener: Event | None) -> str:
 
 
 def memo_entry(memo: Memo) -> str:
-    """Return a memo as the model reads it. Its text never begins a line, so that it cannot pass for a heading."""
+    """Return a memo as the model reads it. Each line of its text is quoted, so that it cannot pass for a heading."""
     return f"Memo {memo.id}, {memo.created_at[:10]}{memo.labels}\n{quoted(memo.content, len(memo.content))}"
 
 

@@ -1,7 +1,7 @@
 """Match messages to a criterion: the request to a model, and ranges for display [SPEC 4.2].
 
-A model judges where there is one: `request_text` and `numbered` make the request, `parse_ids` reads the answer.
-`foldmark.recall.matcher` is the local replacement.
+If there is a model, it decides: `request_text` and `numbered` make the request, `parse_ids` parses the answer.
+Otherwise `foldmark.recall.matcher` decides locally.
 """
 
 import re
@@ -31,8 +31,8 @@ _FENCE = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 
 
 class Candidate(Struct, frozen=True, gc=False):
-    """A message that criteria may mean, without its text: the candidates of a conversation of any length fit in
-    memory."""
+    """A message that may match criteria, without its text, so that the candidates of a conversation of any length fit
+    in memory."""
 
     id: int
     kind: str
@@ -133,11 +133,12 @@ def request_text(criteria: str, mode: str) -> str:
 
 
 def parse_ids(answer: str, allowed: Collection[int]) -> tuple[int, ...]:
-    """Return the ids that a model's answer names, in order, restricted to `allowed`; nothing else is trusted.
+    """Return the ids that a model's answer names, in order, restricted to `allowed`. Nothing else in the answer is
+    trusted.
 
-    Reads a list of ids and ranges, in a code fence or among prose: the last one that stands on lines of its own, else
-    the longest; or an answer of numbers alone. A reversed range is dropped. Prose without a number means none. Raises
-    FoldmarkError for an answer that cannot be understood.
+    The answer may be a list of ids and ranges, in a code fence or among prose: the last list on lines of its own
+    counts, else the longest list. It may also consist of numbers alone. Reversed ranges are ignored, and prose without
+    a number stands for no ids. Raises FoldmarkError for an answer that cannot be parsed.
     """
     known = sorted(set(allowed))
     found: list[int] = []

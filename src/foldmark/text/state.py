@@ -1,15 +1,15 @@
-"""The model's `### STATE` block: parsed off the end of an answer, and held back while the answer streams [S2, SPEC 7].
+"""The model's `### STATE` block: split from the end of an answer, and held back while the answer streams [S2, SPEC 7].
 
 A block begins with a line of its own, `### STATE` or `### State`, bold or not, outside of code fences; the last such
 line counts. It extends to the end of the answer and holds at least one of its four members (`Goal:`, `Context:`,
 `Resolved:`, `Technical Anchors:`) with content. Any other block, or one followed by another heading, is malformed: it
 is text like any other.
 
-One fence is no code fence: a Markdown fence (`markdown` or `md`) at the end of the answer that holds a block and
-nothing else. Some models put one around it.
+One kind of fence does not count as a code fence: a Markdown fence (`markdown` or `md`) at the end of the answer that
+contains a block and nothing else. Some models put one around the block.
 
-A paragraph after the last member, after an empty line, that is neither indented nor a list belongs to the answer:
-nobody would see it otherwise.
+A paragraph after the last member and an empty line, neither indented nor a list, belongs to the answer. Otherwise
+nobody would see it.
 """
 
 import re
@@ -50,8 +50,7 @@ class Parted(NamedTuple):
 
 
 def parted(text: str) -> Parted:
-    """Split an answer from the block at its end. A text without one is returned unchanged. Time is linear in the
-    text."""
+    """Split an answer from the block at its end. A text without a block is returned unchanged. Takes linear time."""
     before, block, behind = _around(text)
     return Parted(text, None) if block is None else Parted(_joined(before, behind, bool(before)), block)
 
@@ -149,8 +148,8 @@ def _wraps(line: str) -> bool:
 
 
 def _fence_behind(line: str, fence: str) -> str:
-    """Return the code fence that is open after a line, as it was opened ("```"), given the one before it; "" for
-    none."""
+    """Return the code fence that is open after a line, in the form that opened it ("```"), given the fence that was
+    open before the line; "" for none."""
     if not fence:
         opened = _FENCE.match(line)
         return opened[1] if opened else ""
@@ -163,8 +162,8 @@ class Hiding:
     """An answer as it streams, without its block: the output of `feed` and `end` together equals the text of `parted`,
     up to white space at the end.
 
-    A line goes out as it comes, unless it may begin a block, or a Markdown fence around one; from such a line on,
-    everything is held back to the end.
+    A line is shown as it streams, unless it may begin a block or a Markdown fence around one. From the beginning of a
+    block on, everything is held back until the end.
     """
 
     def __init__(self) -> None:
@@ -173,13 +172,14 @@ class Hiding:
         self._fence, self._goes_out, self._begun, self._shown = "", False, False, False
 
     def feed(self, piece: str) -> str:
-        """Take the next piece of the answer and return what may be shown now."""
+        """Take the next piece of the answer and return the text that can be shown now."""
         shown = "".join(map(self._take, _PIECES.findall(piece)))
         self._shown = self._shown or bool(shown)
         return shown
 
     def end(self, interrupted: bool = False) -> str:
-        """End the answer and return what was held back and is no block. An `interrupted` answer has no block."""
+        """End the answer and return the text that was held back but is not a block. An `interrupted` answer has no
+        block."""
         held = "" if self._goes_out else self._wrap + "".join(self._line)
         self._line, self._wrap, self._begun, self._goes_out = [], "", False, False
         before, block, behind = (held, None, "") if interrupted else _around(held)

@@ -1,9 +1,8 @@
-"""The words of a text: by SQLite's own tokenizers, and those that they do not recognize [SPEC 7].
+"""The words of a text: by SQLite's tokenizers, and words that these do not recognize [SPEC 7].
 
 The latter are indexed beside the text. There are two kinds: the parts of a name in code (`parseHttpResponse` is one
-word to the tokenizer), and, for a run of a script without spaces, its overlapping pairs of characters and its last
-character. With these a name is found by its parts, and any piece of Chinese, Japanese, Korean or Thai as a phrase of
-pairs.
+word to the tokenizer), and for a run of a script without spaces its overlapping pairs of characters and its last
+character. So a name is found by its parts, and any piece of Chinese, Japanese, Korean or Thai as a phrase of pairs.
 """
 
 import re

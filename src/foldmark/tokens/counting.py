@@ -1,9 +1,9 @@
-"""Count the tokens of a serialized request: the one place that decides how they are counted [S3, SPEC 5.4].
+"""Count the tokens of a serialized request. This is the only place that decides how tokens are counted [S3, SPEC 5.4].
 
-A request has a *size*, in bytes or in tokens as the tokenizer counts them, and a ruler has a *ratio*: how much of that
-size is one token of the model. Calibration moves the ratio towards what the provider reports, so it takes in what
-nobody can count from outside: the 313 to 346 tokens that Anthropic adds where there are tools, or the margin by which a
-tokenizer is off. docs/decisions/0008-calibration.md has the figures.
+A request has a *size*, in bytes or in tokens of the tokenizer, and a ruler has a *ratio*: the size of one token of the
+model. Calibration moves the ratio towards the provider's own counts, so it includes everything that cannot be counted
+from outside: the 313 to 346 tokens that Anthropic adds for tools, or the error of a tokenizer.
+docs/decisions/0008-calibration.md has the figures.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ OFF = 0.02
 """The share by which an estimate may be wrong before the ratio is corrected."""
 
 LEAST = 100
-"""Minimum tokens of a request to calibrate with: a shorter one is mostly its form."""
+"""Minimum tokens of a request to calibrate with. A shorter request consists mostly of its frame."""
 
 RATIOS = (0.5, 20.0)
 """Minimum and maximum bytes per token of any text. A report beyond them is wrong, or about another request."""
@@ -88,7 +88,7 @@ Ruler: TypeAlias = BytesRuler | TokenizerRuler
 
 
 def uncalibrated(provider: str, model: str) -> float:
-    """Return the bytes per token of a model before calibration. Claude counts alike at every provider."""
+    """Return the bytes per token of a model before calibration. Claude counts the same at every provider."""
     return BYTES_PER_TOKEN.get("anthropic" if "claude" in model else provider, 4.0)
 
 

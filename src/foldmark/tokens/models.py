@@ -1,7 +1,7 @@
 """The table of models: published windows, limits, prices and caches, overridden by the settings [SPEC 10].
 
-`models.json` has the figures and their sources; it is read on first use. A provider's default is the window of 200K
-tokens (128K for GPT-4) of [S1] and the discounts of [S3]. Unknown figures are None, never guessed.
+`models.json` holds the figures and their sources and is read on first use. The default of a provider is the window of
+200K tokens (128K for GPT-4) of [S1] and the discounts of [S3]. Unknown figures are None, never guessed.
 """
 
 import re

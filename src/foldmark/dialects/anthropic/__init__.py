@@ -1,1 +1,1 @@
-"""Anthropic's Messages API: bodies, what of a model's thinking they may hold, streams, refusals."""
+"""Anthropic's Messages API: bodies, the thinking that they may contain, streams, refusals."""

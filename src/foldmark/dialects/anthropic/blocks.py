@@ -1,8 +1,8 @@
-"""Anthropic's blocks of an answer besides its text and calls: read once, kept, and sent back in their places.
+"""Anthropic's blocks of an answer besides its text and calls: parsed, kept, and sent back at their positions.
 
-Blocks of unknown types and blocks of tools that the API runs itself are sent back as they came. For a text its
-citations are kept, for a call its fields besides the arguments, each with its place in the answer's text. A
-`compaction` block replaces everything before it (`Compacted`).
+Blocks of unknown types and blocks of tools that the API runs itself are sent back unchanged. Of a text its citations
+are kept, of a call its fields besides the arguments, each with its position in the answer's text. A `compaction` block
+replaces everything before it (`Compacted`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,16 +42,16 @@ _UNMARKABLE = ("fallback", "mcp_tool_listing", *THINKING)
 
 
 def text_kept(block: Mapping[str, Any], after: int, *, apart: bool) -> Iterator[Kept]:
-    """Yield what a text block holds besides its text, also that it stands `apart` from a text directly before it."""
+    """Yield the fields of a text block besides its text, and that it stands `apart` from a text directly before it."""
     about = {name: value for name, value in block.items() if name not in ("type", "text") and value is not None}
     if block["text"] and (about or apart):
         yield Kept({"type": "text", **about, **position(after), LENGTH: len(block["text"])})
 
 
 def use_kept(block: Mapping[str, Any]) -> Iterator[Kept]:
-    """Yield what a call holds besides its arguments, such as who made it in a program.
+    """Yield the fields of a call besides its arguments, such as the program that made it.
 
-    Calls always stand last: the API refuses text behind them.
+    Calls always come last, because the API refuses text after them.
     """
     known = ("type", "id", "name", "input")
     about = {name: value for name, value in block.items() if name not in known and value is not None}
@@ -60,7 +60,7 @@ def use_kept(block: Mapping[str, Any]) -> Iterator[Kept]:
 
 
 def other_kept(block: Block, after: int, kept: int) -> Kept | Compacted:
-    """Return any other block; `kept` blocks were kept in front of it. A compaction that failed stands for nothing."""
+    """Return any other block; `kept` blocks were kept before it. A compaction that failed replaces nothing."""
     said = as_text(block.get("content"))
     if block["type"] == COMPACTION and (said.strip() or as_text(block.get("encrypted_content"))):
         return Compacted((block,), said, after, kept)
@@ -120,8 +120,8 @@ def markable(blocks: Sequence[Block]) -> list[Block]:
 
 
 def settle(messages: list[dict[str, Any]]) -> None:
-    """Remove what the API would refuse: a result of its own tools without the call, a call without its result unless it
-    waits for one, and all compactions but the newest, which goes to the front."""
+    """Remove blocks that the API would refuse: a result of its own tools without the call, a call without its result
+    unless it waits for one, and all compactions except the newest, which moves to the front."""
     _compaction_first(messages)
     answered = {block["tool_use_id"] for block in _blocks(messages) if _is_result(block)}
     called: set[str] = set()
@@ -170,7 +170,7 @@ def _compaction_first(messages: list[dict[str, Any]]) -> None:
 def parameters(
     messages: Sequence[Mapping[str, Any]], kept: Iterable[Block], edits: Sequence[dict[str, Any]] = ()
 ) -> dict[str, Any]:
-    """Return the fields that a body needs for its blocks: the newest container, and the requested `edits`.
+    """Return the fields that a body needs for its blocks: the newest container and the requested `edits`.
 
     A compaction that the API made by itself needs one more edit. One that was asked for is signed, and refused together
     with that edit.
@@ -223,7 +223,8 @@ def betas(body: Mapping[str, Any]) -> list[str]:
 
 
 def _own(block: Block) -> Block | None:
-    """Return a block of the API's own as it came; None for any other. Imported sessions hold such blocks of tools."""
+    """Return a block of the API's own tools unchanged; None for any other block. Imported sessions contain such blocks,
+    too."""
     kind = _kind(block)
     raw = {name: value for name, value in block.items() if name not in (AFTER, IMPORTED)}
     made = raw if _of_a_tool(kind) else block_in(block, "anthropic")

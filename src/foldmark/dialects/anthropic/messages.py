@@ -176,11 +176,12 @@ _WHY = {
 
 
 def parse(message: Mapping[str, Any]) -> tuple[Piece, ...]:
-    """Return what a whole message of the API says [S2]: text, kept blocks and calls in their order, then usage and the
-    end.
+    """Return the pieces of a whole message of the API [S2]: text, kept blocks and calls in their order, then usage and
+    the end.
 
-    Blocks of other kinds are kept as they came. A call whose arguments the limit may have cut off is none, nor is one
-    of a refusal. Raises ProviderError (`answer`) for what is no message, or a call without id or name.
+    Blocks of other kinds are kept unchanged. A call whose arguments the limit may have cut off is left out, and so are
+    the calls of a refusal. Raises ProviderError (`answer`) for anything that is not a message, and for a call without
+    id or name.
     """
     message = well_formed(dict(message))  # servers cut texts between the halves of a character
     content, word = message.get("content"), as_text(message.get("stop_reason"))

@@ -1,6 +1,6 @@
 """A streamed answer of Anthropic's Messages API, and its refusals.
 
-Kinds of events, blocks and deltas that are not known are passed over, as the API demands of its readers
+Unknown kinds of events, blocks and deltas are ignored, as the API requires of its clients
 (platform.claude.com/docs/en/build-with-claude/streaming). The kinds of errors: platform.claude.com/docs/en/api/errors.
 """
 

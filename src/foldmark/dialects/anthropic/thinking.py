@@ -1,5 +1,5 @@
 """Thinking of Anthropic's models: the parameters of each model, by its name, and the earlier blocks that a request may
-hold. Pure.
+contain.
 
 Models up to Claude 3.5 do not think. Models up to 4.5 think within a budget of tokens, which is part of `max_tokens`.
 From 4.6 on they decide themselves ("adaptive"), and an effort says how much; from 5 on this is the default, and some
@@ -43,10 +43,11 @@ _STOPS_BEFORE_TOOLS = {("sonnet", (5, 5))}
 
 
 class ThinkingRequest(Struct, frozen=True):
-    """What a request says about thinking: its `thinking` parameter and its effort, None for nothing.
+    """The part of a request about thinking: its `thinking` parameter and its effort, each None to leave it out.
 
-    `thinks` is True if the model may then think; only then does it want its thinking blocks back. A `strict` one wants
-    an answer that holds any to begin with one. `bound` is True if blocks are bound to what stands before them.
+    `thinks` is True if the model may think; only then does it expect its thinking blocks back. A `strict` model
+    requires that an answer with thinking begins with a thinking block. `bound` is True if blocks are bound to the
+    content before them.
     """
 
     parameter: dict[str, Any] | None = None
@@ -57,8 +58,8 @@ class ThinkingRequest(Struct, frozen=True):
 
 
 def thinking_request(model: str, level: str, output: int, bound: bool | None = None) -> ThinkingRequest:
-    """Return how a request says `level` (of `Options.thinking`) to a model that may answer with `output` tokens;
-    `bound` is what the table of models knows, None for nothing."""
+    """Return the request for thinking at `level` (of `Options.thinking`) by a model that may answer with `output`
+    tokens. `bound` comes from the table of models, None if unknown."""
     family, version = _named(model)
     if not any(version):
         return ThinkingRequest(bound=bool(bound))
@@ -70,7 +71,7 @@ def thinking_request(model: str, level: str, output: int, bound: bool | None = N
 
 
 def binds(model: str) -> bool:
-    """Return True if a model binds thinking, by its name: for those that are newer than the table of models."""
+    """Return True if a model binds thinking, by its name, for models that are newer than the table of models."""
     return _named(model)[1] >= (5, 1)
 
 
@@ -145,8 +146,8 @@ class _Prefix:
 
 
 def bind(body_of: Callable[[], Mapping[str, Any]], pieces: Sequence[Piece]) -> tuple[Piece, ...]:
-    """Return the pieces of an answer, each thinking block with what it is bound to, and a compaction that was asked for
-    with what it replaces; `body_of` gives the request, if it is needed."""
+    """Return the pieces of an answer; each thinking block also stores the content that it is bound to, and a requested
+    compaction the content that it replaces. `body_of` returns the body of the request, if it is needed."""
     thought = any(isinstance(piece, Kept) and _is_thought(piece.block) for piece in pieces)
     if not thought and not any(isinstance(piece, Compacted) for piece in pieces):
         return tuple(pieces)
@@ -191,11 +192,11 @@ def _as_sent(pieces: Sequence[Piece]) -> Iterator[Block]:
 
 
 def keep_valid(messages: list[Block], system: Sequence[Block], tools: Sequence[Block], *, binds: bool) -> None:
-    """Remove the thinking that a model which `binds` it would refuse from the messages of a request, and the key
-    `BOUND` from all blocks.
+    """Remove the thinking that a model would refuse from the messages of a request if the model `binds` thinking, and
+    the key `BOUND` from all blocks.
 
-    Of the blocks that fit those stay, from the newest back, of which each follows the one in front of it. A block
-    without a hash comes from another program, or was recorded before there were hashes.
+    Of the blocks with a matching prefix, the longest unbroken chain that ends with the newest one stays. A block
+    without a hash comes from another program, or was recorded before hashes existed.
     """
     found = list(_blocks(messages))
     last = max((index for index, (_, block) in enumerate(found) if _is_thought(block)), default=-1)

@@ -70,8 +70,8 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
 def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: Options = PLAIN) -> Json:
     """Return the body of a request to models/{model}:generateContent; consecutive contents of one role become one.
 
-    Calls carry ids from Gemini 3 on, which checks them; before, results are told by the order of their calls. The
-    answer's most tokens are sent only where they were asked for: the model's own limit is larger than the default.
+    Calls carry ids from Gemini 3 on, which checks them; earlier models match results by the order of their calls. The
+    maximum tokens of the answer are sent only if they were set: the model's own limit is larger than the default.
     """
     contents: list[Json] = []
     third = _version(model) >= (3, 0)
@@ -101,10 +101,10 @@ def encode_gca(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), optio
 
 
 def parse(message: Json) -> tuple[Piece, ...]:
-    """Return what a whole GenerateContentResponse says, in its own order, then its usage and why it ended [S2].
+    """Return the pieces of a whole GenerateContentResponse in their order, then its usage and why it ended [S2].
 
-    A call without an id has an empty one. There is no `Stopped` if the response does not say that it is complete.
-    Raises ProviderError for a call that cannot be told from its name; anything else that is odd is passed over.
+    A call without an id gets an empty one. There is no `Stopped` if the response does not report that it is complete.
+    Raises ProviderError for a call without a name; anything else that is malformed is ignored.
     """
     candidate = first_candidate(message)
     pieces: list[Piece] = []
@@ -305,7 +305,7 @@ def _called(call: Json, signature: Any) -> ToolCall:
 
 
 def _usage(found: Json) -> Usage:
-    """Return the usage. The prompt's tokens include cached ones; results of Google's own tools are counted
+    """Return the usage. The tokens of the prompt include cached ones; results of Google's own tools are counted
     separately."""
     prompt, cached, tools, answer, thoughts = (
         tokens(found, f"{name}TokenCount")

@@ -61,7 +61,7 @@ _BAD_KEY = re.compile(r"API key (?:not valid|expired|not found)|API_KEY_INVALID"
 def refusal(server: str, status: int, body: Any, headers: Mapping[str, str], hint: str) -> ProviderError:
     """Return the error for an answer with this HTTP status, or for an error in a stream with this code.
 
-    `body` is its JSON or its text, without the key in it; `hint` tells what to do about a key.
+    `body` is its JSON or its text, without the key; `hint` is the next step after a refused key.
     """
     if isinstance(body, list) and body:
         body = body[0]

@@ -133,10 +133,11 @@ def _tool(tool: ToolSpec) -> Json:
 
 
 def parse(answer: Json) -> tuple[Piece, ...]:
-    """Return what a chat completion says, or a message of one [S2]: kept blocks, text, calls, usage, and why it ended.
+    """Return the pieces of a chat completion, or of a message of one [S2]: kept blocks, text, calls, usage, and why it
+    ended.
 
     Names are as on the wire. Arguments that are not JSON stay text. Calls of an answer that was cut off or filtered are
-    left out. A message alone has no usage and no end. Raises ProviderError for what is no answer.
+    left out. A message alone has no usage and no end. Raises ProviderError for anything that is not an answer.
     """
     whole = "choices" in answer
     choice = next(iter(objects_in(answer["choices"])), {}) if whole else {"message": answer}
@@ -192,7 +193,7 @@ def _thinking(message: Json) -> list[Piece]:
 
 
 def _usage(usage: Any) -> list[Piece]:
-    """Return the usage; nothing if the server does not report it, as some do not."""
+    """Return the usage; none if the server does not report it."""
     names = ("prompt_tokens", "completion_tokens")
     return (
         [spent(usage, names, tokens(usage, "prompt_cache_hit_tokens"))] if set(names) & as_object(usage).keys() else []

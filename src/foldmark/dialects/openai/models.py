@@ -1,6 +1,6 @@
-"""The capabilities of OpenAI's own models, by their names. Other servers speak the same dialect with models of their
-own; nothing is assumed about those except what is stated here. Sources: developers.openai.com/api/docs/guides/reasoning
-and /prompt-caching, and the API's refusals as users report them."""
+"""The capabilities of OpenAI's own models, by their names. Other servers use the same dialect for models of their own;
+nothing is assumed about these except the rules here. Sources: developers.openai.com/api/docs/guides/reasoning and
+/prompt-caching, and refusals of the API as users report them."""
 
 import re
 from collections.abc import Iterable

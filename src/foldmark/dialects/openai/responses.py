@@ -203,12 +203,12 @@ def _tool(tool: ToolSpec) -> Json:
 
 
 def parse(answer: Json) -> tuple[Piece, ...]:
-    """Return what a response says: kept blocks, compactions, text, calls, usage, and why it ended [S2].
+    """Return the pieces of a response: kept blocks, compactions, text, calls, usage, and why it ended [S2].
 
-    What /responses/compact answers is one compaction.
+    An answer of /responses/compact is one compaction.
 
     Names are as on the wire. Arguments that are not JSON stay text. Calls of a response that was cut off or filtered
-    are left out. Raises ProviderError for one that failed, and for what is no response.
+    are left out. Raises ProviderError for a failed response, and for anything that is not a response.
     """
     output, status = answer.get("output"), answer.get("status")
     compact = answer.get("object") == "response.compaction"

@@ -205,7 +205,7 @@ def failure_in(event: Json) -> Any:
 def refusal(
     server: str, status: int, body: object, headers: Mapping[str, str], hidden: Callable[[str], str]
 ) -> ProviderError:
-    """Return the error for what a server said: `body` is the `error` of its JSON, or whatever it sent instead.
+    """Return the error for a refusal: `body` is the `error` of the server's JSON, or the content that it sent instead.
 
     `status` is 0 for an error in the middle of a stream; its code then stands in the body. `hidden` takes keys out of a
     text.
@@ -235,7 +235,7 @@ def refusal(
 
 
 def _words(body: object) -> str:
-    """Return a server's own words, wherever it puts them."""
+    """Return the server's own words from any of the fields in which servers put them."""
     about = as_object(body)
     found = about.get("message") or about.get("detail") or about.get("error") or ""
     raw = as_object(about.get("metadata")).get("raw")  # what OpenRouter was told by the provider behind it

@@ -1,7 +1,7 @@
 """Embeddings: search by meaning, an optional extra [SPEC 7]. `model.load` loads a model, `nearest.Nearest` searches.
 
-Modules are imported on demand: `model` needs no optional package, the other modules need NumPy. The caller decides
-where vectors are stored.
+Modules are imported on demand: `model` needs no optional package, the other modules need NumPy. The caller stores the
+vectors.
 """
 
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ class Embedder(Protocol):
         """The length of a vector; a multiple of 8."""
 
     def embed(self, texts: Sequence[str]) -> "NDArray[np.float32]":
-        """Return vectors of texts to be searched: (texts, dimensions)."""
+        """Return the vectors of texts to be searched: (texts, dimensions)."""
 
     def embed_query(self, text: str) -> "NDArray[np.float32]":
         """Return the vector of a query: (dimensions,). Some models embed queries differently from texts."""

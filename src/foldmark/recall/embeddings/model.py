@@ -38,7 +38,7 @@ _SHIPPED = ("--no-deps", DEFAULT)
 
 
 def load(name: str = DEFAULT) -> Embedder:
-    """Return the model of this name, or in this folder. It takes a third of a second: keep it. Raises
+    """Load the model with this name, or in this folder. Loading takes a third of a second, so keep the model. Raises
     EmbeddingError."""
     if name == DEFAULT:
         return _from_folder(_shipped_folder(), name)
@@ -105,8 +105,9 @@ _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
 
 
 def one_thread_each() -> None:
-    """Have NumPy multiply matrices in the calling thread, unless it is imported already or the environment says
-    otherwise: the matrices of a text are small, and dividing them costs more than a third of the processor's time."""
+    """Make NumPy multiply matrices in the calling thread, unless it is already imported or the environment sets the
+    number of threads. The matrices of a text are small, and dividing them costs more than a third of the processor's
+    time."""
     if "numpy" not in sys.modules:
         with undivided(), suppress(ImportError):  # raised again where the package is needed
             import numpy  # noqa: F401 - it looks at the environment now, and programs that are started are not to
