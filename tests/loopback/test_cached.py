@@ -19,7 +19,7 @@ from caches import Sent
 from foldmark import Agent
 from foldmark.core.errors import ProviderError
 from foldmark.core.request import Usage
-from foldmark.cost.requests import newest_turn
+from foldmark.cost.misses import newest_turn
 from foldmark.cost.spending import rules_of
 from foldmark.providers import openai_api
 from foldmark.request.prepare import prepare

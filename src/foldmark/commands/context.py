@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from foldmark.commands.history import list_operations
 from foldmark.commands.registry import ANYBODY, PREVIEW, CommandCall, command
 from foldmark.core.errors import CommandError
-from foldmark.core.events import Clear, Drop, Fork, Mark, Operation, Restore, Rewind, Summary, Undo
+from foldmark.core.events import Clear, Drop, Fork, Mark, Operation, Rewind, Summary, Undo
 from foldmark.core.ports import Snapshot
 from foldmark.editing import offers
 from foldmark.editing.evicting import SentResult, evict, eviction, question, stale_results
@@ -56,25 +56,20 @@ def _clear(call: CommandCall) -> Result:
     """Empty the context, or rewind it to MARK."""
     if call.get("MARK") is not None:
         return _rewind.run(call)
-    if call.flag(PREVIEW):
-        return _preview(call, lambda *_: Clear())
-    return operation_result(_record(call, lambda *_: Clear()), "Context cleared.")
+    return _changed(call, lambda *_: Clear(), lambda receipt: operation_result(receipt, "Context cleared."))
 
 
 @command("rewind [MARK] [--preview]", interrupts=True, reason=True)
 def _rewind(call: CommandCall) -> Result:
     """Go back to MARK, by default the newest checkpoint."""
 
-    def decision(moment: Snapshot, at: Standing) -> Rewind:
-        return decide.rewind(moment, at, call.get("MARK"))
+    def said(receipt: Receipt) -> Result:
+        assert isinstance(receipt.operation, Rewind)
+        mark = receipt.operation.mark
+        nothing = "" if receipt.change.left.messages else " Nothing came after it."
+        return operation_result(receipt, f"Rewound to '{mark}'.{nothing}", mark=mark)
 
-    if call.flag(PREVIEW):
-        return _preview(call, decision)
-    receipt = _record(call, decision)
-    assert isinstance(receipt.operation, Rewind)
-    mark = receipt.operation.mark
-    nothing = "" if receipt.change.left.messages else " Nothing came after it."
-    return operation_result(receipt, f"Rewound to '{mark}'.{nothing}", mark=mark)
+    return _changed(call, lambda moment, at: decide.rewind(moment, at, call.get("MARK")), said)
 
 
 @command("fork [MARK]", ANYBODY, reason=True)
@@ -117,14 +112,14 @@ def _drop(call: CommandCall) -> Result:
 
 
 def _drop_turns(call: CommandCall, decision: Callable[[Snapshot, Standing], Drop | Undo]) -> Result:
-    if call.flag(PREVIEW):
-        return _preview(call, decision)
-    receipt = _record(call, decision)
-    done = receipt.operation
-    assert isinstance(done, Drop | Undo)
-    named = ids_named("turn", done.turns)
-    text = f"{named[0].upper()}{named[1:]} left the context."
-    return operation_result(receipt, text, turn=done.turn, turns=list(done.turns), widened=list(done.widened))
+    def said(receipt: Receipt) -> Result:
+        done = receipt.operation
+        assert isinstance(done, Drop | Undo)
+        named = ids_named("turn", done.turns)
+        text = f"{named[0].upper()}{named[1:]} left the context."
+        return operation_result(receipt, text, turn=done.turn, turns=list(done.turns), widened=list(done.widened))
+
+    return _changed(call, decision, said)
 
 
 @command("restore [ID] [--preview]", interrupts=True, reason=True, lists="ID")
@@ -134,12 +129,11 @@ def _restore(call: CommandCall) -> Result:
         return list_operations.run(call)
     target = call.number("ID")
 
-    def decision(moment: Snapshot, at: Standing) -> Restore:
-        return decide.restore(moment, at, target, call.agent.past.is_back)
-
-    if call.flag(PREVIEW):
-        return _preview(call, decision)
-    return operation_result(_record(call, decision), f"Operation {target} taken back.", target=target)
+    return _changed(
+        call,
+        lambda moment, at: decide.restore(moment, at, target, call.agent.past.is_back),
+        lambda receipt: operation_result(receipt, f"Operation {target} taken back.", target=target),
+    )
 
 
 @command("summarize [MARK] [--preview]", interrupts=True, reason=True)
@@ -182,6 +176,12 @@ def _unpin(call: CommandCall) -> Result:
     turn = call.number("GID")
     receipt = _record(call, lambda _, at: decide.unpin(at, turn))
     return operation_result(receipt, f"Turn {turn} is unpinned.", turn=turn)
+
+
+def _changed(call: CommandCall, decision: Decision, said: Callable[[Receipt], Result]) -> Result:
+    """Preview the operation if the call asks for that; otherwise record it, and return what `said` makes of the
+    receipt."""
+    return _preview(call, decision) if call.flag(PREVIEW) else said(_record(call, decision))
 
 
 def _record(call: CommandCall, decision: Decision, content: str = "") -> Receipt:

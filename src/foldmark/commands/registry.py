@@ -8,6 +8,7 @@ for an operation.
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from msgspec import Struct
 
@@ -161,23 +162,15 @@ class Command(Struct, frozen=True):
 
 
 def command(
-    line: str,
-    who: frozenset[str] = HUMAN,
-    *,
-    interrupts: bool = False,
-    at_once: bool = False,
-    options: tuple[tuple[str, str], ...] = (),
-    reason: bool = False,
-    lists: str = "",
+    line: str, who: frozenset[str] = HUMAN, **fields: Any
 ) -> Callable[[Callable[[CommandCall], Result]], Command]:
-    """Make a function a command. `line` is its name and its usage, the function's docstring its help; for the rest see
-    `Command`."""
+    """Make a function a command. `line` is its name and its usage, the docstring of the function its help; `fields` are
+    the other fields of `Command`."""
     name = _NAME.match(line)
     assert name is not None
 
     def make(run: Callable[[CommandCall], Result]) -> Command:
-        usage, help = line[name.end() :].strip(), run.__doc__ or ""
-        return Command(name[0], usage, help, run, who, interrupts, at_once, options, reason, lists)
+        return Command(name[0], line[name.end() :].strip(), run.__doc__ or "", run, who, **fields)
 
     return make
 

@@ -14,7 +14,7 @@ from foldmark.core.request import Part, Request
 from foldmark.core.segments import END
 from foldmark.core.turns import Turn, newest_turns
 from foldmark.core.wording import count, title
-from foldmark.cost.requests import Cached, cached, newest_cached, newest_turn
+from foldmark.cost.misses import Cached, cached, newest_cached, newest_turn
 from foldmark.log import Agent, Context, Result
 from foldmark.operations.history import sized
 from foldmark.sending.rebuilding import Rebuilt, rebuilt

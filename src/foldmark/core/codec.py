@@ -36,7 +36,7 @@ MOST_REASON = 500
 
 
 def encode_data(kind: str, data: Mapping[str, Any] | None) -> str | None:
-    """Encode an event's data as canonical JSON, or return None if there is none. Raises ValueError for other data."""
+    """Encode an event's data as canonical JSON; return None without data. Raises ValueError for other data."""
     if not data:
         return None
     if "$v" in data:
@@ -127,7 +127,7 @@ def without_content(kind: str, data: str | None, *, handed_down: bool) -> str | 
     try:
         read = decode_data(kind, data) or {}
     except DamagedError:
-        return None  # its words cannot be told from the rest
+        return None  # its texts cannot be separated from the rest
     kept = {key: value for key, value in read.items() if key not in words}
     return encode_data(kind, kept)
 

@@ -180,7 +180,7 @@ class Kind(NamedTuple):
     from, if it has such a list. The parser raises ValueError.
 
     `types` are the types of TOML and Python that the setting takes beside a text. A boolean reaches the parser as `on`
-    or `off` and a number as its text, so that each rule stands in one place; a list reaches it as it is.
+    or `off` and a number as its text, so that each rule stands in one place; a list reaches it unchanged.
     """
 
     takes: str

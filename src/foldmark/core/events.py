@@ -146,9 +146,9 @@ class Fork(_Operation, frozen=True):
 class Filter(_Operation, frozen=True):
     """`/forget` or `/remember`: `ranges` leave the context, the planning conversation among them.
 
-    `planning` is (first, last) of the planning conversation; without a last it goes on to the end of the turn, and the
-    ranges reach `END` until that closes it. `before` and `after` count the messages in the context without planning;
-    `widened` lists ids that only the closure over exchanges added.
+    `planning` is (first, last) of the planning conversation. Without a last event it lasts to the end of the turn, and
+    the ranges reach `END` until the end of the turn closes it. `before` and `after` count the messages in the context
+    without planning; `widened` lists ids that only the closure over exchanges added.
     """
 
     mode: str
@@ -191,7 +191,7 @@ class Summary(_Operation, frozen=True):
     """The event, itself an assistant message, replaces `ranges`; `state` is the block then in force, which stays in
     force with it. `native` is a summary made by another program, in its own form and under its name [SPEC 5.7]. `span`
     is the span as named, such as "12..M", and `widened` lists the ids that the closure over exchanges added. `kept` is
-    the opener of the first turn that a provider's summary leaves as it is."""
+    the opener of the first turn that a provider's summary leaves unchanged."""
 
     ranges: Segments
     mark: str | None = None

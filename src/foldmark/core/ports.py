@@ -247,7 +247,7 @@ class Snapshot(ChangesView, CopyingView, InboxView, LeasesView, MemosView, SentV
         """Return the agent's oldest message with an id above `event_id`."""
 
     def turns(self, turn_ids: Sequence[int]) -> dict[int, list[Message]]:
-        """Return the messages of each of these turns in order; none for an id that is no turn."""
+        """Return the messages of each of these turns in order; none for an id that is not a turn."""
 
     def results(self, calls: Sequence[Message], *, erased: bool = False) -> list[Message]:
         """Return the results of `calls` in order, wherever they stand, of any agent; with `erased` also those erased
@@ -291,7 +291,7 @@ class Transaction(Snapshot, Copying, Inbox, Leases, Memos, Sent, CodingSessions,
 
     Transactions on one conversation and its forks take place one after another, in whichever process; the order of
     those on different ones is not defined. Reads inside a transaction see its own writes. A part that fails after it
-    has recorded something fails the whole transaction: a caller that catches its error and goes on gets StoreError.
+    has recorded something fails the whole transaction: a caller that catches its error and continues gets StoreError.
     Every method raises StoreError when the database fails.
     """
 
@@ -329,7 +329,8 @@ class Transaction(Snapshot, Copying, Inbox, Leases, Memos, Sent, CodingSessions,
     def save_fold(self, fold: Fold, beside: Size) -> None:
         """Store the segment cache of an agent.
 
-        `beside` is the size of what is visible less that of all the agent's own messages; both grow alike.
+        `beside` is the size of the visible messages less the size of all messages of the agent itself. An append
+        changes both sizes by the same amount, so `beside` stays valid.
         """
 
 
@@ -348,9 +349,9 @@ class Store(Maintenance, Protocol):
         """The vectors of messages; None if the store keeps none, and a search goes by words alone."""
 
     def read(self) -> AbstractContextManager[Snapshot]:
-        """Open one consistent moment. Inside another block of the same thread it is that block's moment, or what its
-        transaction sees. Other threads of the process may have to wait. Nothing can be written inside, and nothing is
-        read from it after the block."""
+        """Open one consistent moment. Inside another block of the same thread it is the moment of that block, or the
+        state that its transaction sees. Other threads of the process may have to wait. Nothing can be written inside,
+        and nothing is read from it after the block."""
 
     def write(self) -> AbstractContextManager[Transaction]:
         """Open one transaction, which is committed at the end of the block and rolled back if the block raises. Inside

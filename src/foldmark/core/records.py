@@ -18,7 +18,7 @@ from foldmark.core.errors import CommandError
 class Memo(Struct, frozen=True):
     """A memo; `tags` are in lower case, sorted, distinct.
 
-    `agent` is who saved it (None: nobody's), `created_at` UTC as `Event.created_at`.
+    `agent` is the agent that saved it, if any; `created_at` is UTC as `Event.created_at`.
     """
 
     id: int
@@ -112,9 +112,9 @@ class CodingSession(Struct, frozen=True):
     """One session of a coding agent.
 
     `kind` is `claude` or `codex`, `session_id` the agent's own id of it, `file` its path. `parent` is the `session_id`
-    of the session that it continues, of the same kind; `session_number` counts from 1 along such a line. Times are as
-    `Event.created_at`; `context_at_end` is in percent of the model's window; `summary` is what a rollover handed over.
-    Unknown fields are None. `id` is the store's, 0 before it is saved.
+    of the session that it continues, of the same kind; `session_number` counts from 1 along such a chain. Times are as
+    `Event.created_at`; `context_at_end` is in percent of the model's window; `summary` is the summary that a rollover
+    handed over. Unknown fields are None. `id` is the store's, 0 before it is saved.
     """
 
     kind: str
@@ -280,7 +280,7 @@ class Copying(CopyingView, Protocol):
         agent's newest, or its id is taken. An operation invalidates its agent's stored segments."""
 
     def take(self, records: Sequence[Beside], texts: Mapping[str, str] = {}) -> None:
-        """Record what stands beside the log, replacing records with the same id, and these texts by their hashes."""
+        """Store records beside the log, replacing records with the same id, and texts by their hashes."""
 
     def take_numbers(self, numbers: Numbers) -> None:
         """Reserve these ids and all lower ones, so that they are never given to new records."""

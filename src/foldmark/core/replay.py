@@ -67,8 +67,8 @@ class Fold(Struct, frozen=True):
 
     `segments` reach `END` where the agent's next message will be visible; `marks` are name -> event id in the order
     they were set; `pins` are the ids of pinned turns; `evicted` is tool result -> the operation that evicted it, 0 if
-    that was before the agent's birth. `closing` is (filter, first) where a filter was recorded whose planning
-    conversation goes on from event `first` to the end of the turn, whether or not the filter still counts.
+    that was before the agent's birth. `closing` is (filter, first) if a filter was recorded whose planning conversation
+    lasts from event `first` to the end of the turn, whether or not the filter still counts.
     """
 
     agent: str
@@ -129,7 +129,7 @@ def advance(fold: Fold, operations: Iterable[Recorded]) -> Fold:
     agent, segments, at = fold.agent, fold.segments, fold.at
     marks, pins, closing = dict(fold.marks), dict.fromkeys(fold.pins), fold.closing
     evicted = dict(fold.evicted)
-    # What operations remove is subtracted once, at the end: subtracting it for each would cost operations × segments.
+    # Ranges are subtracted once, at the end: subtracting them for each operation would cost operations × segments.
     removed: list[Segment] = []
     hidden = not _reaches(agent, segments)
     for at, operation in operations:

@@ -172,7 +172,7 @@ class Manifest(Struct, frozen=True):
 class Request(Struct, frozen=True):
     """A request to a provider: `body` is its JSON value, `bytes` the same serialized, `tokens` the estimate.
 
-    `purpose` is `answer` (the conversation goes on), `match` (which messages does a filter mean), `summary`,
+    `purpose` is `answer` (to continue the conversation), `match` (to find the messages of a filter), `summary`,
     `compaction` (a summary in the provider's own form) or `state`. `names` maps names on the wire to tools that are
     named differently. `size` is the basis of the estimate, before any calibration. `thinking` holds marks of the
     thinking blocks in it that the model reads. `thoughtless` is True if thinking was left out because the provider
@@ -209,7 +209,7 @@ LENGTH = "length"
 """Key in a kept block, never sent: how many characters of the answer's text, from `AFTER` on, the block is about."""
 
 CARRIED = "carried"
-"""Type of a kept block that holds a provider's own block, of whatever type, to be sent back unchanged."""
+"""Type of a kept block that contains a provider's own block, of any type, to be sent back unchanged."""
 
 BOUND = "bound"
 """Key in a kept thinking block, never sent: the text that the block is bound to."""
@@ -227,7 +227,7 @@ class Kept(Struct, frozen=True):
 
 
 def carry(block: dict[str, Any], after: int, of: str) -> Kept:
-    """Keep a block of provider `of` as it came."""
+    """Keep a block of provider `of` unchanged."""
     return Kept({"type": CARRIED, "of": of, "block": block, **({AFTER: after} if after else {})})
 
 

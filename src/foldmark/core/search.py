@@ -53,7 +53,7 @@ class Vectors(Protocol):
         meanwhile get none."""
 
     def signatures(self, fingerprint: str, after: int) -> Iterator[tuple[int, bytes]]:
-        """Yield the messages behind event `after` that have vectors, oldest first, each with its signature."""
+        """Yield the messages after event `after` that have vectors, oldest first, each with its signature."""
 
     def vectors(self, fingerprint: str, event_ids: Sequence[int]) -> list[bytes]:
         """Return the vectors of messages in the order asked for; none for a message without vectors."""
@@ -68,8 +68,8 @@ class Vectors(Protocol):
 class PassageMessage(Struct, frozen=True):
     """A message of a passage.
 
-    `place` is its place for a person; `named` is the name that reads it by itself; `asked` is True for the message that
-    was asked for, `note` is a further remark.
+    `place` is its position for a person; `named` is the name that reads this message alone; `asked` is True for the
+    requested message, `note` is a further remark.
     """
 
     place: str
@@ -192,8 +192,8 @@ _UNFOUND = re.compile(r"(?:mcp__.*foldmark__)?filter_context")
 
 
 def is_unfound(tool: str | None) -> bool:
-    """Return True if calls and results of a tool are excluded from searches: they repeat what somebody wanted
-    forgotten.
+    """Return True if calls and results of a tool are excluded from searches, because they repeat messages that a person
+    wanted to forget.
 
     A coding agent calls the tool by a longer name.
     """
@@ -204,7 +204,7 @@ class Judge(Protocol):
     """Judges messages by the operations of their agents."""
 
     def meet(self, agent_ids: Iterable[str]) -> None:
-        """Read what is needed of these agents, all at once, without reading anything twice."""
+        """Read the data of these agents in one read. Nothing is read twice."""
 
     def shows(self, agent_id: str, event_id: int) -> bool:
         """Return True if a message is in the context of this agent, which wrote it."""
@@ -358,7 +358,8 @@ class Surroundings(NamedTuple):
 
     `asked` is the beginning of the person's text: the message itself, or else the opening of its turn, "" if no person
     wrote that. `before` is how many messages its agent wrote before its turn, or before itself outside of turns.
-    `behind` are the agent's next turns, each with the messages before it; the last entry counts all, with `END`.
+    `behind` are the agent's next turns, each with the number of messages before it; a last entry with `END` counts all
+    messages.
     """
 
     hit: Hit

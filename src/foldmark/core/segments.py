@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
 END = 2**63 - 1
-"""The last possible id; a segment that reaches it includes whatever its agent appends next."""
+"""The last possible id. A segment that reaches it includes everything that its agent appends later."""
 
 
 class Segment(NamedTuple):
@@ -32,7 +32,7 @@ _position = itemgetter(1, 2)
 
 
 def normal(ranges: Iterable[Segment]) -> Segments:
-    """Sort ranges, drop empty ones and join what overlaps or touches within one agent."""
+    """Sort ranges, drop empty ones, and join ranges of one agent that overlap or touch."""
     by_agent: dict[str, list[Segment]] = defaultdict(list)
     for segment in sorted(ranges, key=_position):
         if segment.first > segment.last:
@@ -46,7 +46,7 @@ def normal(ranges: Iterable[Segment]) -> Segments:
 
 
 def subtract(segments: Segments, ranges: Iterable[Segment]) -> Segments:
-    """Return what lies in `segments` outside of all `ranges`."""
+    """Return the parts of `segments` outside of all `ranges`."""
     ranges = tuple(ranges)
     # Common segments cancel out and touch no others; two contexts mostly share nearly all of them.
     shared = frozenset(segments).intersection(ranges)
@@ -72,7 +72,7 @@ def subtract(segments: Segments, ranges: Iterable[Segment]) -> Segments:
 
 
 def intersect(segments: Segments, ranges: Iterable[Segment]) -> Segments:
-    """Return what lies in `segments` inside one of `ranges`."""
+    """Return the parts of `segments` inside any of `ranges`."""
     wanted = _by_agent(normal(ranges))
     kept: list[Segment] = []
     for segment in segments:
@@ -83,12 +83,12 @@ def intersect(segments: Segments, ranges: Iterable[Segment]) -> Segments:
 
 
 def until(segments: Segments, last: int) -> Segments:
-    """Return what lies in `segments` up to and including id `last`."""
+    """Return the parts of `segments` up to and including id `last`."""
     return tuple(s if s.last <= last else Segment(s.agent, s.first, last) for s in segments if s.first <= last)
 
 
 def since(segments: Segments, first: int) -> Segments:
-    """Return what lies in `segments` from id `first` on."""
+    """Return the parts of `segments` from id `first` on."""
     left = (s if s.first >= first else Segment(s.agent, first, s.last) for s in segments if s.last >= first)
     return tuple(sorted(left, key=_position))
 

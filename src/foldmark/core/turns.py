@@ -93,7 +93,7 @@ def settle(position: int, found: Iterable[Exchange], still_open: Sequence[Exchan
 
 
 def whole(ids: Collection[int], found: Iterable[Exchange]) -> set[int]:
-    """Return what must be added to `ids` to split no exchange: the members of each exchange touched, less `ids`."""
+    """Return the ids to add to `ids` so that no exchange is split: the members of each exchange touched, less `ids`."""
     named = frozenset(ids)
     return {id for exchange in found if not named.isdisjoint(exchange.members) for id in exchange.members} - named
 

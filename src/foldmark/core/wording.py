@@ -71,8 +71,8 @@ def meter(tokens: int, window: int = WINDOW, budget: int = 0, whole: int = 0) ->
     """Return `Context: 80K/200K tokens (40%) ⚪ · budget 100K (80%)`: the light is yellow from 80% of the window, red
     from 95.
 
-    `tokens` are those of the next request, `budget` is what the settings limit it to (0: nothing), `whole` are the
-    tokens of the whole context where the request does not hold all of it [SPEC 5.5].
+    `tokens` are those of the next request, `budget` is what the settings limit it to (0: nothing), `whole` is the
+    number of tokens of the whole context if the request does not contain all of it [SPEC 5.5].
     """
     share = percent(tokens, window)
     beside = []

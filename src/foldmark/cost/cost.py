@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from foldmark.core.assembly.caching import Beginnings, Bill, Bound, Cache, Rules, Thoughts
+from foldmark.core.assembly.caching import Beginnings, Bill, Bound, Cache, Rules, Thoughts, common_length
 from foldmark.core.assembly.media import is_thought
 from foldmark.core.config import Config
 from foldmark.core.events import ANSWER_KINDS, Event
@@ -273,7 +273,7 @@ class _Ledger:
     def add(self, asked: PastRequest, now: ReplayedContext, at: float, thought: Collection[int], *, hour: bool) -> None:
         """Count one request, sent at `at` (seconds); `hour` is True if it is cached for an hour."""
         items = self._sender.request(now)
-        same = _same(self._items, items)
+        same = common_length(self._items, items)
         self._moves += bool(self._items) and _oldest(self._items) != _oldest(items)
         shared, answers = self._go_on(items, same, thought)
         marks = self._marks(now.turn)
@@ -339,15 +339,6 @@ class _Ledger:
         while end > 1 and (self._items[end - 1].group is None or self._items[end - 1].turn == turn):
             end -= 1
         return end
-
-
-def _same(before: Sequence[Item], items: Sequence[Item]) -> int:
-    """Return the number of leading items that both requests share."""
-    low, high = 0, min(len(before), len(items))
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if before[low:middle] == items[low:middle] else (low, middle - 1)
-    return low
 
 
 def _oldest(items: Sequence[Item]) -> int | None:

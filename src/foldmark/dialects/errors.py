@@ -12,7 +12,7 @@ from foldmark.core.errors import ContextOverflowError, ProviderError
 LONGEST = 400
 """Maximum number of characters of a server's words that are repeated."""
 _PATIENCE = 86_400.0
-"""Maximum number of seconds to wait, whatever a server asks for."""
+"""Maximum number of seconds that a server's request to wait can stand for."""
 
 _HEADS = {
     "key": "refused the request",

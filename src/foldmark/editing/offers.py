@@ -239,7 +239,7 @@ def preview(agent: "Agent", asking: Asking = NOBODY) -> Result:
     with agent.batch() as moment:
         offered_now = open_offer(moment, agent.standing_in(moment))
         assert offered_now is not None
-        # The model sees it if the talk goes on in a chat.
+        # The model sees it if the conversation continues in a chat.
         agent.append("user", f"[Foldmark: this is what was offered.]\n{offered_now.shown(())}", actor="system")
         agent.end_turn()
     priced = _priced(agent, offered_now)

@@ -16,7 +16,7 @@ from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.ports import Progress
 from foldmark.core.request import ToolCall, ToolSpec
 from foldmark.core.wording import meter, one_line
-from foldmark.cost.requests import newest_turn
+from foldmark.cost.misses import newest_turn
 from foldmark.mcp import agreement
 from foldmark.mcp.agreement import ConsentQuestion
 from foldmark.mcp.conversations import ARGUMENT, Conversations

@@ -118,7 +118,7 @@ class GoogleServer(Struct, frozen=True):
 
         async def prepare(request: Any) -> None:
             request.extensions["timeout"] = TIMEOUTS
-            request.headers.pop("x-goog-api-key", None)  # the SDK wants one, whatever opens the door
+            request.headers.pop("x-goog-api-key", None)  # required by the SDK, but perhaps not the credentials
             request.headers.update(self.headers)
 
         async def check(response: Any) -> None:
@@ -134,7 +134,7 @@ class GoogleServer(Struct, frozen=True):
                 httpx_async_client=client,
                 async_client_args={"verify": certificates(), "ssl": certificates()},  # or it makes two more
             )
-            logging.getLogger("google_genai._api_client").setLevel(logging.ERROR)  # it says which key it did not take
+            logging.getLogger("google_genai._api_client").setLevel(logging.ERROR)  # it would log which key it ignored
             sdk = genai.Client(api_key="none", vertexai=False, http_options=options)
             try:
                 yield sdk._api_client, responses

@@ -135,7 +135,7 @@ def delegated(scene: Scene) -> Reply | None:
     turn = _turn_of(lines[begin:])
     text = turn.opener.text if turn.opener.typed else ""
     tasks = tasks_in(text)
-    # Without a birth message what comes next was said to the child, and not to its parent, once it has reported.
+    # Without a birth message, messages are for the child, and not for its parent, once the child has reported.
     sent = _turn_of(lines[:begin]).of("send") if begin else ()
     own = child is None or child.born is not None or any(each.args.startswith(child.parent) for each in sent)
     task: str | None = None
@@ -246,7 +246,7 @@ def _turn_of(lines: Sequence[Line]) -> _Turn:
     return _Turn(lines[0], tuple(calls), tuple(mail), notified)
 
 
-# What a text asks for
+# The requests in a text
 
 
 def tasks_in(text: str) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from foldmark.text.selection import Candidate, by_turn, candidate, message_text
 from foldmark.text.tokens import parts_of, stems, word_list, words
 
 ASKED, OTHER = 0.3, 0.6
-"""The share of a clause's terms, by weight, that a user's message must hold, and any other."""
+"""The share of a clause's terms, by weight, that a user's message must contain, and the share for any other message."""
 
 ALIKE = 0.12
 """Minimum cosine between the weighted words of two neighbouring turns on one topic."""

@@ -48,7 +48,7 @@ def read(query: str) -> Query:
     """Parse `query`.
 
     "Words in quotes" stay together and are meant as typed, as is a prefix followed by `*`; function words are the terms
-    if there are no others. Raises CommandError if there is no word at all.
+    if there are no others. Raises CommandError for a query without words.
     """
     telling, idle = split_terms(query)
     if not telling and not idle:

@@ -366,7 +366,7 @@ def _count(phrase: Phrase, tokens: Sequence[str]) -> int:
 
 
 def _places(phrase: Phrase, tokens: Sequence[str]) -> Iterator[int]:
-    """Yield the places where several words stand side by side."""
+    """Yield the positions where several words are adjacent."""
     first, last, size = phrase.words[0], phrase.words[-1], len(phrase.words)
     at = -1
     for _ in range(tokens.count(first)):

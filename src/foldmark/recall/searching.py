@@ -98,7 +98,7 @@ def search(
         read = _read(index, query, weighed, held[number], limit, meaning, by_words)
         cosines = meaning.of([each.said.id for each in read]) if meaning else {}
         found += [(number, each, max(0.0, cosines.get(each.said.id, 0.0))) for each in read]
-    # Where no message holds a significant word, the others do not help.
+    # If no message contains a significant word, scores by words mean nothing.
     best = max((each.score for _, each, _ in found if each.held), default=0.0) or float("inf")
     places = [
         RankedMessage(number, said.id, score / best * by_words + MEANING * cosine * tells, every, said.text)

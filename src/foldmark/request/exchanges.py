@@ -1,4 +1,4 @@
-"""Find messages that belong together: exchanges around a call, the ranges that ids stand for, and what summaries
+"""Find messages that belong together: exchanges around a call, the ranges of ids, and the messages that summaries
 replace [SPEC 1, 3].
 
 The cost of each look-up depends on its exchange, not on the turn or the history.
@@ -58,7 +58,7 @@ def _runs(moment: Snapshot, calls: Mapping[int, Message]) -> list[tuple[Message 
             ids = [each.id for each in near]
             known |= zip(ids, near, strict=True)
             upto = bisect_right(ids, place.id)
-            # Fewer neighbours than asked for: nothing stands beyond the outermost one.
+            # Fewer neighbours than requested: there is nothing beyond the outermost one.
             before |= {**({ids[0]: None} if 0 < upto < count else {}), **dict(pairwise(ids[::-1]))}
             behind |= {**({ids[-1]: None} if ids and len(ids) - upto < count else {}), **dict(pairwise(ids))}
         asked, seen, runs = {}, set[int](), []
@@ -81,10 +81,8 @@ def messages_in(moment: Snapshot, segments: Segments) -> list[Message]:
 
 def still_open(moment: Snapshot, at: Standing) -> list[Exchange]:
     """Return the exchanges of the open turn that wait for a result, except for calls that left the context."""
-    visible = at.visible
-    return exchanges(
-        moment, at, [call for call in moment.waiting(at.record.id) if contains(visible, call.agent_id, call.id)]
-    )
+    visible, waiting = at.visible, moment.waiting(at.record.id)
+    return exchanges(moment, at, [call for call in waiting if contains(visible, call.agent_id, call.id)])
 
 
 def closure(moment: Snapshot, at: Standing, messages: Sequence[Message]) -> list[Message]:
@@ -109,7 +107,7 @@ def summaries_before(moment: Snapshot, at: Standing, position: int) -> tuple[int
     for event in moment.events(moment.of_kind("summary", there)):  # one may replace another
         operation = operation_of(event)
         replaced = intersect(operation.ranges if isinstance(operation, Summary) else (), there)
-        # Whatever it replaces after the position is itself such a summary: nothing else there would be lost.
+        # Everything that it replaces after the position is such a summary itself, so nothing else is lost there.
         if moment.size(replaced).messages == sum(contains(replaced, own, other) for other in found):
             found[event.id] = None
     return tuple(each for each in found if contains(visible, own, each))
@@ -139,7 +137,7 @@ def until_next(moment: Snapshot, at: Standing, places: Sequence[tuple[str, int]]
     following = next(behind, None)
     found = []
     for agent, event in places:
-        # Events that nothing follows have no upper bound: the next message is another agent's, or stands before them.
+        # The last event of an agent has no upper bound: the next message found belongs to another agent, or is earlier.
         if following is not None and following.agent == agent and following.first > event:
             found.append(Segment(agent, event, following.first - 1))
             following = next(behind, None)
@@ -151,7 +149,7 @@ def until_next(moment: Snapshot, at: Standing, places: Sequence[tuple[str, int]]
 def reaching(moment: Snapshot, at: Standing, ranges: Segments) -> Segments:
     """Return visible `ranges`, each extended to just before its agent's next message. Events after the last message
     belong to it; they may be hidden now and visible later [SPEC 3]."""
-    # One statement reads what is in each range and what follows it; ranges without a message have no bounds.
+    # One statement reads the messages in each range and after it; ranges without a message have no bounds.
     asked = (part for each in ranges for part in (each, Segment(each.agent, each.last + 1, END)))
     found = deque(moment.bounds(tuple(asked)))
     reached: list[Segment] = []

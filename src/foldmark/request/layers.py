@@ -157,7 +157,7 @@ def _present_family(moment: Snapshot, at: Standing, children: Sequence[AgentReco
 
 
 def _still_quoted(moment: Snapshot, at: Standing, families: Mapping[int, Family]) -> dict[int, Family]:
-    """Return the families without quotes of messages that have left the context meanwhile."""
+    """Return the families without quotes of messages that have left the context since."""
     ids = sorted({child.goal for family in families.values() for child in family.children if child.goal})
     goals = {event.id: event for event in moment.events(ids)}
     return {
@@ -226,8 +226,8 @@ def picked(moment: Snapshot, units: Sequence[Unit], most: int) -> list[Picked]:
 
 
 def memo_texts(moment: Snapshot, parts: Iterable[Part]) -> dict[str, str]:
-    """Return the texts of the memos in a request, by their names in `sent.RequestRecord.hashes`, without those of memos
-    that were removed meanwhile."""
+    """Return the texts of the memos in a request, by their names in `sent.RequestRecord.hashes`, without memos that
+    were removed since."""
     from foldmark.text.keywords import entry_in_layer
 
     ids = [(part.memo, part.text) for part in parts if part.memo is not None]
@@ -256,8 +256,8 @@ LOOKED_AT = 10
 
 
 class Covered(Struct, frozen=True, rename={"first": "from"}):
-    """The coverage of a summary: the ids of its first and its last message, the turns of both, and the hash of what was
-    visible up to the last."""
+    """The coverage of a summary: the ids of its first and its last message, the turns of both, and the hash of
+    everything visible up to the last."""
 
     first: int
     until: int

@@ -133,11 +133,8 @@ class Sources:
     def preview(self) -> int | None:
         """Return the result that holds the preview of the open planning conversation; it is sent whole [SPEC 4.2]."""
         open_one = planning(self._moment, self._at)
-        return (
-            None
-            if open_one is None or open_one.preview is None
-            else result_of(self._moment, self._at, open_one.preview)
-        )
+        preview = None if open_one is None else open_one.preview
+        return None if preview is None else result_of(self._moment, self._at, preview)
 
     @property
     def evicted(self) -> Mapping[int, int]:
@@ -228,9 +225,7 @@ class Sources:
         system = of_kind(self._moment, at, "system", at.visible)
         events = self._moment.events(system)
         state = state_of(self._moment, at) if anchors else None
-        notes: Event | str | None = None
-        if anchors:
-            notes = at.newest_of.get("scratchpad") or at.scratchpad
+        notes = (at.newest_of.get("scratchpad") or at.scratchpad) if anchors else None
         who = None if at.record.parent is None else identity(at.record.id, at.record.parent)
         guidelines = guidelines_for(self._tools, who, describe_commands(self._config.model_commands))
         memos = self._memos if anchors else ()

@@ -237,10 +237,8 @@ class SteadyPrompt:
         if not budget and limit is None:
             return None
         told = self._behind_boundary("config", self._then.settled, (own,)) if limit is not None else []
-        ratios = [
-            (0, self._ratio(self._config)),
-            *((each, self._ratio(self._as_of(each).config)) for each in told),
-        ]
+        ratios = [(0, self._ratio(self._config))]
+        ratios += [(each, self._ratio(self._as_of(each).config)) for each in told]
 
         def known(event_id: int) -> float:
             now = next(ratio for event, ratio in reversed(ratios) if event <= event_id)

@@ -8,7 +8,7 @@ from foldmark.providers.registry import BUILT_IN, installed, provider_spec
 from foldmark.settings.given import Server, Settings
 
 SDKS = ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_IDENTITY_TOKEN", "OPENAI_ADMIN_KEY")
-"""Keys that SDKs take from the environment by themselves."""
+"""Keys that SDKs themselves read from the environment."""
 
 
 def access(provider: str, environment: Mapping[str, str], settings: Settings) -> Access:

@@ -128,7 +128,7 @@ class Settings(Struct, frozen=True):
 def machine() -> str:
     """Return a digest that identifies this user on this machine without revealing either, 16 hexadecimal digits. A
     person's agreement is valid only there."""
-    import socket  # 4 ms with the next one, only to find out what tools may do
+    import socket  # takes 4 ms with the next one, and only tool_approval needs them
     from hashlib import sha256
 
     marks = [socket.gethostname(), os.path.expanduser("~"), str(os.getuid()) if hasattr(os, "getuid") else ""]  # noqa: PTH111

@@ -19,7 +19,7 @@ _MOST = 40
 """Maximum length of the line that begins a block, trailing spaces included: the most characters that are held back."""
 
 KEYS = ("Goal", "Context", "Resolved", "Technical Anchors")
-"""The members of a block, as a model is asked for them."""
+"""The members of a block, in the words of the guidelines."""
 
 _BEGINS = re.compile(r"#{2,4}[ \t]+(?:STATE|State)[ \t]*:?[ \t\r]*")
 _MAY_BEGIN = re.compile(r"#{0,4}|#{2,4}[ \t]+(?:S|ST|STA|STAT|St|Sta|Stat|(?:STATE|State)[ \t]*:?[ \t\r]*)?")
@@ -56,7 +56,7 @@ def parted(text: str) -> Parted:
 
 
 def missing(block: str) -> list[str]:
-    """Return the members that a block lacks, as a model is asked for them."""
+    """Return the members that a block lacks, in the words of the guidelines."""
     found = {match[1].casefold() for line in block.split("\n") if (match := _MEMBER.match(line))}
     return [key for key in KEYS if key.casefold() not in found]
 

@@ -55,7 +55,7 @@ def stems(text: str) -> list[str]:
 
 @cache
 def word_list(name: str) -> frozenset[str]:
-    """Return a list of words from `words.toml`, which says what each is for."""
+    """Return a list of words from `words.toml`, which explains the purpose of each list."""
     return frozenset(word_lists()[name].split())
 
 

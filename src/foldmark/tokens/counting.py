@@ -61,7 +61,7 @@ class _Ruler(Struct, frozen=True):
 
 
 class BytesRuler(_Ruler, frozen=True):
-    """Measures requests in bytes; an image or a document counts by its own `tokens`, whatever its bytes."""
+    """Measures requests in bytes; an image or a document counts by its own `tokens`, not by its bytes."""
 
     def size(self, body: dict[str, Any], data: bytes, media: Sequence[Medium] = ()) -> int:
         """Return the size of a request, given its body, the serialized body, and the images and documents of its

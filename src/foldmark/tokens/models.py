@@ -166,18 +166,15 @@ def _checked(overrides: Mapping[str, Any], configured: Collection[str]) -> dict[
         if not isinstance(changes, Mapping):
             raise CommandError(f"models.'{key[:60]}' must be a table, such as {{window = 500000}}, not {changes!r:.40}")
         for field, value in changes.items():
-            _check(key, field, value)
+            if field not in SETTABLE:
+                raise CommandError(f"models.'{key[:60]}' has no '{field[:40]}'; available: {listing(SETTABLE)}")
+            try:
+                msgspec.convert(value, _TYPES[field])
+            except msgspec.ValidationError:
+                text = f"models.'{key[:60]}': {field} must be {SETTABLE[field]}, not {value!r:.40}"
+                raise CommandError(text) from None
         found[canonical(provider), name] = dict(changes)
     return found
-
-
-def _check(key: str, field: str, value: Any) -> None:
-    if field not in SETTABLE:
-        raise CommandError(f"models.'{key[:60]}' has no '{field[:40]}'; available: {listing(SETTABLE)}")
-    try:
-        msgspec.convert(value, _TYPES[field])
-    except msgspec.ValidationError:
-        raise CommandError(f"models.'{key[:60]}': {field} must be {SETTABLE[field]}, not {value!r:.40}") from None
 
 
 @cache

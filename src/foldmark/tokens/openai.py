@@ -5,10 +5,10 @@ The ranks of the tokenizer o200k_base are shipped in this package: nothing is do
 second, once, when something is first counted; `import tiktoken` is part of it.
 
 In Chat Completions and Responses bodies a message is its texts and 3 tokens, the reply begins with 3, tools add 9 and
-their declarations; images and documents are counted as `media.tokens_of` says. Whatever is added to a body adds its own
+their declarations; images and documents are counted as `media.tokens_of` says. An addition to a body adds its own
 tokens and changes no others. OpenAI turns the schemas of tools into TypeScript declarations before it counts them. The
 form is the one that OpenAI publishes for its open models: a namespace of function types, descriptions as comments,
-optional properties with a question mark. What a schema says beyond that (formats, limits, patterns) does not show.
+optional properties with a question mark. Other content of a schema (formats, limits, patterns) does not appear.
 """
 
 import lzma
@@ -92,8 +92,8 @@ def encoding() -> "Encoding":
 
 
 def _cut(text: str, least: int, most: int) -> int:
-    """Return the last place from `least` to `most` where a space follows a character that is no white space; `most` if
-    there is none nearby."""
+    """Return the last position from `least` to `most` where a space follows a character other than white space; `most`
+    without one nearby."""
     at = most
     for _ in range(100):
         at = text.rfind(" ", least, at)

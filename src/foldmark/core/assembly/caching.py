@@ -167,7 +167,7 @@ class Beginnings:
         key, upto, place = (self.keys[same - 1], self.upto[same - 1], self.places[same - 1]) if same else (0, 0, 0)
         self.common = upto
         if new and same < len(self._blocks):
-            self.common += _alike(new[0].data, self._blocks[same].data)
+            self.common += common_length(new[0].data, self._blocks[same].data)
         for each in (self.keys, self.upto, self.places, self._blocks):
             del each[same:]
         before = self._blocks[-1].kind if same else ""
@@ -182,12 +182,12 @@ class Beginnings:
         self._blocks.extend(new)
 
 
-def _alike(first: bytes, second: bytes) -> int:
-    """Return the length of the common beginning of both, in bytes."""
+def common_length(first: Sequence[object], second: Sequence[object]) -> int:
+    """Return the length of the common beginning of two sequences."""
     low, high = 0, min(len(first), len(second))
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if first[:middle] == second[:middle] else (low, middle - 1)
+        low, high = (middle, high) if first[low:middle] == second[low:middle] else (low, middle - 1)
     return low
 
 

@@ -49,11 +49,11 @@ def advanced(
     """Return the reach after `events`, the visible messages in order from the beginning of the request at the boundary.
 
     `size` is the bytes of the request at event `reach.settled`, `room` its limit as known at an event; `lower` reduces
-    messages to low water (`lowered`); `beside` is the bytes of the layers in front of a message, by its event.
+    messages to low water (`lowered`); `beside` maps a message to the bytes of the layers in front of it.
     """
     waiting: set[int] = set()
     answering = False
-    # While a turn is too large whatever is cut of it, each step would undo the one before: only the last one is made.
+    # If no cut makes a turn small enough, each step would undo the one before: only the last step is made.
     stuck, last = False, 0
     for index, event in enumerate(events):
         if event.id == event.turn_id or (event.kind in ANSWER_KINDS and not answering):
@@ -115,7 +115,7 @@ def lowered(events: Sequence[Event], low: float, fixed: int, known: Sizes) -> tu
     first, then the oldest turns are left out, then the active turn's oldest results are cut as if it were over. Results
     that the model has not answered to yet are not cut: it would never see them.
 
-    `fixed` is the bytes beside the turns.
+    `fixed` is the number of bytes outside of the turns.
     """
     since, config = active_from(events), known.config
     results = sorted(e.id for e in events if e.kind == "tool_result" and _is_active(e, since))

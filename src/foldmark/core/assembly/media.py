@@ -232,7 +232,7 @@ class Accepts(Struct, frozen=True, kw_only=True):
     refused: tuple[str, ...] = ()
 
     def owns(self, recorded: str | None) -> bool:
-        """Return True for what was recorded in this dialect, or in none."""
+        """Return True for messages that were recorded in this dialect, or in none."""
         return recorded in (None, self.recorded, *self.also)
 
 
@@ -255,7 +255,7 @@ def attached(
     window: int,
     thoughts: bool = False,
 ) -> dict[int, Attached]:
-    """Return what is sent of events besides their texts, by event id, for events that hold more than text.
+    """Return the content that is sent of events besides their texts, by event id, for events with more than text.
 
     With `thoughts` thinking is sent when its turn is over, too.
     """

@@ -224,7 +224,7 @@ def _results(
     settled: int,
     oldest: int,
 ) -> dict[int, Shortened]:
-    """Return what is sent of every result, by its event."""
+    """Return the text that is sent of every result, by its event."""
     results = [r for group in groups if isinstance(group, CallGroup) for _, r in group.calls if r is not None]
     if not config.truncation:
         return {result.id: Shortened(result.content, len(result.content)) for result in results}

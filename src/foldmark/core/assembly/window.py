@@ -29,8 +29,8 @@ SLACK = 200
 class Unit(NamedTuple):
     """Messages of one turn, or of several interleaved ones, in the order of the log.
 
-    `opener` is the id of the event that opened the first of the turns, or of the first message that is left of it where
-    a summary replaced what came before; every message of the unit has that id or a later one.
+    `opener` is the id of the event that opened the first of the turns, or of the first remaining message of that turn
+    if a summary replaced the messages before it. Every message of the unit has that id or a later one.
     """
 
     opener: int
@@ -95,8 +95,8 @@ def choose(
 ) -> Cut:
     """Return where the window begins: at most `turns` turns (0: any number), within what `fits` (None: any size).
 
-    `size(n)` is the bytes of the request with the newest n units, `rough` what a unit adds to it by itself, and `fits`
-    whether a request of so many bytes does. Reads one unit more than it takes.
+    `size(n)` returns the bytes of the request with the newest n units, `rough` the approximate number of bytes that a
+    unit adds, and `fits` True if a request of this size fits. Reads one unit more than it takes.
     """
     upto = _upto(units, turns)
     if fits is None:
@@ -179,7 +179,7 @@ def _widest(
             silent.add(guess + 1)
         total, guess = total + added, guess + 1
 
-    # Everything up to `low` fits; `high` is not certain to, nor is anything behind it.
+    # Everything up to `low` fits. `high` and everything after it may not fit.
     low, high, probe, step = 1, 0, guess, 1
     while probe > low and not high:
         if certain(probe):
@@ -219,8 +219,8 @@ def _units(newest_first: Iterable[Event]) -> Iterator[Unit]:
 
 
 def _parted(opener: int, newest_first: list[Event]) -> Iterator[Unit]:
-    """Yield the units of messages that lie behind the opening of one turn, newest first: one, but for a summary in
-    between that has all messages of the turn on one side."""
+    """Yield the units of messages since the opening of one turn, newest first: one unit, or more if a summary in
+    between has all messages of its turn on one side."""
     last = {event.turn_id: begins(event) for event in reversed(newest_first)}
     parts: list[list[Event]] = []
     reach = begins(newest_first[-1]) - 1

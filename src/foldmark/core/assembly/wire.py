@@ -239,7 +239,7 @@ DOCUMENT = 160
 """Bytes of a document's frame, without its data and name."""
 
 INTERRUPTED = 20
-"""Bytes of the note behind an answer that was cut short."""
+"""Bytes of the note after an answer that was cut short."""
 
 NOTE = 32
 """Bytes of the note in front of a tool's message, which is sent as a person's text."""
@@ -249,7 +249,7 @@ INACTIVE = 300
 
 
 def weigh(event: Event) -> int:
-    """Return the bytes of a recorded message, as they are stored beside it."""
+    """Return the weight of a recorded message, in bytes, as it is stored."""
     return weight(event.kind, event.content, event.data, event.interrupted, event.id)
 
 

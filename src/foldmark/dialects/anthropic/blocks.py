@@ -172,8 +172,8 @@ def parameters(
 ) -> dict[str, Any]:
     """Return the fields that a body needs for its blocks: the newest container and the requested `edits`.
 
-    A compaction that the API made by itself needs one more edit. One that was asked for is signed, and refused together
-    with that edit.
+    A compaction that the API made on its own initiative needs one more edit. One that was asked for is signed, and
+    refused together with that edit.
     """
     found: dict[str, Any] = {}
     for block in kept:

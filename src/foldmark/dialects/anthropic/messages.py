@@ -57,7 +57,7 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
     edits = blocks_of.edits(options.editing, thinks=how.thinks)
     body |= blocks_of.parameters(messages, (block for step in prompt.steps for block in step.kept), edits)
     if "thinking" not in body and any(edit["type"] == blocks_of.CLEAR_THINKING for edit in edits):
-        body["thinking"] = {"type": "adaptive"}  # what these models do by themselves has to be said then
+        body["thinking"] = {"type": "adaptive"}  # it is these models' default, but this edit requires the parameter
     if tools or any(isinstance(step, Calls) for step in prompt.steps):
         # The API has refused messages with tool blocks where no `tools` were given; an empty list satisfies it.
         body["tools"] = declared
@@ -75,7 +75,7 @@ def _messages(prompt: Prompt, how: ThinkingRequest) -> tuple[list[dict[str, Any]
     messages: list[dict[str, Any]] = []
     earlier: list[Block] = []
     settled: list[Block] = []
-    thoughts: list[Block] = []  # of an answer without text or calls: they belong in front of what it said next
+    thoughts: list[Block] = []  # of an answer without text or calls: they belong before the next content of the model
     for index, step in enumerate(prompt.steps):
         if isinstance(step, Calls):
             uses = [_use(call) for call in step.calls]
@@ -84,7 +84,7 @@ def _messages(prompt: Prompt, how: ThinkingRequest) -> tuple[list[dict[str, Any]
             _add(messages, "user", [_result(call) for call in step.calls], how)
             thoughts = []
         elif step.role == "assistant":
-            # A compaction is the provider's own; what else a summary could hold is not known.
+            # A compaction is the provider's own block; other content of a summary is unknown here.
             made = list(step.kept) if step.native else answer_blocks(step.text, step.kept, (), thinks=how.thinks)
             made = [*thoughts, *(dict(block) for block in made)]
             thoughts = made if only_thoughts(made) else []
@@ -238,7 +238,7 @@ def _kind(block: Any) -> str:
     return as_text(as_object(block).get("type"))
 
 
-# What a cache sees
+# The blocks that a cache sees
 
 
 def cache_blocks(body: dict[str, Any]) -> list[caching.Block]:

@@ -110,7 +110,7 @@ def _adaptive(family: str, version: tuple[int, int], level: str, bound: bool) ->
     return ThinkingRequest(None, "low", bound=bound)
 
 
-# What a block is bound to
+# The prefix that a block is bound to
 
 _DIGITS = 32
 _BESIDE = frozenset({"cache_control", BOUND})
@@ -141,7 +141,8 @@ class _Prefix:
         self.own, self.role = _chained(self.own, new, block), role
 
     def replaced(self) -> dict[str, str] | None:
-        """Return what a compaction of all this replaces; None where the API would join it to the next message."""
+        """Return the content that a compaction of all this replaces; None if the API would join the compaction to the
+        next message."""
         return {"fixed": self._fixed, "prefix": self.own} if self.role == "assistant" else None
 
 

@@ -1,11 +1,11 @@
 """Gemini's generateContent, directly and through Code Assist: encodes a prompt in its wire format, and parses
 responses.
 
-The API wants thought signatures back. A call carries its own (`ToolCall.signature`). Any other signed part is kept as
-it came, without the text that is recorded anyway: `{"text": "", "thoughtSignature": "..."}` stands behind the text,
-`{"text": "...", "thought": true, "thoughtSignature": "..."}` in front of it. Thoughts without a signature are not sent
-again: the model would not read them. Other parts, such as code that Google ran, go back as they came, in their places.
-Sources: ai.google.dev, thought-signatures, function-calling and code-execution.
+The API wants thought signatures back. A call carries its own (`ToolCall.signature`). Any other signed part is kept
+unchanged, but without the text, which is recorded anyway: `{"text": "", "thoughtSignature": "..."}` stands behind the
+text, `{"text": "...", "thought": true, "thoughtSignature": "..."}` in front of it. Thoughts without a signature are not
+sent again: the model would not read them. Other parts, such as code that Google ran, go back as they came, in their
+places. Sources: ai.google.dev, thought-signatures, function-calling and code-execution.
 """
 
 import re
@@ -325,7 +325,7 @@ def _stopped(message: Json, candidate: Json, *, calls: bool) -> tuple[Stopped, .
     return (Stopped("refused" if word in _REFUSED else "length" if word in _TOO_LONG else why, word),)
 
 
-# What a cache sees
+# The blocks that a cache sees
 
 
 def cache_blocks(body: Json) -> Iterator[caching.Block]:

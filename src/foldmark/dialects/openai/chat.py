@@ -195,12 +195,12 @@ def _thinking(message: Json) -> list[Piece]:
 def _usage(usage: Any) -> list[Piece]:
     """Return the usage; none if the server does not report it."""
     names = ("prompt_tokens", "completion_tokens")
-    return (
-        [spent(usage, names, tokens(usage, "prompt_cache_hit_tokens"))] if set(names) & as_object(usage).keys() else []
-    )
+    if not set(names) & as_object(usage).keys():
+        return []
+    return [spent(usage, names, tokens(usage, "prompt_cache_hit_tokens"))]
 
 
-# What a cache sees
+# The blocks that a cache sees
 
 
 def cache_blocks(body: dict[str, Any]) -> Iterator[caching.Block]:

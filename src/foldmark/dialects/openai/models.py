@@ -20,8 +20,8 @@ def own(model: str) -> bool:
 
 
 def reasons(model: str) -> bool:
-    """Return True if one of OpenAI's own models thinks before it answers: `gpt-5` and later, but for those named
-    `chat`, and the o-series."""
+    """Return True if one of OpenAI's own models thinks before it answers: `gpt-5` and later, except those named `chat`,
+    and the o-series."""
     if model.startswith(("o1-mini", "o1-preview")):
         return False
     return _version(model) >= (5, 0) or re.match(r"o\d", model) is not None

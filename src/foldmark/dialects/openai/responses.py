@@ -45,13 +45,13 @@ PHASES = ("commentary", "final_answer")
 """Phases of a model's message."""
 
 MESSAGE = "message"
-"""The type of a kept block that says what a message of an answer holds besides its text."""
+"""The type of a kept block with the fields of a message of an answer besides its text."""
 
 _OURS = ("message", "function_call", "function_call_output", "reasoning", "compaction")
 """Items that are made here, and sent in a form of their own."""
 
 _PICTURES = ("image_generation_call",)
-"""Items that are not sent again: what a model drew is in no context."""
+"""Items that are not sent again: images drawn by a model are in no context."""
 
 _WHY = {"max_output_tokens": "length", "content_filter": "refused"}
 
@@ -102,14 +102,10 @@ def _called(model: str, step: Calls) -> list[Json]:
         {"type": "function_call", "call_id": call.call_id, "name": call.name, "arguments": call.arguments}
         for call in step.calls
     ]
-    return items + [
-        {
-            "type": "function_call_output",
-            "call_id": call.call_id,
-            "output": _content(call.result, call.media, model),
-        }
-        for call in step.calls
-    ]
+    for call in step.calls:
+        output = _content(call.result, call.media, model)
+        items.append({"type": "function_call_output", "call_id": call.call_id, "output": output})
+    return items
 
 
 def _answer(text: str, kept: Sequence[Json], *, called: bool) -> list[Json]:
@@ -160,7 +156,7 @@ def _message_of(text: str, about: Json) -> list[Json]:
 
 
 def _carried(block: Json) -> Json | None:
-    """Return an item that is neither text nor a call to a tool of ours, as it came."""
+    """Return an item that is neither text nor a call to one of our tools, unchanged."""
     item = block_in(block, READER)
     kind = item.get("type") if item else None
     return item if isinstance(kind, str) and kind not in _OURS else None
@@ -177,11 +173,9 @@ def _reasoning(block: Json) -> Json | None:
 
 
 def _content(text: str, media: Sequence[Medium], model: str) -> str | list[Json]:
-    return (
-        [*text_parts(text, "input_text"), *media_parts(media, documents=models.takes_documents(model))]
-        if media
-        else text
-    )
+    if not media:
+        return text
+    return [*text_parts(text, "input_text"), *media_parts(media, documents=models.takes_documents(model))]
 
 
 def media_parts(media: Iterable[Medium], *, documents: bool) -> list[Json]:

@@ -104,7 +104,7 @@ class CompletionReader:
             call = {"id": "", "name": "", "arguments": ""}
             self._calls.append(call)
         elif new == call and new["id"]:
-            return  # said twice
+            return  # the same call, sent twice
         call["id"] = call["id"] or new["id"]
         call["name"] = call["name"] or new["name"]
         call["arguments"] += new["arguments"]
@@ -190,7 +190,8 @@ _HINTS = {
 
 
 def masked(words: str, hidden: Callable[[str], str]) -> str:
-    """Return a text without the key and without what looks like a piece of one; OpenAI repeats pieces of keys."""
+    """Return a text without the key and without anything that looks like a part of a key; OpenAI repeats parts of
+    keys."""
     shown = _PIECE_OF_KEY.sub("sk-…", hidden(words))
     return re.sub(r"\S+", lambda word: "…" if "***" in word[0] else word[0], shown)
 
@@ -215,7 +216,7 @@ def refusal(
     code, named = (str(about[key])[:80] if isinstance(about.get(key), str | int) else "" for key in ("code", "type"))
     number = status or (int(code) if re.fullmatch(r"[45]\d\d", code) else 0)
     after = retry_after(headers, words)
-    # Codes that say what is wrong go before statuses: servers give the same trouble different ones.
+    # Codes that name the problem take precedence over statuses, because servers use different statuses for it.
     if code in _QUOTA or named in _QUOTA or number == 402:
         hint = "It seems that the account has no quota or credit left. Waiting does not help."
         return refused(server, "request", words, number, hint=hint)
@@ -238,6 +239,6 @@ def _words(body: object) -> str:
     """Return the server's own words from any of the fields in which servers put them."""
     about = as_object(body)
     found = about.get("message") or about.get("detail") or about.get("error") or ""
-    raw = as_object(about.get("metadata")).get("raw")  # what OpenRouter was told by the provider behind it
+    raw = as_object(about.get("metadata")).get("raw")  # the words of the provider behind OpenRouter
     found = f"{found}: {raw}" if isinstance(raw, str) and raw else found or as_text(body)
     return found if isinstance(found, str) else repr(found)

@@ -58,7 +58,7 @@ class Nearest:
     """
 
     def __init__(self, dimensions: int) -> None:
-        """Vectors of so many dimensions; a multiple of 8."""
+        """Create an index for vectors with this many dimensions, a multiple of 8."""
         self.dimensions = dimensions
         # The ids, and their bits as (bytes of a vector, vectors): rows of many vectors are compared fastest.
         self._state = np.empty(0, np.int64), np.empty((dimensions // 8, 0), np.uint8)

@@ -1,0 +1,310 @@
+"""Cache hits and misses of the requests that were sent, and the reasons for the misses [SPEC 4, 5.7].
+
+To explain a miss, a request is compared with the answered request before it, for which the provider has reported the
+tokens read from the cache and written to it. A deliberate change in between explains a miss: another model, an
+operation, a setting. Otherwise the policy may have changed something.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from foldmark.core.assembly.caching import LIFETIMES, Rules
+from foldmark.core.assembly.sent import RequestRecord, SentRequest
+from foldmark.core.codec import stored_time
+from foldmark.core.events import ANSWER_KINDS, BESIDE_KINDS
+from foldmark.core.ports import Snapshot
+from foldmark.core.replay import recorded
+from foldmark.core.request import Usage
+from foldmark.core.segments import END, Segment
+from foldmark.core.wording import count, listing
+from foldmark.cost.spending import rules_of
+from foldmark.dialects.dialect import dialect_named
+from foldmark.log.log import Agent
+from foldmark.operations.history import words
+from foldmark.request.exchanges import until_next
+from foldmark.request.usage import usage_of
+from foldmark.sending.rebuilding import rebuilt
+
+BEFORE = 10
+"""Number of earlier requests among which the previous answered request is looked up."""
+
+SAME = 0.95
+"""Minimum share of a request that the next one must begin with. The rest may be Foldmark's own text at its end."""
+
+NEGLIGIBLE = 256
+"""Tokens that may be missing without a reason: caches keep beginnings in steps, and counts are slightly off."""
+
+NAMED = 3
+"""Maximum number of operations that are named; earlier ones are only counted."""
+
+
+class Reason(Struct, frozen=True):
+    """The reason why something was not read from the cache.
+
+    `why` is `first`, `pause`, `model`, `operation`, `settings`, `system`, `tools`, `planning`, `window`, `results`,
+    `layers`, `older`, `provider` or `unknown`; `event` is the operation's.
+    """
+
+    why: str
+    text: str
+    event: int | None = None
+
+
+class Missed(Struct, frozen=True):
+    """The number of tokens that a cache `held` before the request, the number of those that it missed, and the reasons;
+    no reasons without a miss."""
+
+    held: int
+    tokens: int
+    reasons: tuple[Reason, ...] = ()
+
+
+class Cached(Struct, frozen=True):
+    """The usage that the provider reported for a request, and its cache misses.
+
+    `missed` is None if the cache's rules or the previous request are unknown.
+    """
+
+    usage: Usage
+    missed: Missed | None
+
+    @property
+    def words(self) -> str:
+        """Return `read 41,200, wrote 1,800; missed 20,000: a pause of 12 min, …`; empty for a provider without a
+        cache."""
+        if self.missed is None and not (self.usage.cache_read or self.usage.cache_write):
+            return ""
+        told = f"read {self.usage.cache_read:,}, wrote {self.usage.cache_write:,}"
+        if self.missed is None or not self.missed.reasons:
+            return told
+        much = f"missed {self.missed.tokens:,}: " if self.missed.tokens else ""
+        return f"{told}; {much}{'; '.join(reason.text for reason in self.missed.reasons)}"
+
+    def data(self) -> dict[str, Any]:
+        """Return the counts as JSON."""
+        told = {"fresh": self.usage.fresh, "read": self.usage.cache_read, "written": self.usage.cache_write}
+        if self.missed is None:
+            return {**told, "held": None, "missed": None, "reasons": []}
+        reasons = [msgspec.to_builtins(reason) for reason in self.missed.reasons]
+        return {**told, "held": self.missed.held, "missed": self.missed.tokens, "reasons": reasons}
+
+
+def cached(agent: Agent, sent_id: int) -> Cached | None:
+    """Return the cache hits of one request of the agent; None if its cost is not known."""
+    with agent.reading() as (moment, at):
+        found = moment.newest_sent(agent.id, BEFORE + 1, sent_id)
+        event = found[0].event if found else 0
+        following = moment.message_after(agent.id, event)
+        while following is not None and following.kind in ANSWER_KINDS:
+            event = following.id
+            following = moment.message_after(agent.id, event)
+        end = until_next(moment, at, [(agent.id, event)])[0].last
+        return _cached(moment, agent, found, end, complete=len(found) <= BEFORE).get(sent_id)
+
+
+def newest_cached(agent: Agent, limit: int) -> tuple[list[SentRequest], dict[int, Cached]]:
+    """Return the agent's newest requests, newest first, at most `limit`; and, by id, the cache hits of those whose cost
+    is known."""
+    with agent.log.store.read() as moment:
+        found = moment.newest_sent(agent.id, limit + BEFORE)
+        return found[:limit], _cached(moment, agent, found, END, complete=len(found) < limit + BEFORE)
+
+
+class Newest(NamedTuple):
+    """The requests of an agent's newest answered turn in one line: tokens read and written, and the cause of the
+    largest miss. `missed` are the tokens of that miss."""
+
+    text: str
+    missed: int
+
+
+def newest_turn(agent: Agent, most: int = 50) -> Newest | None:
+    """Return the cache hits of the newest answered turn's requests, at most `most`; None if they are not known, or the
+    provider has no cache."""
+    if not agent.standing().config.caches_prompts:
+        return None
+    sent, found = newest_cached(agent, most)
+    known = [(each, found[each.id]) for each in sent if each.id in found]
+    turn = [(each, one) for each, one in known if each.turn == known[0][0].turn]
+    if not any(one.words for _, one in turn):
+        return None
+    read, wrote = (sum(getattr(one.usage, name) for _, one in turn) for name in ("cache_read", "cache_write"))
+    told = f"Cache: in the newest turn {count(len(turn), 'request')} read {read:,} tokens and wrote {wrote:,}."
+    misses = [(each, one.missed) for each, one in turn if one.missed is not None and one.missed.tokens]
+    if not misses:
+        return Newest(told, 0)
+    worst, why = max(misses, key=lambda miss: miss[1].tokens)
+    others = f" {count(len(misses) - 1, 'other request')} missed less; /context sent lists them." if misses[1:] else ""
+    reasons = "; ".join(reason.text for reason in why.reasons)
+    return Newest(f"{told} Request {worst.id} missed {why.tokens:,}: {reasons}.{others}", why.tokens)
+
+
+Done = Sequence[tuple[int, str]]
+"""Operations: their events and their descriptions, in order."""
+
+
+def _cached(
+    moment: Snapshot, agent: Agent, sent: Sequence[SentRequest], until: int, *, complete: bool
+) -> dict[int, Cached]:
+    """Return the cache hits of these requests, newest first. `complete` is True if the agent sent no request before
+    them. Their cost was recorded up to event `until`."""
+    answers = [each for each in reversed(sent) if each.record.purpose == "answer"]
+    if not answers:
+        return {}
+    found: dict[int, Cached] = {}
+    usages = _usages(moment, agent.id, answers, until)
+    changes = _operations(moment, agent.id, answers[0].event, answers[-1].event)
+    before: SentRequest | None = None
+    for each in answers:
+        if each.id not in usages:
+            continue
+        rules = rules_of(agent.log.model_named(f"{each.provider}/{each.model}"))
+        missed = None
+        if rules is not None and before is not None:
+            missed = _missed(moment, agent, before, each, usages, changes, rules)
+        elif rules is not None and complete and each is answers[0]:
+            missed = Missed(0, 0, (Reason("first", "the first request"),))
+        found[each.id] = Cached(usages[each.id], missed)
+        before = each
+    return found
+
+
+def _missed(
+    moment: Snapshot,
+    agent: Agent,
+    before: SentRequest,
+    now: SentRequest,
+    usages: dict[int, Usage],
+    changes: Done,
+    rules: Rules,
+) -> Missed:
+    """Return what a cache with these rules missed of request `now`, given the answered request `before` it, the usages
+    of both by their ids, and the agent's operations."""
+    usage = usages[now.id]
+    held = min(_held(usages[before.id], rules), usage.input)
+    tokens = held - usage.cache_read
+    if tokens <= max(NEGLIGIBLE, held // 20):
+        return Missed(held, 0)
+    lifetime = max(rules.lifetime, LIFETIMES[before.record.cache_ttl])
+    pause = (stored_time(now.created_at) - stored_time(before.created_at)).total_seconds()
+    found = []
+    if pause > lifetime:
+        minutes, hours = round(pause / 60), round(pause / 3600)
+        long = f"{minutes} min" if minutes < 120 else f"{hours} h" if hours < 48 else f"{round(hours / 24)} days"
+        found = [Reason("pause", f"a pause of {long}; the cache keeps a request for {round(lifetime / 60)} min")]
+    found += _chosen(moment, before, now, [each for each in changes if before.event < each[0] <= now.event])
+    found = found or list(_policy(before, now)) or [_AT_LAST[_begins(agent, before, now)]]
+    return Missed(held, tokens, tuple(found))
+
+
+_AT_LAST = {
+    True: Reason("provider", "nothing changed; the provider did not keep it"),
+    False: Reason("older", "older messages were sent in another form than before"),
+    None: Reason("unknown", "unknown: the earlier request cannot be rebuilt as it was sent"),
+}
+
+
+def _held(usage: Usage, rules: Rules) -> int:
+    """Return the tokens of a request that the cache had once it was answered."""
+    if rules.step:
+        return usage.input if usage.input >= rules.least else 0
+    return usage.cache_read + usage.cache_write
+
+
+def _chosen(moment: Snapshot, before: SentRequest, now: SentRequest, operations: Done) -> Iterator[Reason]:
+    """Yield deliberate changes between two requests."""
+    was, then = before.record, now.record
+    if (before.provider, before.model) != (now.provider, now.model):
+        yield Reason("model", f"another model; the previous request went to {before.provider}/{before.model}")
+    if (more := len(operations) - NAMED) > 0:
+        span = f"events {operations[0][0]} to {operations[more - 1][0]}"
+        yield Reason("operation", f"{count(more, 'operation')} ({span})")
+    for event, done in operations[-NAMED:]:
+        yield Reason("operation", f"{done} (event {event})", event)
+    if was.planning != then.planning:
+        yield Reason("planning", f"{'only' if then.planning else 'no longer only'} a planning conversation is sent")
+    if _hash(was, "config") != _hash(then, "config") and (changed := _settings(moment, before, now)):
+        yield Reason("settings", f"changed settings: {listing(changed)}")
+    if _names(was, "system") != _names(then, "system") or _hash(was, "guidelines") != _hash(then, "guidelines"):
+        yield Reason("system", "another system prompt or other guidelines")
+    if _hash(was, "tools") != _hash(then, "tools"):
+        yield Reason("tools", "other tools")
+
+
+def _policy(before: SentRequest, now: SentRequest) -> Iterator[Reason]:
+    """Yield changes that the policy made."""
+    was, then = before.record, now.record
+    if then.edge.first != was.edge.first:
+        yield Reason("window", f"a step of the window: it begins at event {then.edge.first}, not {was.edge.first}")
+    elif then.edge.settled != was.edge.settled:
+        yield Reason("window", f"a step of the window as of event {then.edge.settled}")
+    if then.edge.settled != was.edge.settled:
+        return  # the rest is part of the step
+    old = [each for each in {*was.truncated, *then.truncated} if each <= before.event]
+    if cut := [each for each in old if was.truncated.get(each) != then.truncated.get(each)]:
+        yield Reason("results", f"{count(len(cut), 'older tool result')} cut to another length")
+    if other := [name for name in _LAYERS if _names(was, name) != _names(then, name)]:
+        yield Reason("layers", f"a new {listing(_LAYERS[name] for name in other)}")
+
+
+_LAYERS = {
+    "state": "state block",
+    "scratchpad": "scratchpad",
+    "memos": "choice of memos",
+    "window_summary": "window summary",
+}
+
+
+def _names(record: RequestRecord, layer: str) -> Sequence[int]:
+    return record.layers.get(layer, ())
+
+
+def _hash(record: RequestRecord, name: str) -> str | None:
+    return record.hashes.get(name)
+
+
+def _usages(moment: Snapshot, agent_id: str, answers: Sequence[SentRequest], until: int) -> dict[int, Usage]:
+    """Return the cost of these requests, oldest first, by their ids. The cost of a request is recorded before the next
+    one is sent."""
+    found: dict[int, Usage] = {}
+    left = list(answers)
+    for event_id in moment.of_kind("usage", (Segment(agent_id, answers[0].event + 1, until),)):
+        sent = None
+        while left and left[0].event < event_id:
+            sent = left.pop(0)
+        event = moment.event(event_id)
+        data = (event.data or {}) if event is not None else {}
+        usage = usage_of(data)
+        if sent is None or event is None or usage is None or sent.turn not in (None, event.turn_id):
+            continue
+        if (data.get("provider"), data.get("model"), data.get("estimate")) == (sent.provider, sent.model, sent.tokens):
+            found[sent.id] = usage
+    return found
+
+
+def _settings(moment: Snapshot, before: SentRequest, now: SentRequest) -> list[str]:
+    """Return the names of changed settings, without settings that only one of the two versions of Foldmark knows."""
+    texts = (moment.kept_text(each.record.hashes["config"]) for each in (before, now))
+    was, then = map(msgspec.json.decode, texts)
+    return sorted(
+        key for key in was.keys() & then.keys() - {"calibration", "model", "cache_ttl"} if was[key] != then[key]
+    )
+
+
+def _begins(agent: Agent, before: SentRequest, now: SentRequest) -> bool | None:
+    """Return True if request `now` begins with the whole of `before`, as far as a cache sees it; None if one of them
+    cannot be rebuilt."""
+    first, second = (rebuilt(agent, each.id) for each in (before, now))
+    if (first.verdict, second.verdict) != ("identical", "identical"):
+        return None
+    return dialect_named(first.request.dialect).shared(first.request.body, second.request.body) >= SAME
+
+
+def _operations(moment: Snapshot, agent_id: str, after: int, until: int) -> list[tuple[int, str]]:
+    """Return the agent's operations between two events that change what is sent."""
+    done = moment.operations(agent_id, after=after, until=until)
+    shaping = recorded(event for event in done if event.kind not in BESIDE_KINDS)
+    return [(event, words(operation)) for event, operation in shaping]
