@@ -283,16 +283,10 @@ def _size(sent: SentRequest) -> str:
 
 
 def _row(sent: SentRequest, kept: Cached | None) -> dict[str, Any]:
+    columns = ("id", "agent", "event", "turn", "created_at", "tokens", "bytes", "sha256")
     return {
-        "id": sent.id,
-        "agent": sent.agent,
-        "event": sent.event,
-        "turn": sent.turn,
-        "created_at": sent.created_at,
+        **{name: getattr(sent, name) for name in columns},
         "model": addressee(sent),
-        "tokens": sent.tokens,
-        "bytes": sent.bytes,
-        "sha256": sent.sha256,
         "purpose": sent.record.purpose,
         "planning": sent.record.planning,
         "cache_ttl": sent.record.cache_ttl,

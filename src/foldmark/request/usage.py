@@ -14,29 +14,21 @@ from foldmark.core.segments import Segment, contains, until
 from foldmark.request.exchanges import until_next
 from foldmark.request.standing import Standing
 
+_COUNTS = ("fresh", "cache_read", "cache_write", "output")
+
 
 def usage_of(data: dict[str, Any] | None) -> Usage | None:
-    """Return the cost of a request from a usage event's data; None if they hold none."""
-    parts = [(data or {}).get(name) for name in ("fresh", "cache_read", "cache_write", "output")]
-    if not all(isinstance(part, int) for part in parts):
-        return None
-    fresh, read, write, output = (int(part or 0) for part in parts)
-    return Usage(fresh, read, write, output)
+    """Return the cost of a request from the data of a usage event; None if the data has no cost."""
+    counts: dict[str, Any] = {name: (data or {}).get(name) for name in _COUNTS}
+    return Usage(**counts) if all(isinstance(each, int) for each in counts.values()) else None
 
 
 def usage_data(provider: str, model: str, usage: Usage, stopped: Stopped | None) -> dict[str, Any]:
     """Return the data of a usage event: the reported cost of an answer, and the provider's alterations of the
     request."""
-    return {
-        "provider": provider,
-        "model": model,
-        "fresh": usage.fresh,
-        "cache_read": usage.cache_read,
-        "cache_write": usage.cache_write,
-        "output": usage.output,
-        "stopped": stopped.said if stopped else "",
-        **({"altered": list(usage.altered)} if usage.altered else {}),
-    }
+    counts = {name: getattr(usage, name) for name in _COUNTS}
+    altered = {"altered": list(usage.altered)} if usage.altered else {}
+    return {"provider": provider, "model": model, **counts, "stopped": stopped.said if stopped else "", **altered}
 
 
 def left_out(altered: Sequence[dict[str, Any]]) -> str:

@@ -190,7 +190,9 @@ def _joined(text: str, index: int) -> bool:
         return _flags_before(text, index) % 2 == 1
     if unicodedata.combining(left) == _VIRAMA and unicodedata.category(right) == "Lo":
         return True
-    return _hangul(right) in _HANGUL_AFTER.get(_hangul(left), ())
+    if _is_open(left) and _VOWELS.match(right):
+        return True
+    return _HANGUL.fullmatch(left + right) is not None
 
 
 def _flags_before(text: str, index: int) -> int:
@@ -201,26 +203,17 @@ def _flags_before(text: str, index: int) -> int:
     return index - begin
 
 
-_HANGUL_AFTER: dict[str, tuple[str, ...]] = {
-    "L": ("L", "V", "LV", "LVT"),
-    "LV": ("V", "T"),
-    "V": ("V", "T"),
-    "LVT": ("T",),
-    "T": ("T",),
-}
+_LEAD, _VOWEL, _TAIL = "\u1100-\u115f\ua960-\ua97c", "\u1160-\u11a7\ud7b0-\ud7c6", "\u11a8-\u11ff\ud7cb-\ud7fb"
+_SYLLABLE = "\uac00-\ud7a3"
+_HANGUL = re.compile(f"[{_LEAD}][{_LEAD}{_VOWEL}{_SYLLABLE}]|[{_VOWEL}][{_VOWEL}{_TAIL}]|[{_SYLLABLE}{_TAIL}][{_TAIL}]")
+"""Two letters or syllables of Hangul that belong together, except an open syllable and its vowel."""
+
+_VOWELS = re.compile(f"[{_VOWEL}]")
 
 
-def _hangul(char: str) -> str:
-    """Return the kind of a Hangul letter or syllable, empty for everything else."""
-    if "\u1100" <= char <= "\u115f" or "\ua960" <= char <= "\ua97c":
-        return "L"
-    if "\u1160" <= char <= "\u11a7" or "\ud7b0" <= char <= "\ud7c6":
-        return "V"
-    if "\u11a8" <= char <= "\u11ff" or "\ud7cb" <= char <= "\ud7fb":
-        return "T"
-    if "\uac00" <= char <= "\ud7a3":
-        return "LVT" if (ord(char) - 0xAC00) % 28 else "LV"
-    return ""
+def _is_open(char: str) -> bool:
+    """Return True for a Hangul syllable without a final consonant: every 28th of them."""
+    return "\uac00" <= char <= "\ud7a3" and (ord(char) - 0xAC00) % 28 == 0
 
 
 TEXT = 64

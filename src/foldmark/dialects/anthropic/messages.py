@@ -165,14 +165,12 @@ def _tool(tool: ToolSpec) -> Block:
 
 _WHY = {
     "compaction": "compacted",
-    "end_turn": "end",
-    "stop_sequence": "end",
-    "pause_turn": "end",
     "tool_use": "calls",
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
     "refusal": "refused",
 }
+"""Why an answer ended, by `stop_reason`; `end` for all others, such as `end_turn` and `stop_sequence`."""
 
 
 def parse(message: Mapping[str, Any]) -> tuple[Piece, ...]:
