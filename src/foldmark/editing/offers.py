@@ -186,8 +186,9 @@ def described(moment: Snapshot, at: Standing, preview: RecordedPreview, ids: Col
 
 
 class FilterMatches(Struct, frozen=True):
-    """The ranges that a preview searched and found; `offer` is the id of its event."""
+    """The messages that a preview searched, and the matches with their ranges; `offer` is the id of its event."""
 
+    planning: Planning
     offer: int
     candidates: Candidates
     matches: Sequence[Candidate]
@@ -211,7 +212,7 @@ def look(agent: "Agent", criteria: str | None, asking: Asking, *, actor: str, lo
         parts = ranges(candidates.rows, ids, partial(candidates.read, moment))
     data = previewed(open_one, criteria, ids, [part.count for part in parts])
     offer_id = agent.record("command", "preview", data=data, actor=actor)
-    return FilterMatches(offer_id, candidates, candidates.among(wanted), parts)
+    return FilterMatches(open_one, offer_id, candidates, candidates.among(wanted), parts)
 
 
 def preview(agent: "Agent", asking: Asking = NOBODY) -> Result:
@@ -230,8 +231,7 @@ def preview(agent: "Agent", asking: Asking = NOBODY) -> Result:
     except (FoldmarkError, KeyboardInterrupt):
         _give_up(agent)
         raise
-    with agent.reading() as (moment, at):
-        open_one = _open(moment, at)
+    open_one = found.planning
     data = {"planning": open_one.first, "mode": open_one.mode, "criteria": open_one.criteria}
     if not found.matches:
         _give_up(agent)

@@ -98,11 +98,7 @@ def _read(path: Path) -> File | None:
 def _nearest(name: str, folder: Path, home: Path | None) -> Path | None:
     """Return the file `name` in `folder` or the next folder above that has one, up to the home folder or the root."""
     for each in (folder, *folder.parents):
-        try:
-            (each / name).stat()
-        except OSError:
-            pass
-        else:
+        if os.path.exists(each / name):  # noqa: PTH110 - Path.exists raises for a folder that cannot be read
             return each / name
         if each == home:
             break
