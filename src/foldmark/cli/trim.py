@@ -178,7 +178,8 @@ def _tools_table(tally: Mapping[str, "ToolTally"], bytes_per_token: float) -> st
         whole.results += each.results
         whole.cut += each.cut
         whole.arguments += each.arguments
-        whole.add(each.characters, each.bytes)
+        whole.characters += each.characters
+        whole.bytes += each.bytes
     if len(rows) != 1:
         rows.append(_row("all", whole, bytes_per_token))
     rows.insert(0, [*_HEAD[:_ARGUMENTS], "arguments", *_HEAD[_ARGUMENTS:]])

@@ -53,6 +53,13 @@ def encode_line(value: Any) -> bytes:
     return msgspec.json.encode(well_formed(value)) + b"\n"
 
 
+def member(value: Any, *path: str) -> Any:
+    """Return the value at a path of members; None if it is missing or leads through a value that is not an object."""
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
 def filled_text(value: Any) -> str | None:
     """Return a value that is a text with something in it; None for any other."""
     return value if isinstance(value, str) and value else None

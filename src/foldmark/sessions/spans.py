@@ -1,15 +1,15 @@
-"""Find where the members of a JSON object and the items of an array lie, so that a line can change in single places.
+"""Edit single members of JSON text: find where members and items lie, and replace them in place.
 
-Whatever is not changed keeps its bytes: white space, escapes and the order of keys too.
+Everything else keeps its bytes, including white space, escapes and the order of keys.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
 Span = tuple[int, int]
-"""Begin and end of a value, in bytes."""
+"""The begin and the end of a value, in bytes."""
 
 _KEY = re.compile(rb'[\s,{]*("[^"\\]*+(?:\\.[^"\\]*+)*+")\s*:\s*', re.DOTALL)
 _BETWEEN = re.compile(rb"[\s,]*")
@@ -26,7 +26,7 @@ _decode_text = msgspec.json.Decoder(str).decode
 
 
 def is_json(data: bytes) -> bool:
-    """Return True for JSON, whose UTF-8 may be invalid. What nests too deeply to be checked counts as JSON."""
+    """Return True for JSON, even with invalid UTF-8. JSON that nests too deeply to be checked counts as valid."""
     try:
         _check(data)
     except msgspec.MsgspecError:
@@ -40,34 +40,34 @@ def is_json(data: bytes) -> bool:
 def paired(data: bytes) -> bytes:
     """Return the same JSON, in as many bytes, with a letter for every escape of half a surrogate pair.
 
-    Unlike Claude Code, msgspec takes such a half for an error if the other one is missing.
+    msgspec refuses a half without its partner; Claude Code accepts it.
     """
     return _HALF.sub(rb"\\u0061", data) if b"\\u" in data and _HALF.search(data) else data
 
 
 def members(data: bytes) -> list[tuple[str, int, int]]:
-    """Return key, begin and end of the value of every member of an object, in order; a key may come twice.
+    """Return the key, begin and end of every member's value, in order. A key may occur twice.
 
-    `data` holds the object and white space around it, and is JSON but perhaps for its UTF-8. Raises ValueError if it
-    is no object.
+    `data` is an object that `is_json` accepts, with or without white space around it. Raises ValueError for any other
+    value.
     """
     try:
         found = _decode_members(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return list(_walked(data))
     spans, at = [], 0
-    for key, raw in found.items():  # the lengths are known, so that nothing long is looked at again
+    for key, raw in found.items():  # the lengths are known, so long values are not scanned again
         match = _KEY.match(data, at)
         if match is None or match[1] != b'"%b"' % key.encode("utf-8", "surrogatepass"):
             return list(_walked(data))
         begin = match.end()
         at = begin + len(raw)
         spans.append((key, begin, at))
-    return spans if _END.match(data, at) or not spans else list(_walked(data))  # a key that came twice
+    return spans if _END.match(data, at) or not spans else list(_walked(data))  # a key occurs twice
 
 
 def items(data: bytes) -> list[Span]:
-    """Return begin and end of every item of an array; as `members`."""
+    """Return the begin and the end of every item of an array. Raises ValueError for any other value."""
     try:
         found = _decode_items(paired(data))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -82,28 +82,39 @@ def items(data: bytes) -> list[Span]:
 
 
 def last(data: bytes, key: str) -> Span | None:
-    """Return where the value of a member lies, as a reader understands it: of two with one key the last."""
+    """Return the span of a member's value, or None. Of two members with one key the last counts, as for readers."""
     return next(((begin, end) for name, begin, end in reversed(members(data)) if name == key), None)
 
 
 def edited(data: bytes, edits: list[tuple[int, int, bytes]]) -> bytes:
-    """Return `data` with other bytes in place of the spans given, none of which lies in another."""
-    if not edits:
-        return data
-    if len(edits) > 1:
-        edits = sorted(edits)
+    """Return `data` with new bytes in place of these spans, which must not overlap."""
     pieces = []
     at = 0
-    for begin, end, new in edits:
-        pieces.append(data[at:begin])
-        pieces.append(new)
+    for begin, end, new in sorted(edits):
+        pieces += [data[at:begin], new]
         at = end
-    pieces.append(data[at:])
-    return b"".join(pieces)
+    return b"".join([*pieces, data[at:]])
+
+
+def within(data: bytes, path: tuple[str, ...], change: Callable[[bytes], bytes]) -> bytes:
+    """Return an object with the value at `path` changed; `data` itself if there is no such value."""
+    if not path:
+        return change(data)
+    at = last(data, path[0]) if data.lstrip().startswith(b"{") else None
+    return data if at is None else edited(data, [(*at, within(data[slice(*at)], path[1:], change))])
+
+
+def with_member(data: bytes, key: str, value: bytes) -> bytes:
+    """Return an object in which `key` has this JSON value. Raises ValueError if `data` is not an object."""
+    if found := last(data, key):
+        return edited(data, [(*found, value)])
+    end = data.rindex(b"}")
+    comma = b"," if members(data) else b""
+    return b'%b%b"%b":%b%b' % (data[:end], comma, key.encode(), value, data[end:])
 
 
 def _walked(data: bytes) -> Iterator[tuple[str, int, int]]:
-    """Yield what `members` returns, token by token."""
+    """Yield the same as `members`, token by token: slower, but for every object."""
     at = len(data) - len(data.lstrip())
     if data[at : at + 1] != b"{":
         raise ValueError("no object")
@@ -134,4 +145,4 @@ def _text(quoted: bytes) -> str:
     try:
         return _decode_text(quoted)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return quoted.decode("utf-8", "replace")  # no key that anybody asks for
+        return quoted.decode("utf-8", "replace")  # not a key that a caller looks for

@@ -1,16 +1,16 @@
 """Trim the lines of a Claude Code session [SPEC 8, S4].
 
-Only these bytes of a line change: the session id; results of the selected tools, where the model reads them and in the
-display copy; arguments that the plan names; reminders of Foldmark's hook; and what makes Claude Code believe that the
-context is still full: the numbers in `usage` of assistant records, and the record of an error that said so.
+Only these bytes of a line change: the session id; the results of the selected tools, both for the model and in the
+display copy; arguments that the plan names; reminders of Foldmark's hook; and the signs of a full context: the numbers
+in `usage` of assistant records, and the record of an error that reported it.
 
-Every line is read once, for the few members that matter. If it is not certain where in the line one of them is, which
-is rare, the line is read again member by member (`claude_members`).
+Every line is decoded once, for the few members that matter, and these are looked up in its bytes. If the place of one
+of them is not certain, which is rare, the line is read again member by member (`claude_members`). That alone would take
+1.8 times the time.
 """
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import msgspec
 from msgspec import Raw, Struct
@@ -20,16 +20,13 @@ from foldmark.sessions.spans import Span
 from foldmark.sessions.trim import claude_members as members
 from foldmark.sessions.trim.claude_members import CallMember, Edit, LineMembers, ResultMember
 from foldmark.sessions.trim.cut import Origin, Replacement, is_cut_list, quoted, string, text_of
-from foldmark.sessions.trim.job import Job, LineTrimmer, ToolTally, TrimKind
+from foldmark.sessions.trim.job import Cut, Job, LineTrimmer, TrimKind
 from foldmark.sessions.trim.results import content, display
 from foldmark.sessions.trim.stale import FAILED, TODOS
 
 _NONE = Raw(b"")
-_MAX_USAGES = 1000
-"""Values of `usage` that are kept in memory: every line of one answer has the same."""
-
 _TEXTS = ("content", "old_string", "new_string", "new_source", "prompt")
-"""Members of arguments with texts; paths and names are never cut."""
+"""Members of arguments that hold texts. Paths and names are never cut."""
 
 _HEAD = 64
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|-?\d[\d.eE+-]*')
@@ -66,16 +63,6 @@ class _UnsureError(Exception):
     """A member may be at more than one place."""
 
 
-class _ResultCut(NamedTuple):
-    """The cut of a result: its tool if its results are cut, and its new content, None if it stays. `step` is the reason
-    if that is not its length, which alone would have cut `by_length` bytes."""
-
-    tool: str | None
-    new: Replacement | None = None
-    step: str | None = None
-    by_length: int = 0
-
-
 class ClaudeLines(LineTrimmer):
     """Trims the lines of one session."""
 
@@ -83,7 +70,6 @@ class ClaudeLines(LineTrimmer):
         super().__init__(job)
         self._id = msgspec.json.encode(job.new_id)
         self._seen = self._needle = b""
-        self._zeroed: dict[bytes, bytes] = {}
 
     def line(self, number: int, raw: bytes) -> bytes:
         try:
@@ -100,7 +86,7 @@ class ClaudeLines(LineTrimmer):
         return start, end
 
     def _usual_members(self, raw: bytes) -> LineMembers:
-        """Return the members of a line as Claude Code writes it. Raises _UnsureError, MsgspecError for others."""
+        """Return the members of a line as Claude Code writes it. Raises _UnsureError, MsgspecError for other lines."""
         record = _decode(raw)
         if record.failed or (record.type == "attachment" and b'"hook_additional_context"' in raw):
             raise _UnsureError
@@ -127,7 +113,7 @@ class ClaudeLines(LineTrimmer):
         return found
 
     def _session_span(self, raw: bytes, value: bytes) -> Span | None:
-        """Return the place of the session id: in the outermost object, so that no brace is between it and one end."""
+        """Return the place of the session id. It is in the outermost object if no brace lies between it and one end."""
         if value != self._seen:
             if not value.startswith(b'"'):
                 return None
@@ -139,15 +125,13 @@ class ClaudeLines(LineTrimmer):
         return at + 12, end
 
     def _edited(self, number: int, raw: bytes, found: LineMembers, *, certain: bool) -> bytes:
-        """Return the line with its changes. Nothing is counted before it is `certain` that they are in place.
-
-        Raises _UnsureError.
-        """
+        """Return the line with its changes. Raises _UnsureError, before any result is counted, if their places are not
+        `certain` and cannot be confirmed."""
         edits = [*found.errors, *found.reminders]
         if found.session:
             edits.append((*found.session, self._id))
         if found.usage:
-            edits.append((*found.usage, self._without_numbers(raw[slice(*found.usage)])))
+            edits.append((*found.usage, _TOKEN.sub(_zero, raw[slice(*found.usage)])))
         for call in found.calls:
             self.names.add(call.id, call.tool)
             if call.arguments is not None:
@@ -155,17 +139,18 @@ class ClaudeLines(LineTrimmer):
         if found.compacted:
             self.tally.in_context = 0
         self.tally.reminders += len(found.reminders)
-        cuts = self._cuts(number, found.results) if found.results else []
-        if not any(each.tool for each in cuts):
+        place = Origin(number, str(self.source))
+        cuts = [self.cut(each.call_id, each.content, place, content) for each in found.results]
+        if not any(cuts):
             return spans.edited(raw, edits)
         known = {}
         for result, each in zip(found.results, cuts, strict=True):
-            if each.new is not None:
+            if each and each.new:
                 known[result.content] = each.new.raw
                 edits.append((*(result.span or _place(raw, b'"content":', result.content)), each.new.raw))
         shown = found.display
-        if not self.options.keep_display_copy and all(each.tool for each in cuts):
-            shown = display(found.display, self.options.threshold, Origin(number, str(self.source)), known)
+        if not self.options.keep_display_copy and all(cuts):
+            shown = display(found.display, self.options.threshold, place, known)
         if len(shown) < len(found.display):
             edits.append((*(found.display_span or _place(raw, b'"toolUseResult":', found.display)), shown))
         else:
@@ -173,12 +158,12 @@ class ClaudeLines(LineTrimmer):
         line = spans.edited(raw, edits)
         if not certain and (known or shown is not found.display):
             _check(line, cuts, shown)
-        for each in cuts:
-            self._count(each, found.aside)
+        for each in filter(None, cuts):
+            self.tally.add(each, aside=found.aside)
         return line
 
     def _arguments(self, number: int, raw: bytes, call: CallMember, aside: bool) -> Iterator[Edit]:
-        """Yield the edit that cuts the arguments of a call that are not needed any more."""
+        """Yield the edit that cuts the stale arguments of a call."""
         step = self.plan.arguments.get(call.id)
         if step is None or call.arguments is None:
             return
@@ -190,45 +175,9 @@ class ClaudeLines(LineTrimmer):
                 new = _arguments_cut(given, 0 if step == FAILED else self.options.threshold, place)
         except (ValueError, RecursionError):
             return
-        if new is None:
-            return
-        yield (*call.arguments, new.raw)
-        tally = self.tally.tools.setdefault(call.tool, ToolTally())
-        tally.arguments += 1
-        tally.add(new.characters, new.bytes)
-        self.tally.step(call.tool, step, new.bytes, 0)
-        self.tally.in_context += 0 if aside else new.bytes
-
-    def _cuts(self, number: int, results: list[ResultMember]) -> list[_ResultCut]:
-        """Return the cuts of the results of a line."""
-        threshold, place = self.options.threshold, Origin(number, str(self.source))
-        cuts = []
-        for result in results:
-            call_id, raw = result.call_id, result.content
-            is_long = len(raw) - 2 > threshold or b'"image"' in raw
-            tool = None if call_id in self.plan.whole else self.names.target(call_id, long=is_long)
-            usual = new = content(raw, threshold, place) if tool and is_long else None
-            if step := self.plan.results.get(call_id) if tool else None:
-                new = content(raw, 0, place)
-            cuts.append(_ResultCut(tool, new, step, usual.bytes if usual else 0))
-        return cuts
-
-    def _count(self, cut: _ResultCut, aside: bool) -> None:
-        if cut.tool is None:
-            return
-        tally = self.tally.result(cut.tool, cut=cut.new is not None)
-        if cut.new is not None:
-            tally.add(cut.new.characters, cut.new.bytes)
-            self.tally.step(cut.tool, cut.step, cut.new.bytes, cut.by_length)
-            self.tally.in_context += 0 if aside else cut.new.bytes
-
-    def _without_numbers(self, usage: bytes) -> bytes:
-        zeroed = self._zeroed.get(usage)
-        if zeroed is None:
-            if len(self._zeroed) >= _MAX_USAGES:
-                self._zeroed.clear()
-            zeroed = self._zeroed[usage] = _TOKEN.sub(_zero, usage)
-        return zeroed
+        if new is not None:
+            yield (*call.arguments, new.raw)
+            self.tally.add(Cut(call.tool, new, step, 0), aside=aside, arguments=True)
 
 
 KIND = TrimKind(3.0, ClaudeLines, members.calls)
@@ -249,14 +198,14 @@ def _place(raw: bytes, key: bytes, value: bytes) -> Span:
     return at + len(key), at + len(key) + len(value)
 
 
-def _check(line: bytes, cuts: list[_ResultCut], display: bytes) -> None:
-    """Raise _UnsureError unless the line has every cut where it belongs."""
+def _check(line: bytes, cuts: list[Cut | None], display: bytes) -> None:
+    """Raise _UnsureError unless the line has every cut in its place."""
     record = _decode(line)
     blocks = record.message.content if record.message else None
     if not isinstance(blocks, list) or bytes(record.display) != display:
         raise _UnsureError
     now = [bytes(block.content) for block in blocks if block.type == "tool_result"]
-    if any(each.new is not None and each.new.raw != raw for raw, each in zip(now, cuts, strict=True)):
+    if any(each and each.new and each.new.raw != raw for raw, each in zip(now, cuts, strict=True)):
         raise _UnsureError
 
 
@@ -281,7 +230,7 @@ def _argument_cuts(raw: bytes, kept: int, place: Origin) -> Iterator[tuple[int, 
 
 
 def _todos_cut(raw: bytes, place: Origin) -> Replacement | None:
-    """Return arguments with one entry, which names the original, in place of a todo list; None if they stay.
+    """Return arguments in which one entry, which names the original, replaces a todo list; None if they stay.
 
     Raises ValueError.
     """

@@ -1,7 +1,8 @@
 """Find the places in a line of a Claude Code session that a trim may change, and its calls [SPEC 8, S4].
 
-`read_members` is the slow and certain way, for lines of unusual shape: white space between tokens, keys with escapes or
-twice, values of wrong types, texts that are no UTF-8. Of two members with one key the last counts, as for every reader.
+`read_members` is slow and certain. It reads lines of unusual shape: with white space between tokens, escaped or
+repeated keys, values of wrong types, or invalid UTF-8. Of two members with one key the last counts, as for every
+reader.
 """
 
 import json
@@ -54,10 +55,10 @@ class CallMember(Struct, frozen=True):
 
 
 class LineMembers(Struct):
-    """The places in a line that a trim may change; None without such a member of the right type.
+    """The places in a line that a trim may change; None if a member is missing or of another type.
 
-    `display` is the content of the display copy, `display_span` its place (None: not looked for yet). `errors` are the
-    edits that take back that the context was full, `reminders` those that remove reminders of Foldmark's hook.
+    `display` is the display copy, `display_span` its place (None: not looked for yet). `errors` are the edits that take
+    back the error of a full context. `reminders` are the edits that remove reminders of Foldmark's hook.
     """
 
     session: Span | None = None
@@ -117,20 +118,20 @@ def _read(raw: bytes) -> LineMembers:
 
 
 def session_at_start(start: bytes) -> Span | None:
-    """Return the place of the session id in the beginning of a line, if that is certain."""
+    """Return the place of the session id in the beginning of a line, or None if it is not certain."""
     found = _SESSION.search(start)
     return found.span(1) if found and start.rfind(b"{", 0, found.start()) == 0 else None
 
 
 def session_at_end(end: bytes) -> Span | None:
-    """Return the place of the session id in the end of a line, if that is certain."""
+    """Return the place of the session id in the end of a line, or None if it is not certain."""
     stripped = end.rstrip()
     found = next(iter([*_SESSION.finditer(stripped)][-1:]), None)
     return found.span(1) if found and stripped.find(b"}", found.end()) == len(stripped) - 1 else None
 
 
 def calls(pieces: Sequence[Piece]) -> list[CallRecord]:
-    """Return the calls that are sent when the session is resumed: an abandoned branch makes nothing stale.
+    """Return the calls that are sent on resuming the session. An abandoned branch makes nothing stale.
 
     Raises SessionFileError.
     """
@@ -174,7 +175,7 @@ def _with_result(call: CallRecord, block: dict[str, Any]) -> CallRecord:
 
 
 def _errors(raw: bytes, record: _Object, texts: list[Span]) -> Iterator[Edit]:
-    """Yield the edits that take back an error of a full context; none for another error."""
+    """Yield the edits that take back the error of a full context. Other errors stay."""
     details = _text(raw, record.get("errorDetails"))
     if not any(FULL.search(text) for text in (details, *(_text(raw, each) for each in texts))):
         return
@@ -187,7 +188,7 @@ def _errors(raw: bytes, record: _Object, texts: list[Span]) -> Iterator[Edit]:
 
 
 def _reminders(raw: bytes, record: _Object) -> Iterator[Edit]:
-    """Yield the edit that removes Foldmark's reminders from the texts of hooks; those of other hooks stay."""
+    """Yield the edit that removes Foldmark's reminders from the texts of hooks. The texts of other hooks stay."""
     attached = _object(raw, record.get("attachment")) or {}
     texts = _starting(raw, attached.get("content"), b"[")
     if _text(raw, attached.get("type")) != "hook_additional_context" or texts is None:
@@ -226,7 +227,7 @@ def _is_true(raw: bytes, span: Span | None) -> bool:
 
 
 def _text(raw: bytes, span: Span | None) -> str:
-    """Return the text at a place; empty where there is none that can be read."""
+    """Return the text at a place; "" if it is missing or cannot be read."""
     if _starting(raw, span, b'"') is None or span is None:
         return ""
     try:

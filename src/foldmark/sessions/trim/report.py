@@ -20,10 +20,10 @@ from foldmark.sessions.trim.job import TrimOptions
 from foldmark.sessions.trim.trimming import TrimResult
 
 _LITTLE = 10
-"""Percent of the context; a trim that saves less does not help for long."""
+"""Percent of the context. A trim that saves less does not help for long."""
 
 _HALF = 50
-"""Percent of the window; a context below it needs no help yet."""
+"""Percent of the window. A context below it needs no help yet."""
 
 _LISTED = 20
 """Maximum number of tools to list."""
@@ -80,8 +80,8 @@ def trim_session(
 ) -> TrimReport:
     """Trim a session into the new session `new_id`, archive it, and record both in the log that `opened` opens.
 
-    With `preview` nothing is written. Sessions in the folders `exclude` are not archived. A failure after the new file
-    is written is only a warning: the session itself stays where it is. Raises as `trimming.trim`.
+    With `preview`, nothing is written. Sessions in the folders `exclude` are not archived. After the new file is
+    written, a failure is only a warning, because the session itself stays where it is. Raises as `trimming.trim`.
     """
     moment, before = datetime.now(UTC), share(session.path)
     done = trimming.preview(session, options, moment) if preview else trimming.trim(session, options, new_id, moment)

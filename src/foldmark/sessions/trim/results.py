@@ -1,19 +1,17 @@
 """Shorten a tool result in every form in which a session holds it [SPEC 8].
 
-- `content`: what the model reads of Claude Code's results, a text or a list of blocks.
-- `display`: their second copy, `toolUseResult`, of any shape.
-- `output`: what a tool returned to Codex. That is a text; a text that is itself JSON, `{"output": "...", "metadata":
-  {...}}`, of which only the inner text is cut; a list of texts and images; or `{"content": ..., "success": ...}`.
+- `content`: a result of Claude Code as the model reads it, a text or a list of blocks.
+- `display`: the second copy of such a result, `toolUseResult`, which may have any shape.
+- `output`: the output of a tool of Codex. It is a text; a text that is itself JSON, `{"output": "...", "metadata":
+  {...}}`, in which only the inner text is cut; a list of texts and images; or `{"content": ..., "success": ...}`.
 
-Everything is the JSON of a value as it is in the file, in bytes.
+Every value is JSON in bytes, as it stands in the file.
 """
 
 import re
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
-import msgspec
-from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from foldmark.sessions import spans
@@ -26,25 +24,23 @@ _CODEX_IMAGES = {b'"input_image"': "image_url", b'"image"': "data"}
 _DATA_URL = re.compile(rb'"data:([^;,"\\]{1,100});base64,')
 
 MOST_IMAGE = 4_500
-"""Bytes that an image of Codex's counts for at most: the model pays for the picture, not for the file."""
+"""Maximum bytes to count for an image of Codex: the model pays for the picture, not for the file."""
 
-_WRAPPED = b'{"output":'
 _MAX_DEPTH = 50
 _BASE64 = re.compile(rb'"[A-Za-z0-9+/\\]+={0,2}"')
 _IMAGE_KEYS = ("base64", "data")
 _KEPT = re.compile(r"structuredPatch|.*[pP]ath")
-"""Members of a display copy that stay: the lines of a patch count in it, and paths lead to files."""
+"""Matches members of a display copy that stay: Claude Code counts the lines of a patch, and paths lead to files."""
 
 ImageNote = Callable[[bytes, bytes, dict[str, Span], Origin], tuple[bytes, int] | None]
-"""From an item, its type, its members and its origin to the note that replaces an image, and the bytes that it saves.
-None for an item that is no image."""
+"""Takes an item, its type, its members and its origin. Returns the note that replaces an image and the bytes that it
+saves, or None if the item is not an image."""
 
 
 def content(raw: bytes, threshold: int, place: Origin) -> Replacement | None:
-    """Return the content of a result with at most `threshold` characters of text; None if it stays as it is.
+    """Return the content of a result with at most `threshold` characters of text, or None if it stays as it is.
 
-    The texts of a list count together; one pointer follows what is kept. Images are replaced by notes, other blocks
-    stay.
+    The texts of a list count together, and one pointer follows the rest. Notes replace images. Other blocks stay.
     """
     if raw[:1] == b'"':
         return cut.string(raw, threshold, place)
@@ -57,9 +53,9 @@ def content(raw: bytes, threshold: int, place: Origin) -> Replacement | None:
 
 
 def output(raw: bytes, threshold: int, place: Origin) -> Replacement | None:
-    """Return an output of Codex's with at most `threshold` characters of text, and with notes in place of images.
+    """Return an output of Codex with at most `threshold` characters of text, and with notes in place of images.
 
-    Return None if there is nothing to cut, or the form is unknown.
+    Return None if there is nothing to cut or the form is unknown.
     """
     try:
         match raw[:1]:
@@ -79,14 +75,18 @@ def output(raw: bytes, threshold: int, place: Origin) -> Replacement | None:
 
 
 def display(raw: bytes, threshold: int, place: Origin, known: Mapping[bytes, bytes] = {}) -> bytes:
-    """Return a display copy with every long string and every long list of strings in it cut; `raw` if there is none.
+    """Return a display copy in which every long string and every long list of strings is cut. Its shape stays.
 
-    Its shape stays. `known` maps JSON strings that were cut already to the result: a copy is often the same.
+    `known` maps JSON strings that were cut already to their replacements, since a copy often holds the same text.
     """
     if len(raw) - 2 <= threshold:
         return raw
+    for old, new in known.items():  # usually this text is all that is long, and a colon makes its quote a real one
+        at = raw.find(old)
+        if at > 0 and raw[at - 1 : at] == b":" and len(raw) - len(old) <= threshold:
+            return spans.edited(raw, [(at, at + len(old), new)])
     try:
-        return _usual_display(raw, threshold, place, known) or _Display(threshold, place, known).value(raw, 0)
+        return _Display(threshold, place, known).value(raw, 0)
     except (ValueError, RecursionError):
         return raw
 
@@ -101,7 +101,7 @@ class _TextBlock(NamedTuple):
 
 
 def _list(raw: bytes, threshold: int, place: Origin, kinds: Collection[bytes], image: ImageNote) -> Replacement | None:
-    """Shorten a list in which items of these kinds are texts and `image` knows the images. Raises ValueError."""
+    """Shorten a list. Items of these `kinds` are texts, and `image` recognizes images. Raises ValueError."""
     items = spans.items(raw)
     edits: list[tuple[int, int, bytes]] = []
     texts: list[_TextBlock] = []
@@ -131,10 +131,10 @@ def _list(raw: bytes, threshold: int, place: Origin, kinds: Collection[bytes], i
 def _shortened(
     texts: list[_TextBlock], items: list[Span], threshold: int, place: Origin
 ) -> tuple[list[tuple[int, int, bytes]], int]:
-    """Return the edits that leave at most `threshold` characters of all texts, and how many characters they remove."""
+    """Return the edits that leave at most `threshold` characters of all texts, and the number of characters removed."""
     whole = sum(len(each.text) for each in texts)
     joined = "".join(each.text for each in texts) if whole > threshold else ""
-    if whole <= threshold or cut.is_cut(joined, whole):
+    if whole <= threshold or cut.is_cut(joined):
         return [], 0
     kept = cut.keeping(joined, threshold)
     pointer = f"\n{place.pointer(kept, whole)}"
@@ -151,7 +151,7 @@ def _shortened(
 
 
 def _image(item: bytes, kind: bytes, block: dict[str, Span], place: Origin) -> tuple[bytes, int] | None:
-    """Return a text block in place of an image whose data is in the list itself."""
+    """Return the text block that replaces an image whose data is in the list itself."""
     if kind != b'"image"' or "source" not in block:
         return None
     begin, end = block["source"]
@@ -181,13 +181,6 @@ def _decoded_size(quoted: bytes) -> int:
     return (len(quoted) - 2) * 3 // 4 - quoted[-3:-1].count(b"=")
 
 
-class _Wrapped(Struct, gc=False):
-    output: Raw
-
-
-_decode_wrapped = msgspec.json.Decoder(_Wrapped).decode
-
-
 def _output_text(raw: bytes, threshold: int, place: Origin) -> Replacement | None:
     if len(raw) - 2 <= threshold:
         return None
@@ -205,52 +198,17 @@ def _output_text(raw: bytes, threshold: int, place: Origin) -> Replacement | Non
 
 
 def _wrapped_output(raw: bytes) -> tuple[bytes, Span] | None:
-    """Return the JSON inside of a text, and where in it the text `output` is."""
+    """Return the JSON object inside a text, and the span of its text `output`; None if there is none."""
     try:
         data = cut.text_of(raw).encode()
-        value = bytes(_decode_wrapped(data).output)
-    except (ValueError, RecursionError):  # a lone surrogate, no JSON, or no output
+        at = spans.last(data, "output") if spans.is_json(data) else None
+    except (ValueError, RecursionError):  # a lone surrogate, or not an object
         return None
-    if not value.startswith(b'"'):
-        return None
-    if data.startswith(value, len(_WRAPPED)) and data.startswith(_WRAPPED):
-        return data, (len(_WRAPPED), len(_WRAPPED) + len(value))
-    at = spans.last(data, "output")
-    return (data, at) if at else None
-
-
-class _File(Struct, gc=False):
-    content: Raw
-
-
-class _FileDisplay(Struct, gc=False):
-    file: _File
-
-
-_decode_file = msgspec.json.Decoder(_FileDisplay).decode
-
-
-def _usual_display(raw: bytes, threshold: int, place: Origin, known: Mapping[bytes, bytes]) -> bytes | None:
-    """Return the copy of a command's output or of a file in which nothing else is long; None for any other.
-
-    Within a string, a key with its value has escapes; so a match is a member.
-    """
-    at = raw.find(b":") + 1
-    for old, new in known.items():  # a command's output is the first member
-        if raw.startswith(old, at) and len(raw) - len(old) <= threshold:
-            return spans.edited(raw, [(at, at + len(old), new)])
-    if not raw.startswith(b'{"type":"text","file":{'):
-        return None
-    value = bytes(_decode_file(raw).file.content)
-    at = raw.find(b'"content":' + value[:64]) + 10
-    if at < 10 or not raw.startswith(value, at) or len(raw) - len(value) > threshold:
-        return None
-    found = cut.string(value, threshold, place)
-    return spans.edited(raw, [(at, at + len(value), found.raw)]) if found else raw
+    return (data, at) if at and data[at[0] : at[0] + 1] == b'"' else None
 
 
 class _Display(NamedTuple):
-    """Cuts the values of a display copy, however they are nested."""
+    """Cuts the values of a display copy at any depth."""
 
     threshold: int
     place: Origin

@@ -1,6 +1,6 @@
-"""Decide what the profile `deep` cuts besides long results: what later calls made stale or repeated [SPEC 8].
+"""Decide which results and arguments later calls made stale or repeated: the profile `deep` cuts them too [SPEC 8].
 
-Pure: facts about the calls of a session, in the order in which the model reads them, become a `TrimPlan`.
+Pure: the calls of a session, in the order in which the model reads them, become a `TrimPlan`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ LONG, OTHERS, READS, ARGUMENTS, IDENTICAL, TODOS, FAILED = STEPS = (
     "superseded todo lists",
     "failed attempts, repeated",
 )
-"""The reasons for a cut. The default profile knows only the first, which counts before all others."""
+"""The reasons for a cut. The default profile has only the first. A cut that it makes counts under no other reason."""
 
 SPARED = 5
 """Newest results that the profile `deep` leaves whole by default."""
@@ -27,7 +27,7 @@ SPARED = 5
 _READERS, _TASKS, _LISTS = ("read",), ("task", "agent"), ("todowrite",)
 _WRITERS = ("write", "edit", "multiedit", "notebookedit")
 _PERSONS = ("askuserquestion", "exitplanmode")
-"""Tools by whose results a person answers."""
+"""Tools whose results are a person's answers."""
 
 
 class CallRecord(Struct, frozen=True):
@@ -52,8 +52,8 @@ class CallRecord(Struct, frozen=True):
 class TrimPlan(Struct, frozen=True):
     """The cuts made for other reasons than length, by call id.
 
-    Results and arguments of `whole` stay. All text of `results` is cut, and `arguments` are cut; other arguments stay.
-    The values are steps.
+    The results and arguments of `whole` stay. All text of `results` is cut, and so are `arguments`. Their values are
+    steps.
     """
 
     whole: frozenset[str] = frozenset()
@@ -67,7 +67,7 @@ def digest(content: Any) -> bytes:
 
 
 def plan(calls: Sequence[CallRecord], spare: int, *, deep: bool) -> TrimPlan:
-    """Return the cuts to make; without `deep` only the spared results."""
+    """Return the cuts to make. Without `deep`, return only the spared results."""
     answered = [call.id for call in calls if call.digest is not None]
     spared = frozenset(answered[-spare:] if spare else ())
     if not deep:
@@ -89,7 +89,7 @@ def plan(calls: Sequence[CallRecord], spare: int, *, deep: bool) -> TrimPlan:
 
 
 class _LaterCalls:
-    """The calls after a place in a session."""
+    """The calls behind a place in a session."""
 
     def __init__(self) -> None:
         self._digests: set[bytes] = set()
@@ -98,7 +98,7 @@ class _LaterCalls:
         self._has_list = False
 
     def result(self, call: CallRecord) -> str | None:
-        """Return why a result is not needed any more, or None."""
+        """Return the reason why a result is stale, or None."""
         if call.failed and self._is_repeated(call):
             return FAILED
         if call.digest in self._digests:
@@ -108,7 +108,7 @@ class _LaterCalls:
         return None
 
     def arguments(self, call: CallRecord) -> str | None:
-        """Return why the arguments of a call are not needed any more, or None."""
+        """Return the reason why the arguments of a call are stale, or None."""
         name = call.name.casefold()
         if call.failed:
             return FAILED if self._is_repeated(call) else None
@@ -117,7 +117,7 @@ class _LaterCalls:
         return TODOS if name in _LISTS and self._has_list else None
 
     def add(self, call: CallRecord) -> None:
-        """Go one call back."""
+        """Record a call. Calls are added from the last to the first."""
         if call.digest is not None:
             self._digests.add(call.digest)
         if call.failed:
@@ -132,7 +132,7 @@ class _LaterCalls:
         return (call.name.casefold(), call.attempt) in self._succeeded
 
     def _is_renewed(self, call: CallRecord) -> bool:
-        """Return True if the file, or the same part of it, was read or written since."""
+        """Return True if a later call reads or writes the file, or reads the same part of it."""
         if call.path is None:
             return False
         is_read = call.name.casefold() in _READERS

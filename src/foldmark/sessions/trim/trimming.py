@@ -1,13 +1,13 @@
 """Trim a session: write a new file beside the old one, which is only read [SPEC 8, S4].
 
-Line by line, with bounded memory. Later appends to the file are ignored, so that two passes see the same lines. The new
-file has as many lines as the old one, so that a line's number means the same in both.
+The file is read line by line, with bounded memory. Later appends are ignored, so two passes see the same lines. The new
+file has as many lines as the old one, so a line has the same number in both.
 """
 
 import codecs
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import datetime
 from typing import IO, Any
 
@@ -26,15 +26,15 @@ from foldmark.sessions.trim.job import Job, LineTrimmer, ToolTally, TrimError, T
 from foldmark.sessions.trim.stale import LONG, SPARED, STEPS
 
 LONGEST = MAX_LINE
-"""The longest line that is cut, in bytes: as much as an import reads. Longer lines are copied in pieces."""
+"""Maximum bytes of a line that is cut, the same as for an import. Longer lines are copied in pieces."""
 
 BUFFER = 1 << 20
 
 _SHORT = 64
-"""Bytes; a line `null` is shorter."""
+"""A line that holds `null` has fewer bytes."""
 
 _WIDTH = 15
-"""Digits that are reserved for a number in `trim_metadata` before it is known."""
+"""Characters reserved in `trim_metadata` for a number that is not known yet."""
 
 _COUNT = b'"trimmed_count":'
 _SAVED = b',"tokens_saved":'
@@ -51,10 +51,10 @@ class TrimResult(Struct, frozen=True):
     """The result of trimming a session.
 
     `session` is the new session, or the original if nothing was cut. `tally` maps each tool to its results, `steps`
-    each reason for a cut to the tokens saved. `in_context` are the tokens saved in the current context, `tokens_saved`
-    those in the whole file; `reminders` is the number of reminders removed, `sizes` the file's bytes before and after.
-    `tools` are all tools that were called. `long` counts the lines above `LONGEST`, which stay unchanged, `nulls` the
-    lines that hold only `null`.
+    each reason for a cut to the tokens saved. `in_context` counts the tokens saved in the current context, and
+    `tokens_saved` those in the whole file. `reminders` is the number of reminders removed. `sizes` are the bytes of the
+    file before and after. `tools` are all tools that were called. `long` counts the lines above `LONGEST`, which stay
+    unchanged, and `nulls` the lines that hold only `null`.
     """
 
     session: SessionPath
@@ -108,7 +108,8 @@ def preview(session: SessionPath, options: TrimOptions, moment: datetime) -> Tri
 def further(session: SessionPath, options: TrimOptions, done: TrimResult, moment: datetime) -> dict[str, int]:
     """Return the tokens that each step of the profile `deep` would save beyond the trim `done`.
 
-    The newest results, which it leaves whole, are negative. Empty if no step would save anything. Raises as `preview`.
+    The newest results, which that profile leaves whole, count as negative. The result is empty if no step would save
+    anything. Raises as `preview`.
     """
     deep = preview(session, replace(options, deep=True, spare=options.spare or SPARED), moment).steps
     more = {step: deep.get(step, 0) - done.steps.get(step, 0) for step in (*deep, *done.steps)}
@@ -119,7 +120,7 @@ def further(session: SessionPath, options: TrimOptions, done: TrimResult, moment
 def write(
     pieces: Sequence[Piece], out: IO[bytes] | None, kind: TrimKind, job: Job, session: SessionPath, moment: datetime
 ) -> TrimResult:
-    """Write the trimmed `session` to the empty file `out`, or only count (None)."""
+    """Write the trimmed `session` to the empty file `out`; only count if that is None."""
     metadata = {
         "parent_file": codec.well_formed(str(job.source)),
         "trimmed_at": codec.timestamp(moment, "seconds"),
@@ -130,7 +131,7 @@ def write(
         opened = [Opened(each, stack) for each in pieces]
         lines = kind.lines(job)
         done = _TrimPass(opened, out, lines, metadata)
-        if lines.names.late:  # a result came before its call; now all calls are known
+        if lines.names.late:  # a result came before its call; the second pass knows all calls
             if out:
                 out.seek(0)
                 out.truncate()
@@ -162,7 +163,7 @@ def write(
 
 
 class Opened:
-    """An open piece of a session, in UTF-8 whatever its file is written in. Later appends are not part of it."""
+    """An open piece of a session, in UTF-8 whatever the encoding of its file. Later appends are not part of it."""
 
     def __init__(self, piece: Piece, stack: ExitStack) -> None:
         self.piece = piece
@@ -171,7 +172,7 @@ class Opened:
         self.end = size if piece.end is None else min(piece.end, size)
 
     def lines(self) -> Iterator[bytes]:
-        """Yield every line; of one that is too long only its beginning, and the file is positioned behind that."""
+        """Yield every line. Of a line that is too long yield only the beginning, and leave the file behind that."""
         self.file.seek(self.piece.start)
         read, left = self.file.readline, self.end - self.piece.start
         while left > 0 and (raw := read(LONGEST + 1)):
@@ -182,10 +183,10 @@ class Opened:
 
 
 class _TrimPass:
-    """One pass over files; the first record gets `metadata`.
+    """One pass over the files. The first record gets `metadata`.
 
-    `size` counts the bytes that were written, `count` the lines, `long` those above `LONGEST`, `nulls` those that hold
-    `null`. `counts_at` is the offset of the counts in the new file, None if there was no record.
+    `size` counts the bytes written, `count` the lines, `long` the lines above `LONGEST`, and `nulls` the lines that
+    hold only `null`. `counts_at` is the offset of the counts in the new file, None if there was no record.
     """
 
     def __init__(
@@ -217,29 +218,21 @@ class _TrimPass:
         self.count += number + 1 - opened.piece.number
 
     def _first(self, number: int, raw: bytes) -> bytes:
-        """Change a line as any other, but add the metadata if it is an object, in place of any that it has."""
+        """Change a line like any other. If it is an object, also set its metadata."""
         line = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
         mark = raw[: len(raw) - len(line)]
         line = self._lines.line(number, line)
-        try:
-            members = spans.members(line) if spans.is_json(line) else None
-        except ValueError:
-            members = None
-        if members is None:
-            return mark + line
         counts = b"%b%b%b%b}" % (_COUNT, _ROOM, _SAVED, _ROOM)
-        value = b"%b,%b" % (msgspec.json.encode(self._metadata)[:-1], counts)
-        begin, end = next(
-            ((begin, end) for key, begin, end in reversed(members) if key == "trim_metadata"), (None, None)
-        )
-        if begin is None or end is None:
-            begin = end = line.rindex(b"}")
-            value = b'%b"trim_metadata":%b' % (b"," if members else b"", value)
-        self.counts_at = self.size + len(mark) + begin + len(value) - len(counts) + len(_COUNT)
-        return mark + spans.edited(line, [(begin, end, value)])
+        with suppress(ValueError):  # the line is not an object
+            if spans.is_json(line):
+                value = b"%b,%b" % (msgspec.json.encode(self._metadata)[:-1], counts)
+                line = spans.with_member(line, "trim_metadata", value)
+                _, end = spans.last(line, "trim_metadata") or (0, 0)
+                self.counts_at = self.size + len(mark) + end - len(counts) + len(_COUNT)
+        return mark + line
 
     def _copy_giant(self, opened: Opened, beginning: bytes) -> None:
-        """Copy a line too long for memory; only its first and last MB can change."""
+        """Copy a line that is too long for memory. Only its first and its last MB can change."""
         file = opened.file
         end = file.tell()
         begin, piece = end - len(beginning), beginning
@@ -260,5 +253,5 @@ def _pieces(session: SessionPath) -> list[Piece]:
     """Return the pieces of a session. Raises SessionFileError, TrimError."""
     if refused := refusal(session):
         raise TrimError(refused)
-    with SessionFile(session.path):  # the reason, if the file cannot be read
+    with SessionFile(session.path):  # raises the reason if the file cannot be read
         return kind_of(session).pieces(session)
