@@ -13,7 +13,8 @@ from session_records import jsonl
 
 import foldmark
 from foldmark.core.events import ROLES
-from foldmark.sessions.conversion.importing import ImportReport, import_session
+from foldmark.sessions.conversion.importing import import_session
+from foldmark.sessions.conversion.writer import ImportReport
 from stored import stored
 
 

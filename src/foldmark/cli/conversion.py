@@ -16,7 +16,7 @@ from foldmark.rendering import harmless, json_text
 
 if TYPE_CHECKING:
     from foldmark.log import Log
-    from foldmark.sessions.conversion.importing import ImportReport
+    from foldmark.sessions.conversion.writer import ImportReport
 
 _STDOUT = Path("-")
 

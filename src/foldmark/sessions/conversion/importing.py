@@ -23,12 +23,11 @@ The person's own changes stay: nothing that was imported is changed, and new tur
 
 import os
 from collections import Counter
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
-
-from msgspec import Struct
 
 from foldmark.core.agents import is_uuid
 from foldmark.core.errors import CommandError
@@ -40,38 +39,11 @@ from foldmark.request.planning import not_while_planning, planning
 from foldmark.sessions.chain import plan
 from foldmark.sessions.conversion import imported as imports
 from foldmark.sessions.conversion.imported import ImportedLine, ImportedSession, ImportRecord
-from foldmark.sessions.conversion.writer import ImportWriter, Meter
+from foldmark.sessions.conversion.writer import ImportReport, ImportWriter, Meter
 from foldmark.sessions.formats import SessionFormat
 from foldmark.sessions.messages import RecordEntry
 from foldmark.sessions.places import recognize, session_path
 from foldmark.sessions.session_file import Broken, SessionFile, SessionFileError, SessionRecord
-
-
-class ImportReport(Struct, frozen=True):
-    """The result of an import.
-
-    `lines` counts the lines of the file, with blank ones; `records` maps each type to the number of its lines that were
-    read, the most frequent type first, with "(no type)" and "(not an object)" among them; `broken` lists the lines that
-    are not JSON, with the reason. `messages` maps kinds to counts, in and out of the context; `turns` counts all turns,
-    `dropped` those out of the context; `kept` counts the lines that are kept as `record` events, with or without usable
-    messages.
-
-    `again` is True if the session was imported before. Then all counts are of what is new; `left` counts the turns that
-    left the context because the session went back behind them, `returned` those that came back with it.
-    """
-
-    name: str
-    agent_id: str
-    lines: int
-    records: dict[str, int] = {}
-    broken: list[tuple[int, str]] = []
-    messages: dict[str, int] = {}
-    turns: int = 0
-    dropped: int = 0
-    kept: int = 0
-    again: bool = False
-    left: int = 0
-    returned: int = 0
 
 
 def import_session(
@@ -90,18 +62,18 @@ def import_session(
         with log.store.write():
             identity = imports.identity(session, kept)
             wanted = default_name(path, kept.name) if name is None else name
-            one = _Import(session, kept, identity, progress)
+            into = partial(_Import, session, kept, identity, progress)
             if (agent := _wanted(log, wanted, None if name else identity)) is not None:
-                return one.go_on(agent)
+                return into(agent).go_on()
             if name is None and (agent := imports.conversation_of(log, identity)) is not None:
                 with suppress(_DivergedError):  # a diverged copy is a conversation of its own
-                    return one.go_on(agent)
+                    return into(agent).go_on()
             with log.creating(wanted) as agent:
-                return one.begin(agent)
+                return into(agent).begin()
 
 
 class _DivergedError(CommandError):
-    """The file lacks what was imported of its session."""
+    """The file lacks records that were imported of its session."""
 
 
 def _wanted(log: Log, name: str, identity: str | None) -> Agent | None:
@@ -112,108 +84,99 @@ def _wanted(log: Log, name: str, identity: str | None) -> Agent | None:
 
 
 class _Import:
-    """One import of one file."""
+    """One import of one file into one conversation."""
 
-    def __init__(self, session: SessionFile, kept: SessionFormat, identity: str, progress: Progress | None) -> None:
-        self._session, self._format, self._identity = session, kept, identity
+    def __init__(
+        self, session: SessionFile, kept: SessionFormat, identity: str, progress: Progress | None, agent: Agent
+    ) -> None:
+        agent.context()  # includes what others appended meanwhile
+        self._session, self._format, self._identity, self._agent = session, kept, identity, agent
         self._meter = Meter(session.size, progress)
-        self._records: Counter[str] = Counter()
-        self._broken: list[tuple[int, str]] = []
+        self._imported, self._carried = ImportedSession(agent), dict[str, Any]()
+        self._report = ImportReport(agent.name or agent.id, agent.id, again=self._imported.newest is not None)
 
-    def begin(self, agent: Agent) -> ImportReport:
+    def begin(self) -> ImportReport:
         """Import into a new conversation."""
-        imported, carried = ImportedSession(agent), dict[str, Any]()
-        entries = self._index(carried)
-        writer = self._write(agent, imported, entries)
-        if not writer.messages:
+        self._write(self._index(), None, {})
+        if not self._report.messages:
             raise SessionFileError(f"{self._session.label} holds no message to import; nothing was written")
-        self._note(agent, writer, entries, carried, None)
-        return self._report(agent, writer)
+        return self._report
 
-    def go_on(self, agent: Agent) -> ImportReport:
+    def go_on(self) -> ImportReport:
         """Import what is new into the conversation that has the session."""
-        agent.context()  # what others appended meanwhile
-        imported = ImportedSession(agent)
+        imported, session = self._imported, self._session
         newest = imported.newest
         assert newest is not None
-        sizes = sorted({note.size for _, note in imported.notes if note.size <= self._session.size})
-        digests = dict(zip(sizes, self._session.digests(*sizes), strict=True))
-        if any(note.size == self._session.size and note.digest == digests[note.size] for _, note in imported.notes):
+        sizes = sorted({note.size for _, note in imported.notes if note.size <= session.size})
+        digests = dict(zip(sizes, session.digests(*sizes), strict=True))
+        if any(note.size == session.size and note.digest == digests[note.size] for _, note in imported.notes):
             self._meter.finish()
-            return ImportReport(agent.name or agent.id, agent.id, newest.lines, again=True)
-        carried, known = dict(newest.carried), dict[int, ImportedLine]()
-        grown: ImportRecord | None = newest
-        if newest.source != self._format.name or digests.get(newest.size) != newest.digest:
-            grown = None
-        entries = self._index(carried, self._end_of(grown), imported.keys_with_messages) if grown else []
-        if grown is None or not imports.only_continues(entries, grown, imported, carried, linked=self._format.linked):
-            grown = None
-            carried.clear()
-            entries = self._index(carried)
-            if missing := imported.missing(entries):
-                raise _DivergedError(
-                    f"{self._session.label} does not continue what was imported into '{one_line(agent.name or '')}': "
-                    f"{count(missing, 'record')} of its active chain {'is' if missing == 1 else 'are'} not in this "
-                    "file. Nothing was written; `--as NAME` imports it as a conversation of its own"
-                )
-            known = _known(entries, imported)
-        _ready(agent)
-        with agent.batch():
-            writer = self._write(agent, imported, entries, known)
-            self._note(agent, writer, entries, carried, grown)
-        return self._report(agent, writer)
+            self._report.lines = newest.lines
+            return self._report
+        entries: list[RecordEntry] | None = None
+        if newest.source == self._format.name and digests.get(newest.size) == newest.digest:
+            self._carried |= newest.carried
+            entries = self._index(self._end_of(newest), imported.keys_with_messages)
+            if not imports.only_continues(entries, newest, imported, self._carried, linked=self._format.linked):
+                entries = None
+        if entries is not None:
+            _ready(self._agent)
+            with self._agent.batch():
+                self._write(entries, newest, {})
+            return self._report
+        self._carried.clear()
+        entries = self._index()
+        if missing := imported.missing(entries):
+            raise _DivergedError(
+                f"{session.label} does not continue what was imported into '{one_line(self._agent.name or '')}': "
+                f"{count(missing, 'record')} of its active chain {'is' if missing == 1 else 'are'} not in this "
+                "file. Nothing was written; `--as NAME` imports it as a conversation of its own"
+            )
+        _ready(self._agent)
+        with self._agent.batch():
+            self._write(entries, None, _known(entries, imported))
+        return self._report
 
-    def _index(
-        self, carried: dict[str, Any], begin: tuple[int, int] = (0, 0), known: Container[bytes] = ()
-    ) -> list[RecordEntry]:
+    def _index(self, begin: tuple[int, int] = (0, 0), known: Container[bytes] = ()) -> list[RecordEntry]:
         """Index the lines from `begin` on: the number of lines before, and the offset."""
-        self._records.clear()
-        self._broken.clear()
-        return self._format.index(self._first_pass(*begin), carried, known)
+        self._report.broken.clear()
+        records: Counter[str] = Counter()
+        entries = self._format.index(self._first_pass(records, *begin), self._carried, known)
+        self._report.records = dict(sorted(records.items(), key=lambda item: (-item[1], item[0])))
+        self._report.lines = self._session.line_count
+        return entries
+
+    def _first_pass(self, records: Counter[str], number: int, offset: int) -> Iterator[SessionRecord]:
+        for line in self._session.lines(number, offset):
+            if isinstance(line, Broken):
+                self._report.broken.append((line.line, line.reason))
+            else:
+                records[line.type] += 1
+                self._meter.reach(line.offset // 4)
+                yield line
 
     def _end_of(self, note: ImportRecord) -> tuple[int, int]:
-        """Where the unread part of the file begins: the number of lines before it, and its offset in bytes."""
+        """Return the place where the unread part of the file begins: the number of lines before it, and its offset."""
         if note.size and self._session.raw(note.size - 1) != b"\n":
             rest = self._session.raw(note.size)
             if not rest.strip():  # the end of a line that was complete without it
                 return note.lines, note.size + len(rest)
         return note.lines, note.size
 
-    def _first_pass(self, number: int, offset: int) -> Iterator[SessionRecord]:
-        for line in self._session.lines(number, offset):
-            if isinstance(line, Broken):
-                self._broken.append((line.line, line.reason))
-            else:
-                self._records[line.type] += 1
-                self._meter.reach(line.offset // 4)
-                yield line
+    def _write(self, entries: list[RecordEntry], grown: ImportRecord | None, known: Mapping[int, ImportedLine]) -> None:
+        """Append the planned turns without the lines that are `known`, and record the import.
 
-    def _write(
-        self,
-        agent: Agent,
-        imported: ImportedSession,
-        entries: list[RecordEntry],
-        known: dict[int, ImportedLine] | None = None,
-    ) -> ImportWriter:
-        writer = ImportWriter(agent, self._session, self._format, self._meter, imported)
+        If `grown`, the entries only continue those of that import.
+        """
+        session, report = self._session, self._report
+        number, size = session.whole
+        if size < session.size and not (report.broken and report.broken[-1][0] == session.line_count):
+            number, size = session.line_count, session.size  # complete without its line end
+        writer = ImportWriter(self._agent, session, self._format, self._meter, self._imported, report)
         for turn in plan(entries):
-            writer.write(turn, known or {})
+            writer.write(turn, known)
         writer.drop()
         self._meter.finish()
-        return writer
-
-    def _note(
-        self,
-        agent: Agent,
-        writer: ImportWriter,
-        entries: list[RecordEntry],
-        carried: dict[str, Any],
-        grown: ImportRecord | None,
-    ) -> None:
-        session = self._session
-        number, size = session.whole
-        if size < session.size and not (self._broken and self._broken[-1][0] == session.line_count):
-            number, size = session.line_count, session.size  # complete without its line end
         note = ImportRecord(
             source=self._format.name,
             session=self._identity,
@@ -222,28 +185,12 @@ class _Import:
             digest=session.digests(size)[0],
             begin=writer.begin,
             tips=imports.tips(entries, grown.tips if grown else ()) if self._format.linked else (),
-            carried=carried,
+            carried=self._carried,
             hidden=tuple(writer.hidden.items()),
             back=tuple(writer.back),
             file=os.path.abspath(session.path),  # noqa: PTH100 - a link stays what it is
         )
-        imports.record_import(agent, note, writer.lines, entries[-1].moment if entries else None)
-
-    def _report(self, agent: Agent, writer: ImportWriter) -> ImportReport:
-        return ImportReport(
-            name=agent.name or agent.id,
-            agent_id=agent.id,
-            lines=self._session.line_count,
-            records=dict(sorted(self._records.items(), key=lambda item: (-item[1], item[0]))),
-            broken=self._broken,
-            messages=dict(writer.messages),
-            turns=writer.turns,
-            dropped=writer.dropped,
-            kept=writer.kept,
-            again=writer.again,
-            left=writer.left,
-            returned=writer.returned,
-        )
+        imports.record_import(self._agent, note, writer.lines, entries[-1].moment if entries else None)
 
 
 def _ready(agent: Agent) -> None:

@@ -1,14 +1,16 @@
-"""What was imported or exported, in words and as JSON."""
+"""Reports of imports and exports, as text and as JSON."""
 
 from collections import Counter
 from typing import Any
 
+from msgspec import to_builtins
+
 from foldmark.core.wording import count, one_line
 from foldmark.sessions.conversion.exporting import Export, Written
-from foldmark.sessions.conversion.importing import ImportReport
+from foldmark.sessions.conversion.writer import ImportReport
 
 LISTED = 10
-"""Number of broken lines that are listed one by one; `--json` has all of them."""
+"""Maximum number of broken lines to list one by one. `--json` has all of them."""
 
 
 def report_text(report: ImportReport) -> str:
@@ -69,20 +71,7 @@ def _broken_lines(report: ImportReport) -> list[str]:
 
 def report_data(report: ImportReport) -> dict[str, Any]:
     """Return the report as JSON."""
-    return {
-        "conversation": report.name,
-        "agent": report.agent_id,
-        "lines": report.lines,
-        "records": report.records,
-        "broken": [{"line": number, "reason": reason} for number, reason in report.broken],
-        "messages": report.messages,
-        "turns": report.turns,
-        "dropped": report.dropped,
-        "kept": report.kept,
-        "again": report.again,
-        "left": report.left,
-        "returned": report.returned,
-    }
+    return {**to_builtins(report), "broken": [{"line": number, "reason": reason} for number, reason in report.broken]}
 
 
 def export_text(found: Export, written: Written) -> str:

@@ -6,6 +6,7 @@ from contextlib import suppress
 from datetime import datetime
 from functools import partial
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from foldmark.core.errors import CommandError
@@ -52,17 +53,47 @@ class Meter:
             self._progress(self._total, self._total)
 
 
+class ImportReport(Struct):
+    """The result of an import.
+
+    `lines` counts the lines of the file, blank ones included. `records` maps each type to the number of its lines that
+    were read, the most frequent type first; "(no type)" and "(not an object)" are among them. `broken` lists the lines
+    that are not JSON, with the reason. `messages` maps kinds to counts, in and out of the context. `turns` counts all
+    turns, `dropped` those out of the context. `kept` counts the lines that are kept as `record` events, with or without
+    usable messages.
+
+    `again` is True if the session was imported before. Then all counts are of what is new. `left` counts the turns that
+    left the context because the session went back behind them, `returned` those that came back with it.
+    """
+
+    name: str = field(name="conversation")
+    agent_id: str = field(name="agent")
+    lines: int = 0
+    records: dict[str, int] = {}
+    broken: list[tuple[int, str]] = []
+    messages: Counter[str] = field(default_factory=Counter)
+    turns: int = 0
+    dropped: int = 0
+    kept: int = 0
+    again: bool = False
+    left: int = 0
+    returned: int = 0
+
+
 class ImportWriter:
-    """Appends planned turns to a conversation but for what it already has (`imported`), and counts."""
+    """Appends planned turns to a conversation, without the lines that it already has, and counts them in `report`."""
 
     def __init__(
-        self, agent: Agent, session: SessionFile, kept: SessionFormat, meter: Meter, imported: ImportedSession
+        self,
+        agent: Agent,
+        session: SessionFile,
+        kept: SessionFormat,
+        meter: Meter,
+        imported: ImportedSession,
+        report: ImportReport,
     ) -> None:
-        self._agent, self._session, self._format, self._meter = agent, session, kept, meter
+        self._agent, self._session, self._format, self._meter, self._report = agent, session, kept, meter, report
         self.begin = agent.standing().newest + 1
-        self.again = bool(imported.notes)
-        self.messages: Counter[str] = Counter()
-        self.turns = self.kept = self.dropped = self.left = self.returned = 0
         self.lines = bytearray()
         self.hidden: dict[int, int] = {}
         self.back: list[int] = []
@@ -85,7 +116,7 @@ class ImportWriter:
             self._meter.reach((self._session.size + 3 * entry.offset) // 4)
             record = self._session.reread(entry.line, entry.offset)
             reading = NOTHING if entry.repeats else self._format.messages(record.value)
-            astray = [*step.astray, *self._unasked(reading)] if self.again else step.astray
+            astray = [*step.astray, *self._unasked(reading)] if self._report.again else step.astray
             for part in reading.parts:
                 if isinstance(part, ResultMessage) and part.call_id in astray:
                     continue
@@ -93,7 +124,7 @@ class ImportWriter:
                 first = first or event_id
                 begun = self._events.get(entry.line)
                 self._events[entry.line] = range(begun.start if begun else event_id, event_id + 1)
-                self.messages[part.kind] += 1
+                self._report.messages[part.kind] += 1
             if astray or not reading.complete:
                 self._keep(record, entry.moment)
             if step.usage:
@@ -102,7 +133,7 @@ class ImportWriter:
         if first is None:
             return
         self._agent.end_turn(created_at=steps[-1].entry.moment, interrupted=turn.interrupted)
-        self.turns += 1
+        self._report.turns += 1
         if not turn.shown:
             self._hidden.append(first)
 
@@ -110,7 +141,7 @@ class ImportWriter:
         """Drop the turns that are not shown, many at once, so that neighbours leave one gap in the context."""
         for turn in self._hidden:
             self.hidden[turn] = self._agent.operate(partial(decide.drop, wanted=[turn])).event_id
-        self.dropped += len(self._hidden)
+        self._report.dropped += len(self._hidden)
         self._hidden.clear()
 
     def _summarize(self, entry: RecordEntry, keeps: frozenset[int]) -> bool:
@@ -133,8 +164,8 @@ class ImportWriter:
             self._keep(record, entry.moment)
         self._events[entry.line] = range(receipt.event_id, receipt.event_id + 1)
         self.lines += packed(entry.key, ImportedLine(receipt.event_id, 1, receipt.event_id))
-        self.messages["summary"] += 1
-        self.turns += 1
+        self._report.messages["summary"] += 1
+        self._report.turns += 1
         return True
 
     def _know(self, turn: PlannedTurn, known: Mapping[int, ImportedLine]) -> None:
@@ -148,7 +179,7 @@ class ImportWriter:
                 if group not in self.back:
                     self._restore(self._imported.hidden[group], _CAME_BACK)
                     self.back.append(group)
-                    self.returned += 1
+                    self._report.returned += 1
             return
         leaving = [(entry, line) for entry, line in messages if line.group not in self._imported.hidden]
         if not leaving:
@@ -158,7 +189,7 @@ class ImportWriter:
         self.hidden[group] = self._leave(events)
         for entry, line in leaving:
             self.lines += packed(entry.key, ImportedLine(line.first, line.length, group))
-        self.left += 1
+        self._report.left += 1
 
     def _leave(self, events: list[int]) -> int:
         """Remove events from the context. Return the operation, 0 if none of them is in it."""
@@ -219,7 +250,7 @@ class ImportWriter:
     def _keep(self, record: SessionRecord, time: datetime | None) -> None:
         data = {"source": self._format.name, "type": record.type, "record": record.value}
         self._agent.record("record", data=data, created_at=time)
-        self.kept += 1
+        self._report.kept += 1
 
 
 def _standing_for(moment: Snapshot, at: Standing, stays: list[int], imported: Segments) -> Summary:
