@@ -19,6 +19,7 @@ from foldmark.sessions.archive.index import remove_messages, transaction
 from foldmark.sessions.archive.marker import record_is_marked
 from foldmark.sessions.archive.reading import indexed_text, key, messages_in
 from foldmark.sessions.formats import SessionPath, format_named
+from foldmark.sessions.lenient_json import filled_text, member
 from foldmark.sessions.messages import SearchedMessage
 from foldmark.sessions.places import session_path
 from foldmark.sessions.session_file import SessionFile, SessionRecord
@@ -161,7 +162,7 @@ class _Pass:
         if self._parent is None and line <= _FIRST_LINES:
             self._parent, self._why = _continued(value, self._session)
             if self._parent is None and self._path.stem.startswith("agent-"):
-                self._parent, self._why = _name(value.get("sessionId")), "subagent"
+                self._parent, self._why = filled_text(value.get("sessionId")), "subagent"
 
     def _add(self, record: SessionRecord, value: dict[str, Any], part: int, message: SearchedMessage) -> None:
         tool = message.tool
@@ -216,8 +217,7 @@ def start_again(db: apsw.Connection, file: int) -> None:
 
 def working_folder(record: Mapping[str, Any]) -> str | None:
     """Return the working folder that a record names."""
-    payload = record.get("payload")
-    return _name(record.get("cwd")) or (_name(payload.get("cwd")) if isinstance(payload, dict) else None)
+    return filled_text(record.get("cwd")) or filled_text(member(record, "payload", "cwd"))
 
 
 def _continued(record: Mapping[str, Any], own: str) -> tuple[str | None, str | None]:
@@ -228,11 +228,9 @@ def _continued(record: Mapping[str, Any], own: str) -> tuple[str | None, str | N
     newest: tuple[int, str | None, str | None] = (-1, None, None)
     for holder in (record, record.get("payload")):
         for why, (name, file, time) in _CONTINUED.items():
-            metadata = holder.get(name) if isinstance(holder, dict) else None
-            metadata = metadata if isinstance(metadata, dict) else {}
-            parent = _name(metadata.get(file))
+            parent = filled_text(member(holder, name, file))
             if parent and (id := _text(session_path(Path(parent)).id)) != own:
-                moment = max(0, _moment(metadata.get(time)) or 0)
+                moment = max(0, _moment(member(holder, name, time)) or 0)
                 newest = max(newest, (moment, id, why), key=lambda each: each[0])
     return newest[1:]
 
@@ -244,10 +242,6 @@ def _moment(text: Any) -> int | None:
         return round(moment.timestamp() * 1000)
     except (ValueError, OverflowError):
         return None
-
-
-def _name(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 def _text(name: str) -> str:

@@ -2,34 +2,33 @@
 
 Blocks keep their order. Where the format leaves a choice:
 
-- A record's role is its `type`; a block in the other role's record is not usable.
-- What has no text of its own goes along as `data={"blocks": [...]}`, in the provider's form: thinking in an assistant
-  message without content; images and documents in the first user message of their record; everything but text in the
-  result of a tool.
-- `data={"response": id}` names the API message of what an assistant said or called: one spans several records.
-- A prompt that was typed while the model was busy and a file that was given with @ stand in `attachment` records. Each
-  becomes a user's message, with the rest of the attachment as `data={"attachment": ...}`, so that an export can write
-  the record again.
-- An error of the API that Claude Code put into an answer's place (`isApiErrorMessage`) says nothing: no model read it.
-- A record that an export made up (`MADE_UP`) says nothing.
-- Nothing else of a record is kept with a message: no uuids, paths or copies of a result (`toolUseResult`).
+- The role of a record is its `type`. A block that belongs to the other role is not usable.
+- A block without text is kept in `data={"blocks": [...]}` in the provider's form: thinking in an assistant message
+  without content; images and documents in the first user message of their record; all other blocks in the result of
+  their tool.
+- `data={"response": id}` names the API message of an assistant's text or call, since one spans several records.
+- A prompt that a person typed while the model was busy, and a file given with @, stand in `attachment` records. Each
+  becomes a user message. The rest of the attachment is kept in `data={"attachment": ...}`, for an export.
+- An error of the API that Claude Code put in place of an answer (`isApiErrorMessage`) is no message: no model reads it.
+- A record that an export made up (`MADE_UP`) is no message either.
+- A message keeps nothing else of its record: no uuids, paths or copies of a result (`toolUseResult`).
 """
 
 import re
 from typing import Any
 
 from foldmark.core.assembly.media import IMPORTED
-from foldmark.sessions.lenient_json import filled_text
+from foldmark.sessions.lenient_json import filled_text, member
 from foldmark.sessions.messages import NOTHING, CallMessage, Data, Part, RecordMessages, ResultMessage, TextMessage
 
 MADE_UP = "foldmark_made_up"
-"""The mark of a record that only completes an exported session: nothing of it was in the conversation."""
+"""Marks a record that only completes an exported session. Nothing of it was in the conversation."""
 
 RESPONSE = "foldmark_response"
-"""Where an exported record has an answer's id of its own: the id that its response had, null if it had none."""
+"""The member for the original response id (null: none) of an exported record whose answer got an id of its own."""
 
 FILE_HEADING = "[File {}, given with @:]\n"
-"""Stands in front of the content of a file that a person gave with @."""
+"""The heading of the content of a file that a person gave with @."""
 
 FULL = re.compile(
     r"(prompt|input|conversation|request) (is )?too long|context (limit|window|length)|exceeds? .{0,40}\bcontext",
@@ -43,14 +42,13 @@ _SERVER_TOOLS = ("_tool_use", "_tool_result")  # tools that the provider runs it
 
 
 def read_message(record: Any) -> RecordMessages:
-    """Return the messages of a record; `NOTHING` for one that is no message of a user or the model, or not usable."""
-    role = record.get("type") if isinstance(record, dict) else None
+    """Return the messages of a record; `NOTHING` if it is not a message of a user or the model, or not usable."""
+    role = member(record, "type")
     if role == "attachment":
         return _read_attachment(record.get("attachment"))
     if role not in ("user", "assistant") or record.get(MADE_UP) is True or is_api_error(record):
         return NOTHING
-    message = record.get("message")
-    content = message.get("content") if isinstance(message, dict) else None
+    content = member(record, "message", "content")
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]
     if not isinstance(content, list):
@@ -59,17 +57,15 @@ def read_message(record: Any) -> RecordMessages:
 
 
 def is_api_error(record: Any) -> bool:
-    """Return True if Claude Code put an error of the API there as if it were an answer."""
-    return isinstance(record, dict) and record.get("type") == "assistant" and record.get("isApiErrorMessage") is True
+    """Return True if Claude Code wrote an error of the API in place of an answer."""
+    return member(record, "type") == "assistant" and record.get("isApiErrorMessage") is True
 
 
 def says_full(record: dict[str, Any]) -> bool:
-    """Return True if a record is an error of the API that says that the context is full."""
+    """Return True if a record is an error of the API that reports a full context."""
     if record.get("isApiErrorMessage") is not True:
         return False
-    message = record.get("message")
-    blocks = _listed(message.get("content")) if isinstance(message, dict) else []
-    texts = (block.get("text") for block in blocks if _kind(block) == "text")
+    texts = (block.get("text") for block in _listed(member(record, "message", "content")) if _kind(block) == "text")
     return any(isinstance(text, str) and FULL.search(text) for text in (record.get("errorDetails"), *texts))
 
 
@@ -77,20 +73,17 @@ def response_of(record: dict[str, Any]) -> str | None:
     """Return the id of the API message that an assistant record is part of."""
     if RESPONSE in record:
         return filled_text(record[RESPONSE])
-    message = record.get("message") if record.get("type") == "assistant" else None
-    return filled_text(message.get("id")) if isinstance(message, dict) else None
+    return filled_text(member(record, "message", "id")) if record.get("type") == "assistant" else None
 
 
 def file_name(attached: Data) -> str:
-    """Return the name of a file that was given, as its heading shows it."""
-    content = attached.get("content")
-    file = content.get("file") if isinstance(content, dict) else None
-    names = (attached.get("filename"), file.get("filePath") if isinstance(file, dict) else None)
+    """Return the name of a file given with @, as its heading shows it."""
+    names = (attached.get("filename"), member(attached, "content", "file", "filePath"))
     return next((" ".join(name.split()) for name in names if isinstance(name, str) and name.strip()), "without a name")
 
 
 def _read_attachment(attached: Any) -> RecordMessages:
-    """Return the message of a prompt that was queued, or of a file that was given; other attachments have none."""
+    """Return the message of a queued prompt or of a file given with @. Other attachments have none."""
     if not isinstance(attached, dict):
         return NOTHING
     if attached.get("type") == "queued_command":
@@ -102,12 +95,12 @@ def _read_attachment(attached: Any) -> RecordMessages:
         about = {name: value for name, value in attached.items() if name != "prompt"}
         parts = [TextMessage(part.kind, part.text, {**(part.data or {}), "attachment": about}) for part in texts]
         return RecordMessages(tuple(parts), reading.complete)
-    content = attached.get("content")
-    file = content.get("file") if isinstance(content, dict) and attached.get("type") == "file" else None
-    if not isinstance(content, dict) or not isinstance(file, dict) or not isinstance(file.get("content"), str):
+    text = member(attached, "content", "file", "content")
+    if attached.get("type") != "file" or not isinstance(text, str):
         return NOTHING
-    about = {**attached, "content": {**content, "file": {**file, "content": ""}}}
-    text = FILE_HEADING.format(file_name(about)) + file["content"]
+    content = attached["content"]
+    about = {**attached, "content": {**content, "file": {**content["file"], "content": ""}}}
+    text = FILE_HEADING.format(file_name(about)) + text
     return RecordMessages((TextMessage("user", text, {"attachment": about}),), complete=True)
 
 
@@ -154,7 +147,7 @@ def _read_assistant(content: list[Any], response: str | None) -> RecordMessages:
 
 
 def _read_result(content: Any) -> tuple[str, list[Any]]:
-    """Return what a tool answered: its texts joined by line feeds, and everything else as it is."""
+    """Return the texts of a tool's answer, joined by line feeds, and all other blocks as they are."""
     if content is None:
         return "", []
     texts, others = [], []
@@ -169,8 +162,7 @@ def _read_result(content: Any) -> tuple[str, list[Any]]:
 
 
 def _kind(block: Any) -> str:
-    kind = block.get("type") if isinstance(block, dict) else None
-    return kind if isinstance(kind, str) else ""
+    return filled_text(member(block, "type")) or ""
 
 
 def _listed(value: Any) -> list[Any]:

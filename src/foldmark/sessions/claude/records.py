@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foldmark.sessions.claude.blocks import is_api_error, read_message, response_of, says_full
-from foldmark.sessions.lenient_json import filled_text, whole_number
+from foldmark.sessions.lenient_json import filled_text, member, whole_number
 from foldmark.sessions.messages import (
     NOTHING,
     AnswerUsage,
@@ -165,13 +165,9 @@ def _usage(value: dict[str, Any]) -> AnswerUsage | None:
 
 def _preserved(value: dict[str, Any]) -> PreservedRecords | None:
     """Return the records that a compaction preserves, according to its record."""
-    metadata = value.get("compactMetadata")
-    if not isinstance(metadata, dict):
-        return None
-    listed, segment = metadata.get("preservedMessages"), metadata.get("preservedSegment")
-    if isinstance(listed, dict) and isinstance(listed.get("uuids"), list):
-        uuids = tuple(uuid for uuid in listed["uuids"] if isinstance(uuid, str))
-        return PreservedRecords(filled_text(listed.get("anchorUuid")), uuids)
+    listed, segment = (member(value, "compactMetadata", f"preserved{each}") for each in ("Messages", "Segment"))
+    if isinstance(uuids := member(listed, "uuids"), list):
+        return PreservedRecords(filled_text(listed.get("anchorUuid")), tuple(filter(filled_text, uuids)))
     if isinstance(segment, dict):
         ends = (filled_text(segment.get("headUuid")), filled_text(segment.get("tailUuid")))
         return PreservedRecords(filled_text(segment.get("anchorUuid")), (), *ends)
@@ -277,7 +273,7 @@ def _block_faults(content: list[Any], row: Row) -> Iterator[Fault]:
     calls, results, spoilt = [], [], []
     for at, block in enumerate(content):
         fault: Fault | None = None
-        kind = block.get("type") if isinstance(block, dict) else None
+        kind = member(block, "type")
         if block is None:
             fault = "null block"
         elif not isinstance(kind, str) or (kind == "text" and not isinstance(block.get("text"), str)):

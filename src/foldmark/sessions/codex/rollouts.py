@@ -19,7 +19,7 @@ from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import one_line
 from foldmark.sessions.codex import UUID
 from foldmark.sessions.formats import ResumeCommand, SessionPath, SessionSurroundings, existing, files_in, folder_in
-from foldmark.sessions.lenient_json import NotJsonError, decode, encode_line
+from foldmark.sessions.lenient_json import NotJsonError, decode, encode_line, member
 from foldmark.sessions.session_file import Piece, SessionFileError
 
 LONGEST_HEAD = 16 << 20
@@ -56,7 +56,7 @@ def head(path: Path) -> RolloutHead:
         raise SessionFileError(f"cannot read {one_line(str(path))}: {error.strerror or error}") from None
     with suppress(NotJsonError):
         record = decode(line)
-        payload = record.get("payload") if isinstance(record, dict) else None
+        payload = member(record, "payload")
         if isinstance(payload, dict) and record.get("type") == "session_meta":
             return RolloutHead(payload, start, start + len(line), number)
     raise SessionFileError(
@@ -86,7 +86,7 @@ def _before(path: Path, payload: dict[str, Any], known: set[str]) -> list[Piece]
     base = payload.get("history_base")
     if base is None:
         return []
-    id, end = (base.get("thread_id"), base.get("end_byte_offset")) if isinstance(base, dict) else (None, None)
+    id, end = member(base, "thread_id"), member(base, "end_byte_offset")
     if not isinstance(id, str) or not re.fullmatch(UUID, id) or type(end) is not int or id.lower() in known:
         raise SessionFileError(f"the session that {one_line(str(path))} was forked from is named in an unknown way")
     parent = next(rollouts(path, id), None)
@@ -117,7 +117,7 @@ def _ends_at(path: Path, end: int, ordinal: Any = None) -> bool:
         return False
     except NotJsonError:  # Codex skips it
         return True
-    own = record.get("ordinal") if isinstance(record, dict) else None
+    own = member(record, "ordinal")
     return not (type(own) is int and type(ordinal) is int and own >= ordinal)
 
 

@@ -1,7 +1,7 @@
-"""Messages as content blocks of the Messages API, for a session that Claude Code continues [SPEC 8].
+"""Convert messages into content blocks of the Messages API, for a session that Claude Code continues [SPEC 8].
 
-A block has the plainest form that the API takes, without its other members. A block that the API would refuse is left
-out, since it would make the whole session useless. Pure.
+A block has the plainest form that the API accepts, without its other members. A block that the API would refuse is left
+out, because it would make the whole session useless. Pure.
 """
 
 from typing import Any
@@ -14,24 +14,25 @@ from foldmark.core.assembly.view import INTERRUPTED, NO_OUTPUT, NO_RESULT, TOOL_
 from foldmark.core.events import Event
 from foldmark.core.request import AFTER
 from foldmark.sessions.claude.blocks import FILE_HEADING, file_name
+from foldmark.sessions.lenient_json import member
 
 Block = dict[str, Any]
 
 SYSTEM_MESSAGE = "[System message:]\n"
-"""The prefix of a `system` message: a session has no place for them, so they become a user's."""
+"""The prefix of a `system` message. A session has no place for such messages, so they become a user's."""
 
 THOUGHTS = {"thinking": ("thinking", "signature"), "redacted_thinking": ("data",)}
-"""Blocks of an answer that go back to the API -> their members, of which the last must not be blank."""
+"""Blocks of an answer that go back to the API -> their members. The last member must not be blank."""
 
 _BEFORE = {"system": SYSTEM_MESSAGE, "tool": TOOL_MESSAGE}
 
 
 def message_blocks(event: Event) -> list[Block]:
-    """Return the blocks of a message that is no call and no result; none if nothing in it can be sent."""
+    """Return the blocks of a message that is neither a call nor a result; none if nothing in it can be sent."""
     if event.kind == "assistant":
         return _answered(event)
     text = _BEFORE.get(event.kind, "") + event.content if event.content.strip() else ""
-    others = [found for block in _blocks(event) if (found := _shown(block))] if event.kind == "user" else []
+    others = _usable(event) if event.kind == "user" else []
     return [*others, *_texts(text)]
 
 
@@ -43,22 +44,20 @@ def call_block(event: Event, call_id: str) -> Block:
 
 
 def result_block(event: Event | None, call_id: str) -> Block:
-    """Return the block of a result; a call without result gets one that says so."""
+    """Return the block of a result. A missing result becomes a text that reports it as missing."""
     block: Block = {"tool_use_id": call_id, "type": "tool_result", "content": NO_RESULT}
     if event is None:
         return {**block, "is_error": True}
-    others = [found for each in _blocks(event) if (found := _shown(each) or _reference(each))]
-    failed = (event.data or {}).get("is_error") is True
-    if others:  # the API takes only text in a result that is marked as an error
+    if others := _usable(event):  # the API takes only text in a result that is marked as an error
         return {**block, "content": [*_texts(event.content), *others]}
-    if failed:
+    if member(event.data, "is_error") is True:
         return {**block, "content": event.content if event.content.strip() else NO_OUTPUT, "is_error": True}
     return {**block, "content": event.content}
 
 
 def attachment(event: Event) -> Block | None:
     """Return an imported attachment with its text put back; None for any other message."""
-    about = (event.data or {}).get("attachment") if event.kind == "user" else None
+    about = member(event.data, "attachment") if event.kind == "user" else None
     if not isinstance(about, dict):
         return None
     if about.get("type") == "queued_command":
@@ -66,21 +65,26 @@ def attachment(event: Event) -> Block | None:
         alone = blocks[0].get("text") if len(blocks) == 1 else None
         return {**about, "prompt": alone or blocks} if blocks else None
     heading = FILE_HEADING.format(file_name(about))
-    body = about.get("content")
-    if not event.content.startswith(heading) or not isinstance(body, dict) or not isinstance(body.get("file"), dict):
+    file = member(about, "content", "file")
+    if not event.content.startswith(heading) or not isinstance(file, dict):
         return None
-    return {**about, "content": {**body, "file": {**body["file"], "content": event.content.removeprefix(heading)}}}
+    return {**about, "content": {**about["content"], "file": {**file, "content": event.content.removeprefix(heading)}}}
 
 
 def left_behind(event: Event) -> int:
-    """Return how many blocks of a message cannot be exported."""
-    if event.kind == "assistant":
-        usable = sum(_thought(event, block) is not None for block in _blocks(event))
-    elif event.kind == "tool_result":
-        usable = sum((_shown(block) or _reference(block)) is not None for block in _blocks(event))
-    else:
-        usable = sum(_shown(block) is not None for block in _blocks(event)) if event.kind == "user" else 0
-    return len(_blocks(event)) - usable
+    """Return the number of blocks of a message that cannot be exported."""
+    return len(_blocks(event)) - len(_usable(event))
+
+
+def _usable(event: Event) -> list[Block]:
+    """Return the blocks of a message that can be exported, each in its plainest form."""
+    found: list[Block | None] = []
+    for block in _blocks(event):
+        if event.kind == "assistant":
+            found.append(_thought(event, block))
+        elif event.kind in ("user", "tool_result"):
+            found.append(_shown(block) or (_reference(block) if event.kind == "tool_result" else None))
+    return [block for block in found if block is not None]
 
 
 def _answered(event: Event) -> list[Block]:
@@ -104,7 +108,8 @@ def _answered(event: Event) -> list[Block]:
 
 
 def _thought(event: Event, block: Any) -> Block | None:
-    names = THOUGHTS.get(_kind(block), ())
+    kind = member(block, "type")
+    names = THOUGHTS.get(kind, ()) if isinstance(kind, str) else ()
     if not names or event.dialect != "anthropic":
         return None
     if not all(isinstance(block.get(name), str) for name in names) or not block[names[-1]].strip():
@@ -114,7 +119,7 @@ def _thought(event: Event, block: Any) -> Block | None:
 
 def _shown(block: Any) -> Block | None:
     """Return the block of an image or a document."""
-    if _kind(block) == "document":
+    if member(block, "type") == "document":
         return _document(block)
     shown, _ = media_of({"blocks": [block]})
     image = shown[0] if shown else None
@@ -126,13 +131,9 @@ def _shown(block: Any) -> Block | None:
 
 
 def _document(block: Block) -> Block | None:
-    source = block.get("source")
-    if not isinstance(source, dict):
-        return None
-    kind, media, data = source.get("type"), source.get("media_type"), source.get("data")
+    kind, media, data = (member(block, "source", name) for name in ("type", "media_type", "data"))
     pdf = bool(media_of({"blocks": [block]})[0])
-    plain = kind == "text" and media == "text/plain" and isinstance(data, str) and bool(data.strip())
-    if not pdf and not plain:
+    if not pdf and not (kind == "text" and media == "text/plain" and _filled(data)):
         return None
     titles = {name: block[name] for name in ("title", "context") if _filled(block.get(name))}
     cited = {"citations": block["citations"]} if isinstance(block.get("citations"), dict) else {}
@@ -141,19 +142,14 @@ def _document(block: Block) -> Block | None:
 
 def _reference(block: Any) -> Block | None:
     """Return the block of a tool that a result made known to the model."""
-    if _kind(block) != "tool_reference" or not _filled(block.get("tool_name")):
+    if member(block, "type") != "tool_reference" or not _filled(block.get("tool_name")):
         return None
     return {"type": "tool_reference", "tool_name": block["tool_name"]}
 
 
 def _blocks(event: Event) -> list[Any]:
-    blocks = (event.data or {}).get("blocks")
+    blocks = member(event.data, "blocks")
     return blocks if isinstance(blocks, list) else []
-
-
-def _kind(block: Any) -> str:
-    kind = block.get("type") if isinstance(block, dict) else None
-    return kind if isinstance(kind, str) else ""
 
 
 def _filled(value: Any) -> bool:

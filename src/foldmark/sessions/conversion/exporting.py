@@ -44,6 +44,7 @@ from foldmark.sessions.claude.blocks import MADE_UP, RESPONSE
 from foldmark.sessions.conversion import content
 from foldmark.sessions.conversion.content import Block
 from foldmark.sessions.formats import DEFAULT, ResumeCommand, format_named, resume_command
+from foldmark.sessions.lenient_json import filled_text, member
 from foldmark.sessions.new_file import WriteError, new_file
 from foldmark.sessions.places import session_path
 
@@ -223,8 +224,7 @@ def _answers(pieces: Sequence[ExportedPiece], agent_id: str) -> list[ExportedPie
 
 
 def _response(event: Event) -> str | None:
-    response = (event.data or {}).get("response")
-    return response if isinstance(response, str) and response else None
+    return filled_text(member(event.data, "response"))
 
 
 def _uuid(agent_id: str, piece: ExportedPiece) -> UUID:
@@ -347,8 +347,6 @@ def _models(agent: Agent, visible: Segments) -> dict[str, str]:
         usages = moment.events(moment.of_kind("usage", visible))
     found = {}
     for event in usages:
-        data = event.data or {}
-        response, model = data.get("response"), data.get("model")
-        if isinstance(response, str) and isinstance(model, str) and model:
+        if (response := _response(event)) and (model := filled_text(member(event.data, "model"))):
             found[response] = model
     return found

@@ -10,6 +10,7 @@ from foldmark.sessions.claude.resumption import ResumedChain, pair_calls, resume
 from foldmark.sessions.doctor import Diagnosis, Finding, Weight, sorted_findings, unknown_types
 from foldmark.sessions.formats import SessionPath
 from foldmark.sessions.hook.tail import used, window_of
+from foldmark.sessions.lenient_json import member
 from foldmark.sessions.session_file import SessionFile
 
 KNOWN = CHAINED | {
@@ -203,6 +204,5 @@ def _fullness(session: SessionPath, file: SessionFile, resumed: ResumedChain) ->
 
 def _tokens(file: SessionFile, row: Row) -> int:
     """Return the tokens in the context after an answer; 0 if unknown."""
-    message = file.reread(row.line, row.offset).value.get("message")
-    usage = message.get("usage") if isinstance(message, dict) else None
+    usage = member(file.reread(row.line, row.offset).value, "message", "usage")
     return used(usage) if isinstance(usage, dict) else 0

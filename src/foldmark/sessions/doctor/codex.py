@@ -12,7 +12,7 @@ from foldmark.sessions.codex.records import CALLS, OUTPUTS, TYPES
 from foldmark.sessions.doctor import Diagnosis, Finding, sorted_findings, unknown_types
 from foldmark.sessions.doctor.codex_databases import compare_databases
 from foldmark.sessions.formats import SessionPath
-from foldmark.sessions.lenient_json import filled_text
+from foldmark.sessions.lenient_json import filled_text, member
 from foldmark.sessions.session_file import Broken, SessionFile, SessionFileError, SessionRecord
 
 _KNOWN = {*TYPES, "token_usage_record"}
@@ -151,15 +151,13 @@ class _RolloutReader:
         self._calls.clear()
         self._outputs.clear()
         for item in history if isinstance(history, list) else ():
-            call = item.get("call_id") if isinstance(item, dict) else None
+            call = member(item, "call_id")
             if isinstance(call, str) and item.get("type") in CALLS:
                 self._calls[call] = line
             elif isinstance(call, str) and item.get("type") in OUTPUTS:
                 self._outputs[call] = line
 
     def _count(self, line: int, info: Any) -> None:
-        last = info.get("last_token_usage") if isinstance(info, dict) else None
-        tokens = last.get("total_tokens") if isinstance(last, dict) else None
-        window = info.get("model_context_window") if isinstance(info, dict) else None
+        tokens, window = member(info, "last_token_usage", "total_tokens"), member(info, "model_context_window")
         if type(tokens) is int and type(window) is int and window > 0:
             self._full = (line, tokens, window)

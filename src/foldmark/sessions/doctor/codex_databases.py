@@ -25,7 +25,7 @@ from foldmark.core.wording import count, one_line
 from foldmark.sessions.codex.rollouts import LONGEST_HEAD, store_folder
 from foldmark.sessions.doctor import Finding
 from foldmark.sessions.formats import SessionPath
-from foldmark.sessions.lenient_json import NotJsonError, decode
+from foldmark.sessions.lenient_json import NotJsonError, decode, member
 
 _THREAD = "SELECT CAST(rollout_path AS TEXT), archived FROM threads WHERE id = ?"
 _COPIED = (
@@ -125,10 +125,9 @@ def _line_at(file: IO[bytes], at: int) -> bytes:
 
 def _ordinal(line: bytes) -> int | None:
     try:
-        record = decode(line)
+        ordinal = member(decode(line), "ordinal")
     except NotJsonError:
         return None
-    ordinal = record.get("ordinal") if isinstance(record, dict) else None
     return ordinal if type(ordinal) is int else None
 
 

@@ -18,6 +18,7 @@ from foldmark.sessions.claude.blocks import FULL
 from foldmark.sessions.claude.records import rows
 from foldmark.sessions.claude.resumption import resume
 from foldmark.sessions.hook.answering import ADVICE, REMINDS
+from foldmark.sessions.lenient_json import filled_text, member
 from foldmark.sessions.session_file import Piece, SessionFile
 from foldmark.sessions.spans import Span
 from foldmark.sessions.trim import cut
@@ -163,8 +164,7 @@ def _call(id: str, block: dict[str, Any]) -> CallRecord:
 def _with_result(call: CallRecord, block: dict[str, Any]) -> CallRecord:
     content, failed = block.get("content"), block.get("is_error") is True
     first = content[0] if isinstance(content, list) and content else None
-    begin = first.get("text") if isinstance(first, dict) else content
-    begin = begin if isinstance(begin, str) else ""
+    begin = filled_text(member(first, "text") if isinstance(first, dict) else content) or ""
     return replace(
         call,
         failed=failed,
