@@ -1,8 +1,8 @@
 """Continue a Claude Code session: build the resume command, or a new session with one user message [SPEC 8].
 
-Claude Code resumes such a file; docs/decisions/0014 says what it makes of it. It looks for a session in the folder that
-the session was started in. An agent may have changed to another one since: the folder counts whose name the sessions'
-folder has, and only if no record names that one the folder of the last record.
+docs/decisions/0014 describes how Claude Code resumes such a file. It looks for a session in the folder in which the
+session was started, and an agent may have changed its folder since. So the working folder is the one after which the
+sessions' folder is named. If no record names it, the folder of the last record counts.
 """
 
 import os
@@ -13,25 +13,23 @@ from typing import Any
 
 from foldmark.core.agents import is_uuid
 from foldmark.core.errors import FoldmarkError
+from foldmark.sessions.backwards import lines_backwards
 from foldmark.sessions.claude import ClaudeFormat, project_folder
 from foldmark.sessions.formats import ResumeCommand, SessionPath, SessionSurroundings, existing, folder_in
 from foldmark.sessions.lenient_json import NotJsonError, decode, encode_line
 from foldmark.sessions.session_file import SessionFile, SessionRecord
 
 CARRIED = ("userType", "version", "gitBranch")
-"""Members of the records that a new session takes over."""
+"""Members of a record that a new session takes over."""
 
-_ENDS = (256 << 10, 16 << 20)
-"""Bytes at the end in which the newest record is looked for, first in the few and then in the many."""
-
-_LINES, _BEGINNING = 2000, 16 << 20
-"""Lines and bytes at the beginning in which working folders are looked for."""
+_LINES, _MOST = 2000, 16 << 20
+"""Maximum lines to read at the beginning in search of working folders, and bytes at the beginning and at the end."""
 
 
 def is_subagents(session: SessionPath) -> bool:
-    """Return True if the folder says so, or if there are messages and each is a subagent's.
+    """Return True if the session is in a folder of subagents, or has messages and all of them are a subagent's.
 
-    Reads as far as the first message that is not.
+    The file is read up to the first other message.
     """
     if session.path.parent.name == "subagents":
         return True
@@ -98,7 +96,7 @@ def _working_folder(path: Path, newest: dict[str, Any]) -> Path | None:
 def _first_folders(path: Path) -> Iterator[Path]:
     with SessionFile(path) as file:
         for number, record in enumerate(file.lines()):
-            if number == _LINES or file.whole[1] > _BEGINNING:
+            if number == _LINES or file.whole[1] > _MOST:
                 return
             if isinstance(record, SessionRecord) and (cwd := folder_in(record.value)):
                 yield cwd
@@ -106,13 +104,8 @@ def _first_folders(path: Path) -> Iterator[Path]:
 
 def _newest_record(path: Path) -> dict[str, Any]:
     """Return the last message that names a folder, if it stands near the end; otherwise {}. Raises SessionFileError."""
-    with SessionFile(path) as file:
-        size = file.size
-    for length in _ENDS:
-        with path.open("rb") as end:
-            end.seek(max(0, size - length))
-            lines = end.read(length).split(b"\n")
-        for line in reversed(lines[1:] if size > length else lines):
+    with SessionFile(path), path.open("rb") as file:
+        for line in lines_backwards(file.fileno(), _MOST, _MOST):
             with suppress(NotJsonError):
                 record = decode(line)
                 if folder_in(record) and record.get("type") in ("user", "assistant"):

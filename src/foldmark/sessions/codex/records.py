@@ -1,16 +1,16 @@
 """Read the records of a Codex rollout: their messages, and their index entries for an import [SPEC 8].
 
-Messages are what the model reads: the items of `response_item` records, and a compaction's summary. What `event_msg`
-records repeat of them is for the display. Where the format leaves a choice:
+The model reads the items of `response_item` records, and the summary of a compaction. These are the messages; the
+copies in `event_msg` records are for the display. Where the format leaves a choice:
 
-- Instructions to the model (messages of the developer or the system) are Codex's own, and no part of a conversation.
-- What a tool put out stays as it is, also where it is JSON or begins with an exit code: so the model read it.
-- Images and PDF documents become blocks in Foldmark's own form; of reasoning only what goes back to the provider
-  (encrypted) is a block.
-- A custom tool's input, which is text, becomes `{"input": text}`.
+- Instructions to the model (messages of the developer or the system) are Codex's own and no part of a conversation.
+- The output of a tool stays as it is, even if it is JSON or begins with an exit code, because the model read it so.
+- Images and PDF documents become blocks in Foldmark's own form. Of reasoning, only the encrypted part that goes back to
+  the provider becomes a block.
+- The input of a custom tool, which is text, becomes `{"input": text}`.
 
-A rollout is one chain in the file's order. What a person went back behind (`thread_rolled_back`) is a branch of its
-own. A compaction (`compacted`) leaves what it repeats in its `replacement_history`: the person's messages.
+A rollout is one chain in the order of the file. Turns that a person took back (`thread_rolled_back`) are a branch of
+their own. A compaction (`compacted`) keeps the messages that its `replacement_history` repeats: the person's.
 """
 
 import re
@@ -21,7 +21,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from foldmark.sessions.lenient_json import NotJsonError, decode, filled_text, whole_number
+from foldmark.sessions.lenient_json import NotJsonError, decode, filled_text, member, whole_number
 from foldmark.sessions.messages import (
     NOTHING,
     AnswerUsage,
@@ -52,7 +52,7 @@ CALLS = {"function_call": "arguments", "custom_tool_call": "input", "local_shell
 
 OUTPUTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
 
-_SEARCHED = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
+_TEXTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
 _DATA_URL = re.compile(r"data:(image/[a-z+.-]{1,20});base64,(.*)", re.DOTALL)
 _PDF = "data:application/pdf;base64,"
 
@@ -121,14 +121,7 @@ def _searched_output(value: Any) -> str:
 
 def _searched(value: Any) -> str:
     """Return a text, or the texts of a list of blocks."""
-    if isinstance(value, str):
-        return value
-    texts = []
-    for block in value if isinstance(value, list) else ():
-        if isinstance(block, dict) and block.get("type") in _SEARCHED:
-            block = block.get("text")
-        if isinstance(block, str):
-            texts.append(block)
+    texts, _, _ = _contents(value if isinstance(value, list) else [value])
     return "\n".join(texts)
 
 
@@ -144,8 +137,8 @@ def is_injected(text: str) -> bool:
 
 def _summary(payload: Data) -> str | None:
     """Return the summary with which a compaction replaces earlier messages; None if it cannot be read."""
-    message = payload.get("message")
-    return message if isinstance(message, str) and message.strip() else None
+    message = filled_text(payload.get("message"))
+    return message if message and message.strip() else None
 
 
 def _message(payload: Data) -> RecordMessages:
@@ -213,7 +206,7 @@ def _contents(items: list[Any]) -> tuple[list[str], list[Any], bool]:
             texts.append(item)
         elif not isinstance(item, dict):
             complete = False
-        elif item.get("type") in ("input_text", "output_text", "text") and isinstance(item.get("text"), str):
+        elif item.get("type") in _TEXTS and isinstance(item.get("text"), str):
             texts.append(item["text"])
         elif item.get("type") == "input_image" and (image := _image(item.get("image_url"))):
             others.append(image)
@@ -307,8 +300,7 @@ class _Indexing:
             return None
         self.spent = info.get("total_token_usage")
         last = info.get("last_token_usage")
-        numbers = last if isinstance(last, dict) else {}
-        read, cached, made = (whole_number(numbers.get(f"{n}_tokens")) for n in ("input", "cached_input", "output"))
+        read, cached, made = (whole_number(member(last, f"{n}_tokens")) for n in ("input", "cached_input", "output"))
         if read is None and made is None:
             return None
         cached = min(cached or 0, read or 0)

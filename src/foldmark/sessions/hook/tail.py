@@ -1,10 +1,10 @@
-"""How full the context of a coding agent's session is, from the end of its transcript [SPEC 8, S4].
+"""Measure how full the context of a coding agent's session is, from the end of its transcript [SPEC 8, S4].
 
-The file is read backwards, in blocks, up to the newest answer of the main chain, so the cost does not depend on the
-length of the session. Tokens count as Claude Code counts them: all that was sent, cached or not, and the answer, which
-is part of the next request.
+The file is read backwards up to the newest answer of the main chain, so the cost does not depend on the length of the
+session. Tokens count as Claude Code counts them: the whole request, cached or not, and the answer, which is part of the
+next request.
 
-Records of both agents are read here, because a hook has no time to import the session formats.
+The records of both agents are read here, because a hook has no time to import the session formats.
 """
 
 import json
@@ -12,6 +12,7 @@ import os
 import stat
 
 from foldmark.core.wording import WINDOW, percent
+from foldmark.sessions.backwards import lines_backwards
 from foldmark.sessions.hook.process import SessionState
 
 TYPE_CHECKING = False
@@ -36,16 +37,14 @@ LARGE = (
 )
 """Prefixes of the models to which Claude Code gives the large window by default."""
 
-FIRST_BLOCK, LARGEST_BLOCK = 64 << 10, 1 << 20
-
 MOST_READ = 24 << 20
-"""Maximum number of bytes to read. A result that is an image may be a line of 14 MB, as it stands there twice."""
+"""Maximum number of bytes to read. An image as a result may make a line of 14 MB, since it is stored twice."""
 
 MOST_LINE = 2 << 20
 """Maximum length of a line that is parsed, in bytes."""
 
 _WORDS = (b'"usage"', b"compact", b"isCompactSummary", b"token_count")
-"""Every record that counts contains one of them."""
+"""Every record that counts contains one of these words."""
 
 
 class Share:
@@ -116,10 +115,9 @@ def _newest(path: "str | os.PathLike[str]") -> Found | None:
     except (OSError, ValueError):  # ValueError: a NUL or a lone surrogate in the path
         return None
     try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return None
-        return _first(_records(_lines_backwards(descriptor, status.st_size)))
+        return _first(_records(lines_backwards(descriptor, MOST_READ, MOST_LINE)))
     except OSError:
         return None
     finally:
@@ -179,29 +177,3 @@ def _records(lines: "Iterable[bytes]") -> "Iterator[dict[str, Any]]":
                 continue
             if isinstance(record, dict):
                 yield record
-
-
-def _lines_backwards(descriptor: int, size: int) -> "Iterator[bytes]":
-    """Yield the lines that may count, the last one first, without those of more than `MOST_LINE` bytes."""
-    end, length = size, FIRST_BLOCK
-    rest: list[bytes] = []  # of a line whose beginning is not read yet; its end comes first
-    rest_length = 0
-    while end > 0 and size - end < MOST_READ:
-        start = max(0, end - length)
-        os.lseek(descriptor, start, os.SEEK_SET)
-        block = os.read(descriptor, end - start)
-        first, last = block.find(b"\n"), block.rfind(b"\n")
-        if first >= 0:
-            if rest_length + len(block) - last - 1 <= MOST_LINE:
-                yield b"".join((block[last + 1 :], *reversed(rest)))
-            between = block[first + 1 : last]
-            if any(word in between for word in _WORDS):
-                yield from reversed(between.split(b"\n"))
-            rest, rest_length, block = [], 0, block[:first]
-        rest.append(block)
-        rest_length += len(block)
-        if rest_length > MOST_LINE:
-            rest.clear()
-        end, length = start, min(2 * length, LARGEST_BLOCK)
-    if end == 0 and rest_length <= MOST_LINE:
-        yield b"".join(reversed(rest))

@@ -1,7 +1,7 @@
 """`foldmark rollover --auto-summary`: a model writes the handoff summary [S4].
 
-It gets the newest messages of the session that fit, as plain text in one question, so that any model can summarize any
-coding agent's session. Nothing is written.
+The model gets as many of the newest messages as fit, as plain text in one question. So any model can summarize the
+session of any coding agent. Nothing is written.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,6 +12,7 @@ from foldmark.core.errors import CommandError, ContextOverflowError
 from foldmark.log import Log
 from foldmark.sending.questions import ask
 from foldmark.sessions.archive.reading import messages_in
+from foldmark.sessions.backwards import lines_backwards
 from foldmark.sessions.formats import SessionPath
 from foldmark.sessions.lenient_json import NotJsonError, decode
 from foldmark.sessions.messages import SearchedMessage
@@ -23,13 +24,13 @@ MOST = 600_000
 """Maximum number of bytes of a session to show, about a context of 200,000 tokens."""
 
 SHARE = 0.7
-"""Share of the model's window to fill, since bytes are a rough measure."""
+"""Share of the model's window to fill. Bytes are a rough measure."""
 
 TRIES = 3
 
 _LENGTHS = {"tool_call": 400, "tool_result": 1200}
 _LONGEST = 8000
-_BLOCKS = (1 << 20, 8 << 20, 64 << 20)
+_MOST_READ = 64 << 20
 
 QUESTION = (
     "Above is the record of a coding agent's session, the newest part of it. Its context is full: a fresh session "
@@ -77,19 +78,13 @@ def summarize(log: Log, session: SessionPath, model: str | None, begins: Callabl
 
 def newest(session: SessionPath, room: int) -> str:
     """Return the newest messages of a session as plain text of at most `room` bytes, oldest first; may be empty."""
-    with SessionFile(session.path) as file:
-        size = file.size
     shown: list[str] = []
-    for block in _BLOCKS:
-        shown, left = [], room
-        for message in _backwards(session, size, block):
-            shown.append(_shown(message))
-            left -= len(shown[-1].encode()) + 2
-            if left < 0:
-                shown.pop()
-                break
-        if left < 0 or block >= size:
+    for message in _backwards(session):
+        text = _shown(message)
+        room -= len(text.encode()) + 2
+        if room < 0:
             break
+        shown.append(text)
     return "\n\n".join(reversed(shown))
 
 
@@ -100,15 +95,13 @@ def _shown(message: SearchedMessage) -> str:
     return f"[{message.role.replace('_', ' ')}{f' {message.tool}' if message.tool else ''}] {shown}"
 
 
-def _backwards(session: SessionPath, size: int, block: int) -> Iterator[SearchedMessage]:
-    """Yield the messages of the main chain in the last `block` bytes of a session, the last message first."""
-    with session.path.open("rb") as file:
-        file.seek(max(0, size - block))
-        lines = file.read(min(size, block)).split(b"\n")
-    for line in reversed(lines[1:] if size > block else lines):
-        try:
-            record: Any = decode(line)
-        except NotJsonError:
-            continue
-        if isinstance(record, dict) and not (record.get("isSidechain") is True or record.get("isMeta") is True):
-            yield from (each for each in reversed(messages_in(record, session.kind)) if each.role != "thinking")
+def _backwards(session: SessionPath) -> Iterator[SearchedMessage]:
+    """Yield the messages of the main chain at the end of a session, the last one first. Raises SessionFileError."""
+    with SessionFile(session.path), session.path.open("rb") as file:
+        for line in lines_backwards(file.fileno(), _MOST_READ, _MOST_READ):
+            try:
+                record: Any = decode(line)
+            except NotJsonError:
+                continue
+            if isinstance(record, dict) and not (record.get("isSidechain") is True or record.get("isMeta") is True):
+                yield from (each for each in reversed(messages_in(record, session.kind)) if each.role != "thinking")
