@@ -1,4 +1,4 @@
-"""Change several files together: all of them, or after an error none [SPEC 8: settings are other people's work]."""
+"""Change several files together: all of them, or none after an error [SPEC 8: settings are other people's work]."""
 
 import os
 import stat
@@ -17,13 +17,13 @@ from foldmark.sessions.new_file import new_file, replaced_file
 
 
 class InstallError(FoldmarkError):
-    """An installation or its removal is not possible; no file was changed, unless the text says so."""
+    """An installation or a removal is not possible. No file was changed, unless the text says so."""
 
 
 class FileChange(Struct, frozen=True):
-    """A file with its content `before` and `after` a change (None: there is no file), and its `mode`.
+    """A file with its content `before` and `after` a change (None: no file), and its `mode`.
 
-    `file` is its name for the person, `real` its path behind links. It is unchanged as `look` returns it.
+    `file` is its name for the person, `real` its path behind links.
     """
 
     file: Path
@@ -37,7 +37,7 @@ class FileChange(Struct, frozen=True):
         return replace(self, after=after)
 
     def make(self) -> None:
-        """Change the file. Raises OSError, FoldmarkError; also if its content is not `before`."""
+        """Change the file. Raises OSError, and FoldmarkError also if its content is not `before`."""
         try:
             content = self.real.read_bytes()
         except FileNotFoundError:
@@ -52,9 +52,10 @@ class FileChange(Struct, frozen=True):
             file.flush()
             os.fsync(file.fileno())
 
-    def take_back(self) -> None:
-        """Undo `make`. Raises as that does."""
-        replace(self, before=self.after, after=self.before).make()
+    @property
+    def inverse(self) -> "FileChange":
+        """The change that undoes this one."""
+        return replace(self, before=self.after, after=self.before)
 
 
 class FolderChange(Struct, frozen=True):
@@ -64,30 +65,27 @@ class FolderChange(Struct, frozen=True):
     removed: bool = False
 
     def make(self) -> None:
-        """Raises OSError if the folder cannot be made."""
+        """Make or remove the folder. Raises OSError if it cannot be made."""
         if not self.removed:
-            self.file.mkdir()
-            return
-        with suppress(OSError):  # somebody put something in
-            self.file.rmdir()
-
-    def take_back(self) -> None:
-        """Undo `make`. Raises OSError if the folder cannot be made again."""
-        if self.removed:
             self.file.mkdir(exist_ok=True)
             return
-        with suppress(OSError):
+        with suppress(OSError):  # it is not empty, because another program uses it
             self.file.rmdir()
+
+    @property
+    def inverse(self) -> "FolderChange":
+        """The change that undoes this one."""
+        return FolderChange(self.file, not self.removed)
 
 
 InstallStep = FileChange | FolderChange
 
 
 def look(file: Path, mode: int, inside: Path | None = None) -> FileChange:
-    """Return a file as it is; `mode` is for a new one.
+    """Return a file as it is, with the same content before and after. `mode` is for a new file.
 
-    Raises InstallError unless it is a regular file that this user may change, and for a link out of the folder
-    `inside`.
+    Raises InstallError unless it is a regular file that this user may change, and for a link that leads out of the
+    folder `inside`.
     """
     real = Path(os.path.realpath(file))
     if inside is not None and not real.is_relative_to(os.path.realpath(inside)):
@@ -108,13 +106,13 @@ def look(file: Path, mode: int, inside: Path | None = None) -> FileChange:
 
 
 def carry_out(steps: Sequence[InstallStep]) -> None:
-    """Make all of the steps, in order. Raises InstallError after undoing them."""
+    """Make all of the steps, in order. After an error or an interruption, undo them. Raises InstallError."""
     lost: list[Path] = []
     try:
         with ExitStack() as undo:
             for step in steps:
                 step.make()
-                undo.callback(_take_back, step, lost)
+                undo.callback(_undo, step, lost)
             undo.pop_all()
     except (OSError, FoldmarkError) as error:
         why = f"{error.strerror}: {_name(error.filename)}" if isinstance(error, OSError) else str(error)
@@ -124,7 +122,7 @@ def carry_out(steps: Sequence[InstallStep]) -> None:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Keep other installations out of a folder during the block. Raises InstallError if one is running."""
+    """Keep other installations out of a folder during the block. Raises InstallError if another one is running."""
     while not exists(folder) and folder != folder.parent:
         folder = folder.parent
     with ExitStack() as stack:
@@ -136,9 +134,9 @@ def alone(folder: Path) -> Iterator[None]:
         yield
 
 
-def _take_back(step: InstallStep, lost: list[Path]) -> None:
+def _undo(step: InstallStep, lost: list[Path]) -> None:
     try:
-        step.take_back()
+        step.inverse.make()
     except (OSError, FoldmarkError):
         lost.append(step.file)
 

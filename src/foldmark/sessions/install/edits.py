@@ -1,7 +1,6 @@
-"""Foldmark's entries in Claude Code's files: how each file gets them and loses them again [SPEC 8; S4 components 2, 3,
-5].
+"""Add Foldmark's entries to Claude Code's files, and remove them again [SPEC 8; S4 components 2, 3, 5].
 
-A `FileKind` edits the text of one file, which may belong to somebody else: what is not Foldmark's keeps its characters.
+A `FileKind` edits the text of one file. The file may belong to somebody else, so all other text keeps its characters.
 """
 
 import json
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from foldmark.sessions.install.json_text import NotMergeableError, add, blank, check, put, raw, remove
 
 PLAIN = "foldmark"
-"""The program by its bare name, found on the PATH: for files that go into version control."""
+"""The bare name of the program, to be found on the PATH: for files that go into version control."""
 
 SKILLS = ("trim", "rollover")
 
@@ -26,7 +25,7 @@ EVENTS = {
     "Stop": 60,
     "SessionEnd": 60,
 }
-"""Event -> seconds after which Claude Code gives up on the hook; the long ones copy a session into the archive."""
+"""Event -> timeout of the hook in seconds. The long ones copy a session into the archive."""
 
 BEGIN, END = "<!-- foldmark:begin -->", "<!-- foldmark:end -->"
 """The marks around the paragraph in a CLAUDE.md. Claude Code hides such comments from the model."""
@@ -39,8 +38,8 @@ _SERVER, _SERVERS = "foldmark", "mcpServers"
 class Edited(NamedTuple):
     """The new text of a file (None: no file), and notes for the person.
 
-    `kept` is True if something of somebody else's stands where Foldmark's entry would go. `replaced` is the JSON of a
-    status line that Foldmark's replaced.
+    `kept` is True if another entry is in the place of Foldmark's and stays. `replaced` is the JSON of the status line
+    that Foldmark's status line replaced.
     """
 
     text: str | None
@@ -50,16 +49,16 @@ class Edited(NamedTuple):
 
 
 class FileKind(Protocol):
-    """How Foldmark's entries get into one kind of file, and out of it."""
+    """Adds Foldmark's entries to one kind of file, and removes them."""
 
     def put_in(self, text: str | None, ours: bool) -> Edited:
-        """Return the text with Foldmark's entries; `ours`: the file is as an installation left it.
+        """Return the text with Foldmark's entries. `ours`: the file is unchanged since an installation.
 
         Raises NotMergeableError.
         """
 
     def take_out(self, text: str, replaced: str | None) -> Edited:
-        """Return the text without Foldmark's entries; `replaced` is that of `put_in`. Raises NotMergeableError."""
+        """Return the text without Foldmark's entries. `replaced` comes from `put_in`. Raises NotMergeableError."""
 
 
 class _JsonFile:
@@ -84,8 +83,8 @@ class _JsonFile:
 class SettingsFile(_JsonFile):
     """Foldmark's hooks and status line in Claude Code's `settings.json`.
 
-    `program` is the path of the `foldmark` script, `shadowed` a file with a person's own status line, which Foldmark's
-    in this file would hide. `replace`: Foldmark's status line replaces another one.
+    `program` is the path of the `foldmark` script. `shadowed` is a file with a person's own status line, which a status
+    line in this file would hide. With `replace`, Foldmark's status line replaces another one.
     """
 
     def __init__(self, program: str, shadowed: str | None = None, replace: bool = False) -> None:
@@ -95,7 +94,7 @@ class SettingsFile(_JsonFile):
         self._shadowed, self._replace = shadowed, replace
 
     def _insert(self, text: str, value: dict[str, Any]) -> Edited:
-        """Add the hooks behind those that are there; an older one of Foldmark's gets today's command."""
+        """Add the hooks behind existing ones. An older hook of Foldmark gets the current command."""
         hooks = _container(value, "hooks", dict, "an object", "hooks")
         for event, seconds in EVENTS.items():
             groups = _container(hooks, event, list, "an array", f"hooks.{event}")
@@ -136,7 +135,7 @@ class SettingsFile(_JsonFile):
         )
 
     def _extract(self, text: str, value: dict[str, Any], replaced: str | None) -> str:
-        """Remove the hooks, and groups, events and `hooks` that are empty then; put the replaced status line back."""
+        """Remove the hooks, and every group, event and `hooks` that this empties. Restore the replaced status line."""
         hooks = value.get("hooks")
         for event, groups in hooks.items() if isinstance(hooks, dict) else ():
             for path in reversed(_own_hooks(event, groups)):
@@ -158,7 +157,7 @@ class McpFile(_JsonFile):
         self._program = program
 
     def _insert(self, text: str, value: dict[str, Any]) -> Edited:
-        """Add the server `foldmark`; another program's server of that name is kept."""
+        """Add the server `foldmark`. A server of another program with this name stays."""
         servers = _container(value, _SERVERS, dict, "an object", _SERVERS)
         server = {"type": "stdio", "command": self._program, "args": ["mcp"]}
         if _SERVER not in servers:
@@ -170,7 +169,7 @@ class McpFile(_JsonFile):
         return Edited(_put_command(text, [_SERVERS, _SERVER, "command"], self._program))
 
     def _extract(self, text: str, value: dict[str, Any], replaced: str | None) -> str:
-        """Remove the server, and `mcpServers` if that is empty then."""
+        """Remove the server, and `mcpServers` if this empties it."""
         servers = value.get(_SERVERS)
         if isinstance(servers, dict) and _is_own_server(servers.get(_SERVER)):
             text = remove(text, [_SERVERS, _SERVER])
@@ -182,7 +181,7 @@ class McpFile(_JsonFile):
 class PromptFile:
     """A paragraph about the context [S4 component 5] at the end of a `CLAUDE.md`, between two marks.
 
-    `command` is how a shell runs Foldmark.
+    `command` runs Foldmark in a shell.
     """
 
     def __init__(self, command: str) -> None:
@@ -205,9 +204,9 @@ class PromptFile:
 
 
 class SkillFile:
-    """A skill: a `SKILL.md` that is Foldmark's from its first line to its last.
+    """A skill: a `SKILL.md` that belongs to Foldmark as a whole.
 
-    `command` is how a shell runs Foldmark, `other` the file of a person's own command of this name, which the skill
+    `command` runs Foldmark in a shell. `other` is the file of a person's own command of this name, which the skill
     would hide.
     """
 
@@ -217,7 +216,7 @@ class SkillFile:
         self._name, self._other = name, other
 
     def put_in(self, text: str | None, ours: bool) -> Edited:
-        """Write the skill; another skill of this name, or a changed one of Foldmark's, is kept."""
+        """Write the skill. Another skill of this name, or a changed one of Foldmark, stays."""
         if text is None and self._other:
             return Edited(None, (f"it would hide your own /{self._name} in {self._other}",), kept=True)
         if text is None or ours or self._is_own(text):
@@ -225,23 +224,24 @@ class SkillFile:
         return Edited(text, (f"is not Foldmark's version and is kept; /{self._name} does what it says",), kept=True)
 
     def take_out(self, text: str, replaced: str | None) -> Edited:
-        """Delete the file, unless somebody has changed it."""
+        """Delete the file unless it was changed."""
         if self._is_own(text):
             return Edited(None)
         return Edited(text, ("is not Foldmark's version and is kept",), kept=True)
 
     def _is_own(self, text: str) -> bool:
-        """Return True if this is Foldmark's text, with whatever path of a program in it."""
+        """Return True if this is Foldmark's text with any path of a program."""
         return re.fullmatch(re.escape(self._template).replace(r"\{foldmark\}", "[^\n]+"), text) is not None
 
 
 def template(name: str) -> str:
-    """Return a text by its name: `trim`, `rollover` or `context`. `{foldmark}` in it stands for the program."""
+    """Return a text by its name: `trim`, `rollover` or `context`. `{foldmark}` in it is a placeholder for the
+    program."""
     return files(__package__).joinpath("texts", f"{name}.md").read_bytes().decode()
 
 
 def shell(program: str) -> str:
-    """Quote a program path for the shell. A backslash would mean something else there."""
+    """Quote a program path for the shell, with slashes: a shell reads a backslash as an escape."""
     return shlex.quote(PurePath(program).as_posix() if "\\" in program else program)
 
 
@@ -268,7 +268,7 @@ def is_foldmark(program: object) -> bool:
 
 
 def _container(parent: dict[str, Any], key: str, type: type, expected: str, label: str) -> Any:
-    """Return the value under `key`, or an empty one. Raises NotMergeableError for another type."""
+    """Return the value of `key`, or an empty one. Raises NotMergeableError if it has another type."""
     found = parent.get(key, type())
     if not isinstance(found, type):
         raise NotMergeableError(f"`{label}` in it is not {expected}")

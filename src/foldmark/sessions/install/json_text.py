@@ -1,8 +1,7 @@
 """Change one value of a JSON text that somebody else wrote, and keep every other character.
 
-A value is named by its path of keys and indexes from the root. What is added takes the layout of its surroundings:
-indentation, line ends, on one line or on several. Every function but `check` and `blank`
-takes a text that `check` accepts.
+The path of a value consists of keys and indexes from the root. A new value takes the layout of its surroundings:
+indentation, line ends, one line or several. All functions but `check` and `blank` require a text that `check` accepts.
 """
 
 import json
@@ -57,7 +56,7 @@ def check(text: str) -> dict[str, Any]:
 
 
 def blank(text: str) -> bool:
-    """Return True for an empty file, which programs take for an empty object."""
+    """Return True for an empty file, which programs read as an empty object."""
     return not text.strip("\ufeff \t\r\n")
 
 
@@ -95,7 +94,7 @@ def add(text: str, path: Path, value: Any, key: str | None = None) -> str:
 
 
 def remove(text: str, path: Path) -> str:
-    """Return the text without the member or item at `path`; undoes `add` exactly if the container was not empty."""
+    """Return the text without the member or item at `path`. It undoes `add` exactly if the container was not empty."""
     at, end = _span(text, path[:-1])
     slots = _slots(text, at)
     number = next(number for number, slot in enumerate(slots) if slot.key == path[-1])
@@ -114,7 +113,7 @@ class _Style(NamedTuple):
 
 
 def _style(text: str) -> _Style:
-    """Return the layout of a text; `flat`: all on one line."""
+    """Return the layout of a text. `flat`: it is on one line."""
     newline = "\r\n" if "\r\n" in text else "\n"
     root = _begin(text)
     slots = _slots(text, root)
@@ -130,7 +129,7 @@ def _style(text: str) -> _Style:
 
 
 def _written(value: Any, key: str | None, style: _Style, indent: str | None) -> str:
-    """Return a new member or item; its further lines begin with `indent`, None: all on one line."""
+    """Return a new member or item. `indent` begins its further lines; None puts all on one line."""
     if indent is None:
         written = json.dumps(value, ensure_ascii=False, separators=("," if style.colon == ":" else ", ", style.colon))
         colon = style.colon

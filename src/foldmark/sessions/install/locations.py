@@ -1,7 +1,7 @@
-"""Where Claude Code's files are, for one user or for everybody in a project, and the `foldmark` script [SPEC 8].
+"""Locate Claude Code's files, for one user or for a project, and the `foldmark` script [SPEC 8].
 
-A project's `settings.json` is read from the folder in which `claude` is started and from nowhere above it; skills and
-CLAUDE.md also from the folders above. `CLAUDE_CONFIG_DIR` replaces `~/.claude`, and then `.claude.json` is in it.
+Claude Code reads a project's `settings.json` only in the folder in which it is started, skills and CLAUDE.md also in
+the folders above. `CLAUDE_CONFIG_DIR` replaces `~/.claude`; `.claude.json` is then in that folder.
 """
 
 import os
@@ -21,7 +21,7 @@ from foldmark.sessions.install.edits import is_foldmark
 from foldmark.settings import user_folders
 
 _TEMPORARY = {"archive-v0", ".cache"}
-"""Folders in which `uvx` and `pipx run` keep programs for a while."""
+"""Folders in which `uvx` and `pipx run` keep programs temporarily."""
 
 
 class NoProgramError(FoldmarkError):
@@ -31,7 +31,7 @@ class NoProgramError(FoldmarkError):
 class Places(Struct, frozen=True):
     """The files of a user or a project: `folder` is Claude Code's own, `root` the project's (None: user).
 
-    `prompts` are the paths at which a CLAUDE.md may be, the usual one first.
+    `prompts` are the possible paths of a CLAUDE.md, the usual one first.
     """
 
     scope: Literal["user", "project"]
@@ -66,8 +66,8 @@ def user_places(cwd: str | os.PathLike[str], environment: Mapping[str, str]) -> 
 def project_places(cwd: str | os.PathLike[str], environment: Mapping[str, str]) -> Places:
     """Return the files of the project that holds the working folder.
 
-    That is the next folder upwards with `.claude` or `.git` in it, below the home folder; otherwise the working folder.
-    Raises CommandError in the home folder.
+    The project is the nearest folder upwards, below the home folder, that contains `.claude` or `.git`; otherwise it is
+    the working folder. Raises CommandError in the home folder.
     """
     start, users = Path(os.path.realpath(cwd)), os.path.realpath(user_places(cwd, environment).folder)
     home = os.path.realpath(user_folders.home(environment))
@@ -87,7 +87,7 @@ def project_places(cwd: str | os.PathLike[str], environment: Mapping[str, str]) 
 
 
 def exists(path: Path) -> bool:
-    """Return True if there is something at a path that this user may see."""
+    """Return True if a path exists and this user may see it."""
     try:
         path.stat()
     except OSError:
@@ -96,9 +96,9 @@ def exists(path: Path) -> bool:
 
 
 def installed_program() -> str:
-    """Return the absolute path of the script that runs now, else the one beside this Python, else the one on the PATH.
+    """Return the absolute path of the running script, otherwise of the one beside this Python, otherwise on the PATH.
 
-    Links stay, since they outlive their targets. Raises NoProgramError.
+    Links are not resolved, because they outlive their targets. Raises NoProgramError.
     """
     for path in (Path(sys.argv[0]), *(Path(sys.executable).with_name(name) for name in ("foldmark", "foldmark.exe"))):
         if is_foldmark(path.name) and path.is_file():
@@ -111,7 +111,8 @@ def installed_program() -> str:
 
 
 def typed_program(environment: Mapping[str, str]) -> str:
-    """Return what a shell with this environment runs Foldmark by: its name, or its path if it is not on the PATH."""
+    """Return the word that runs Foldmark in a shell with this environment: its name, or its path if it is not on
+    PATH."""
     path = environment.get("PATH")
     if path is None or shutil.which("foldmark", path=path):
         return "foldmark"
@@ -122,5 +123,5 @@ def typed_program(environment: Mapping[str, str]) -> str:
 
 
 def is_temporary(program: str) -> bool:
-    """Return True if a program lies where it may be gone tomorrow."""
+    """Return True if a program is in a folder for temporary programs."""
     return not _TEMPORARY.isdisjoint(Path(program).parts)

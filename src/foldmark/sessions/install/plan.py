@@ -1,8 +1,8 @@
-"""Install into Claude Code and uninstall: every step is planned, then all of them are done, or none [SPEC 8].
+"""Install into Claude Code and uninstall: all steps are planned first, then all of them are made, or none [SPEC 8].
 
-What an installation wrote is recorded in a small file in Claude Code's folder, so that it can be taken back byte for
-byte. The record is written before anything else, so that a killed installation can be taken back, too. Nothing in it is
-ever used as a path or run: it may come with somebody else's project.
+An installation records its changes in a small file in Claude Code's folder, so it can be undone byte for byte. The
+record is written first, so that a killed installation can be undone, too. No text in the record is used as a path or as
+a command, because the file may come with somebody else's project.
 """
 
 import hashlib
@@ -47,7 +47,7 @@ _FOLDERS = (".", "skills", *(f"skills/{name}" for name in SKILLS))
 
 _RECORD = "foldmark-install.json"
 _NO_FILE = "none"
-"""Stands for a hash where there was no file."""
+"""The hash of a file that did not exist."""
 
 _BACKUP = ".foldmark-backup"
 _MAX_BACKUPS = 100
@@ -87,11 +87,15 @@ class InstallPlan(Struct, frozen=True):
 
 
 class _Part(Struct, frozen=True):
-    """One file of an installation: its name in the record, its path, how it is edited, and the mode of a new one."""
+    """One file of an installation: its name in the record, its path, its editor, and the mode of a new file.
+
+    A removal looks at all parts, an installation only at those that are `wanted`.
+    """
 
     name: str
     path: Path
     kind: FileKind
+    wanted: bool = True
     mode: int = 0o644
 
 
@@ -118,7 +122,7 @@ class _Record(Struct, frozen=True):
 
 
 def install(places: Places, options: InstallOptions, environment: Mapping[str, str]) -> InstallPlan:
-    """Install; write nothing where all of it is there already. Raises InstallError."""
+    """Install, and write nothing if all of it is there already. Raises InstallError."""
     with alone(places.root or places.folder):
         plan = plan_install(places, options, environment)
         carry_out(plan.steps)
@@ -126,10 +130,10 @@ def install(places: Places, options: InstallOptions, environment: Mapping[str, s
 
 
 def uninstall(places: Places, environment: Mapping[str, str]) -> InstallPlan:
-    """Take everything out again, also what a killed installation left. Raises InstallError."""
+    """Undo an installation, also a killed one. Raises InstallError."""
     with alone(places.root or places.folder):
         plan = _plan_removal(places, environment)
-        for folder in {part.path.parent for part in _all_parts(places, InstallOptions(), environment)}:
+        for folder in {part.path.parent for part in _parts(places, InstallOptions(), environment)}:
             for unfinished in folder.glob(f"{PREFIX}*{SUFFIX}"):
                 with suppress(OSError):
                     os.unlink(unfinished)  # noqa: PTH108 - a link is not followed
@@ -138,7 +142,7 @@ def uninstall(places: Places, environment: Mapping[str, str]) -> InstallPlan:
 
 
 def plan_install(places: Places, options: InstallOptions, environment: Mapping[str, str]) -> InstallPlan:
-    """Plan an installation: the record first, then folders, backups and the files, so that it can always be undone.
+    """Plan an installation: first the record, then folders, backups and files, so that it can always be undone.
 
     Raises InstallError.
     """
@@ -147,7 +151,7 @@ def plan_install(places: Places, options: InstallOptions, environment: Mapping[s
     backups: list[FileChange] = []
     changes: list[FileChange] = []
     entries = dict(record.files)
-    for part in _wanted_parts(places, options, environment):
+    for part in filter(lambda part: part.wanted, _parts(places, options, environment)):
         file = look(part.path, part.mode, places.root)
         entry = record.files.get(part.name)
         is_own = entry is not None and _hash(file.before) in entry.written
@@ -181,13 +185,13 @@ def plan_install(places: Places, options: InstallOptions, environment: Mapping[s
 
 
 def _plan_removal(places: Places, environment: Mapping[str, str]) -> InstallPlan:
-    """Plan a removal: files first, then backups, folders and the record, so that it can be repeated where it stops."""
+    """Plan a removal: files first, then backups, folders and the record, so that it can be repeated after a stop."""
     found, record = _read_record(places)
     done: list[FileOutcome] = []
     changes: list[FileChange] = []
     backups: list[FileChange] = []
     seen: set[Path] = set()
-    parts = _all_parts(places, InstallOptions(), environment)
+    parts = _parts(places, InstallOptions(), environment)
     for part in sorted(parts, key=lambda part: part.name not in record.files):
         file = look(part.path, part.mode, places.root)
         entry = record.files.get(part.name)
@@ -216,8 +220,8 @@ def _plan_removal(places: Places, environment: Mapping[str, str]) -> InstallPlan
     return InstallPlan(done, steps)
 
 
-def _all_parts(places: Places, options: InstallOptions, environment: Mapping[str, str]) -> list[_Part]:
-    """Return every part that there may be, wanted or not: a removal looks at all of them."""
+def _parts(places: Places, options: InstallOptions, environment: Mapping[str, str]) -> list[_Part]:
+    """Return all parts that an installation may have."""
     program = PLAIN if places.root else options.program
     settings = SettingsFile(program, _shadowed_status_line(places, environment), options.replace_status_line)
     parts = [_Part("settings.json", places.settings, settings)]
@@ -225,26 +229,18 @@ def _all_parts(places: Places, options: InstallOptions, environment: Mapping[str
         command = places.command(name)
         skill = SkillFile(name, shell(program), str(command) if exists(command) else None)
         parts.append(_Part(f"skills/{name}/SKILL.md", places.skill(name), skill))
-    names = ("CLAUDE.md", ".claude/CLAUDE.md")
-    parts += [_Part(name, path, PromptFile(shell(program))) for name, path in zip(names, places.prompts, strict=False)]
-    private = 0o644 if places.root else 0o600  # the user's file also holds what Claude Code knows of the person
-    return [*parts, _Part(places.mcp.name, places.mcp, McpFile(program), private)]
+    prompt = _prompt(places) if options.prompt else None
+    for name, path in zip(("CLAUDE.md", ".claude/CLAUDE.md"), places.prompts, strict=False):
+        parts.append(_Part(name, path, PromptFile(shell(program)), path == prompt))
+    private = 0o644 if places.root else 0o600  # the user's file also holds personal data of Claude Code
+    return [*parts, _Part(places.mcp.name, places.mcp, McpFile(program), options.mcp, private)]
 
 
-def _wanted_parts(places: Places, options: InstallOptions, environment: Mapping[str, str]) -> Iterator[_Part]:
-    # The CLAUDE.md that has the paragraph already, or else is there, or else the usual one.
+def _prompt(places: Places) -> Path:
+    """Return the CLAUDE.md that has the paragraph already, otherwise one that exists, otherwise the usual one."""
     prompts = [path for path in places.prompts if exists(path)]
     own = [path for path in prompts if BEGIN.encode() in (look(path, 0).before or b"")]
-    prompt = (*own, *prompts, *places.prompts)[0]
-    for part in _all_parts(places, options, environment):
-        if isinstance(part.kind, McpFile):
-            wanted = options.mcp
-        elif isinstance(part.kind, PromptFile):
-            wanted = options.prompt and part.path == prompt
-        else:
-            wanted = True
-        if wanted:
-            yield part
+    return (*own, *prompts, *places.prompts)[0]
 
 
 def _shadowed_status_line(places: Places, environment: Mapping[str, str]) -> str | None:
@@ -262,7 +258,8 @@ def _shadowed_status_line(places: Places, environment: Mapping[str, str]) -> str
 def _without(
     part: _Part, content: bytes, entry: _InstalledFile | None, backups: list[FileChange]
 ) -> tuple[str, Edited]:
-    """Return the action and the edit of one file: as it was if only Foldmark changed it, else without its entries."""
+    """Return the action and the edit of one file: its original if only Foldmark changed it, otherwise the file without
+    Foldmark's entries."""
     text = _text(content) or ""
     if entry and _hash(content) == entry.original:
         return "unchanged", Edited(text)
@@ -309,7 +306,7 @@ def _new_backup(change: FileChange) -> FileChange | None:
 
 
 def _backups_of(file: Path, entry: _InstalledFile) -> list[FileChange]:
-    """Return the removals of the backups that an entry names and that are there unchanged."""
+    """Return the removals of the unchanged backups that an entry names."""
     paths = [path for path in _backup_paths(file) if not path.is_symlink() and path.is_file()] if entry.backups else []
     return [found.to(None) for path in paths if _hash((found := look(path, 0)).before) in entry.backups]
 
