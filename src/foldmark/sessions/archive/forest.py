@@ -1,4 +1,4 @@
-"""`foldmark sessions`: sessions and those that continue them, as trees [S4, SPEC 8]."""
+"""`foldmark sessions`: build trees of sessions and the sessions that continue them [S4, SPEC 8]."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -16,8 +16,8 @@ Key = tuple[str, str]
 class Archived(Struct, frozen=True):
     """A session in the archive, with its newest file.
 
-    `project` is its working folder, or the name of the folder with its agent's sessions. `parent` is the session that
-    it continues according to its first records, `why` is trim, rollover, repair, or subagent. Times are in UTC.
+    `project` is its working folder, or the name of its agent's folder of sessions. `parent` is the session that it
+    continues according to its first records; `why` is trim, rollover, repair or subagent. Times are in UTC.
     """
 
     kind: str
@@ -32,9 +32,9 @@ class Archived(Struct, frozen=True):
 
 
 class Node(Struct):
-    """A session with those that continue it, as the database knows it and as the archive has it.
+    """A session with the sessions that continue it: its record in the database, and its file in the archive.
 
-    `newest` is the time of the last event in it or in one that continues it, "" if unknown.
+    `newest` is the time of the last event in it or in a session that continues it, "" if unknown.
     """
 
     kind: str
@@ -61,9 +61,9 @@ def archived_sessions(archive: Path) -> list[Archived]:
 
 
 def forest(known: Iterable[CodingSession], archived: Iterable[Archived]) -> list[Node]:
-    """Return the roots of all trees, the one with the newest event first; subagents are only counted.
+    """Return the roots of all trees, the one with the newest event first. Subagents are only counted.
 
-    An unknown parent is a node with its id. A session that would be its own ancestor is a root.
+    An unknown parent becomes a node with its id only. A session that would be its own ancestor becomes a root.
     """
     nodes: dict[Key, Node] = {}
     parents: dict[Key, str] = {}

@@ -1,8 +1,8 @@
 """The index of the archive: `index.db` in the archive's folder, an SQLite file of its own [SPEC 8].
 
 It holds the words of the messages, their vectors if there are any, and the place of each message in its file, but not
-the texts. It is computed from the session files: it may be deleted, and one of another version is made anew. It is not
-in the database, which many machines may share, since session files belong to this machine.
+the texts. It is computed from the session files, so it may be deleted, and an index of another version is rebuilt. It
+is not in the database, because many machines may share that and session files belong to this machine.
 """
 
 import os
@@ -81,13 +81,13 @@ class IndexFileError(FoldmarkError):
 
 @contextmanager
 def connected(folder: Path, *, write: bool) -> Iterator[apsw.Connection]:
-    """Open the index of an archive. Raises IndexFileError, also inside the block."""
+    """Open the index of an archive for the block. Raises IndexFileError, also inside the block."""
     with closing(open_index(folder, write=write)) as db, _explained(folder / NAME):
         yield db
 
 
 def open_index(folder: Path, *, write: bool) -> apsw.Connection:
-    """Return a connection to the index of an archive; to write, it is made as needed. Raises IndexFileError."""
+    """Return a connection to the index of an archive. To `write`, create it if needed. Raises IndexFileError."""
     path = folder / NAME
     if not write and not path.is_file():
         raise IndexFileError(f"nothing is archived in {one_line(str(folder))} yet; run `foldmark sync`")
@@ -109,7 +109,7 @@ def open_index(folder: Path, *, write: bool) -> apsw.Connection:
 
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """Raise SQLite's and the system's errors as IndexFileError."""
+    """Convert errors of SQLite and of the system into IndexFileError."""
     try:
         yield
     except (apsw.NotADBError, apsw.CorruptError) as error:
@@ -136,7 +136,7 @@ def transaction(db: apsw.Connection) -> Iterator[None]:
 
 
 def remove_messages(db: apsw.Connection, file: int, offset: int = 0) -> None:
-    """Remove the messages of a file that begin at `offset` or behind it."""
+    """Remove the messages of a file from `offset` on."""
     gone = "SELECT id FROM messages WHERE file = ? AND offset >= ?"
     db.execute(f"DELETE FROM words WHERE rowid IN ({gone})", (file, offset))
     db.execute("DELETE FROM messages WHERE file = ? AND offset >= ?", (file, offset))
@@ -202,7 +202,7 @@ def _is_current(db: apsw.Connection, path: Path, write: bool) -> bool:
 
 
 def _make(db: apsw.Connection) -> None:
-    """Make the empty tables, in place of those of another version."""
+    """Create the tables, and drop those of another version."""
     with transaction(db):
         if int(db.pragma("user_version")) == VERSION:  # another process has done it
             return
@@ -214,12 +214,12 @@ def _make(db: apsw.Connection) -> None:
 
 
 def _touch(path: Path) -> None:
-    """Create the file if it is missing, for this user alone: an empty file is a new database."""
+    """Create the file if it is missing, for this user alone. An empty file is a new database."""
     os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
 
 
 def _set_aside(path: Path) -> None:
-    """Rename a file that is no database."""
+    """Rename a file that is not a database."""
     path.replace(path.with_name(f"{NAME}.damaged"))
     for ending in ("-wal", "-shm"):
         with suppress(FileNotFoundError):

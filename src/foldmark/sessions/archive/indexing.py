@@ -1,12 +1,11 @@
-"""Bring the index up to date with one session file: only what is new in it is read [SPEC 8].
+"""Bring the index up to date with one session file, of which only new lines are read [SPEC 8].
 
-A last line without a line end is read, if it is whole, and read again when the file has grown. Each step of a few
-megabytes is a transaction, which also records the position in the file.
+A complete last line without a line end is indexed, and read again when the file has grown. Each step of a few megabytes
+is one transaction, which also records the position in the file.
 """
 
 import re
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -36,16 +35,17 @@ _CONTINUED = {
     "repair": ("repair_metadata", "parent_file", "repaired_at"),
     "rollover": ("continue_metadata", "parent_session_file", "continued_at"),
 }
-"""How a session continues another -> the metadata in its first line, and in that the members for file and time."""
+"""The way in which a session continues another -> its metadata in the first line, with the members for file and
+time."""
 
 _VERSION = re.compile(r"(.+)\.\d+\Z", re.DOTALL)
 
 Excluded = Callable[[str | None, str], bool]
-"""From a working folder (None: unknown) and a project's folder to whether their sessions are excluded."""
+"""Takes a working folder (None: unknown) and a project's folder. Returns True if their sessions are excluded."""
 
 
 def session_of(path: Path, kind: str) -> SessionPath:
-    """Return the session in a file of an archive; `<session>.2.jsonl` holds `<session>`, too."""
+    """Return the session in a file of an archive. `<session>.2.jsonl` also holds `<session>`."""
     version = _VERSION.fullmatch(path.stem)
     if version and path.with_name(version[1] + path.suffix).is_file():
         return session_path(path.with_name(version[1] + path.suffix), kind)
@@ -57,7 +57,7 @@ def bring_up(
 ) -> int:
     """Index what is new in the file `path`, named `name` in the index. Return the number of new messages.
 
-    `moved` is called with the bytes that were read. Raises SessionFileError.
+    `moved` is called with the number of bytes read. Raises SessionFileError.
     """
     while True:
         came = _Pass(db, path, name, kind, excluded, moved).run()
@@ -66,7 +66,7 @@ def bring_up(
 
 
 class _Pass:
-    """One pass over a file; it ends early if another process has indexed the file meanwhile."""
+    """One pass over a file. It ends early if another process has indexed the file meanwhile."""
 
     def __init__(
         self, db: apsw.Connection, path: Path, name: bytes, kind: str, excluded: Excluded, moved: Callable[[int], None]
@@ -106,7 +106,7 @@ class _Pass:
         return self._added
 
     def _begin(self) -> None:
-        """Begin a transaction and read the position in the file; an unknown file gets a row."""
+        """Begin a transaction, and read the position in the file. An unknown file gets a row."""
         db = self._db
         db.execute("BEGIN IMMEDIATE")
         if not (found := self._row()):
@@ -136,7 +136,7 @@ class _Pass:
         return self._db.execute(of_file, (self._name,)).fetchall()
 
     def _take(self, record: SessionRecord) -> bool:
-        """Index one record. Return False if it shows that the whole file is excluded."""
+        """Index one record. Return False if the record excludes the whole file."""
         value = record.value if isinstance(record.value, dict) else {}
         self._learn(value, record.line)
         if self._cwd_is_new and self._excluded(self._cwd, self._project):
@@ -154,7 +154,7 @@ class _Pass:
         return True
 
     def _learn(self, value: dict[str, Any], line: int) -> None:
-        """Take the working folder of the session from a record, and the session that it continues."""
+        """Learn from a record the working folder of the session, and the session that it continues."""
         self._cwd_is_new = False
         if self._cwd is None:
             self._cwd = working_folder(value)
@@ -215,9 +215,9 @@ def start_again(db: apsw.Connection, file: int) -> None:
         )
 
 
-def working_folder(record: Mapping[str, Any]) -> str | None:
-    """Return the working folder that a record names."""
-    return filled_text(record.get("cwd")) or filled_text(member(record, "payload", "cwd"))
+def working_folder(record: Any) -> str | None:
+    """Return the working folder that a record names, or None."""
+    return filled_text(member(record, "cwd")) or filled_text(member(record, "payload", "cwd"))
 
 
 def _continued(record: Mapping[str, Any], own: str) -> tuple[str | None, str | None]:
@@ -236,14 +236,13 @@ def _continued(record: Mapping[str, Any], own: str) -> tuple[str | None, str | N
 
 
 def _moment(text: Any) -> int | None:
-    """Return a time in milliseconds; None if the text is none."""
+    """Return a time in milliseconds, or None if the text is not a time."""
     try:
-        moment: datetime = utc(text) if isinstance(text, str) else utc("")
-        return round(moment.timestamp() * 1000)
+        return round(utc(text).timestamp() * 1000) if isinstance(text, str) else None
     except (ValueError, OverflowError):
         return None
 
 
 def _text(name: str) -> str:
-    """Return a file's name as text that can be stored."""
+    """Return a file name as text that SQLite can store."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

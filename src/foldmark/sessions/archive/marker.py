@@ -1,8 +1,8 @@
-"""Find the marker by which a person keeps a session out of archive and index.
+"""Find the marker by which a person keeps a session out of the archive and the index.
 
-It has two forms: the one of the episodic-memory program, anywhere in a text, and `DO NOT INDEX THIS SESSION` as a line
-of its own. It counts in texts of the user and the system. It does not count in a tool's result, since a file or a page
-may say anything, nor in what a model says about it. Standard library only: a hook asks, too.
+The marker has two forms: that of the episodic-memory program, anywhere in a text, and `DO NOT INDEX THIS SESSION` as a
+line of its own. It counts in texts of the user and the system. It does not count in the result of a tool, because a
+file or a page may contain anything, nor in a model's own text. Standard library only: a hook looks for it, too.
 """
 
 import re
@@ -42,7 +42,7 @@ def record_is_marked(record: Any) -> bool:
 
 
 def file_is_marked(file: IO[bytes], start: int, end: int) -> bool:
-    """Return True if a record between two offsets of a file contains one; `start` is the beginning of a line."""
+    """Return True if a record between two offsets of a file contains a marker. `start` is the beginning of a line."""
     import json
 
     at = start
@@ -61,7 +61,7 @@ def file_is_marked(file: IO[bytes], start: int, end: int) -> bool:
 
 
 def line_start(file: IO[bytes], offset: int) -> int:
-    """Return the beginning of the line that holds the byte at `offset`; behind a line end, `offset` itself."""
+    """Return the beginning of the line that contains the byte at `offset`; `offset` itself after a line end."""
     piece = 1 << 12
     while offset > 0:
         begin = max(0, offset - piece)
@@ -88,7 +88,7 @@ def _found(file: IO[bytes], at: int, end: int) -> int:
 
 
 def _texts(value: Any, depth: int) -> list[str]:
-    """Return the texts of the user or the system in a record: in its message, or in what wraps one."""
+    """Return the texts of the user or the system in a record, in its message or in a wrapper of it."""
     if not isinstance(value, dict) or depth > _DEPTH:
         return []
     kind = value.get("type")

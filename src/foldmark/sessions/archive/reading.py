@@ -1,7 +1,8 @@
-"""The messages of session records as they are searched, and `foldmark search --read`: those around a line [SPEC 7, 8].
+"""Read the searchable messages of session records, and those around a line for `foldmark search --read` [SPEC 7, 8].
 
-Sidechains, abandoned branches and what lies before a compaction are among them. The second copy of a result in a record
-(`toolUseResult`, Codex's `event_msg`) is not, nor are the program's own instructions (Codex's developer messages).
+They include sidechains, abandoned branches and messages before a compaction. They do not include the second copy of a
+result in a record (`toolUseResult`, Codex's `event_msg`) or the program's own instructions (Codex's developer
+messages).
 """
 
 import re
@@ -22,7 +23,7 @@ from foldmark.sessions.places import NoSessionError, session_path
 from foldmark.sessions.session_file import SessionFile, SessionRecord
 
 LONGEST = 100_000
-"""Characters of one message that are searched."""
+"""Maximum characters of one message that are searched."""
 
 _LINE = re.compile(r"(.+):([0-9]{1,12})\Z", re.DOTALL)
 _MAX_ROWS = 10_000
@@ -37,7 +38,7 @@ class Passage(Struct, frozen=True):
 
 
 class Spoken(Struct, frozen=True):
-    """The messages of one line of a session; `asked` if it is the line that was asked for."""
+    """The messages of one line of a session. `asked`: it is the requested line."""
 
     line: int
     at: str | None
@@ -46,7 +47,7 @@ class Spoken(Struct, frozen=True):
 
 
 def messages_in(record: Any, kind: str) -> list[SearchedMessage]:
-    """Return the messages of a record, in order; none for whatever is not understood."""
+    """Return the messages of a record, in order; none if the record is not understood."""
     if not isinstance(record, dict):
         return []
     return [each for each in format_named(kind).searched(record) if each.text or each.tool]
@@ -64,7 +65,7 @@ def indexed_text(message: SearchedMessage) -> str:
 
 
 def key(record: Any, part: int, message: SearchedMessage) -> int:
-    """Return 64 bits that identify a message in every copy: in a fork, a trimmed session, another archive."""
+    """Return 64 bits that identify a message in all copies: in a fork, a trimmed session or another archive."""
     from hashlib import blake2b  # a search needs no key
 
     uuid = record.get("uuid")
@@ -80,8 +81,8 @@ def key(record: Any, part: int, message: SearchedMessage) -> int:
 def read(archive: Path, named: str, around: int = 3, *, archived_only: bool = False) -> Passage:
     """Return the messages of a line and of `around` lines with messages on each side; without a line, all of a session.
 
-    `named` is as `search` prints it: a session's file or id, or the beginning of one, and `:LINE`. With `archived_only`
-    a file is read only if it is in the index. Raises NoSessionError, SessionFileError, IndexFileError.
+    `named` has the form that `search` prints: a session's file, its id or the beginning of its id, and `:LINE`. With
+    `archived_only`, a file is read only if it is in the index. Raises NoSessionError, SessionFileError, IndexFileError.
     """
     match = _LINE.fullmatch(named)
     session, line = (match[1], int(match[2])) if match else (named, None)
@@ -131,7 +132,7 @@ def _spoken(file: SessionFile, kind: str, before: int, offset: int, asked: int |
 
 
 def _start(archive: Path, name: bytes | None, line: int | None, around: int) -> tuple[int, int]:
-    """Return how many lines can be skipped, and the offset of the next one, as far as the index knows."""
+    """Return the number of lines to skip and the offset of the next line, according to the index."""
     if name is None or line is None:
         return 0, 0
     lines = (
@@ -143,7 +144,7 @@ def _start(archive: Path, name: bytes | None, line: int | None, around: int) -> 
 
 
 def _resolved(archive: Path, session: str, *, whole: bool, archived_only: bool) -> tuple[Path, str, bytes | None]:
-    """Return the file that is meant, its format, and its name in the index."""
+    """Return the named file, its format, and its name in the index."""
     path = Path(session)
     if _is_file(path):
         path, kinds = path.absolute(), []

@@ -1,7 +1,7 @@
 """Search the messages of archived sessions (see `foldmark.core.search.Index`) [SPEC 7, 8].
 
-The index has the words and the place of each message, the session files have the texts; so only a few neighbours are
-read. A message in several files, as in a trimmed copy, is found once.
+The index has the words and the place of each message, and the session files have the texts. So only a few neighbours
+are read. A message in several files, as in a trimmed copy, is found once.
 """
 
 from collections import defaultdict
@@ -33,7 +33,7 @@ REACH = 2
 """Maximum number of neighbours to read on each side."""
 
 RECALL_SECONDS = 2.0
-"""Seconds that a recall may spend on indexing; the next one continues."""
+"""Maximum seconds that a recall spends on indexing. The next recall continues."""
 
 
 @contextmanager
@@ -44,9 +44,9 @@ def recallable(
     tell: Callable[[str], object],
     model: str = DEFAULT,
 ) -> Iterator["ArchiveIndex | None"]:
-    """Open the archive as `opened`, after indexing what was archived since, for a moment.
+    """Index newly archived sessions for at most `RECALL_SECONDS`, then open the archive as `opened`.
 
-    Sessions in the folders `patterns` are not indexed. `tell` is called with what is missing.
+    Sessions in the folders `patterns` are not indexed. `tell` is called with a text about messages that are missing.
     """
     try:
         if left := index_for(RECALL_SECONDS, environment, patterns):
@@ -59,7 +59,7 @@ def recallable(
 
 @contextmanager
 def opened(archive: Path, filters: Filters = ANY, model: str = DEFAULT) -> Iterator["ArchiveIndex | None"]:
-    """Open an archive for a search, by meaning with the vectors of `model`; None if nothing is archived there yet.
+    """Open an archive for a search, by meaning with the vectors of `model`. Yield None if nothing is archived yet.
 
     Raises IndexFileError, also inside the block.
     """
@@ -128,7 +128,8 @@ class ArchiveIndex:
             most *= 4
 
     def passing(self, ids: Sequence[int]) -> list[int]:
-        """Return, for each of these messages with vectors, the copy that `best` would return, if one passes."""
+        """Return the copy that `best` would return of each of these messages with vectors, if one passes the
+        filters."""
         copies = (
             "SELECT m.id FROM messages o JOIN messages m ON m.key = o.key AND m.role IN ('user', 'assistant') "
             f"JOIN files f ON f.id = m.file WHERE o.id = ? {self._conditions} ORDER BY f.why IS 'trim', m.id LIMIT 1"
@@ -171,7 +172,7 @@ class ArchiveIndex:
         return set(copies.values())
 
     def results(self, places: Sequence[RankedMessage]) -> list[SearchResult | None]:
-        """Return each message without its snippet; None for a second copy."""
+        """Return each message without its snippet, and None for a second copy."""
         keys: set[int] = set()
         found: list[SearchResult | None] = []
         for place in places:
@@ -196,7 +197,7 @@ class ArchiveIndex:
     def _read(
         self, file: int, lists: Sequence[Sequence[tuple[Any, ...]]], fits: set[int]
     ) -> list[list[IndexedMessage]]:
-        """Return the texts at these places of a file; nothing if they are no longer there."""
+        """Return the texts at these places of a file; none if the file no longer has them."""
         ((name, kind),) = self._rows("SELECT path, kind FROM files WHERE id = ?", file)
         texts: dict[int, str] = {}
         try:
@@ -216,7 +217,7 @@ class ArchiveIndex:
 
 
 def _conditions(filters: Filters) -> tuple[str, list[Any]]:
-    """Return the filters but for the project in SQL, and the values."""
+    """Return the filters as SQL, without that for the project, and their values."""
     conditions: list[tuple[str, Any]] = []
     if filters.since:
         conditions.append(("m.moment >= ?", _milliseconds(filters.since)))

@@ -1,12 +1,10 @@
-"""Which session files a sync archives, and which are excluded [SPEC 8]."""
+"""Select the session files that a sync archives, and exclude others [SPEC 8]."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
-
-from msgspec import Struct
 
 from foldmark.core.wording import one_line
 from foldmark.sessions.archive.indexing import Excluded, working_folder
@@ -20,42 +18,39 @@ from foldmark.settings.user_folders import home
 _HEAD_LINES = 200
 
 
-class SessionSource(Struct, frozen=True):
-    """A session where its agent keeps it."""
-
-    path: Path
-    kind: str
+SessionSource = tuple[Path, str]
+"""A session in its agent's folder: the path, and the name of its format."""
 
 
 def all_sources(environment: Mapping[str, str]) -> Iterator[SessionSource]:
     """Yield every session of every format."""
     for each in formats():
         for paths in (each.sessions(environment), each.subagents(environment)):
-            yield from (SessionSource(path, each.name) for path in paths)
+            yield from ((path, each.name) for path in paths)
 
 
 def named_sources(only: Iterable[Path]) -> Iterator[SessionSource]:
-    """Yield the sessions in these files and folders. Raises NoSessionError, also for a file that is none.
+    """Yield the sessions in these files and folders. Raises NoSessionError, also for a file that is not a session.
 
     The archive only grows, so other files must not get in by mistake.
     """
     for path in map(Path.absolute, only):
         if kept := custom_format(path):
-            yield SessionSource(path, kept.name)
+            yield path, kept.name
         elif path.is_dir():
-            yield from (SessionSource(each, kind) for each in below(path) if (kind := _kind(each)))
+            yield from ((each, kind) for each in below(path) if (kind := _kind(each)))
         elif path.exists():
             if (kind := _kind(path)) is None:
                 raise NoSessionError(
                     f"{one_line(str(path))} is no session: no line at its beginning is a record of Claude Code or Codex"
                 )
-            yield SessionSource(path, kind)
+            yield path, kind
         else:
             raise NoSessionError(f"there is no {one_line(str(path))}; name a session file, or a folder of them")
 
 
 def _kind(path: Path) -> str | None:
-    """Return the format of a session file; by its name if it cannot be read, which the archive will report."""
+    """Return the format of a session file, by its name if it cannot be read: the archive will report that."""
     try:
         with SessionFile(path) as file:
             return kind_in(file, _HEAD_LINES)
@@ -64,7 +59,7 @@ def _kind(path: Path) -> str | None:
 
 
 def below(folder: Path) -> list[Path]:
-    """Return all session files in a folder and below it, no links."""
+    """Return all session files in a folder and below it, without links."""
     found: list[str] = []
     for parent, _, names in os.walk(folder):
         paths = (os.path.join(parent, name) for name in names if name.endswith(".jsonl"))  # noqa: PTH118 - faster
@@ -73,7 +68,8 @@ def below(folder: Path) -> list[Path]:
 
 
 def excluding(patterns: Sequence[str], environment: Mapping[str, str]) -> Excluded:
-    """Return the test whether a pattern names a working folder, one above it, or its folder of sessions."""
+    """Return a function that tests whether a pattern matches a working folder, one above it, or its sessions'
+    folder."""
     own = home(environment)
     known = [f"{own}{each[1:]}" if each == "~" or each.startswith(("~/", "~\\")) else each for each in patterns]
     known = [each.rstrip("/") or each for each in known]
@@ -101,14 +97,8 @@ def passes_over(path: Path, patterns: Sequence[str], environment: Mapping[str, s
 def folder_of(path: Path) -> str | None:
     """Return the working folder of a session, from its first lines."""
     with SessionFile(path) as file:
-        for found in islice(file.lines(), _HEAD_LINES):
-            if (
-                isinstance(found, SessionRecord)
-                and isinstance(found.value, dict)
-                and (cwd := working_folder(found.value))
-            ):
-                return cwd
-    return None
+        records = (line.value for line in islice(file.lines(), _HEAD_LINES) if isinstance(line, SessionRecord))
+        return next(filter(None, map(working_folder, records)), None)
 
 
 def episodic_archive(environment: Mapping[str, str]) -> Path:

@@ -2,13 +2,13 @@
 
 It holds `claude/<project folder>/<session>.jsonl`, for a subagent
 `claude/<project folder>/<session>/subagents/<agent>.jsonl`, and `codex/YYYY/MM/DD/rollout-….jsonl`, byte for byte as
-written by the agent. If a session grew, its new bytes are appended; if it was cut or rewritten, it gets a further file,
-`<session>.2.jsonl`, `.3` and so on. So a killed process leaves a beginning of the session, and the next one continues.
-Bytes are written at their offsets in the session: two processes at once write the same bytes.
+written by the agent. The new bytes of a session that has grown are appended. A session that was cut or rewritten gets a
+further file, `<session>.2.jsonl`, `.3` and so on. A killed process leaves a beginning of the session, and the next one
+continues. Bytes are written at their offsets in the session, so two processes at once write the same bytes.
 
-A session with a marker (see `marker`) is not archived. What was archived before the marker came is removed if the
-session's own file still holds it, so that nothing is lost; otherwise it is moved to `marked/`, which is not indexed.
-Standard library only: a hook archives, too.
+A session with a marker (see `marker`) is not archived. Bytes that were archived before the marker was added are removed
+if the session's own file still contains them. Otherwise they are moved to `marked/`, which is not indexed. Standard
+library only: a hook archives, too.
 """
 
 import os
@@ -31,7 +31,7 @@ from foldmark.settings.user_folders import data_folder
 State = Literal["new", "grown", "unchanged", "apart", "excluded"]
 
 HEAD, TAIL, SAMPLE, SAMPLES = 4 << 10, 64 << 10, 4 << 10, 16
-"""Bytes that are compared of an archived file and its session: beginning, end, and samples in between."""
+"""Bytes of an archived file and its session that are compared: the beginning, the end, and samples between them."""
 
 LOCK_SECONDS = 10.0
 """Maximum time to wait for another process that archives the same session."""
@@ -43,14 +43,14 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
 class ArchiveError(FoldmarkError):
-    """A session cannot be archived; its own file is unchanged."""
+    """A session cannot be archived. Its own file is unchanged."""
 
 
 class Put(NamedTuple):
     """The archived file of a session, and how many bytes were added.
 
-    `state`: `new`, `grown`, `unchanged` (at least all of it was there), `apart` (it has a further file, since the
-    archived one is not its beginning), or `excluded` (it has a marker; `path` is its own file).
+    `state`: `new`, `grown`, `unchanged` (the archive already had all of it), `apart` (it got a further file, because
+    the archived one is not its beginning), or `excluded` (it has a marker, and `path` is its own file).
     """
 
     path: Path
@@ -59,7 +59,7 @@ class Put(NamedTuple):
 
 
 def archive_folder(environment: Mapping[str, str]) -> Path:
-    """Return `FOLDMARK_ARCHIVE`, else `archive` in this user's data folder."""
+    """Return `FOLDMARK_ARCHIVE`, otherwise `archive` in this user's data folder."""
     named = environment.get("FOLDMARK_ARCHIVE")
     if named:
         return Path(os.path.abspath(os.path.expanduser(named)))  # noqa: PTH100, PTH111 - no home must not raise
@@ -67,7 +67,8 @@ def archive_folder(environment: Mapping[str, str]) -> Path:
 
 
 def place(path: Path, kind: str | None = None) -> Path:
-    """Return the place of a session, given by its absolute path, in the archive. The kind defaults to the name's."""
+    """Return the place in the archive of the session at this absolute path. `kind` defaults to the format of the
+    name."""
     found = format_of(path) if kind is None else format_named(kind)
     return Path(found.name, found.archived_as(path))
 
@@ -104,7 +105,7 @@ def holds(path: Path, folder: Path) -> bool:
 
 
 def versions(first: Path) -> Iterator[Path]:
-    """Yield the names under which a session may be archived, in order, without end."""
+    """Yield the possible names of an archived session, in order, without end."""
     yield first
     for number in count(2):
         yield first.with_name(f"{first.stem}.{number}{first.suffix}")
@@ -122,7 +123,7 @@ def make_folder(folder: Path) -> None:
 
 
 def _is_marked(source: IO[bytes], size: int, first: Path) -> bool:
-    """Return True if a session has a marker. What is archived has none, so only what follows it is read."""
+    """Return True if a session has a marker. Archived bytes have none, so only the bytes after them are read."""
     from foldmark.sessions.archive.marker import file_is_marked, line_start
 
     _, held = _version(source, size, first)
@@ -132,24 +133,33 @@ def _is_marked(source: IO[bytes], size: int, first: Path) -> bool:
 def _version(source: IO[bytes], size: int, first: Path) -> tuple[Path, int | None]:
     """Return the archived file of a session and its size, or a free name and None.
 
-    That is a file that holds the whole session, otherwise the longest one that is a beginning of it.
+    A file that holds the whole session counts first, then the longest file that is a beginning of it.
     """
     best: tuple[Path, int] | None = None
+    for version, archived, held in _archived(first):
+        if _agree(archived, source, min(held, size)):
+            if held >= size:
+                return version, held
+            best = max(best or (version, held), (version, held), key=lambda each: each[1])
+    return best or (_free_name(first), None)
+
+
+def _archived(first: Path) -> Iterator[tuple[Path, IO[bytes], int]]:
+    """Yield the archived files of a session, open, with their sizes."""
     for version in versions(first):
         try:
             with _opened(version, _NO_LINK) as archived:
-                held = os.fstat(archived.fileno()).st_size
-                if _agree(archived, source, min(held, size)):
-                    if held >= size:
-                        return version, held
-                    best = max(best or (version, held), (version, held), key=lambda each: each[1])
+                yield version, archived, os.fstat(archived.fileno()).st_size
         except FileNotFoundError:
-            return best or (version, None)
-    raise AssertionError("names do not end")
+            return
+
+
+def _free_name(first: Path) -> Path:
+    return next(name for name in versions(first) if not os.path.lexists(name))
 
 
 def _agree(one: IO[bytes], other: IO[bytes], length: int) -> bool:
-    """Return True if the first `length` bytes of two files are equal, as far as samples show."""
+    """Return True if the first `length` bytes of two files are equal, judged by samples."""
     step = max(SAMPLE, (length - HEAD - TAIL) // SAMPLES)
     places = [(0, min(HEAD, length)), (max(0, length - TAIL), min(TAIL, length))]
     places += [(at, SAMPLE) for at in range(HEAD, length - TAIL, step)]
@@ -189,23 +199,16 @@ def _copied_by_system(source: int, target: int, start: int, end: int) -> int:
 
 def _withdraw(source: IO[bytes], size: int, first: Path, folder: Path) -> None:
     """Remove a session with a marker from the archive."""
-    for version in versions(first):
-        try:
-            with _opened(version, _NO_LINK) as archived:
-                held = os.fstat(archived.fileno()).st_size
-                contained = held <= size and all(
-                    _read(archived, at, _PIECE) == _read(source, at, min(_PIECE, held - at))
-                    for at in range(0, held, _PIECE)
-                )
-        except FileNotFoundError:
-            return
-        if contained:
+    for version, archived, held in _archived(first):
+        if held <= size and all(
+            _read(archived, at, _PIECE) == _read(source, at, min(_PIECE, held - at)) for at in range(0, held, _PIECE)
+        ):
             version.unlink(missing_ok=True)
         else:
             aside = folder / "marked" / version.relative_to(folder)
             make_folder(aside.parent)
             with suppress(FileNotFoundError):  # another process has done it
-                version.rename(next(name for name in versions(aside) if not os.path.lexists(name)))
+                version.rename(_free_name(aside))
 
 
 @contextmanager
@@ -225,10 +228,10 @@ def _opened(path: Path, flags: int) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def _locked(first: Path) -> Iterator[bool]:
-    """Keep other processes from archiving the same session; yield True if nothing of it is archived yet.
+    """Keep other processes from archiving the same session. Yield True if nothing of it is archived yet.
 
-    The lock is on the first file itself, which is created. Without locks in the file system there is none: two
-    processes write the same bytes.
+    The lock is on the first file, which is created. A file system without locks needs none: two processes write the
+    same bytes.
     """
     until = time.monotonic() + LOCK_SECONDS
     while True:
@@ -249,7 +252,7 @@ def _locked(first: Path) -> Iterator[bool]:
 
 
 def _is(path: Path, descriptor: int) -> bool:
-    """Return True if `path` is still the file that was opened: it may have been removed."""
+    """Return True if `path` is still the opened file. Another process may have removed it."""
     try:
         return os.path.samestat(path.lstat(), os.fstat(descriptor))
     except FileNotFoundError:

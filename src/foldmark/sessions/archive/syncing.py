@@ -1,9 +1,9 @@
 """`foldmark sync`: archive every session of the coding agents, and index the archive [SPEC 8].
 
-First each session that is new or has changed is archived, then each archived file is indexed from where its index ends;
-so whatever a hook archived, or an interrupted run, is indexed too. Unchanged files are not opened. A session that its
-agent has removed stays. The archive of the episodic-memory program is indexed where it is; what is also in ours counts
-once.
+A sync archives each new or changed session. Then it indexes each archived file from the end of its index on, so it also
+indexes sessions that a hook or an interrupted run has archived. Unchanged files are not opened. A session that its
+agent has removed stays. The archive of the episodic-memory program is indexed in place, without the sessions that are
+also in Foldmark's own.
 """
 
 import os
@@ -39,9 +39,9 @@ from foldmark.sessions.session_file import SessionFileError
 class Synced(Struct):
     """The result of a sync.
 
-    `sessions` counts the session files that were found, and `excluded` those that are kept out of the archive; of the
-    others, the archived file is `new`, `grown`, `unchanged`, or `apart`, a further file beside the first. `messages`
-    were added to the index, `removed` are files that left it. `problems` are files that could not be read, and why.
+    `sessions` counts the session files found, and `excluded` those that are kept out of the archive. Of the others, the
+    archived file is `new`, `grown`, `unchanged`, or `apart`, a further file beside the first. `messages` counts the
+    messages added to the index, `removed` the files that left it. `problems` lists unreadable files with the reason.
     """
 
     archive: str
@@ -65,9 +65,9 @@ def sync(
 ) -> Synced:
     """Bring archive and index up to date, with all sessions or with those in the files and folders `only`.
 
-    `patterns` are folders whose sessions are excluded. `progress` gets bytes. A sync may be interrupted at any moment;
-    the next one continues. Raises NoSessionError for a missing file, ArchiveError or IndexFileError if archive or index
-    cannot be written at all.
+    `patterns` are folders whose sessions are excluded. `progress` gets numbers of bytes. A sync may be interrupted at
+    any moment, and the next one continues. Raises NoSessionError for a missing file, ArchiveError or IndexFileError if
+    the archive or the index cannot be written at all.
     """
     folder = archive_folder(environment)
     sources = list(named_sources(only) if only else all_sources(environment))
@@ -79,7 +79,8 @@ def sync(
 def catch_up(
     environment: Mapping[str, str], patterns: Sequence[str] = (), progress: Progress | None = None
 ) -> Synced | None:
-    """Index what hooks and trims have archived. Return None if there is no archive, or another process indexes it.
+    """Index the sessions that hooks and trims have archived. Return None if there is no archive, or another process is
+    indexing it.
 
     `patterns` and `progress` are as for `sync`. Raises IndexFileError if the index cannot be written.
     """
@@ -91,7 +92,7 @@ def catch_up(
 
 
 class _StopIndexingError(Exception):
-    """The time is over, or the caller has stopped the indexing."""
+    """The time is up, or the caller has stopped the indexing."""
 
 
 def index_for(
@@ -101,7 +102,7 @@ def index_for(
     progress: Progress | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> int:
-    """Catch up for so many seconds at most, or until `stop()`. Return the number of bytes that are not indexed yet.
+    """Catch up for at most `seconds`, or until `stop()` is True. Return the number of bytes that are not indexed yet.
 
     `patterns` and `progress` are as for `sync`. Raises FoldmarkError as `catch_up`.
     """
@@ -129,7 +130,7 @@ def archived_kinds(folder: Path) -> list[str]:
 
 @contextmanager
 def _working(folder: Path) -> Iterator[tuple[apsw.Connection, bool]]:
-    """Open the index of an archive for writing, with whether no other process does: they can take turns."""
+    """Open the index of an archive for writing, and yield True with it if no other process is indexing."""
     with index.connected(folder, write=True) as db:
         lock = os.open(folder / "index.lock", os.O_CREAT | os.O_RDWR | getattr(os, "O_CLOEXEC", 0), 0o600)
         try:
@@ -167,23 +168,24 @@ class _Sync:
         return self._report
 
     def run_only(self, sources: Iterable[SessionSource]) -> Synced:
-        """Archive and index these sessions, also if they seem unchanged."""
+        """Archive and index these sessions, even if they seem unchanged."""
         self._known = {}
-        work = [(path, source.kind) for source in sources if (path := self._archive(source))]
+        work = [(path, source[1]) for source in sources if (path := self._archive(source))]
         self._index(work, everything=False)
         return self._report
 
     def _archive(self, source: SessionSource) -> Path | None:
         """Archive a session as needed. Return its archived file if that may have changed."""
-        report, name = self._report, os.fsencode(source.path)
+        path, kind = source
+        report, name = self._report, os.fsencode(path)
         report.sessions += 1
         try:
-            now = size_and_time(source.path)
+            now = size_and_time(path)
             known = self._known.get(name)
             if known and known[:2] != now:
                 known = None
-            cwd = known.cwd if known else folder_of(source.path)
-            if self._excluded(cwd, format_named(source.kind).project(source.path)):
+            cwd = known.cwd if known else folder_of(path)
+            if self._excluded(cwd, format_named(kind).project(path)):
                 report.excluded += 1
                 if not known or known.state != "folder":
                     self._note(name, now, "folder", cwd)
@@ -192,9 +194,9 @@ class _Sync:
                 report.unchanged += known.state != "excluded"
                 report.excluded += known.state == "excluded"
                 return None
-            found = put(source.path, self._folder, source.kind)
+            found = put(path, self._folder, kind)
         except (ArchiveError, SessionFileError, OSError) as error:
-            report.problems.append((str(source.path), str(error)))
+            report.problems.append((str(path), str(error)))
             return None
         setattr(report, found.state, getattr(report, found.state) + 1)
         report.bytes += found.added
@@ -202,7 +204,7 @@ class _Sync:
         return None if found.state == "excluded" else found.path
 
     def _is_held(self, path: Path) -> bool:
-        """Return True if our own archive has all of a file of the other one."""
+        """Return True if Foldmark's own archive has all of a file in the other archive."""
         name = os.fsencode(path)
         try:
             now = size_and_time(path)
@@ -220,7 +222,7 @@ class _Sync:
         self._db.execute("INSERT OR REPLACE INTO sources VALUES (?, ?, ?, ?, ?)", (name, *now, became, cwd))
 
     def _index(self, files: Iterable[tuple[Path, str]], *, everything: bool) -> None:
-        """Index what is new in these files. If they are `everything`, remove all others from the index."""
+        """Index the new lines of these files. If they are `everything`, remove all other files from the index."""
         columns = "path, id, size, modified, offset, state, cwd, project"
         known = {name: row for name, *row in self._db.execute(f"SELECT {columns} FROM files")}
         work = []
@@ -246,7 +248,8 @@ class _Sync:
                 self._report.problems.append((str(path), str(error)))
 
     def _position(self, known: list[Any] | None, stat: os.stat_result, ours: bool) -> int | None:
-        """Return the offset from which a file is to be indexed, or None. Files that are `ours` only grow."""
+        """Return the offset from which to index a file, or None if it is indexed. Files in Foldmark's archive (`ours`)
+        only grow."""
         if known is None:
             return 0
         file, size, modified, offset, state, cwd, project = known

@@ -1,7 +1,7 @@
 """The vectors of archived messages, in the index of the archive (see `foldmark.core.search.Vectors`) [SPEC 7, 8].
 
 Only messages of a person or a model have vectors. Their texts are read from the session files. A message in several
-files, as in a trimmed copy, has its vectors once, with the first copy in the index. An index made anew has none.
+files, as in a trimmed copy, has its vectors once, with the first copy in the index. A rebuilt index has none.
 """
 
 from collections.abc import Iterator, Sequence
@@ -49,8 +49,8 @@ _COVERAGE = (
 def opened(archive: Path) -> Iterator["ArchiveVectors"]:
     """Open the vectors of an archive for writing.
 
-    Raises IndexFileError, also inside the block, and if the index is missing or of another version: only `syncing`
-    makes it anew.
+    Raises IndexFileError, also inside the block, and also if the index is missing or of another version: only `syncing`
+    rebuilds it.
     """
     index.open_index(archive, write=False).close()
     with index.connected(archive, write=True) as db:
@@ -58,7 +58,7 @@ def opened(archive: Path) -> Iterator["ArchiveVectors"]:
 
 
 class ArchiveVectors:
-    """The vectors of one archive, for one thread at a time."""
+    """The vectors of one archive. Not for several threads at once."""
 
     def __init__(self, archive: Path, db: apsw.Connection) -> None:
         self._archive, self._db = archive, db
