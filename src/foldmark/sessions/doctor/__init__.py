@@ -1,4 +1,4 @@
-"""Faults that prevent resuming a session, losses on resuming it, and a repaired copy [SPEC 8]."""
+"""Diagnose a session: faults that prevent resuming it, losses on resuming it; and write a repaired copy [SPEC 8]."""
 
 from collections.abc import Iterable, Mapping
 from typing import Literal
@@ -9,13 +9,13 @@ from foldmark.core.wording import count, listing, one_line
 from foldmark.sessions.formats import SessionPath, format_named
 
 Weight = Literal["stops", "loses", "note"]
-"""Weights of findings: the session cannot be resumed; something of it is lost on resuming; it is not affected."""
+"""The weight of a finding: it prevents resuming, it loses something on resuming, or it has no effect."""
 
 WEIGHTS: tuple[Weight, ...] = ("stops", "loses", "note")
 
 
 class Finding(Struct, frozen=True):
-    """One thing about a file, in one sentence; `line` counts from 1, None where it is about the whole file."""
+    """A finding about a file, in one sentence. `line` counts from 1; None means the whole file."""
 
     weight: Weight
     line: int | None
@@ -28,8 +28,8 @@ class Finding(Struct, frozen=True):
 
 
 class Diagnosis(Struct, frozen=True):
-    """The findings about a session, the most serious first. `lines` counts blank ones too; `sent` is the number of
-    messages that a resumed session sends."""
+    """The findings about a session, the most serious first. `lines` includes blank lines. `sent` is the number of
+    messages that are sent on resuming the session."""
 
     session: SessionPath
     lines: int
@@ -60,12 +60,12 @@ def diagnose(session: SessionPath) -> Diagnosis:
 
 
 def sorted_findings(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the findings, the most serious first, then in the file's order."""
+    """Return the findings, the most serious first, then in the order of the file."""
     return sorted(findings, key=lambda each: (WEIGHTS.index(each.weight), each.line or 0))
 
 
 def unknown_types(numbers: Mapping[str, int]) -> Iterable[Finding]:
-    """Yield a note about records of unknown types, given the number of each."""
+    """Yield a note about records of unknown types, given their number by type."""
     if numbers:
         ordered = sorted(numbers.items(), key=lambda item: -item[1])
         names = listing((f"{one_line(kind)[:50]} ({number})" for kind, number in ordered), 8)

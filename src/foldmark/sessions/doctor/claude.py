@@ -1,5 +1,7 @@
-"""Diagnose a session of Claude Code [SPEC 8]. The consequences were found by resuming such sessions with Claude Code
-2.1.197 against a server that kept the requests."""
+"""Diagnose a session of Claude Code [SPEC 8].
+
+The consequences were observed by resuming such sessions with Claude Code 2.1.197 and recording its requests.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -38,7 +40,7 @@ _SENT: dict[Fault, tuple[Weight, str, str]] = {
     ),
     "unsigned": ("loses", "thinking without a signature", "it is sent as it is, and the provider refuses the request"),
 }
-"""Faults of messages that are sent: the weight, the fault and its consequence."""
+"""Faults of messages that are sent: weight, fault and consequence."""
 
 _ANYWHERE: dict[Fault, tuple[Weight, str]] = {
     "uuid": ("loses", "it has no uuid: it is not sent, nor what stands before it"),
@@ -108,7 +110,7 @@ def _is_root(row: Row) -> bool:
 
 
 def _chain(found: Sequence[Row], resumed: ResumedChain) -> Iterator[Finding]:
-    """Report where the way upwards ends early."""
+    """Report places where the chain of parents ends early."""
     links, inside = resumed.links, {*resumed.chain, *resumed.newest}
     main = [row for row in found if row.chained and not row.side]
     for row in main:
@@ -163,7 +165,10 @@ def _messages(found: Sequence[Row], resumed: ResumedChain) -> Iterator[Finding]:
 
 
 def _is_met(row: Row, fault: Fault) -> bool:
-    """Return True if Claude Code meets the fault, sent or not, while it searches for the results of parallel calls."""
+    """Return True if Claude Code meets the fault even if the record is not sent.
+
+    It does while it searches for the results of parallel calls.
+    """
     if row.type == "user":
         return row.parent is not None and fault in ("no message", "null block")
     return row.type == "assistant" and fault == "no message"
@@ -203,6 +208,6 @@ def _fullness(session: SessionPath, file: SessionFile, resumed: ResumedChain) ->
 
 
 def _tokens(file: SessionFile, row: Row) -> int:
-    """Return the tokens in the context after an answer; 0 if unknown."""
+    """Return the number of tokens in the context after an answer, 0 if unknown."""
     usage = member(file.reread(row.line, row.offset).value, "message", "usage")
     return used(usage) if isinstance(usage, dict) else 0

@@ -1,5 +1,7 @@
-"""Diagnose a rollout of Codex [SPEC 8]. The consequences were found by resuming such rollouts with Codex 0.169 against
-a server that kept the requests."""
+"""Diagnose a rollout of Codex [SPEC 8].
+
+The consequences were observed by resuming such rollouts with Codex 0.169 and recording its requests.
+"""
 
 import codecs
 from collections import Counter
@@ -18,7 +20,7 @@ from foldmark.sessions.session_file import Broken, SessionFile, SessionFileError
 _KNOWN = {*TYPES, "token_usage_record"}
 
 _COMPACTS_AT = 0.9
-"""Codex compacts a session that it resumes from this share of the model's window on."""
+"""Codex compacts a resumed session whose context fills at least this share of the model's window."""
 
 
 def diagnose(session: SessionPath) -> Diagnosis:
@@ -55,7 +57,7 @@ def _beginning(session: SessionPath, reader: "_RolloutReader", *, is_marked: boo
 
 
 class _RolloutReader:
-    """The findings of the lines, in one pass; memory follows the number of calls."""
+    """Collects the findings of the lines in one pass. Memory grows with the number of calls."""
 
     def __init__(self) -> None:
         self.begun = False
@@ -98,7 +100,7 @@ class _RolloutReader:
             self._count(line.line, payload.get("info"))
 
     def findings(self) -> Iterator[Finding]:
-        """Yield all findings, after all lines were read."""
+        """Yield all findings, once all lines are read."""
         yield from self._found
         for call, line in self._calls.items():
             if call not in self._outputs:
@@ -143,7 +145,7 @@ class _RolloutReader:
         self._outputs.setdefault(call, line)
 
     def _compacted(self, line: int, payload: dict[str, Any]) -> None:
-        """Forget the calls before a compaction, and read those of the history that replaces them."""
+        """Replace the calls before a compaction by those of its history."""
         history, beside = payload.get("replacement_history"), payload.get("replacement_history_metadata")
         if isinstance(history, list) and isinstance(beside, list) and len(history) != len(beside):
             why = f"the compaction's history has {len(history)} items, and its metadata {len(beside)}"

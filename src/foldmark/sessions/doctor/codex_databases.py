@@ -1,14 +1,15 @@
-"""Compare Codex's databases with a rollout; they are read and never written [SPEC 8].
+"""Compare Codex's databases with a rollout. They are read and never written [SPEC 8].
 
 As of Codex 0.169, in the folder that holds `sessions`:
 
 - `state_5.sqlite`, table `threads`: a row for each session with the path of its rollout, title, model and tokens. Codex
   opens a session at that path.
-- `thread_history_1.sqlite`: the turns and items that Codex shows, copied from the rollout. For each session
-  `thread_history_projection_state` says up to which byte and ordinal the rollout was read; Codex goes on from there and
-  never looks back. Sessions in the older format (`history_mode` other than `paginated`) have no rows in it.
+- `thread_history_1.sqlite`: the turns and items that Codex shows, copied from the rollout. For each session,
+  `thread_history_projection_state` has the byte and the ordinal up to which the rollout was read. Codex continues there
+  and never reads earlier bytes again. Sessions in the older format (`history_mode` other than `paginated`) have no
+  rows.
 
-The findings describe what Codex did with sessions that were changed, moved and archived, then resumed and listed.
+The findings were observed with sessions that were changed, moved or archived, then resumed and listed.
 """
 
 import os
@@ -36,17 +37,17 @@ _TURNS = "SELECT CAST(turn_id AS TEXT), CAST(rollout_byte_offset AS INTEGER) FRO
 
 
 class _UnreadableError(Exception):
-    """A database is not as Codex 0.169 makes it, or cannot be read without writing."""
+    """A database differs from those of Codex 0.169, or cannot be read without writing."""
 
     def __init__(self, database: Path, why: object) -> None:
         super().__init__(f"Codex's {database.name} cannot be read, so the session was not compared with it: {why}")
 
 
 def compare_databases(session: SessionPath) -> Iterator[Finding]:
-    """Yield the differences between Codex's databases and the rollout; nothing if they do not have it."""
+    """Yield the differences between Codex's databases and the rollout; none if they do not contain it."""
     listed = _or_note(_listed, session)
     yield from listed
-    if not any(each.matters for each in listed):  # otherwise Codex shows the other file
+    if not any(each.matters for each in listed):  # otherwise Codex shows another file
         yield from _or_note(_shown, session)
 
 
@@ -78,8 +79,8 @@ def _listed(session: SessionPath) -> Iterator[Finding]:
 
 
 def _shown(session: SessionPath) -> Iterator[Finding]:
-    """Report turns that Codex shows wrongly: it copied the rollout up to some byte, and does not copy changes before
-    that."""
+    """Report turns that Codex shows wrongly: it has copied the rollout up to some byte, and misses changes before
+    it."""
     database = _database(session, "thread_history_*.sqlite")
     try:
         copied = _rows(database, _COPIED, session.id) if database else []
@@ -116,7 +117,7 @@ def _shown(session: SessionPath) -> Iterator[Finding]:
 
 
 def _line_at(file: IO[bytes], at: int) -> bytes:
-    """Return the line that begins at byte `at`; nothing where none begins."""
+    """Return the line that begins at byte `at`; b"" if no line begins there."""
     file.seek(max(0, at - 1))
     if at and file.read(1) != b"\n":
         return b""
@@ -132,7 +133,7 @@ def _ordinal(line: bytes) -> int | None:
 
 
 def _database(session: SessionPath, pattern: str) -> Path | None:
-    """Return the newest database of a kind; its number grows with its schema."""
+    """Return the newest database of a kind. The number in its name grows with its schema."""
     store = store_folder(session.path)
     found = store.parent.glob(pattern) if store else ()
     return max(found, key=lambda path: (len(path.name), path.name), default=None)
@@ -148,11 +149,11 @@ def _rows(database: Path, query: str, id: str) -> list[tuple[Any, ...]]:
 
 @contextmanager
 def _opened(database: Path) -> Iterator[apsw.Connection]:
-    """Open a database so that no file beside it is made or changed.
+    """Open a database without creating or changing any file beside it.
 
-    Opening a database with a write-ahead log for reading would make the log's index where it is missing, and an empty
-    log. Without a log there is nothing beside the file. With log and index the index is opened for reading, too. A log
-    without its index, which Codex leaves now and then, is read in a copy.
+    SQLite would create a missing index of a write-ahead log even for reading. So a database without a log is opened as
+    immutable, and one with log and index is opened with the index read-only. A log without its index, which Codex
+    leaves now and then, is read in a copy.
     """
     log, index = (database.with_name(f"{database.name}-{ending}") for ending in ("wal", "shm"))
     if log.exists() and not index.exists():

@@ -1,7 +1,7 @@
 """Plan the repair of a Claude Code session, line by line, before anything is written [SPEC 8].
 
-Unreadable lines are left out. Every other record gets a unique uuid and an existing parent, contents that stop Claude
-Code are changed, and every call that is sent is followed by its one result. The rest is unchanged.
+Unreadable lines are left out. Every other record gets a unique uuid and an existing parent. Contents that stop Claude
+Code are changed. Every call that is sent gets exactly one result behind it. The rest is unchanged.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,14 +29,16 @@ _UNUSABLE = {
 
 
 class RepairError(FoldmarkError):
-    """A session cannot be repaired; its file is as it was."""
+    """A session cannot be repaired. Its file is unchanged."""
 
 
 class RecordRepair(Struct):
-    """The changes of a record. `members` are new values of the record's own members, `model` is that of its message.
-    `drop` are positions of blocks that are left out, `ids` new call ids by the position of their block, of a call or a
-    result. `wrap`: a content that is a text becomes a block; `plain`: the record is written anew, as JSON that
-    everybody can read."""
+    """The changes of a record.
+
+    `members` are new values of the record's own members, `model` is the new model of its message. `drop` are positions
+    of blocks to leave out. `ids` are new call ids by the position of their block, a call or a result. `wrap`: a content
+    that is a text becomes a block. `plain`: the record is rewritten as valid JSON.
+    """
 
     members: dict[str, Any] = {}
     model: str | None = None
@@ -47,10 +49,10 @@ class RecordRepair(Struct):
 
 
 class RepairPlan:
-    """The repair of a session file; `new_id` makes uuids. Raises RepairError if its calls cannot be mended.
+    """The repair of a session file. `new_id` makes uuids. Raises RepairError if its calls cannot be repaired.
 
-    `rows` are the lines in their new order. `added` are the records among them that are made: results of calls, each
-    with the record that it follows and whose line is the pattern for it. `done` is what is done, by line.
+    `rows` are the lines in their new order. `added` maps the new records among them, results of calls, to the record
+    that they follow and that is their pattern. `done` lists the changes by line.
     """
 
     def __init__(self, file: SessionFile, new_id: Callable[[], str], now: str) -> None:
@@ -80,7 +82,7 @@ class RepairPlan:
         return zip([None, *main], main, strict=False)
 
     def change(self, row: Row) -> RecordRepair:
-        """Return the changes of a record, which the caller may extend."""
+        """Return the changes of a record, for the caller to extend."""
         return self.changes.setdefault(row, RecordRepair())
 
     def note(self, row: Row, text: str) -> None:
@@ -88,17 +90,17 @@ class RepairPlan:
         self.done.append((row.line, text))
 
     def leave_out(self, row: Row, why: str) -> None:
-        """Leave a line out; its children go to its parent (see `relink`)."""
+        """Leave a line out. Its children go to its parent (see `relink`)."""
         row.gone = True
         if row.uuid:
             self._left_out[row.uuid] = row.parent
         self.note(row, f"left out: {why}")
 
     def relink(self) -> None:
-        """Give records whose parent was left out the parent of that one."""
+        """Link the children of omitted records to the parents of these."""
         for row in self.rows if self._left_out else ():
             if row.chained and row.uuid:
-                self._left_out.pop(row.uuid, None)  # another one has it, too
+                self._left_out.pop(row.uuid, None)  # another record has the same uuid
         for row in self.rows if self._left_out else ():
             if row.parent in self._left_out and not row.gone:
                 self.set_parent(row, self._above(row.parent))
@@ -148,7 +150,7 @@ class RepairPlan:
 
 
 def _leave_out_lines(plan: RepairPlan) -> None:
-    """Leave out unreadable lines, and those that repeat another one."""
+    """Leave out unreadable lines, and lines that repeat another one."""
     first: dict[str, Row] = {}
     for row in plan.rows:
         if row.state == "broken":
@@ -165,7 +167,7 @@ def _leave_out_lines(plan: RepairPlan) -> None:
 
 
 def _name_records(plan: RepairPlan) -> None:
-    """Give every record a unique uuid; the children of a renamed record follow it."""
+    """Give every record a unique uuid. The children of a renamed record follow it."""
     newer: dict[str, str] = {}
     known = {row.uuid for row in plan.rows if row.type == "progress" and not row.gone}
     for row in plan.rows:
@@ -184,7 +186,7 @@ def _name_records(plan: RepairPlan) -> None:
 
 
 def _link_faulty(plan: RepairPlan) -> None:
-    """Link records that name no parent to the one before."""
+    """Link records without a parent to the record before."""
     for before, row in plan.main():
         if "parent" in row.faults:
             plan.set_parent(row, before.uuid if before else None)
@@ -193,7 +195,7 @@ def _link_faulty(plan: RepairPlan) -> None:
 
 
 def _link_missing(plan: RepairPlan) -> None:
-    """Link records anew whose parent was left out, is missing, or is their own descendant."""
+    """Link records whose parent was left out, is missing, or is their own descendant."""
     if not any(row.said and not row.side for row in plan.rows):
         _as_main(plan)
     plan.relink()
@@ -206,7 +208,7 @@ def _link_missing(plan: RepairPlan) -> None:
 
 
 def _as_main(plan: RepairPlan) -> None:
-    """Turn a file with only a subagent's records into a session of its own."""
+    """Turn a file of a subagent's records into a session of its own."""
     for row in plan.rows:
         if row.chained and row.side:
             row.side = False
@@ -216,7 +218,7 @@ def _as_main(plan: RepairPlan) -> None:
 
 
 def _cut_loops(plan: RepairPlan) -> None:
-    """Link records anew that are their own ancestors, where a parent in a loop stands behind its child."""
+    """Break loops of parents: link each record in a loop whose parent stands behind it to the record before."""
     for turn in range(_LOOP_ROUNDS + 1):
         links = Links(plan.rows)
         looping = _in_loops(plan, links)
@@ -257,7 +259,7 @@ def _in_loops(plan: RepairPlan, links: Links) -> set[Row]:
 
 
 def _mend_records(plan: RepairPlan) -> None:
-    """Mend contents that stop Claude Code, wherever they are, and lines that it does not accept as JSON."""
+    """Repair contents that stop Claude Code, sent or not, and lines that it does not accept as JSON."""
     for row in plan.rows:
         if row.gone:
             continue
@@ -272,10 +274,9 @@ def _mend_records(plan: RepairPlan) -> None:
 
 
 def _fill_in(plan: RepairPlan, now: str) -> None:
-    """Give records without a time, and answers without a model, those of the record before, or of the next record that
-    has them.
+    """Give records without a time, and answers without a model, those of the record before or of the next such record.
 
-    `now` is the time where none has any.
+    `now` is the time if no record has one.
     """
     chained = [row for row in plan.rows if row.chained]
     timed = next((row for row in chained if "time" not in row.faults), None)
@@ -315,7 +316,7 @@ def _mend_tools(plan: RepairPlan) -> None:
 
 
 def _mend_pairs(plan: RepairPlan, resumed: ResumedChain, moved: set[Row]) -> bool:
-    """Mend one kind of fault, since that may change which messages are sent; return False if there is none."""
+    """Repair one kind of fault, because that may change which messages are sent. Return False if there is none."""
     pairs = pair_calls(resumed.order)
     spare = [*pairs.orphans]
     chain = resumed.chain
@@ -348,7 +349,7 @@ def _mend_pairs(plan: RepairPlan, resumed: ResumedChain, moved: set[Row]) -> boo
 
 
 def _behind_its_call(plan: RepairPlan, chain: list[Row], result: CallBlock, moved: set[Row]) -> list[Row] | None:
-    """Move a result from before its call to after it, once; return the new chain, None if that is impossible."""
+    """Move a result behind its call, once per record. Return the new chain, or None if that is impossible."""
     row = result.row
     call = next((each for each in chain if any(id == result.id for _, id in each.calls)), None)
     if call is None or row in moved or row not in chain or row in plan.added:
@@ -374,7 +375,7 @@ def _behind_its_call(plan: RepairPlan, chain: list[Row], result: CallBlock, move
 
 
 def _answer(plan: RepairPlan, chain: list[Row], calls: list[CallBlock]) -> None:
-    """Give calls without a result one that says so; all of one answer share a record."""
+    """Give each call without a result one that reports the interruption. The calls of one answer share a record."""
     inside = {row: at for at, row in enumerate(chain)}
     last: dict[str, Row] = {row.response: row for row in chain if row.response}
     behind: dict[Row, list[str]] = {}

@@ -1,7 +1,8 @@
 """`foldmark doctor --session --repair`: a new session beside a damaged one, which Claude Code resumes [SPEC 8].
 
-What cannot be read is left out, what hung on it is linked anew, and what a request needs is put where it is missing;
-all of it is listed. Every other line keeps its bytes but for the session's id. The damaged file is only read.
+The new session lacks the unreadable lines, the records after them are linked again, and parts that a request needs are
+added. All changes are listed. Every other line keeps its bytes except for the session's id. The damaged file is only
+read.
 """
 
 import codecs
@@ -9,10 +10,9 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-import msgspec
 from msgspec import Struct
+from msgspec.json import encode
 
 from foldmark.core import codec
 from foldmark.sessions import spans
@@ -25,6 +25,7 @@ from foldmark.sessions.lenient_json import decode, encode_line
 from foldmark.sessions.new_file import mode_beside, new_file
 from foldmark.sessions.places import session_path
 from foldmark.sessions.session_file import SessionFile
+from foldmark.sessions.spans import with_member, within
 
 INTERRUPTED = "[The session broke off before this tool call had a result.]"
 """The result of a call that had none."""
@@ -35,7 +36,7 @@ _MEMBERS = ("uuid", "parentUuid", "timestamp", "isSidechain")
 
 
 class Repaired(Struct, frozen=True):
-    """A repaired session `id`: the changes `done`, by the lines of the damaged file, and its diagnosis `now`."""
+    """A repaired session `id`, its changes (`done`) by the lines of the damaged file, and its diagnosis `now`."""
 
     session: SessionPath
     id: str
@@ -46,9 +47,10 @@ class Repaired(Struct, frozen=True):
 def repair(
     session: SessionPath, session_id: str, moment: datetime, new_id: Callable[[], str], out: Path | None = None
 ) -> Repaired | None:
-    """Write the repaired session `session_id` as a new file, beside the old one or as `out`; None if nothing is wrong.
+    """Write the repaired session `session_id` as a new file, beside the old one or as `out`.
 
-    `new_id` makes uuids. Raises RepairError where it cannot be repaired, SessionFileError, WriteError.
+    `new_id` makes uuids. Return None if nothing is wrong. Raises RepairError if the session cannot be repaired,
+    SessionFileError, WriteError.
     """
     if why := format_named(session.kind).why_not_repaired:
         raise RepairError(why)
@@ -66,7 +68,7 @@ def repair(
         }
         with new_file(path, mode_beside(session.path)) as target:
             lines = _lines(plan, session_id)
-            target.write(_as_read(next(lines), lambda line: _with_member(line, "repair_metadata", metadata)))
+            target.write(_as_read(next(lines), lambda line: with_member(line, "repair_metadata", encode(metadata))))
             target.writelines(lines)
     new = session_path(path, session.kind)
     return Repaired(new, session_id, sorted(plan.done), diagnose(new))
@@ -89,7 +91,7 @@ def _lines(plan: RepairPlan, session_id: str) -> Iterator[bytes]:
 
 
 def _made_result(plan: RepairPlan, row: Row, session_id: str) -> bytes:
-    """Return the record `row` that gives calls without a result one, after the pattern of the record of the calls."""
+    """Return the record `row` with the results of calls that have none. The record of the calls is its pattern."""
     behind = plan.added[row]
     pattern, change = plan.value(behind), plan.changes.get(behind)
     block = {"type": "tool_result", "content": INTERRUPTED, "is_error": True}
@@ -109,7 +111,7 @@ def _made_result(plan: RepairPlan, row: Row, session_id: str) -> bytes:
 
 
 def _as_read(line: bytes, change: Callable[[bytes], bytes]) -> bytes:
-    """Return a line with a change; one with invalid UTF-8 is rewritten as it is read."""
+    """Return a changed line. A line with invalid UTF-8 is rewritten as Claude Code reads it."""
     try:
         return change(line)
     except ValueError:
@@ -117,25 +119,25 @@ def _as_read(line: bytes, change: Callable[[bytes], bytes]) -> bytes:
 
 
 def _rewritten(raw: bytes) -> bytes:
-    """Return a record rewritten, with everything that can be read of it."""
+    """Return a record as valid JSON, with everything that can be read of it."""
     return encode_line(decode(raw.removeprefix(codecs.BOM_UTF8)))
 
 
 def _changed(line: bytes, row: Row, change: RecordRepair | None, session_id: str) -> bytes:
-    """Return a record for the repaired session: unchanged parts keep their bytes."""
+    """Return a record for the repaired session. Unchanged parts keep their bytes."""
     if row.session is not None:
-        line = _with_member(line, "sessionId", session_id)
+        line = with_member(line, "sessionId", encode(session_id))
     if change is None:
         return line
     for key in _MEMBERS:
         if key in change.members:
-            line = _with_member(line, key, change.members[key])
+            line = with_member(line, key, encode(change.members[key]))
     if change.model is not None:
-        line = _within(line, ("message",), lambda data: _with_member(data, "model", change.model))
+        line = within(line, ("message",), lambda data: with_member(data, "model", encode(change.model)))
     if change.wrap:
-        line = _within(line, ("message", "content"), b'[{"type":"text","text":%b}]'.__mod__)
+        line = within(line, ("message", "content"), b'[{"type":"text","text":%b}]'.__mod__)
     if change.drop or change.ids:
-        line = _within(line, ("message", "content"), lambda data: _blocks(data, row, change))
+        line = within(line, ("message", "content"), lambda data: _blocks(data, row, change))
     return line
 
 
@@ -145,26 +147,5 @@ def _blocks(content: bytes, row: Row, change: RecordRepair) -> bytes:
     for at, (begin, end) in enumerate(spans.items(content)):
         if at not in change.drop:
             block = content[begin:end]
-            kept.append(_with_member(block, key, change.ids[at]) if at in change.ids else block)
+            kept.append(with_member(block, key, encode(change.ids[at])) if at in change.ids else block)
     return b"[%b]" % b",".join(kept)
-
-
-def _with_member(data: bytes, key: str, value: Any) -> bytes:
-    """Return an object with this value for a key. Raises ValueError if it is no object."""
-    new = msgspec.json.encode(value)
-    found = spans.last(data, key)
-    if found:
-        return spans.edited(data, [(*found, new)])
-    end = data.rindex(b"}")
-    comma = b"," if spans.members(data) else b""
-    return b'%b%b"%b":%b%b' % (data[:end], comma, key.encode(), new, data[end:])
-
-
-def _within(data: bytes, path: tuple[str, ...], change: Callable[[bytes], bytes]) -> bytes:
-    """Return an object with the value to which the keys lead changed. Raises ValueError where they lead nowhere."""
-    if not path:
-        return change(data)
-    at = spans.last(data, path[0])
-    if at is None:
-        raise ValueError(f"no {path[0]}")
-    return spans.edited(data, [(*at, _within(data[at[0] : at[1]], path[1:], change))])
