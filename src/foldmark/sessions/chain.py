@@ -1,26 +1,26 @@
-"""Plan an import: which records belong together, in which order, and which the conversation still shows [SPEC 8].
+"""Plan an import: group records into turns and branches, order them, and select those that stay visible [SPEC 8].
 
-Every format lists its records as `RecordEntry`; nothing here asks which agent wrote a session.
+Every format lists its records as `RecordEntry`, so this module does not depend on the agent that wrote a session.
 
 - A record continues the record that its parentUuid names, if that stands before it in the file (the last one with that
-  uuid). Otherwise (no parent, one that is unknown or comes later, one in a sidechain) it continues the main chain's
-  previous record. So parents always lie before their children and nothing can loop.
-- The active chain is the way from the main chain's last message up to its beginning. Records that Claude Code writes
-  beside that way belong to it: the other records of the same API message, the results of its calls, and records that a
-  call made it inject.
-- A branch that is neither active nor in a sidechain is abandoned: someone went back and wrote another prompt.
-- Branches stay whole: each abandoned branch and each sidechain becomes turns of its own, which follow the turn of the
-  main chain in which it began. Records without a message stay where they are, with the main chain.
-- A result that was written before its own call (parallel calls race) moves after it. The records of one API message
+  uuid). Otherwise (no parent, an unknown or later one, one in a sidechain) it continues the main chain's previous
+  record. So parents always precede their children, and there are no loops.
+- The active chain is the path from the main chain's last message up to its beginning. Records that Claude Code writes
+  beside that path belong to it: the other records of the same API message, the results of its calls, and records that
+  Claude Code injected for a call.
+- A branch that is neither active nor in a sidechain is abandoned: a person went back and wrote another prompt.
+- Branches stay whole. Each abandoned branch and each sidechain becomes turns of its own, which follow the turn of the
+  main chain in which it began. Records without a message stay in place, with the main chain.
+- A result that was written before its own call (parallel calls race) moves behind it. The records of one API message
   stand together, followed by the results of its calls.
-- A compaction (a summary in place of earlier messages) on the main chain ends a turn and is one of its own; in another
-  branch it is a message. Its boundary may name preserved records: after the summary (the last messages before the
-  compaction) or in front of it (the first ones). The next record continues the last record after the summary, so its
-  parent may stand in front of the boundary. If no messages precede it, as when a session goes on in a new file, the
-  summary replaces nothing.
-- A turn begins with a prompt, when the turn before it has been answered and none of its calls still gets a result.
-  Records that Claude Code injects directly after a tool's result, and its note that a person interrupted, do not begin
-  a turn: the model was not idle.
+- A compaction (a summary in place of earlier messages) on the main chain ends a turn and is a turn of its own. In
+  another branch it is a message. Its boundary may name preserved records: after the summary (the last messages before
+  the compaction) or in front of it (the first ones). The next record continues the last record after the summary, so
+  its parent may stand in front of the boundary. If no messages precede the summary, as in a new file of a session, it
+  replaces nothing.
+- A turn begins with a prompt, once the turn before is answered and none of its calls still gets a result. Records that
+  Claude Code injects directly after a tool's result, and its note of an interruption, do not begin a turn, because the
+  model was not idle.
 """
 
 from collections import Counter
@@ -33,11 +33,11 @@ from msgspec import Struct
 from foldmark.sessions.messages import AnswerUsage, PreservedRecords, RecordEntry
 
 _WALKS = 20
-"""Limit of the steps to preserved records, for all compactions together: so many times the length of the session."""
+"""Maximum steps to preserved records, for all compactions together, as a multiple of the session's length."""
 
 
 class Compaction(Struct, frozen=True):
-    """The records that a summary preserves, by uuid; `behind` the summary or in front of it."""
+    """The records that a summary preserves, by uuid. `behind`: they stand behind the summary, not in front of it."""
 
     stays: frozenset[str] = frozenset()
     behind: bool = False
@@ -46,7 +46,7 @@ class Compaction(Struct, frozen=True):
 class Section(Struct, frozen=True):
     """Records of the main chain up to the next compaction, and the summary that they follow.
 
-    `summary` is None for the first section; `keeps` are lines before the summary that it does not stand for.
+    `summary` is None for the first section. `keeps` are lines before the summary that it does not replace.
     """
 
     entries: list[RecordEntry]
@@ -57,8 +57,8 @@ class Section(Struct, frozen=True):
 class PlannedRecord(Struct, frozen=True, gc=False):
     """A record to import.
 
-    `usage` is to be recorded after it, if it is the last of its API message; `astray` are the results in it whose call
-    waits for none here but stands in another branch, or in this one when it leaves the context.
+    `usage` is recorded after the last record of its API message. `astray` are the results in it whose call does not
+    wait for them here but stands in another branch, or in this one if it leaves the context.
     """
 
     entry: RecordEntry
@@ -69,8 +69,9 @@ class PlannedRecord(Struct, frozen=True, gc=False):
 class PlannedTurn(Struct, frozen=True):
     """Records of one turn in order.
 
-    `shown` unless it leaves the context; `interrupted` if a person stopped it or a call of it never gets its result.
-    `keeps` is None but for a compaction, whose summary is the only step: lines before it that it does not stand for.
+    `shown` is False for a turn that leaves the context. `interrupted`: a person stopped it, or one of its calls never
+    gets a result. For a compaction, whose summary is the only step, `keeps` are the lines before it that it does not
+    replace; otherwise it is None.
     """
 
     steps: list[PlannedRecord]
@@ -80,7 +81,7 @@ class PlannedTurn(Struct, frozen=True):
 
 
 def plan(entries: Sequence[RecordEntry]) -> Iterator[PlannedTurn]:
-    """Return all turns in the order in which they are to be imported; every entry appears exactly once."""
+    """Return all turns in the order of their import. Every entry appears exactly once."""
     found = _compactions(entries)
     main, others = _branches(entries, found)
     aside = {call for branch in others for entry in branch for call in entry.calls}
@@ -131,8 +132,11 @@ def _ordered(branch: list[RecordEntry]) -> list[RecordEntry]:
 
 
 def _parents(entries: Sequence[RecordEntry], found: Mapping[int, Compaction]) -> list[int]:
-    """Return for each entry the position of the one that it continues, always a smaller one of its own kind; or -1. An
-    entry that continues a record preserved after a summary continues the summary, because the record stands there."""
+    """Return for each entry the position of the entry that it continues, or -1.
+
+    That entry always precedes it, in the main chain or a sidechain like itself. An entry that continues a record
+    preserved after a summary continues the summary, because the record stands there.
+    """
     known: dict[tuple[bool, str], int] = {}
     parents = []
     previous = -1
@@ -164,7 +168,7 @@ def _active(entries: Sequence[RecordEntry], parents: Sequence[int]) -> set[int]:
 
 
 def _calls_first(branch: list[RecordEntry]) -> list[RecordEntry]:
-    """Return the branch with every record of results after the first record of each call that it answers."""
+    """Return the branch with every record of results behind the first records of their calls."""
     first: dict[str, int] = {}
     for at, entry in enumerate(branch):
         for call in entry.calls:
@@ -234,7 +238,7 @@ def _whole_responses(branch: Iterable[RecordEntry]) -> Iterator[RecordEntry]:
 
 
 def _turns(branch: Sequence[RecordEntry], shown: bool, elsewhere: Set[str]) -> Iterator[PlannedTurn]:
-    """Yield the turns of a branch; results of calls that stand `elsewhere` and wait for none here are astray."""
+    """Yield the turns of a branch. Results are astray if their calls stand `elsewhere` and wait for none here."""
     last_result = {call: at for at, entry in enumerate(branch) for call in entry.results}
     last_record = {entry.response: at for at, entry in enumerate(branch)}
     open_calls: Counter[str] = Counter()
@@ -313,7 +317,7 @@ def _sections(main: Sequence[RecordEntry], found: Mapping[int, Compaction]) -> l
 
 
 def _after(summary: RecordEntry, compaction: Compaction, before: Section, lines: Mapping[str, int]) -> Section:
-    """Return the section that `summary` begins; preserved records that belong after the summary move into it."""
+    """Return the section that begins with `summary`. Preserved records that belong behind the summary move into it."""
     behind: list[RecordEntry] = []
     if compaction.behind and compaction.stays:
         behind = [entry for entry in before.entries if entry.uuid in compaction.stays]
@@ -323,7 +327,7 @@ def _after(summary: RecordEntry, compaction: Compaction, before: Section, lines:
 
 
 def _way(preserved: PreservedRecords, known: Mapping[str, RecordEntry], most: int) -> tuple[list[str], int]:
-    """Return the uuids from the tail up to the head, none if the way does not lead there, and the number of steps."""
+    """Return the uuids from the tail up to the head (none if the head is not reached), and the number of steps."""
     found: list[str] = []
     entry = known.get(preserved.tail or "")
     while entry is not None and entry.uuid is not None and len(found) < most:

@@ -1,4 +1,4 @@
-"""A conversation that was imported from a session, while a person works on it: `/import`, `/export`, its model."""
+"""`/import` and `/export` in a chat, and the model of an imported session."""
 
 import os
 from collections.abc import Mapping
@@ -19,11 +19,11 @@ from foldmark.sessions.formats import existing, format_named
 from foldmark.sessions.places import find, session_path
 
 ANSWERS = 20
-"""Number of newest answers in which a session's model is looked for."""
+"""Maximum number of newest answers to search for a session's model."""
 
 
 def bring_in(agent: Agent, named: str | None, progress: Progress | None, environment: Mapping[str, str]) -> Result:
-    """Import as `foldmark.log.log.CodingSessions.bring_in`; an interruption leaves nothing behind."""
+    """Import as `foldmark.log.log.CodingSessions.bring_in`. An interruption leaves nothing behind."""
     log = agent.log
     file = find(named, Path.cwd(), environment).path if named else _own_file(agent)
     with watched() as cut:
@@ -56,7 +56,7 @@ def write_out(agent: Agent, folder: str | None, environment: Mapping[str, str]) 
 
 
 def working_folder(agent: Agent) -> Path | None:
-    """Return the folder that the imported session works in, if it is there."""
+    """Return the working folder of the imported session if it exists, otherwise None."""
     imported = newest_import(agent)
     if imported is None or not imported[1].file:
         return None
@@ -83,7 +83,7 @@ def session_model(agent: Agent) -> str | None:
 
 
 def adopt_model(agent: Agent) -> None:
-    """Have the session's model answer from now on, unless somebody has chosen another one."""
+    """Set the agent's model to the session's, unless somebody has chosen another one."""
     at = agent.standing()
     chosen = at.given.source("model", at.settings, at.inherited) != "default"
     if not chosen and (model := session_model(agent)) is not None:

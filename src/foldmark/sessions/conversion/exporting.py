@@ -1,17 +1,17 @@
 """`foldmark export`: write an agent's context as a Claude Code session that `claude --resume` continues [SPEC 8, 9].
 
-The session has the context as of now: everything that is visible, not only what the window shows. State, scratchpad,
-memos and settings are no messages and are not exported.
+The session has the whole current context, not only the window. State, scratchpad, memos and settings are not messages
+and are not exported.
 
-- An assistant's record has one block, as Claude Code writes them. The records of one answer share `message.id`, by
-  which Claude Code joins them: the response's own id, as long as joining changes no order.
-- Calls that stand together are followed by their results, one record each (SPEC 5.2). Claude Code silently leaves out a
-  call without result, a result without call, and a repeated call id.
+- An assistant's record has one block, as Claude Code writes it. The records of one answer share `message.id`, by which
+  Claude Code joins them. It is the response's own id, unless joining would change the order.
+- Adjacent calls are followed by their results, one record each (SPEC 5.2). Claude Code silently drops a call without a
+  result, a result without a call, and a repeated call id.
 - The first record is a user's. A summary there is written as Claude Code's own compaction (`isCompactSummary`).
-  Anywhere else the session would begin with it, so there it is an answer like any other.
-- A message after a result in the same turn that is no prompt has `isMeta`: so Claude Code writes a document that a tool
-  has read, and an import sees that no turn begins there.
-- Uuids are computed from agent and event. Times are the events', but never go back.
+  Anywhere else the session would begin with it, so there it is written as an answer.
+- A message after a result in the same turn that is not a prompt has `isMeta`. Claude Code writes a document that a tool
+  has read in this way, and an import begins no turn there.
+- Uuids are computed from agent and event. Times are those of the events, but never decrease.
 - A record without a message (a result for an unanswered call, the first record) has the mark `MADE_UP`, which an import
   recognizes.
 """
@@ -49,7 +49,7 @@ from foldmark.sessions.new_file import WriteError, new_file
 from foldmark.sessions.places import session_path
 
 SYNTHETIC = "<synthetic>"
-"""The model that Claude Code writes for an answer without one; an answer that names no model stops it for good."""
+"""The model that Claude Code writes for an answer without one. It cannot resume after an answer without any model."""
 
 _NAMES = UUID("6a3c0d9e-1f0b-5b8e-9d53-5f1e0a7c2b44")
 
@@ -57,7 +57,7 @@ _NAMES = UUID("6a3c0d9e-1f0b-5b8e-9d53-5f1e0a7c2b44")
 class Exporting(Struct, frozen=True, kw_only=True):
     """The parts of the records that do not come from messages.
 
-    `models` maps response ids to models, `model` is for all other answers; `about` goes into the first record.
+    `models` maps response ids to models, and `model` is for all other answers. `about` goes into the first record.
     """
 
     agent_id: str
@@ -69,7 +69,7 @@ class Exporting(Struct, frozen=True, kw_only=True):
 
 
 class ExportedPiece(Struct, frozen=True, kw_only=True):
-    """The blocks of one record: an event or a part of it. If it is `made_up`, `event` is only a neighbour.
+    """The blocks of one record: an event or a part of it. If it is `made_up`, `event` is its neighbour.
 
     `answer` is the id of the answer that an assistant's piece belongs to.
     """
@@ -83,7 +83,7 @@ class ExportedPiece(Struct, frozen=True, kw_only=True):
 
 
 def choose(events: Iterable[Event], agent_id: str) -> tuple[list[ExportedPiece], list[tuple[int, str]]]:
-    """Return the records of a context's messages, in the order of the log, and the events left out, with the reason."""
+    """Return the records of messages, in the order of the log, and the omitted events with the reason."""
     sent: list[Event] = []
     left_out: list[tuple[int, str]] = []
     for event in events:
@@ -175,7 +175,7 @@ def _message_pieces(event: Event, *, first: bool) -> list[ExportedPiece]:
 
 
 def _without_last_thoughts(pieces: Sequence[ExportedPiece]) -> tuple[list[ExportedPiece], list[int]]:
-    """Return the pieces without thinking at the end of an answer, which the API refuses, and its events."""
+    """Return the pieces without thinking at the end of an answer, which the API refuses, and the events of that."""
     kept: list[ExportedPiece] = []
     gone = []
     ends = True
@@ -193,9 +193,9 @@ def _without_last_thoughts(pieces: Sequence[ExportedPiece]) -> tuple[list[Export
 
 
 def _answers(pieces: Sequence[ExportedPiece], agent_id: str) -> list[ExportedPiece]:
-    """Return the pieces, each of an assistant's with its answer.
+    """Return the pieces, those of an assistant with their answer.
 
-    After results, a response continues only with its further calls. Otherwise joining would move a record, so another
+    After results, a response continues only with its further calls. Otherwise joining would move a record, so a new
     answer begins.
     """
     found: list[ExportedPiece] = []
@@ -254,8 +254,8 @@ def _milliseconds(moment: str) -> str:
 class Export(Struct, frozen=True):
     """A session that is ready to be written.
 
-    `lines` are its records as JSON, without line ends; `messages` counts their events by kind; `left_out` is (event,
-    reason) of events that are missing or not whole; `until` is the newest event at the time.
+    `lines` are its records as JSON, without line ends. `messages` counts their events by kind. `left_out` lists events
+    that are missing or incomplete, with the reason. `until` is the newest event of the context.
     """
 
     session_id: str
@@ -278,9 +278,9 @@ class Written(Struct, frozen=True):
 
 
 def export(agent: Agent, cwd: str | os.PathLike[str], version: str, session_id: str | None = None) -> Export:
-    """Return an agent's context as a session of the working folder `cwd`, made by Foldmark `version`; write nothing.
+    """Return an agent's context as a session of the working folder `cwd`, exported by Foldmark `version`.
 
-    Raises CommandError if nothing in it can be sent.
+    Nothing is written. Raises CommandError if nothing in the context can be sent.
     """
     context = agent.context()
     pieces, left_out = choose(in_place(all_as_sent(context.messages, context.evicted)), agent.id)
@@ -342,7 +342,7 @@ def _model(agent: Agent) -> str:
 
 
 def _models(agent: Agent, visible: Segments) -> dict[str, str]:
-    """Return response id -> model, as far as the provider reported it."""
+    """Return the model of each response, by its id, as far as the provider reported it."""
     with agent.log.store.read() as moment:
         usages = moment.events(moment.of_kind("usage", visible))
     found = {}

@@ -1,8 +1,8 @@
-"""The part of a session that a conversation has already, so that another import brings only what is new [SPEC 8].
+"""Records of earlier imports, so that another import of the session adds only new messages [SPEC 8].
 
-Each import records a `command` event after the events that it appended. Its data have the session and how far its file
-was read; its content lists every line with its events (`_LINE`, in base64). Events that no import appended are the
-person's own.
+Each import records a `command` event after the events that it appended. Its data name the session and the part of the
+file that was read. Its content lists every line with its events (`_LINE`, in base64). Events that no import appended
+are the person's own.
 """
 
 from binascii import a2b_base64, b2a_base64
@@ -24,12 +24,15 @@ from foldmark.sessions.places import session_path
 from foldmark.sessions.session_file import SessionFile, SessionRecord
 
 _LINE = Layout("<8sQII")
-"""A line: its key, its first event, the number of events, and how far before the first its group begins."""
+"""A line: its key, its first event, its number of events, and the distance from the begin of its group to the first."""
 
 
 class ImportedLine(NamedTuple):
-    """The messages of a line: the first, and how many. `group` is the first event of those that leave the context
-    together with them. All are zero for a line without a message."""
+    """The messages of a line: the first event and their number.
+
+    `group` is the first of the events that leave the context together with them. All are zero for a line without a
+    message.
+    """
 
     first: int
     length: int
@@ -44,11 +47,11 @@ class ImportedLine(NamedTuple):
 class ImportRecord(Struct, frozen=True, kw_only=True):
     """The record of an import.
 
-    `session` is the session's identity (`identity`). `size`, `lines` and `digest` describe what was read of the file:
-    bytes, lines, and a digest of the bytes. `begin` is the first event that the import may have appended. `tips`
-    are the records that a new one continues if the active chain goes on; `carried` is the state of the index.
-    `hidden` are groups that left the context because they are not active, with the operation that removed them (0: none
-    was in it); `back` are groups that came back. `file` is the absolute path of the file, "" in older records.
+    `session` is the session's identity (`identity`). `size`, `lines` and `digest` describe the part of the file that
+    was read: its bytes, its lines, and a digest of the bytes. `begin` is the first event that the import may have
+    appended. `tips` are the records that the next record of the active chain continues. `carried` is the state of the
+    index. `hidden` are inactive groups that left the context, with the operation that removed them (0: the context had
+    none of them). `back` are groups that returned. `file` is the absolute path of the file, "" in older records.
     """
 
     source: str
@@ -103,7 +106,7 @@ class ImportedSession:
 
     @cached_property
     def hidden(self) -> dict[int, int]:
-        """The groups that left the context because they are not active -> the operations that removed them."""
+        """The inactive groups that left the context -> the operations that removed them."""
         found: dict[int, int] = {}
         for _, note in self.notes:
             found.update(note.hidden)
@@ -112,12 +115,12 @@ class ImportedSession:
         return found
 
     def segments(self, begin: int) -> Segments:
-        """Return the ranges that imports appended, including the one that appends from event `begin` on."""
+        """Return the ranges that imports appended, including the current import, which begins at event `begin`."""
         own = [Segment(self._agent.id, note.begin, event_id) for event_id, note in self.notes]
         return normal([*own, Segment(self._agent.id, begin, END)])
 
     def missing(self, entries: Iterable[RecordEntry]) -> int:
-        """Return how many lines with active messages are not among these entries."""
+        """Return the number of imported lines with active messages that are not among these entries."""
         there = {entry.key for entry in entries}
         return sum(
             line.length > 0 and line.group not in self.hidden
@@ -157,7 +160,7 @@ def record_import(agent: Agent, note: ImportRecord, lines: bytes | bytearray, ti
 
 
 def conversation_of(log: Log, session: str) -> Agent | None:
-    """Return the conversation that a session was imported into last, or None."""
+    """Return the conversation of the last import of a session, or None."""
     roots = tuple(Segment(agent.id, 1, END) for agent in log.agents() if agent.name is not None)
     with log.store.read() as moment:
         for event_id in reversed(moment.of_kind("command", roots)):
@@ -169,8 +172,11 @@ def conversation_of(log: Log, session: str) -> Agent | None:
 
 
 def identity(session: SessionFile, kept: SessionFormat) -> str:
-    """Return the identity that a session shares with its copies: the uuid that its format finds in a record, else the
-    session's id in the file's name, else the file's path."""
+    """Return the identity that a session shares with its copies.
+
+    It is the uuid that the format finds in a record, otherwise the session's id in the file's name, otherwise the
+    file's path.
+    """
     for found in session.lines():
         own = kept.identity(found.value) if isinstance(found, SessionRecord) and isinstance(found.value, dict) else None
         if isinstance(own, str) and is_uuid(own):
@@ -182,13 +188,13 @@ def identity(session: SessionFile, kept: SessionFormat) -> str:
 
 
 _HEAD = 1000
-"""Lines that are searched for an identity."""
+"""Maximum number of lines to search for an identity."""
 
 
 def tips(entries: Iterable[RecordEntry], before: Iterable[str]) -> tuple[str, ...]:
-    """Return the records at the end of the active chain: the last message, and what follows it without being one.
+    """Return the records at the end of the active chain: the last message, and the records after it.
 
-    `before` are those of the lines before these.
+    `before` are the tips of the lines before these.
     """
     found = dict.fromkeys(before)
     for entry in entries:
@@ -210,7 +216,7 @@ def only_continues(
     *,
     linked: bool,
 ) -> bool:
-    """Return True if new lines only continue the active chain, so that everything before them stays.
+    """Return True if new lines only continue the active chain, which leaves everything before them unchanged.
 
     `carried` is the state of the index after them.
     """

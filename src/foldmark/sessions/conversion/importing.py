@@ -1,24 +1,24 @@
-"""`foldmark import`: make a conversation from a coding agent's session [SPEC 8, 9].
+"""`foldmark import`: import a coding agent's session as a conversation [SPEC 8, 9].
 
-Two passes: the first reads ids and flags of every record (`SessionFormat.index`) and from them plans turns
-and branches (`sessions.chain`); the second reads each record again where it lies in the file and appends it (`writer`).
-Everything is one transaction: an interrupted import leaves nothing of the session behind.
+An import makes two passes. The first reads ids and flags of every record (`SessionFormat.index`), from which turns and
+branches are planned (`sessions.chain`). The second reads each record again at its place in the file and appends it
+(`writer`). Everything is one transaction, so an interrupted import leaves nothing behind.
 
-All lines get into the conversation but broken ones, which the report lists. A record that is not a message, or not
-entirely usable as one, is kept whole as a `record` event. Branches that are not active become turns that are dropped
-from the context as by `/context drop`, so `/restore` brings them back. A compaction is recorded as a `summary`
-operation, as by `/summarize`, and can be restored, too.
+All lines become part of the conversation except broken ones, which the report lists. A record that is not a message, or
+not entirely usable as one, is kept whole as a `record` event. Inactive branches become turns that are dropped from the
+context as by `/context drop`, so `/restore` brings them back. A compaction is recorded as a `summary` operation, as by
+`/summarize`, and can be restored, too.
 
 A session that was imported before continues in its conversation (`imported`):
 
 - If the file still begins with the bytes read before, only later bytes are read, as long as they continue the active
   chain.
-- Otherwise (someone went back in the client, a compaction, another file with the same session) all records are indexed
-  and compared by uuid or, without one, by their whole content. New ones are appended; what is not active any more
-  leaves the context, as an operation that can be restored.
-- If the file lacks an active message that was imported, the two have diverged, and nothing is written.
+- Otherwise (after a step back in the client, after a compaction, or for another file of the same session) all records
+  are indexed and compared by uuid or, without one, by their whole content. New records are appended. Inactive ones
+  leave the context by an operation that can be restored.
+- If the file lacks an imported active message, the two have diverged, and nothing is written.
 
-The person's own changes stay: nothing that was imported is changed, and new turns follow the person's own.
+The person's own changes stay: an import changes nothing that was imported, and new turns follow the person's own.
 """
 
 import os
@@ -51,10 +51,10 @@ def import_session(
 ) -> ImportReport:
     """Import a session as conversation `name`, or bring what is new into it.
 
-    Without a name, the session goes on in the conversation that it was imported into last, or becomes a new one named
-    `default_name`. `progress` gets the bytes done, out of the size of the file; the first pass counts for a quarter of
-    them. Raises SessionFileError for a file that cannot be read as a session or has no message, CommandError if a
-    conversation of that name has other content, or if the file lacks what was imported of it.
+    Without a name, the session continues in the conversation of its last import, or becomes a new one with the name
+    `default_name`. `progress` gets the number of bytes done, out of the size of the file; the first pass counts for a
+    quarter. Raises SessionFileError for a file that cannot be read as a session or has no message, and CommandError if
+    a conversation of that name has other content or if the file lacks imported records.
     """
     with SessionFile(path) as session:
         kept = recognize(session)
@@ -194,7 +194,7 @@ class _Import:
 
 
 def _ready(agent: Agent) -> None:
-    """Raise CommandError if the conversation is busy; end the turn that a dead process left open."""
+    """End the turn that a dead process left open. Raises CommandError if the conversation is busy."""
     if running(agent) is not None:
         raise CommandError(f"'{one_line(agent.name or '')}' is in the middle of a turn; import again when it has ended")
     with agent.reading() as (moment, at):
@@ -205,7 +205,7 @@ def _ready(agent: Agent) -> None:
 
 
 def _known(entries: list[RecordEntry], imported: ImportedSession) -> dict[int, ImportedLine]:
-    """Return the lines that were imported before, by their numbers in this file."""
+    """Return the lines of earlier imports by their numbers in this file."""
     left = {key: iter(lines) for key, lines in imported.lines.items()}
     found = {}
     for entry in entries:
@@ -215,8 +215,7 @@ def _known(entries: list[RecordEntry], imported: ImportedSession) -> dict[int, I
 
 
 def imported_event(agent: Agent, path: str | os.PathLike[str], line: int) -> int | None:
-    """Return the first event imported from a line of a session's file, or None if this conversation has none of it.
-    Raises SessionFileError."""
+    """Return the first event imported from a line of a session's file, or None. Raises SessionFileError."""
     imported = ImportedSession(agent)
     if imported.newest is None:
         return None
@@ -228,7 +227,7 @@ def imported_event(agent: Agent, path: str | os.PathLike[str], line: int) -> int
 
 
 def format_in(path: str | os.PathLike[str]) -> SessionFormat:
-    """Return the format of the session in a file. Raises SessionFileError if it is none that is known."""
+    """Return the format of the session in a file. Raises SessionFileError if the format is unknown."""
     with SessionFile(path) as session:
         return recognize(session)
 
@@ -236,7 +235,7 @@ def format_in(path: str | os.PathLike[str]) -> SessionFormat:
 def default_name(path: str | os.PathLike[str], kind: str | None = None) -> str:
     """Return the file's name without its ending and unprintable characters.
 
-    If it is or ends in a session's id, return the format's name and eight characters of the id.
+    If the name contains the session's id, return the format's name and eight characters of the id.
     """
     found = session_path(Path(path), kind)
     if is_uuid(found.id):

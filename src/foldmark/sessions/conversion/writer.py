@@ -1,4 +1,4 @@
-"""Write a planned import into a conversation: turns, what leaves the context, compactions [SPEC 8]."""
+"""Write a planned import into a conversation: its turns, its compactions, and changes of the context [SPEC 8]."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ _LEFT, _CAME_BACK = "the session went back behind it", "the session came back to
 
 
 class Meter:
-    """Reports the progress of an import in steps that are worth showing."""
+    """Reports the progress of an import in steps of at least `_STEP` bytes."""
 
     def __init__(self, total: int, progress: Progress | None) -> None:
         self._total, self._progress, self._reported = total, progress, 0
@@ -103,7 +103,7 @@ class ImportWriter:
         self._calls: set[str] = set()
 
     def write(self, turn: PlannedTurn, known: Mapping[int, ImportedLine] = {}) -> None:
-        """Append a turn without the lines that are `known` already; these leave the context or come back with it."""
+        """Append a turn without the lines that are `known` already. These leave the context or return to it."""
         steps = turn.steps
         if known:
             self._know(turn, known)
@@ -138,7 +138,7 @@ class ImportWriter:
             self._hidden.append(first)
 
     def drop(self) -> None:
-        """Drop the turns that are not shown, many at once, so that neighbours leave one gap in the context."""
+        """Drop the turns that are not shown, all at once, so that neighbours leave one gap in the context."""
         for turn in self._hidden:
             self.hidden[turn] = self._agent.operate(partial(decide.drop, wanted=[turn])).event_id
         self._report.dropped += len(self._hidden)
@@ -146,7 +146,7 @@ class ImportWriter:
 
     def _summarize(self, entry: RecordEntry, keeps: frozenset[int]) -> bool:
         """Record a compaction. Return False if there is nothing before it that it could replace."""
-        self.drop()  # a summary replaces only what is shown
+        self.drop()  # a summary replaces only shown messages
         record = self._session.reread(entry.line, entry.offset)
         reading = self._format.messages(record.value)
         texts = [part for part in reading.parts if isinstance(part, TextMessage)]
@@ -169,7 +169,7 @@ class ImportWriter:
         return True
 
     def _know(self, turn: PlannedTurn, known: Mapping[int, ImportedLine]) -> None:
-        """Remove the lines of a turn that are not active any more from the context, or bring them back."""
+        """Remove the inactive lines of a turn from the context, or bring active ones back."""
         own = [(step.entry, known[step.entry.line]) for step in turn.steps if step.entry.line in known]
         self._events.update((entry.line, line.events) for entry, line in own)
         messages = [(entry, line) for entry, line in own if line.length]
@@ -192,7 +192,7 @@ class ImportWriter:
         self._report.left += 1
 
     def _leave(self, events: list[int]) -> int:
-        """Remove events from the context. Return the operation, 0 if none of them is in it."""
+        """Remove events from the context. Return the operation, or 0 if the context has none of them."""
         done = 0
         with self._agent.log.store.read() as moment:
             summaries = [each.id for each in moment.lookup(events) if each.kind == "summary"]
@@ -206,7 +206,7 @@ class ImportWriter:
         return done
 
     def _restore(self, operation: int, reason: str) -> None:
-        """Undo an operation, unless there was none or a person has undone it."""
+        """Undo an operation, unless it does not exist or a person has undone it."""
         with suppress(CommandError):
             self._agent.operate(
                 lambda moment, at: decide.restore(moment, at, operation, self._agent.past.is_back),
@@ -215,12 +215,9 @@ class ImportWriter:
             )
 
     def _unasked(self, reading: RecordMessages) -> list[str]:
-        """Return the results whose call was imported before and has left the context: they stay out of it, too."""
-        ids = [
-            part.call_id
-            for part in reading.parts
-            if isinstance(part, ResultMessage) and part.call_id not in self._calls
-        ]
+        """Return the results that stay out of the context, because an earlier import has their call and it has left."""
+        ids = [part.call_id for part in reading.parts if isinstance(part, ResultMessage)]
+        ids = [call_id for call_id in ids if call_id not in self._calls]
         if not ids:
             return []
         with self._agent.reading() as (moment, at):
@@ -244,7 +241,7 @@ class ImportWriter:
             return agent.append_tool_result(
                 part.call_id, part.text, dialect=dialect, is_error=part.is_error, created_at=time, data=part.data
             )
-        # Verbatim: a state block at the end of a message is not from a model of this conversation.
+        # Verbatim, because a state block at the end of a message is not from a model of this conversation.
         return agent.append(part.kind, part.text, created_at=time, data=part.data, dialect=dialect, verbatim=True)
 
     def _keep(self, record: SessionRecord, time: datetime | None) -> None:
@@ -254,7 +251,7 @@ class ImportWriter:
 
 
 def _standing_for(moment: Snapshot, at: Standing, stays: list[int], imported: Segments) -> Summary:
-    """Return a summary of all shown imported events but those that stay, each with its whole exchange."""
+    """Return a summary of all shown imported events except those that stay, each with its whole exchange."""
     decided = summaries.summary(moment, at, None)
     kept = list(moment.lookup(stays))
     ranges = subtract(intersect(decided.ranges, imported), ranges_of(moment, at, [*kept, *closure(moment, at, kept)]))
