@@ -1,4 +1,4 @@
-"""Locks on files, which end with the process that holds them. Standard library only: a hook locks, too."""
+"""Lock files until the process that holds the lock ends. Standard library only: a hook uses it, too."""
 
 import errno
 import os
@@ -15,7 +15,7 @@ _BUSY = (errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK)
 def locked(descriptor: int, without_locks: bool = True) -> bool:
     """Lock an open file until this descriptor is closed. Return False if another descriptor holds the lock.
 
-    Where a file system has no locks, the answer is `without_locks`.
+    Return `without_locks` if the file system has no locks.
     """
     try:
         if sys.platform == "win32":

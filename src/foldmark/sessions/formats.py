@@ -2,8 +2,8 @@
 
 Import, archive, trim, rollover and doctor use a session's format and never test its name. Packages add formats as
 entry points (`plugins.GROUP`). A format needs a `name`, a `title`, `sessions`, `session_id`, `is_record` and
-`messages`; one that does not keep JSON lines also needs `transcript`. The rest has a default, which refuses what only
-the format can know.
+`messages`. A format that does not keep JSON lines also needs `transcript`. All other members have a default, which
+refuses operations that only the format can carry out.
 """
 
 import os
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from foldmark.sessions.session_file import SessionRecord
 
 DEFAULT = "claude"
-"""The format of a session file whose name no other format has."""
+"""The format of a session file whose name matches no other format."""
 
 _BUILT_IN = ("foldmark.sessions.claude:ClaudeFormat", "foldmark.sessions.codex:CodexFormat")
 
@@ -33,7 +33,7 @@ _BUILT_IN = ("foldmark.sessions.claude:ClaudeFormat", "foldmark.sessions.codex:C
 class SessionPath(NamedTuple):
     """A session: where it is, the name of its format, and its id.
 
-    `path` is a file as a rule. It may be a folder, or a database's path with the session's id behind it.
+    `path` is usually a file. It may be a folder, or the path of a database with the session's id behind it.
     """
 
     path: Path
@@ -42,22 +42,22 @@ class SessionPath(NamedTuple):
 
 
 class ResumeCommand(NamedTuple):
-    """A command to run: the program with its arguments, and its working folder (None: any, or the folder is gone)."""
+    """A command: the program with its arguments, and its working folder (None: any, or the folder is gone)."""
 
     words: tuple[str, ...]
     cwd: Path | None
 
     @property
     def shell(self) -> str:
-        """The command as a line for the shell."""
+        """The command as one line for a shell."""
         command = shlex.join(self.words)
         return command if self.cwd is None else f"cd {shlex.quote(str(self.cwd))} && {command}"
 
 
 class SessionSurroundings(NamedTuple):
-    """Where a session works: `cwd` is the folder that its program is started in, None if the session does not say.
+    """The surroundings of a session. `cwd` is the folder in which its program is started, None if unknown.
 
-    `members` are the members of its records that a session takes over which continues it.
+    `members` are the members of its records that a session takes over when it continues this one.
     """
 
     cwd: Path | None
@@ -65,9 +65,9 @@ class SessionSurroundings(NamedTuple):
 
 
 def lazy(target: str) -> Any:
-    """Return a member of a format, the function or value `module:name`, which is loaded when it is used first.
+    """Return a member of a format, the function or value `module:name`, which is loaded on its first use.
 
-    So a hook loads little, and a format may use every room, although every room asks formats.
+    So a hook loads little, and a format can use every other module here, although these modules use formats.
     """
     return _Lazy(target)
 
@@ -86,31 +86,31 @@ class _Lazy:
 
 
 class SessionFormat:
-    """One coding agent's sessions. Derive from it for another agent's."""
+    """The sessions of one coding agent. Derive from it for another agent."""
 
     name: str
     """The agent's name in the archive and the database; its folder in the archive has this name."""
 
     title: str
-    """The agent's name as people know it."""
+    """The agent's name for people."""
 
     dialect: str = "openai"
-    """The wire whose content blocks its messages hold."""
+    """The dialect of the content blocks in its messages."""
 
     provider: str | None = None
-    """The provider of the models that its sessions name; None if there may be several."""
+    """The provider of the models in its sessions; None if there may be several."""
 
     running: str | None = None
-    """The environment variable with the id of the session that a program runs in."""
+    """The environment variable with the id of the session in which a program runs."""
 
     linked: bool = False
-    """True if records name their parents, so that a session can branch."""
+    """True if records name their parents, which allows a session to branch."""
 
     null_stops: bool = False
-    """True if a `null` line keeps the agent from resuming a session."""
+    """True if a line `null` prevents resuming a session."""
 
     why_not_repaired: str | None = "its format offers no repair"
-    """Why damaged sessions are not repaired; None if they are."""
+    """The reason why damaged sessions are not repaired; None if they are."""
 
     # -- Where sessions are, and which is meant
 
@@ -119,19 +119,19 @@ class SessionFormat:
         raise NotImplementedError
 
     def sessions(self, environment: Mapping[str, str]) -> Iterator[Path]:
-        """Yield the path of every session. Must not raise where nothing is there, or nothing may be read."""
+        """Yield the path of every session. Must not raise if there are none, or if they are not readable."""
         raise NotImplementedError
 
     def subagents(self, environment: Mapping[str, str]) -> Iterator[Path]:
-        """Yield the sessions of subagents that lie apart from their sessions."""
+        """Yield the sessions of subagents, if they are stored separately."""
         return iter(())
 
     def session_id(self, path: Path) -> str | None:
-        """Return the id of the session at this path; None if a session of this format cannot be there."""
+        """Return the id of the session at this path; None if the path cannot be a session of this format."""
         raise NotImplementedError
 
     def folder_of_project(self, cwd: str | os.PathLike[str], environment: Mapping[str, str]) -> Path:
-        """Return the folder with the sessions of a working folder; by default the one with all sessions."""
+        """Return the folder with the sessions of a working folder, by default the folder with all sessions."""
         return self.folder(environment)
 
     def project(self, path: Path) -> str:
@@ -139,32 +139,32 @@ class SessionFormat:
         return ""
 
     def archived_as(self, path: Path) -> Path:
-        """Return where a session belongs within the format's folder of the archive; the name ends in .jsonl."""
+        """Return the place of a session in the format's folder of the archive. Its name ends in .jsonl."""
         return Path(f"{self.session_id(path) or path.stem}.jsonl")
 
     # -- Records
 
     def is_record(self, value: Any) -> bool:
-        """Return True if a line's value is certainly a record of this agent's."""
+        """Return True if the value of a line is certainly a record of this agent."""
         raise NotImplementedError
 
     def resembles(self, value: Any) -> bool:
-        """Return True if the record may be this agent's, provided that no other record in the file decides it."""
+        """Return True if a record may be this agent's. It counts only if no other record of the file decides."""
         return False
 
     def transcript(self, path: Path) -> Iterable[bytes]:
-        """Yield a session that is not kept as JSON lines as such lines, the same ones each time, new ones at the end.
+        """Yield a session as JSON lines, if its agent keeps another form: always the same lines, new ones at the end.
 
-        `session_id` decides whether there is one. Raises OSError or ValueError where it cannot be read.
+        `session_id` decides if the path is a session. Raises OSError or ValueError if it cannot be read.
         """
         raise NotImplementedError
 
     def messages(self, record: Any) -> "RecordMessages":
-        """Return the messages of a record as an import appends them; never raises."""
+        """Return the messages of a record for an import. Must not raise."""
         raise NotImplementedError
 
     def searched(self, record: dict[str, Any]) -> "Iterable[SearchedMessage]":
-        """Return the messages of a record as a search finds them; never raises."""
+        """Return the messages of a record for a search. Must not raise."""
         from foldmark.sessions.messages import searched_parts
 
         return searched_parts(self.messages(record).parts)
@@ -176,17 +176,17 @@ class SessionFormat:
     def index(
         self, records: "Iterable[SessionRecord]", carried: dict[str, Any], known: Container[bytes] = ()
     ) -> "list[RecordEntry]":
-        """Return one entry for each record, in order; by default they are one chain.
+        """Return one entry for each record, in order. By default they form one chain.
 
-        `carried` is what the records before these left to know (nothing at the beginning) and is brought up to date;
-        `known` are the keys of those that said something.
+        `carried` is the state after the records before these (empty at the beginning) and is updated. `known` are the
+        keys of earlier records with messages.
         """
         from foldmark.sessions.messages import index_in_order
 
         return index_in_order(records, carried, self.messages)
 
     def identity(self, record: dict[str, Any]) -> Any:
-        """Return the uuid of a record that all copies of a session share; None for any other record."""
+        """Return the uuid of a record that all copies of a session share, or None."""
         return None
 
     # -- Continuing a session
@@ -200,11 +200,11 @@ class SessionFormat:
         raise self.cannot("resumed")
 
     def surroundings(self, session: SessionPath) -> SessionSurroundings:
-        """Return what a session that continues this one takes over. Raises SessionFileError."""
+        """Return the surroundings that a session takes over when it continues this one. Raises SessionFileError."""
         raise self.cannot("rolled over")
 
     def new_path(self, session: Path, new_id: str, moment: "datetime") -> Path:
-        """Return where a session that continues this one belongs; `moment` is in local time."""
+        """Return the path for a session that continues this one. `moment` is in local time."""
         raise self.cannot("continued")
 
     def new_lines(
@@ -216,14 +216,14 @@ class SessionFormat:
         mark: dict[str, object],
         moment: str,
     ) -> bytes:
-        """Return a new session that holds one user message and is marked with `continue_metadata`.
+        """Return a new session with one user message, marked with `continue_metadata`.
 
         `moment` is in UTC.
         """
         raise self.cannot("continued")
 
     def search_servers(self, cwd: Path | None, environment: Mapping[str, str]) -> set[str]:
-        """Return the names of the MCP servers that the agent has in a working folder; never raises."""
+        """Return the names of the agent's MCP servers in a working folder. Must not raise."""
         return set()
 
     # -- Trim and doctor
@@ -238,7 +238,7 @@ class SessionFormat:
         raise self.cannot("examined")
 
     def cannot(self, done: str) -> FoldmarkError:
-        """Return the error for what the format does not offer."""
+        """Return the error for an operation that the format does not offer."""
         return FoldmarkError(
             f"sessions of {self.title} cannot be {done} by Foldmark: their format does not offer it. `foldmark import` "
             "reads them"
@@ -270,9 +270,9 @@ def is_installed(name: str) -> bool:
 
 
 def format_of(path: Path) -> SessionFormat:
-    """Return the format that a path shows; the content of a file may show another (see `places.recognize`)."""
+    """Return the format of a path. The content of the file may show another one (see `places.recognize`)."""
     kept: SessionFormat | None = custom_format(path)
-    # Claude Code's files have no name of their own, so that every path may be one of them.
+    # Claude Code's file names have no mark, so every path may be one of its sessions.
     return kept or next(each for each in reversed(built_in()) if each.session_id(path) is not None)
 
 
@@ -282,7 +282,8 @@ def resume_command(session: SessionPath, environment: Mapping[str, str], *prompt
 
 
 def refusal(session: SessionPath) -> str | None:
-    """Return why a session cannot be continued, if it is a subagent's; otherwise None. Raises SessionFileError."""
+    """Return the reason why a session cannot be continued: it is a subagent's. Otherwise None. Raises
+    SessionFileError."""
     if not format_named(session.kind).is_subagents(session):
         return None
     return (
@@ -292,7 +293,7 @@ def refusal(session: SessionPath) -> str | None:
 
 
 def other_program(value: Any) -> str | None:
-    """Return the program whose marks a record has, if Foldmark itself does not read its sessions."""
+    """Return the program whose marks a record has, if it is none that Foldmark reads itself."""
     if not isinstance(value, dict):
         return None
     kind, message = value.get("type"), value.get("message")
@@ -320,17 +321,16 @@ def files_in(folder: Path, pattern: str) -> Iterator[Path]:
 
 
 def folder_in(record: Any) -> Path | None:
-    """Return the folder that a record names as `cwd`; None for what cannot be one."""
+    """Return the folder that a record names as `cwd`; None if it is missing or not a path."""
     cwd = record.get("cwd") if isinstance(record, dict) else None
     return Path(cwd) if isinstance(cwd, str) and os.path.isabs(cwd) and "\0" not in cwd else None  # noqa: PTH117
 
 
 def existing(folder: Path | None) -> Path | None:
-    """Return the folder if it is there, otherwise None; never raises."""
+    """Return the folder if it exists, otherwise None. Never raises."""
     return folder if folder is not None and os.path.isdir(folder) else None  # noqa: PTH112
 
 
 def _find(name: str) -> SessionFormat | None:
-    """Look among the own formats first: a look at the installed packages takes 30 ms."""
-    named = (each for look in (built_in, plugins) for each in look() if each.name == name)
-    return next(named, None)
+    # Built-in formats first: a look at the installed packages takes 30 ms.
+    return next((each for look in (built_in, plugins) for each in look() if each.name == name), None)

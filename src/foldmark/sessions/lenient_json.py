@@ -1,9 +1,9 @@
-"""Decode a line of a file that other programs write as a JSON value, whatever it holds [SPEC 8].
+"""Decode JSON lines that other programs have written, and read values from them safely [SPEC 8].
 
-What is readable is read: invalid UTF-8 and lone surrogates become U+FFFD, in keys too; numbers that Python cannot hold
-(integers of more than 4300 digits, floats beyond the range, NaN and Infinity) become their own text, since none of
-them may be written as JSON again. Everything else that JSON does not allow is refused with a reason. The value that
-comes back can be encoded as JSON and as UTF-8, and is at most `MAX_DEPTH` deep.
+Invalid UTF-8 and lone surrogates become U+FFFD, in keys too. Numbers that Python cannot hold (integers of more than
+4300 digits, floats beyond the range, NaN and Infinity) become their own text, because they cannot be written as JSON
+again. Any other violation of JSON is refused with a reason. The resulting value can be encoded as JSON and as UTF-8,
+and is at most `MAX_DEPTH` deep.
 """
 
 import math
@@ -16,10 +16,10 @@ import msgspec
 from foldmark.core.codec import well_formed
 
 MAX_DEPTH = 200
-"""Maximum levels of objects and arrays. Far above what sessions hold, far below what exhausts Python's stack."""
+"""Maximum levels of objects and arrays: far more than sessions have, far fewer than exhaust Python's stack."""
 
 MAX_VALUES = 4_000_000
-"""Maximum values in a line of more than `_LONG` bytes: a line of only `{},` takes thirty times its size in memory."""
+"""Maximum values in a line of more than `_LONG` bytes. A line of only `{},` takes thirty times its size in memory."""
 
 _LONG = 8 << 20
 # One structural character with everything before it. Possessive, so that no text is ever looked at twice.
@@ -28,11 +28,11 @@ _TOO_DEEP = f"nested too deeply (more than {MAX_DEPTH} levels)"
 
 
 class NotJsonError(ValueError):
-    """A line is not JSON; the text says why, in one line."""
+    """A line is not JSON. The text gives the reason in one line."""
 
 
 def decode(line: bytes) -> Any:
-    """Return the JSON value that a line holds. Raises NotJsonError."""
+    """Return the JSON value of a line. Raises NotJsonError."""
     if len(line) > _LONG and _crowded(line):
         raise NotJsonError(f"more than {MAX_VALUES:,} values in one line")
     try:
@@ -61,12 +61,12 @@ def member(value: Any, *path: str) -> Any:
 
 
 def filled_text(value: Any) -> str | None:
-    """Return a value that is a text with something in it; None for any other."""
+    """Return the value if it is a text that is not empty, otherwise None."""
     return value if isinstance(value, str) and value else None
 
 
 def whole_number(value: Any) -> int | None:
-    """Return a value that is a count that SQLite can hold; None for any other."""
+    """Return the value if it is a whole number from 0 to SQLite's maximum, otherwise None."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63 else None
 
 
@@ -96,7 +96,7 @@ def _float(text: str) -> float | str:
 
 
 def _crowded(line: bytes) -> bool:
-    """Return True if a line holds more than `MAX_VALUES` values; commas and brackets inside of texts do not count."""
+    """Return True if a line has more than `MAX_VALUES` values. Commas and brackets inside texts do not count."""
     if line.count(b",") + line.count(b"[") + line.count(b"{") <= MAX_VALUES:
         return False
     return any(True for _ in islice(_STRUCTURE.finditer(line), MAX_VALUES, None))

@@ -1,4 +1,4 @@
-"""Keep track of sessions: which continued which, and why each ended [S4, SPEC 8]."""
+"""Record which session continues which, and why each one ended [S4, SPEC 8]."""
 
 from collections.abc import Mapping
 
@@ -18,22 +18,22 @@ _LONGEST_NAME, _DIGITS = 200, 18
 
 
 class Work(Struct, frozen=True):
-    """Who works, and what for; None where that is not known."""
+    """The worker and the issue of a session; None if unknown."""
 
     worker: int | str | None = None
     issue: str | None = None
 
 
 def find_work(environment: Mapping[str, str], *, worker: str | None = None, issue: str | None = None) -> Work:
-    """Return the worker and the issue that a person names, otherwise those of the environment."""
+    """Return the given worker and issue, by default those of the environment."""
     name = _name(worker, WORKER, environment)
     is_number = name is not None and name.isascii() and name.isdigit() and len(name) <= _DIGITS
     return Work(int(name) if name is not None and is_number else name, _name(issue, ISSUE, environment))
 
 
 def coding_session(log: Log, session: SessionPath) -> CodingSession:
-    """Return the log's record of a session, or, without one, a record from its path. Writes nothing."""
-    id, path = well_formed([session.id, str(session.path)])  # a file's name need not be text
+    """Return the log's record of a session, or a new record from its path. Nothing is written."""
+    id, path = well_formed([session.id, str(session.path)])  # the name of a file may be invalid Unicode
     with log.store.read() as moment:
         return moment.coding_session(session.kind, id) or CodingSession(session.kind, id, path)
 
@@ -41,10 +41,10 @@ def coding_session(log: Log, session: SessionPath) -> CodingSession:
 def record_end(
     log: Log, session: SessionPath, reason: EndReason, context: int | None, summary: str | None = None
 ) -> CodingSession:
-    """Record that a session has ended, at `context` percent of the model's window (None: unknown), at this moment.
+    """Record that a session ends now, at `context` percent of the model's window (None: unknown).
 
-    One that ended before was resumed since, so that the new end counts; but `completed`, which is how every process
-    ends, says nothing against a trim or a rollover.
+    A session that ended before has been resumed since, so the new end counts. Only `completed`, with which every
+    process ends, does not replace a trim or a rollover.
     """
     with log.store.write() as transaction:
         before = coding_session(log, session)
@@ -61,8 +61,8 @@ def record_end(
 
 
 def record_start(log: Log, parent: CodingSession, session: SessionPath, work: Work = Work()) -> CodingSession:  # noqa: B008
-    """Record that `session` begins at this moment as the continuation of `parent`, with its worker and issue unless
-    `work` names others."""
+    """Record that `session` begins now and continues `parent`. Its worker and issue are those of `work`, by default
+    those of the parent."""
     id, path = well_formed([session.id, str(session.path)])
     begun = CodingSession(
         session.kind,
@@ -87,9 +87,9 @@ def record_handover(
     work: Work,
     summary: str | None = None,
 ) -> CodingSession:
-    """Record, both or nothing, that `session` has ended and `new` begins as its continuation.
+    """Record in one transaction that `session` has ended and that `new` continues it.
 
-    `work` counts for the new session, and for the old one where nothing was known of it.
+    `work` is that of the new session. It also fills in a missing worker or issue of the old one.
     """
     with log.store.write() as transaction:
         ended = record_end(log, session, reason, context, summary)

@@ -1,8 +1,8 @@
 """The values that a format reads from the records of a session [SPEC 8].
 
-A record has messages, as an import appends them and as a search finds them, and one index entry, from which `chain`
-plans turns and branches. Nothing above asks which agent wrote a session. An entry has none of the texts, so that the
-memory of an index grows with the number of records.
+A record has messages, in one form for an import and another for a search, and one index entry, from which `chain` plans
+turns and branches. No code above depends on the agent that wrote a session. An entry has none of the texts, so the
+memory of an index grows with the number of records only.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -20,7 +20,7 @@ Data = dict[str, Any]
 
 
 class TextMessage(Struct, frozen=True):
-    """A text: `kind` is user or assistant."""
+    """A text. `kind` is user or assistant."""
 
     kind: str
     text: str
@@ -28,7 +28,7 @@ class TextMessage(Struct, frozen=True):
 
 
 class CallMessage(Struct, frozen=True):
-    """A tool call; `args` is any JSON value."""
+    """A tool call. `args` is any JSON value."""
 
     call_id: str
     name: str
@@ -53,7 +53,7 @@ Part = TextMessage | CallMessage | ResultMessage
 
 
 class RecordMessages(Struct, frozen=True):
-    """The messages of a record; `complete` unless something in it was not usable."""
+    """The messages of a record. `complete` is False if a part of the record was not usable."""
 
     parts: tuple[Part, ...]
     complete: bool
@@ -63,10 +63,10 @@ NOTHING = RecordMessages((), complete=False)
 
 
 class SearchedMessage(Struct, frozen=True):
-    """A message as it is searched: `role` is user, assistant, thinking, tool_call or tool_result.
+    """A message for a search. `role` is user, assistant, thinking, tool_call or tool_result.
 
-    `text` is whole; a call's holds the arguments with their names, one a line. `tool` is a call's tool, `call` the id
-    that binds a call and its result.
+    `text` is the whole text; for a call it is the arguments with their names, one per line. `tool` is the tool of a
+    call, and `call` the id that a call and its result share.
     """
 
     role: str
@@ -90,12 +90,12 @@ def searched_parts(parts: Iterable[Part]) -> Iterator[SearchedMessage]:
 
 
 def argument_text(value: Any) -> str:
-    """Return the texts and numbers of a JSON value, each behind its name, one a line."""
+    """Return the texts and numbers of a JSON value, one per line, each behind its name."""
     return "\n".join(_leaves(value, ""))
 
 
 def _searched_block(block: Data) -> Iterator[SearchedMessage]:
-    """Yield thinking, and the calls of tools that the provider runs."""
+    """Yield thinking, and calls of tools that the provider runs."""
     thinking, name = block.get("thinking"), block.get("name")
     if isinstance(thinking, str):
         yield SearchedMessage("thinking", thinking)
@@ -126,9 +126,9 @@ class AnswerUsage(NamedTuple):
 
 
 class PreservedRecords(Struct, frozen=True, gc=False):
-    """The records that a compaction preserves: records by their `uuids`, or the way from `tail` up to `head`.
+    """The records that a compaction preserves: those with these `uuids`, or the path from `tail` up to `head`.
 
-    `anchor` is the record that they are to stand behind: the summary, or the boundary in front of it.
+    `anchor` is the record behind which they belong: the summary, or the boundary in front of it.
     """
 
     anchor: str | None
@@ -140,16 +140,17 @@ class PreservedRecords(Struct, frozen=True, gc=False):
 class RecordEntry(Struct, frozen=True, kw_only=True, gc=False):
     """An index entry: the properties of a record without its texts.
 
-    `moment` is its time, or that of the record before it (before the first that has one: that one's; None if none
-    has). `side` is None on the main chain, otherwise the agent's id, or "" where the record names none. `role` is user
-    or assistant if there is a message in it. `prompt`: a person's text, so that it can open a turn; `injected`: text
-    that Claude Code put there itself (isMeta), or a person while the model was busy; `failed`: an error of the API
-    in an answer's place; `interruption`: Claude Code's note that a person stopped the model. `calls` and `results` are
-    tool call ids; `prompted_by` is the call that made Claude Code inject this record. `compacts`: it is the summary
-    that a compaction puts in place of what was before. `preserved` is what the boundary of a compaction says of it.
+    `moment` is the time of the record, otherwise that of the record before it, otherwise the first known time; None if
+    no record has one. `side` is None on the main chain, otherwise the agent's id, or "" if the record names none.
+    `role` is user or assistant if the record has a message. `prompt`: it is a person's text, which can open a turn.
+    `injected`: its text was inserted by Claude Code (isMeta), or by a person while the model was busy. `failed`: it is
+    an error of the API in place of an answer. `interruption`: it is Claude Code's note that a person stopped the model.
+    `calls` and `results` are tool call ids. `prompted_by` is the call for which Claude Code injected this record.
+    `compacts`: it is the summary of a compaction. `preserved` are the records that the boundary of a compaction
+    preserves.
 
-    `key` is the same for the same record wherever it stands (see `record_key`). `repeats`: its uuid is that of a record
-    before it, so that nothing of it is shown. `rewinds`: it takes turns before it out of the session.
+    `key` is the same for all copies of a record (see `record_key`). `repeats`: an earlier record has the same uuid, so
+    this one is not shown. `rewinds`: it takes earlier turns out of the session.
     """
 
     line: int
@@ -180,7 +181,7 @@ def index_in_order(
 ) -> list[RecordEntry]:
     """Return one entry for each record of a session that is one chain in the order of its records.
 
-    `carried` holds what the records before these left to know, and is brought up to date.
+    `carried` is the state after the records before these, and is updated.
     """
     moment = utc(carried["moment"]) if "moment" in carried else None
     entries = []
@@ -194,9 +195,9 @@ def index_in_order(
 
 
 def entry_of(record: SessionRecord, moment: datetime | None, found: RecordMessages, **fields: Any) -> RecordEntry:
-    """Return the entry of a record with these messages; `fields` are what its format knows besides.
+    """Return the entry of a record with these messages. `fields` are further fields from its format.
 
-    Of a record that names neither itself nor a parent, the line stands for its uuid.
+    For a record without a uuid and a parent, the line number is used as its uuid.
     """
     parts = found.parts
     results = tuple([part.call_id for part in parts if isinstance(part, ResultMessage)])
@@ -216,13 +217,13 @@ def entry_of(record: SessionRecord, moment: datetime | None, found: RecordMessag
 
 
 def with_moments(entries: list[RecordEntry]) -> list[RecordEntry]:
-    """Return the entries; those before the first known time take that time."""
+    """Return the entries. Those before the first known time get that time."""
     first = next((entry.moment for entry in entries if entry.moment), None)
     return [replace(entry, moment=first) if entry.moment is None else entry for entry in entries]
 
 
 def record_key(identity: bytes) -> bytes:
-    """Return the key of a record by its uuid, or by all of it as JSON."""
+    """Return the key of a record from its uuid, or from the whole record as JSON."""
     from hashlib import blake2b  # 2 ms; commands that read no record go without it
 
     return blake2b(identity, digest_size=8).digest()

@@ -1,7 +1,7 @@
-"""Write a file that is there whole or not at all: session files are other people's work [SPEC 8].
+"""Write a file completely or not at all: session files are other people's work [SPEC 8].
 
-The content is written to a temporary file in the same folder, which is locked as long as its process lives. What a
-killed process left has no lock: the next one that writes in that folder removes it.
+The content is written to a temporary file in the same folder, which is locked while its process lives. A file that a
+killed process left has no lock, and the next process that writes in that folder removes it.
 """
 
 import os
@@ -18,13 +18,13 @@ from foldmark.sessions.file_lock import locked
 from foldmark.stores.folders import flush_folder
 
 PREFIX, SUFFIX = ".foldmark-", ".tmp"
-"""Prefix and suffix of a file that is being written, which no program takes for a session."""
+"""Prefix and suffix of a file that is being written. No program reads such a file as a session."""
 
 _PIECE = 1 << 20
 
 
 class WriteError(FoldmarkError):
-    """A file cannot be written, or is there already."""
+    """A file cannot be written, or exists already."""
 
 
 def mode_beside(path: Path) -> int:
@@ -34,9 +34,9 @@ def mode_beside(path: Path) -> int:
 
 @contextmanager
 def new_file(path: Path, mode: int = 0o600) -> Iterator[IO[bytes]]:
-    """Open a new file, which is at `path` once the block has ended, and never if the block raises or the process dies.
+    """Open a new file. It appears at `path` when the block ends, and never if the block raises or the process dies.
 
-    Raises WriteError if it exists, and for errors of the system.
+    Raises WriteError if the path exists, and for errors of the system.
     """
     with _beside(path, mode) as (file, name):
         yield file
@@ -55,9 +55,9 @@ def new_file(path: Path, mode: int = 0o600) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def replaced_file(path: Path, mode: int = 0o600) -> Iterator[IO[bytes]]:
-    """Open a file for new content of `path`, which replaces the old one once the block has ended and the disk has it.
+    """Open a file for the new content of `path`. It replaces the old file when the block ends and the disk has it.
 
-    `mode` counts if there is no file yet. Raises WriteError for errors of the system.
+    `mode` is used if there is no file yet. Raises WriteError for errors of the system.
     """
     with suppress(OSError):
         mode = path.stat().st_mode & 0o777
@@ -95,7 +95,7 @@ def _temporary(folder: Path) -> tuple[int, str]:
     """Create a temporary file, lock it, and return its descriptor and its name. Raises OSError."""
     while True:
         descriptor, name = tempfile.mkstemp(SUFFIX, PREFIX, folder)
-        # Before it is locked, another process may take it for one that was left, and remove it.
+        # Before it is locked, another process may take it for an abandoned file and remove it.
         if sys.platform == "win32" or (locked(descriptor) and os.fstat(descriptor).st_nlink):
             return descriptor, name
         os.close(descriptor)
@@ -104,9 +104,9 @@ def _temporary(folder: Path) -> tuple[int, str]:
 
 
 def _remove_left(folder: Path) -> None:
-    """Remove the temporary files that killed processes left in a folder; one that is locked is still being written.
+    """Remove the temporary files that killed processes left in a folder. A locked one is still being written.
 
-    Nothing is removed where files cannot be locked, or are open under Windows.
+    Nothing is removed on a file system without locks, or under Windows.
     """
     if sys.platform == "win32":
         return

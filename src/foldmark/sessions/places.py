@@ -1,8 +1,8 @@
 """Find the session that a user names, and recognize by its content which coding agent wrote it [SPEC 8].
 
-The content decides, never the name. Nearly any file of JSON objects can be read as a session of which nothing is
-understood, and several programs write records that resemble Claude Code's. So a record counts only if it has the marks
-of one program; what other programs write is named, so that the refusal can say what the file seems to be.
+The content decides, never the name. Nearly any file of JSON objects could be read as a session without any known
+record, and several programs write records that resemble Claude Code's. So a record counts only if it has the marks of
+one program. The marks of other programs are known, too, so that a refusal can name the program.
 """
 
 import os
@@ -28,11 +28,11 @@ from foldmark.sessions.plugins import plugins, size_and_time
 from foldmark.sessions.session_file import NOT_AN_OBJECT, Broken, SessionFile, SessionFileError, SessionRecord
 
 UNDECIDED = 100
-"""Records without a message that are read before a file is taken for Claude Code's: Qwen Code's begin alike."""
+"""Records without a message that are read before a file counts as Claude Code's. Qwen Code's files begin alike."""
 
 
 class NoSessionError(CommandError):
-    """No session matches, or several do."""
+    """No session matches, or several match."""
 
 
 def session_path(path: Path, kind: str | None = None) -> SessionPath:
@@ -60,7 +60,7 @@ def names_file(named: str) -> bool:
 
 
 def kind_in(file: SessionFile, most: int | None = None) -> str | None:
-    """Return the name of the format that a file's content shows; None if there is none. Raises SessionFileError.
+    """Return the name of the format that a file's content shows, or None. Raises SessionFileError.
 
     Read at most `most` lines (None: all).
     """
@@ -68,7 +68,7 @@ def kind_in(file: SessionFile, most: int | None = None) -> str | None:
 
 
 def recognize(file: SessionFile) -> SessionFormat:
-    """Return the format that a file's content shows. Raises SessionFileError if there is none."""
+    """Return the format that a file's content shows. Raises SessionFileError if it shows none."""
     name, program = _format_or_program(file, None)
     if name is not None:
         return format_named(name)
@@ -78,11 +78,11 @@ def recognize(file: SessionFile) -> SessionFormat:
 
 
 def recognized(session: SessionPath, *, damaged: bool = False) -> SessionPath:
-    """Return the session with the kind that its content shows, whatever its file's name.
+    """Return the session with the kind that its content shows, regardless of the file's name.
 
-    With `damaged`, a file without any JSON object keeps the kind that its name shows. Raises SessionFileError.
+    With `damaged`, a file without any JSON object keeps the kind of its name. Raises SessionFileError.
     """
-    if session.path.suffix == ".zst":  # Codex compresses old rollouts; its own reader says what to do
+    if session.path.suffix == ".zst":  # a compressed old rollout; the error of Codex's reader says what to do
         return session
     with SessionFile(session.path) as file:
         if damaged and not any(isinstance(line, SessionRecord) and line.type != NOT_AN_OBJECT for line in file.lines()):
@@ -134,7 +134,7 @@ def _written(path: Path) -> float:
 
 
 def _format_or_program(file: SessionFile, most: int | None) -> tuple[str | None, str | None]:
-    """Return the name of the format that the first record with the marks of a program has, or that other program."""
+    """Return the name of the format of the first record with the marks of a program, or the name of another program."""
     if file.kind is not None:
         return file.kind, None
     resembling: list[str] = []
@@ -152,7 +152,7 @@ def _format_or_program(file: SessionFile, most: int | None) -> tuple[str | None,
 
 
 def _named(own: Iterable[SessionFormat], value: Any) -> str | None:
-    """Return the name of the first of these formats whose record this certainly is."""
+    """Return the name of the first of these formats that certainly has this record."""
     return next((each.name for each in own if each.is_record(value)), None)
 
 
@@ -161,7 +161,7 @@ def _values(file: SessionFile, most: int | None) -> Iterator[Any]:
 
 
 def _reason(file: SessionFile) -> str:
-    """Return why a file without a known record is no session."""
+    """Return the reason why a file without a known record is not a session."""
     first: Broken | None = None
     types: set[str] = set()
     for line in file.lines():

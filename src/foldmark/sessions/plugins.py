@@ -1,7 +1,7 @@
 """Session formats from installed packages, looked up only if no built-in format matches [SPEC 8].
 
-A format that does not keep JSON lines converts its sessions to such lines. They are read from a temporary file, so
-that all other code reads lines.
+A format that does not keep JSON lines converts its sessions to such lines. They are read from a temporary file, so all
+other code reads lines.
 """
 
 import os
@@ -17,7 +17,7 @@ GROUP = "foldmark.session_formats"
 """The group of entry points, each of which names a class derived from `formats.SessionFormat`."""
 
 _OWN = (".jsonl", ".zst")
-"""Endings of the files that Foldmark reads itself."""
+"""Suffixes of files of the built-in formats."""
 
 
 @lru_cache(maxsize=1)
@@ -27,16 +27,16 @@ def plugins() -> tuple[Any, ...]:
 
 
 def custom_format(path: Path) -> Any | None:
-    """Return the installed format that keeps a session at `path` in another form than JSON lines, or None."""
+    """Return the installed format that keeps the session at `path` in another form than JSON lines, or None."""
     if path.suffix in _OWN:
         return None
     return next((each for each in plugins() if each.session_id(path) is not None), None)
 
 
 def open_transcript(path: Path) -> tuple[str, IO[bytes]] | None:
-    """Return the name of the format that keeps a session at `path`, and the session as JSON lines in a temporary file.
+    """Return the name of the format of the session at `path`, and the session as JSON lines in a temporary file.
 
-    None for what is read as it is. Raises OSError and ValueError where the format cannot read the session.
+    Return None for a file of JSON lines. Raises OSError or ValueError if the format cannot read the session.
     """
     if (kept := custom_format(path)) is None:
         return None

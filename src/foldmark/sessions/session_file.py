@@ -1,7 +1,7 @@
 """Read session files: JSON Lines, valid or not [SPEC 8].
 
-A session is read as bytes and split at line feeds only, so that no text inside a record can end a line. Every line is a
-record, broken or blank, and one bad line never costs another. Memory is bounded by the longest line.
+A session is read as bytes and split at line feeds only, so no text inside a record can end a line. Every line is a
+record, broken or blank, and a bad line does not affect others. Memory is bounded by the longest line.
 """
 
 import codecs
@@ -20,13 +20,13 @@ from foldmark.sessions.lenient_json import NotJsonError, decode
 from foldmark.sessions.plugins import open_transcript
 
 MAX_LINE = 256 << 20
-"""Maximum bytes of a line that is read, with its line feed; a longer one is reported as broken and skipped."""
+"""Maximum bytes of a line with its line feed. A longer one is skipped and reported as broken."""
 
 NO_TYPE = "(no type)"
 NOT_AN_OBJECT = "(not an object)"
 
 _PIECE = 1 << 20
-_BUFFER = 1 << 16  # what a search reads of a file are a few lines, and every jump fills the buffer
+_BUFFER = 1 << 16  # a search reads a few lines of a file, and every seek fills the buffer
 _MAX_TYPE = 100
 _UTF8_BOM = codecs.BOM_UTF8
 _WIDE_BOMS = (  # UTF-32's little-endian mark begins with UTF-16's
@@ -38,16 +38,16 @@ _WIDE_BOMS = (  # UTF-32's little-endian mark begins with UTF-16's
 
 
 class SessionFileError(FoldmarkError):
-    """A file cannot be read as a session: it is missing, no file, not permitted, or holds no record at all; or a file
-    that holds a part of the session is missing or has changed."""
+    """A file cannot be read as a session: it is missing, not a file, not permitted, or without any record; or a file
+    with a part of the session is missing or has changed."""
 
 
 class SessionRecord(Struct, frozen=True):
     """A line that is JSON.
 
-    `line` counts from 1, blank and broken lines included; `offset` is where it begins (see `SessionFile.reread`);
-    `type` is the record's type as it is counted: `NO_TYPE` for an object without a type that is text, `NOT_AN_OBJECT`
-    for another JSON value, the first 100 characters of an absurdly long one; `value` is what the line holds.
+    `line` counts from 1, blank and broken lines included. `offset` is its beginning (see `SessionFile.reread`). `type`
+    is the record's type for counting: `NO_TYPE` for an object without a type that is text, `NOT_AN_OBJECT` for another
+    JSON value, the first 100 characters of a longer one. `value` is the value of the line.
     """
 
     line: int
@@ -57,15 +57,15 @@ class SessionRecord(Struct, frozen=True):
 
 
 class Broken(Struct, frozen=True):
-    """A line that is not JSON, and why, in one line of text."""
+    """A line that is not JSON, with the reason in one line of text."""
 
     line: int
     reason: str
 
 
 class Piece(Struct, frozen=True):
-    """A stretch of a file that a session is made of: its bytes from `start` to `end` (None: to the end of the file),
-    which are whole lines, the first of which is line `number` of the file."""
+    """A part of a file that belongs to a session: the whole lines from byte `start` to byte `end` (None: to the end of
+    the file). The first one is line `number` of the file."""
 
     path: Path
     start: int = 0
@@ -74,11 +74,11 @@ class Piece(Struct, frozen=True):
 
 
 class SessionFile:
-    """An open session file, to be used as a context manager. Raises SessionFileError wherever the file fails.
+    """An open session file, a context manager. Its methods raise SessionFileError for errors of the file.
 
-    What is appended to the file after it was opened is not read, so every pass sees the same lines. UTF-16 and UTF-32
-    with a byte order mark are read through a temporary copy in UTF-8; then `wide` is true, and `size` (in bytes) and
-    offsets are the copy's.
+    Later appends to the file are not read, so every pass sees the same lines. UTF-16 and UTF-32 with a byte order mark
+    are read through a temporary copy in UTF-8. Then `wide` is True, and `size` (in bytes) and offsets refer to the
+    copy.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -114,7 +114,7 @@ class SessionFile:
 
     @property
     def label(self) -> str:
-        """The path as it may be shown."""
+        """The path in one line, for messages."""
         return one_line(str(self.path))
 
     @property
@@ -123,10 +123,10 @@ class SessionFile:
         return not self.size or self.raw(self.size - 1) == b"\n"
 
     def lines(self, number: int = 0, offset: int = 0) -> Iterator[SessionRecord | Broken]:
-        """Yield every line but the blank ones, in order. Afterwards `line_count` counts all lines, blank ones too.
+        """Yield every line that is not blank, in order. Afterwards `line_count` is the number of all lines.
 
-        `whole` is always how many lines lie before the one just given, and where it begins; at the end, how many lines
-        have a line end, and where the last of them ends. With these, a later pass goes on there.
+        `whole` is the number of lines before the current one, and its offset. At the end it is the number of lines that
+        have a line end, and the end of the last of them. A later pass can continue there.
         """
         self.whole = (number, offset)
         while offset < self.size:
@@ -149,7 +149,7 @@ class SessionFile:
         self.line_count = number
 
     def reread(self, line: int, offset: int) -> SessionRecord:
-        """Return the record of `line` at `offset` again. Raises SessionFileError if it is no longer there."""
+        """Return the record of `line` at `offset` again. Raises SessionFileError if the file has changed."""
         text = self.raw(offset)
         found = self._parsed(text, line, offset)
         if not isinstance(found, SessionRecord):
@@ -157,7 +157,7 @@ class SessionFile:
         return found
 
     def digests(self, *ends: int) -> list[str]:
-        """Return a digest of the file's bytes up to each of these offsets, which ascend."""
+        """Return a digest of the file's bytes up to each of these ascending offsets."""
         from hashlib import blake2b  # only imports need it
 
         digest = blake2b(digest_size=16)
@@ -172,20 +172,20 @@ class SessionFile:
         return found
 
     def raw(self, offset: int) -> bytes:
-        """Return the bytes of the line at `offset` with its line end; only the beginning of one that is too long."""
+        """Return the line at `offset` with its line end; only the beginning of a line that is too long."""
         with self._reading:
             self._file.seek(offset)
             return self._file.readline(min(MAX_LINE + 1, self.size - offset))
 
     def _parsed(self, line: bytes, number: int, offset: int) -> "SessionRecord | Broken | None":
-        """Parse a line; the newest is kept, since a file of one long line is read several times."""
+        """Parse a line. The newest one is cached, because a file of one long line is read several times."""
         place = (number, offset, len(line))
         if self._newest[0] != place:
             self._newest = place, _parse(line, number, offset)
         return self._newest[1]
 
     def _skip(self, start: bytes, offset: int) -> int:
-        """Return how many bytes of a line follow its `start` at `offset`; they are read in pieces and forgotten."""
+        """Return the number of bytes of a line after its `start` at `offset`, reading them in pieces."""
         skipped = 0
         ended = start.endswith(b"\n")
         while not ended and (left := self.size - offset - len(start) - skipped) > 0:
@@ -196,7 +196,8 @@ class SessionFile:
 
 
 class _FileErrors:
-    """Raises errors of a file as SessionFileError. A class, since a generator takes a third of the time of a read."""
+    """Converts errors of a file into SessionFileError. It is a class: a generator would take a third of a read's
+    time."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -236,7 +237,7 @@ def _type_of(value: Any) -> str:
 
 
 def _check_regular(path: Path) -> None:
-    """Raise SessionFileError for a file that would never end or cannot be read twice."""
+    """Raise SessionFileError for a file without an end, or one that cannot be read twice."""
     mode = path.stat().st_mode
     if stat.S_ISDIR(mode):
         raise SessionFileError(f"{one_line(str(path))} is a directory; name a session file in it (*.jsonl)")
@@ -245,7 +246,7 @@ def _check_regular(path: Path) -> None:
 
 
 def as_utf8(file: IO[bytes]) -> IO[bytes]:
-    """Return `file` itself, or, if it begins with the mark of a wider encoding, a temporary copy in UTF-8."""
+    """Return `file` itself, or a temporary copy in UTF-8 if it begins with the byte order mark of a wider encoding."""
     start = file.read(4)
     encoding = next((name for mark, name in _WIDE_BOMS if start.startswith(mark)), None)
     if encoding is None:
