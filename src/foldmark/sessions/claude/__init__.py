@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 _IDENTITY = ("sessionId", "uuid", "parentUuid", "leafUuid", "messageId")
-"""Members by which records refer to a session, to themselves or to each other."""
+"""Members with the id of a session, of the record itself or of another record."""
 
 _SUBAGENTS = "subagents"
 _LONGEST_FOLDER = 200
@@ -88,8 +88,8 @@ def claude_folder(environment: Mapping[str, str]) -> Path:
 def project_folder(cwd: str | os.PathLike[str]) -> str:
     """Return the name of the folder in which Claude Code keeps the sessions of the working folder `cwd`.
 
-    Everything but ASCII letters and digits becomes `-`, a character beyond U+FFFF two of them; a long name is cut and
-    given a hash. Different working folders may share one.
+    Every character but ASCII letters and digits becomes `-`, and one beyond U+FFFF becomes two. A long name is cut and
+    gets a hash. Different working folders may share one folder.
     """
     import unicodedata
 
@@ -101,7 +101,7 @@ def project_folder(cwd: str | os.PathLike[str]) -> str:
 
 
 def _hash(codes: list[int]) -> str:
-    """Return Claude Code's hash of a text in UTF-16: 32 bits with a sign, its absolute value to base 36."""
+    """Return Claude Code's hash of a text in UTF-16: the absolute value of a signed 32-bit number, in base 36."""
     value = 0
     for code in codes:
         value = (value * 31 + code) & 0xFFFFFFFF

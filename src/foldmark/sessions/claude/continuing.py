@@ -44,7 +44,8 @@ def is_subagents(session: SessionPath) -> bool:
 
 
 def resume_command(session: SessionPath, environment: Mapping[str, str], *prompt: str) -> ResumeCommand:
-    """Return the command. Claude Code finds an id only in the folder that it is started in, and a file by its path."""
+    """Return the command that resumes a session. Claude Code finds an id only in its working folder, a file
+    anywhere."""
     cwd, path = None, os.path.abspath(session.path)  # noqa: PTH100 - a link stays what it is
     with suppress(FoldmarkError, OSError):
         cwd = existing(_working_folder(Path(path), _newest_record(Path(path))))
@@ -54,7 +55,7 @@ def resume_command(session: SessionPath, environment: Mapping[str, str], *prompt
 
 
 def surroundings(session: SessionPath) -> SessionSurroundings:
-    """Return where a session works. Raises SessionFileError."""
+    """Return the surroundings of a session. Raises SessionFileError."""
     last = _newest_record(session.path)
     cwd = _working_folder(session.path, last)
     return SessionSurroundings(cwd, {key: last[key] for key in CARRIED if isinstance(last.get(key), str)})
@@ -81,7 +82,7 @@ def new_lines(
 
 
 def _working_folder(path: Path, newest: dict[str, Any]) -> Path | None:
-    """Return the folder that a session works in, None if unknown. Raises SessionFileError."""
+    """Return the working folder of a session, None if unknown. Raises SessionFileError."""
     home, last = path.parent.name, folder_in(newest)
     if last is not None and project_folder(last) == home:
         return last
@@ -103,7 +104,7 @@ def _first_folders(path: Path) -> Iterator[Path]:
 
 
 def _newest_record(path: Path) -> dict[str, Any]:
-    """Return the last message that names a folder, if it stands near the end; otherwise {}. Raises SessionFileError."""
+    """Return the last message that names a folder, or {} if none near the end does. Raises SessionFileError."""
     with SessionFile(path), path.open("rb") as file:
         for line in lines_backwards(file.fileno(), _MOST, _MOST):
             with suppress(NotJsonError):

@@ -1,8 +1,8 @@
-"""Read the records of a Claude Code session: ids, flags and faults, and none of their texts [SPEC 8].
+"""Read ids, flags and faults from the records of a Claude Code session, but no texts [SPEC 8].
 
-`index` lists every record for an import, which takes what can be used. `rows` lists every line as far as resuming
-depends on it, and tells what is wrong with it. Memory follows the number of lines. What is a fault was found out by
-resuming such sessions with Claude Code 2.1.197.
+`index` lists every record for an import, which uses every readable part. `rows` lists every line with the properties
+that matter for resuming, and its faults. Memory grows with the number of lines. The faults were observed by resuming
+such sessions with Claude Code 2.1.197.
 """
 
 import codecs
@@ -32,7 +32,7 @@ from foldmark.sessions.messages import (
 from foldmark.sessions.session_file import Broken, SessionFile, SessionRecord
 
 INTERRUPTIONS = ("[Request interrupted by user]", "[Request interrupted by user for tool use]")
-"""Texts that Claude Code writes as a user when a person stops the model."""
+"""User messages that Claude Code writes when a person stops the model."""
 
 CHAINED = frozenset({"user", "assistant", "system", "attachment"})
 """Types of records that can be a parent."""
@@ -43,17 +43,17 @@ Fault = Literal[
     "no message", "message", "content", "plain", "null block", "bad block", "unsigned", "attachment",
     "uuid", "parent", "time", "model", "full", "constant", "mark", "bytes",
 ]  # fmt: skip
-"""Faults of a record; `doctor.claude` explains them. `message` is one that is no object, `constant` NaN or Infinity,
-`mark` a byte order mark inside of the file, `full` the error that the context is full."""
+"""Faults of a record, which `doctor.claude` explains. `message`: it is not an object. `constant`: NaN or Infinity.
+`mark`: a byte order mark inside the file. `full`: the error of a full context."""
 
 
 class Row(Struct, kw_only=True, eq=False):
     """A line, or a record that a repair adds (`line` 0).
 
-    `state`: a record, a broken line (for this `reason`), another JSON value, or `null`. `leaf` is where a `last-prompt`
-    record says that the session stands, `pinned` whether a person chose that. `calls` and `results` are ids by the
-    position of their block, "" for one that cannot be used; `spoilt` are positions of blocks with a fault; `blocks`
-    counts all of them. `gone` is whether a repair leaves the line out.
+    `state`: a record, a broken line (for this `reason`), another JSON value, or `null`. `leaf` is the current record of
+    the session according to a `last-prompt` record, and `pinned` is True if a person chose it. `calls` and `results`
+    are ids by the position of their block, "" if unusable. `spoilt` are positions of blocks with a fault. `blocks`
+    counts all blocks. `gone`: a repair leaves the line out.
     """
 
     line: int
@@ -80,12 +80,12 @@ class Row(Struct, kw_only=True, eq=False):
 
     @property
     def chained(self) -> bool:
-        """True if the record can be in a chain: it can be a parent, once it has a uuid."""
+        """True if the record can be part of a chain: it can be a parent, once it has a uuid."""
         return not self.gone and self.type in CHAINED
 
     @property
     def said(self) -> bool:
-        """True if it is a user's or the model's message."""
+        """True if it is a message of the user or the model."""
         return not self.gone and self.type in ("user", "assistant")
 
 
@@ -95,8 +95,8 @@ class Row(Struct, kw_only=True, eq=False):
 def index(records: Iterable[SessionRecord], carried: dict[str, Any], known: Container[bytes] = ()) -> list[RecordEntry]:
     """Return one entry for each record, in the file's order (see `SessionFormat.index`).
 
-    A file in which every message is a sidechain's, as in a subagent's own file, is taken as a main chain. A message
-    whose uuid one before it has shows nothing: Claude Code reads one of the two.
+    If every message of a file is in a sidechain, as in a subagent's own file, the file counts as a main chain. A
+    message with the uuid of an earlier one is not shown, because Claude Code reads only one of the two.
     """
     entries: list[RecordEntry] = []
     seen: set[str] = set()
@@ -146,14 +146,14 @@ def _entry(record: SessionRecord, value: dict[str, Any], moment: datetime | None
 
 
 def _without_session(value: Any) -> bytes:
-    """Return a record as JSON, as it is in every copy of its session."""
+    """Return a record as JSON without the session id, so that it is equal in all copies of its session."""
     if isinstance(value, dict):
         value = {name: each for name, each in value.items() if name != "sessionId"}
     return msgspec.json.encode(value)
 
 
 def _usage(value: dict[str, Any]) -> AnswerUsage | None:
-    """Return what an answer reports; None if no model wrote it (model `<synthetic>`) or there is no number."""
+    """Return the usage that an answer reports; None if no model wrote it (`<synthetic>`) or it has no number."""
     usage, model = value["message"].get("usage"), filled_text(value["message"].get("model"))
     if not isinstance(usage, dict) or model == "<synthetic>":
         return None
@@ -178,7 +178,7 @@ def _preserved(value: dict[str, Any]) -> PreservedRecords | None:
 
 
 def rows(session: SessionFile) -> Iterator[Row]:
-    """Yield the lines of a session in order, but for blank ones."""
+    """Yield the lines of a session in order, without blank ones."""
     for found in session.lines():
         offset = session.whole[1]
         if isinstance(found, Broken):
@@ -247,7 +247,7 @@ def _link_faults(value: dict[str, Any], row: Row) -> Iterator[Fault]:
 
 
 def _message_faults(value: dict[str, Any], row: Row) -> Iterator[Fault]:
-    """Yield the faults of a message, and record its response and its blocks in the row."""
+    """Yield the faults of a message, and set the response and the blocks of its row."""
     message = value.get("message")
     if not isinstance(message, dict):
         yield "no message" if message is None else "message"

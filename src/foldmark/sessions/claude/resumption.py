@@ -1,10 +1,10 @@
-"""The messages that Claude Code sends when it resumes a session, and their pairs of calls and results [SPEC 8].
+"""Determine the messages that Claude Code sends on resuming a session, and pair their calls and results [SPEC 8].
 
-It sends the way from the newest record up to the first, as 2.1.197 was seen to do it. The newest record is the last in
-the file that is not a subagent's and follows something that was said, or the one that the last `last-prompt` names if
-that is on another branch. From there on it goes from parent to parent, up to a compaction. Records that report progress
-are passed through. Lines of an answer that stand beside the way are added, and results that hang on these: of parallel
-calls only one result is on the way itself.
+As observed with 2.1.197, it sends the path from the newest record up to the first. The newest record is the last in the
+file that is not a subagent's and has a message at or above it, or the record that the last `last-prompt` names if that
+is on another branch. The path goes from parent to parent, up to a compaction, and skips records that report progress.
+Lines of an answer beside the path are added with their results, because of parallel calls only one result is on the
+path itself.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,17 +30,17 @@ class Links:
                 self.by_uuid[row.uuid] = row
 
     def is_missing(self, row: Row) -> bool:
-        """Return True if the record names a parent that is nowhere."""
+        """Return True if the record names a parent that the file does not have."""
         uuid = self._passed(row.parent)
         return uuid is not None and uuid not in self.by_uuid
 
     def parent(self, row: Row) -> Row | None:
-        """Return a record's parent; None if it is not there."""
+        """Return a record's parent, or None."""
         uuid = self._passed(row.parent)
         return self.by_uuid.get(uuid) if uuid else None
 
     def above(self, row: Row | None) -> Chain:
-        """Return the way from a record upwards, itself first."""
+        """Return the path from a record upwards, beginning with itself."""
         found: dict[Row, None] = {}
         while row is not None and row not in found:
             found[row] = None
@@ -50,13 +50,14 @@ class Links:
         return list(found)
 
     def _passed(self, uuid: str | None) -> str | None:
-        """Return the parent of a record that only reports progress; any other record itself."""
+        """Return the parent of a record that only reports progress, and any other record itself."""
         return self._through.get(uuid, uuid) if uuid and uuid not in self.by_uuid else uuid
 
 
 class ResumedChain(Struct, frozen=True):
-    """`chain` is the way, the first record first; `order` are all messages that are sent, in the order in which the
-    model reads them. `newest` is the way from the last record in the file, which differs if a person has gone back."""
+    """A session on resuming. `chain` is the path, the first record first. `order` are all messages that are sent, in
+    the order in which the model reads them. `newest` is the path from the last record in the file, which differs if a
+    person has gone back."""
 
     chain: Chain
     order: Chain
@@ -82,7 +83,7 @@ def resume(rows: Sequence[Row]) -> ResumedChain:
 
 
 def _from_said(way: Chain) -> Chain:
-    """Return a way downwards; it ends with a message."""
+    """Return a path downwards that ends with a message."""
     begin = next((at for at, row in enumerate(way) if row.said), len(way))
     return way[begin:][::-1]
 
@@ -125,7 +126,7 @@ def _preserved(row: Row, links: Links) -> Chain:
 
 
 class CallBlock(NamedTuple):
-    """A block of a record, of a call or a result: its position, and the id of its call."""
+    """A block with a call or a result: its record, its position there, and the id of the call."""
 
     row: Row
     at: int
@@ -133,16 +134,18 @@ class CallBlock(NamedTuple):
 
 
 class PairedCall(Struct, eq=False):
-    """A call and its result, None while there is none."""
+    """A call and its result (None: missing)."""
 
     call: CallBlock
     result: CallBlock | None = None
 
 
 class Pairs(Struct, frozen=True):
-    """The pairs of calls and results, and the rest. `unanswered` are calls without a result, `early` results in front
-    of their call, `orphans` results without a call or with one that has its result already; `repeated` are calls with
-    the id of an earlier one."""
+    """Calls and results that do not form a usual pair.
+
+    `unanswered` are calls without a result, `early` are results in front of their call, `orphans` are results without a
+    call or whose call already has a result, and `repeated` are calls with the id of an earlier one.
+    """
 
     unanswered: list[CallBlock]
     early: list[CallBlock]
@@ -151,7 +154,7 @@ class Pairs(Struct, frozen=True):
 
 
 def pair_calls(order: Sequence[Row]) -> Pairs:
-    """Pair the calls and results of records, which are in the order in which they are sent; an id counts once."""
+    """Pair the calls and results of records in the order in which they are sent. An id belongs to one call."""
     pairs: dict[str, list[PairedCall]] = {}
     spare: list[CallBlock] = []
     for row in order:
@@ -169,7 +172,7 @@ def pair_calls(order: Sequence[Row]) -> Pairs:
 
 
 def _answers(calls: Iterable[PairedCall], result: CallBlock) -> bool:
-    """Give the first of these calls that has no result this one; return False if all have one."""
+    """Give the result to the first of these calls without one. Return False if all have one."""
     free = next((each for each in calls if each.result is None), None)
     if free is not None:
         free.result = result

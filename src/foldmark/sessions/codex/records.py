@@ -48,7 +48,7 @@ INJECTED = ("<environment_context>", "<user_instructions>", "<turn_aborted>", "#
 """Prefixes of user messages that Codex itself inserts."""
 
 CALLS = {"function_call": "arguments", "custom_tool_call": "input", "local_shell_call": "action"}
-"""The types of items that call a tool, and the member that holds what it is given."""
+"""The types of items that call a tool, and the member with its input."""
 
 OUTPUTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
 
@@ -63,7 +63,7 @@ def is_record(record: Any) -> bool:
 
 
 def read_item(record: Any) -> RecordMessages:
-    """Return the messages of a record; `NOTHING` for one without any, or that cannot be used."""
+    """Return the messages of a record; `NOTHING` if it has none, or is not usable."""
     if not is_record(record):
         return NOTHING
     payload = record["payload"]
@@ -85,9 +85,9 @@ def read_item(record: Any) -> RecordMessages:
 
 
 def searched_item(record: Data) -> Iterator[SearchedMessage]:
-    """Yield what is searched of a record, thinking and searches of the web too, and of the output only its text.
+    """Yield the searchable messages of a record, with thinking and web searches, and of an output only its text.
 
-    The first versions wrote items as they are, later ones wrap them.
+    The first versions of Codex wrote plain items, and later ones wrap them.
     """
     item = record.get("payload") if record.get("type") in ("response_item", "compacted") else record
     if not isinstance(item, dict):
@@ -110,7 +110,7 @@ def searched_item(record: Data) -> Iterator[SearchedMessage]:
 
 
 def _searched_output(value: Any) -> str:
-    """Return the text of a tool's output, which older versions wrote as JSON within a text."""
+    """Return the text of a tool's output. Older versions wrote it as JSON inside a text."""
     inner = _unpacked(value)
     if isinstance(inner, dict) and isinstance(inner.get("output"), str):
         return str(inner["output"])
@@ -126,7 +126,7 @@ def _searched(value: Any) -> str:
 
 
 def _unpacked(value: Any) -> Any:
-    """Return the value in a text that is a JSON object; otherwise the value itself."""
+    """Return the JSON object in a text, or any other value unchanged."""
     return _parsed(value) if isinstance(value, str) and value.startswith("{") else value
 
 
@@ -199,7 +199,7 @@ def _output(payload: Data) -> RecordMessages:
 
 
 def _contents(items: list[Any]) -> tuple[list[str], list[Any], bool]:
-    """Return the texts, images and documents as blocks, and whether that is all."""
+    """Return the texts, the images and documents as blocks, and True if there is nothing else."""
     texts, others, complete = [], [], True
     for item in items:
         if isinstance(item, str):
@@ -247,7 +247,7 @@ def index(records: Iterable[SessionRecord], carried: dict[str, Any], known: Cont
 
 
 class _Indexing:
-    """The entries so far, with the model that answers and the tokens that were reported last."""
+    """The entries so far, the model that answers, and the tokens that were reported last."""
 
     def __init__(self, carried: dict[str, Any]) -> None:
         self.entries: list[RecordEntry] = []
@@ -283,7 +283,7 @@ class _Indexing:
             self._roll_back(payload.get("num_turns"), record.line)
 
     def _repeated(self, payload: Data) -> tuple[str, ...]:
-        """Return the lines of the messages that a compaction's history repeats, but for the summary itself."""
+        """Return the lines of the messages that a compaction's history repeats, without the summary itself."""
         history = payload.get("replacement_history")
         items = [item for item in history if isinstance(item, dict)] if isinstance(history, list) else []
         texts = {text for item in items if item.get("type") == "message" for text in _texts(_message(item))}
@@ -291,7 +291,7 @@ class _Indexing:
         return tuple(self._lines[digest] for digest in digests if digest in self._lines)
 
     def _usage(self, value: Data, payload: Data) -> AnswerUsage | None:
-        """Return the usage of one answer, once: Codex reports it again when its limits change."""
+        """Return the usage of an answer, once. Codex reports it again when its limits change."""
         if value.get("type") == "turn_context":
             self.model = filled_text(payload.get("model"))
         is_count = value.get("type") == "event_msg" and payload.get("type") == "token_count"

@@ -1,10 +1,10 @@
-"""How rollouts of Codex refer to each other, and how one is continued [SPEC 8].
+"""Resolve the references between rollouts of Codex, and continue a rollout [SPEC 8].
 
-A fork holds only what came after it. Its first line names the rest in `history_base`: the parent's id, and the byte
-(`end_byte_offset`) and the line's `ordinal` (`end_ordinal_exclusive`) at which the parent's file stops to count for it.
-A parent may be a fork itself.
+A fork contains only the lines after it. Its first line names the rest in `history_base`: the parent's id, and the byte
+(`end_byte_offset`) and the `ordinal` (`end_ordinal_exclusive`) at which the parent's part of the history ends. A parent
+may be a fork itself.
 
-Codex resumes a rollout that holds one user message behind its first line; docs/decisions/0014 says what it makes of it.
+Codex resumes a rollout with one user message behind its first line. docs/decisions/0014 describes the result.
 """
 
 import re
@@ -23,16 +23,16 @@ from foldmark.sessions.lenient_json import NotJsonError, decode, encode_line, me
 from foldmark.sessions.session_file import Piece, SessionFileError
 
 LONGEST_HEAD = 16 << 20
-"""Bytes that are read in search of a first line; it holds the model's instructions, some 20 KB."""
+"""Maximum bytes to read of a first line. It has the model's instructions, about 20 KB."""
 
 _STORES = ("sessions", "archived_sessions")
 _NOT_CARRIED = ("history_base", "forked_from_id", "forked_from_ordinal_exclusive", "context_window")
-"""Members of the first line that a rollout does not take over from the one that it continues."""
+"""Members of the first line that a rollout does not take over from the rollout that it continues."""
 
 
 class RolloutHead(Struct, frozen=True):
-    """The `session_meta` that a rollout begins with: its payload, and where in the file the line starts and ends
-    (bytes) and which line it is (from 1; blank ones may stand before it)."""
+    """The `session_meta` at the beginning of a rollout: its payload, and the start, the end (in bytes) and the number
+    of its line (from 1, since blank lines may precede it)."""
 
     payload: dict[str, Any]
     start: int
@@ -41,7 +41,7 @@ class RolloutHead(Struct, frozen=True):
 
 
 def head(path: Path) -> RolloutHead:
-    """Return the first line of a rollout. Raises SessionFileError if Codex could not read it either."""
+    """Return the first line of a rollout. Raises SessionFileError if it is not readable for Codex either."""
     if path.suffix == ".zst":
         raise SessionFileError(
             f"{one_line(str(path))} is compressed, which Foldmark cannot read; unpack it with `zstd -d`, then "
@@ -66,7 +66,7 @@ def head(path: Path) -> RolloutHead:
 
 
 def pieces(session: SessionPath) -> list[Piece]:
-    """Return the pieces of a session's whole history: its own first line, its parts in its parents' files, and its own
+    """Return the pieces of a session's whole history: its first line, the parts in the files of its parents, and its
     other lines. Raises SessionFileError if a parent is missing or has changed since."""
     own = head(session.path)
     before = _before(session.path, own.payload, {session.id.lower()})
@@ -82,7 +82,7 @@ def pieces(session: SessionPath) -> list[Piece]:
 
 
 def _before(path: Path, payload: dict[str, Any], known: set[str]) -> list[Piece]:
-    """Return the pieces of a rollout's history before its own lines; `known` are its id and its forks' ids."""
+    """Return the pieces of a rollout's history before its own lines. `known` are the ids of itself and its forks."""
     base = payload.get("history_base")
     if base is None:
         return []
@@ -105,7 +105,7 @@ def _before(path: Path, payload: dict[str, Any], known: set[str]) -> list[Piece]
 
 
 def _ends_at(path: Path, end: int, ordinal: Any = None) -> bool:
-    """Return True if a line ends at byte `end` and is one before the line `ordinal`."""
+    """Return True if a line ends at byte `end` and its ordinal is below `ordinal`."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, end - LONGEST_HEAD))
@@ -122,7 +122,7 @@ def _ends_at(path: Path, end: int, ordinal: Any = None) -> bool:
 
 
 def rollouts(beside: Path, id: str = "") -> Iterator[Path]:
-    """Yield the rollouts of the session `id`, or all, in the folder of `beside` and in Codex's, archived ones too."""
+    """Yield the rollouts of the session `id` (default: of all) in the folder of `beside` or in Codex's folders."""
     store = store_folder(beside)
     if store is None:
         yield from files_in(beside.parent, f"rollout-*{id}.jsonl")
@@ -132,12 +132,12 @@ def rollouts(beside: Path, id: str = "") -> Iterator[Path]:
 
 
 def store_folder(path: Path) -> Path | None:
-    """Return the folder of Codex's in which a rollout lies, `sessions` or `archived_sessions`; None outside of both."""
+    """Return Codex's folder of a rollout, `sessions` or `archived_sessions`; None if it is outside both."""
     return next((folder for folder in path.absolute().parents if folder.name in _STORES), None)
 
 
 def resume_command(session: SessionPath, environment: Mapping[str, str], *prompt: str) -> ResumeCommand:
-    """Return the command. Codex finds a session by its id from any folder."""
+    """Return the command that resumes a session. Codex finds a session by its id from any folder."""
     first: dict[str, object] = {}
     with suppress(FoldmarkError):
         first = head(session.path).payload
@@ -146,7 +146,7 @@ def resume_command(session: SessionPath, environment: Mapping[str, str], *prompt
 
 
 def surroundings(session: SessionPath) -> SessionSurroundings:
-    """Return where a session works. Raises SessionFileError, also for a rollout that Codex cannot resume either."""
+    """Return the surroundings of a session. Raises SessionFileError, also for a rollout that Codex cannot resume."""
     payload = head(session.path).payload
     return SessionSurroundings(folder_in(payload), {key: payload[key] for key in payload if key not in _NOT_CARRIED})
 
@@ -154,7 +154,7 @@ def surroundings(session: SessionPath) -> SessionSurroundings:
 def new_lines(
     where: SessionSurroundings, new_id: str, message_id: str, prompt: str, mark: dict[str, object], moment: str
 ) -> bytes:
-    """Return a rollout with one message; its first line is marked by `continue_metadata`."""
+    """Return a rollout with one message. Its first line is marked by `continue_metadata`."""
     meta = {**where.members, "id": new_id, "session_id": new_id, "timestamp": moment}
     content = [{"type": "input_text", "text": prompt}]
     first = {"timestamp": moment, "ordinal": 0, "type": "session_meta", "payload": meta, "continue_metadata": mark}

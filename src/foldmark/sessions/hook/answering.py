@@ -1,7 +1,7 @@
-"""`foldmark hook`: handle an event of a Claude Code session, above all remind the model of a full context [SPEC 8, S4].
+"""`foldmark hook`: handle an event of a Claude Code session, mainly to remind the model of a full context [SPEC 8, S4].
 
-It fails silently by design: on any error it prints nothing, exits 0 and logs. It runs after every tool call, so what
-only some events need is imported where they need it.
+It fails silently by design: on any error it prints nothing, exits 0 and logs. It runs after every tool call, so imports
+that only some events need are in the functions for these events.
 """
 
 import json
@@ -32,13 +32,13 @@ REMINDS = ("PostToolUse", "UserPromptSubmit")
 """The events at which the model is reminded."""
 
 _MAX_FIRST_LINE = 1 << 20
-"""Bytes of a session's first line that are read."""
+"""Maximum bytes to read of a session's first line."""
 
 _MAX_PATH = 1000
 
 
 def run(log: "Opening") -> None:
-    """Handle the event on standard input; `log` opens the database in which the ends of sessions are recorded."""
+    """Handle the event on standard input. `log` opens the database that records the ends of sessions."""
     event = "hook"
     try:
         given = process.read()
@@ -50,7 +50,7 @@ def run(log: "Opening") -> None:
 
 
 def answered(given: "Mapping[str, Any]", log: "Opening", environment: "Mapping[str, str]") -> str | None:
-    """Return the JSON to print for an event, or None. Raises whatever goes wrong."""
+    """Return the JSON to print for an event, or None. May raise any exception."""
     names = ("hook_event_name", "session_id", "transcript_path")
     event, session, transcript = (process.text(given, name) for name in names)
     if not session or process.text(given, "agent_id"):  # a subagent: transcript and share are the main session's
@@ -62,7 +62,7 @@ def answered(given: "Mapping[str, Any]", log: "Opening", environment: "Mapping[s
         _note_window(session, process.text(given, "model"), environment)
         text = _start_text(process.text(given, "source"), transcript, environment)
     elif event in ("PreCompact", "Stop"):
-        _archive(transcript, environment)  # nothing is printed at a Stop: that would make the model go on
+        _archive(transcript, environment)  # prints nothing at a Stop, because that would make the model go on
     elif event == "SessionEnd":
         _end(session, transcript, log, environment)
     if not text:
@@ -71,7 +71,7 @@ def answered(given: "Mapping[str, Any]", log: "Opening", environment: "Mapping[s
 
 
 def _reminder(session: str, transcript: str, folder: str, environment: "Mapping[str, str]") -> str | None:
-    """Return [S4]'s reminder if the context is full enough and the last one was long enough ago."""
+    """Return [S4]'s reminder if the context is full enough and the last reminder is long enough ago."""
     share = tail.share(transcript, session=session)
     if share is None:
         return None
@@ -83,10 +83,10 @@ def _reminder(session: str, transcript: str, folder: str, environment: "Mapping[
 
 
 def _note_window(session: str, model: str, environment: "Mapping[str, str]") -> None:
-    """Remember the window of a session that begins with this model, if that is named.
+    """Note the window of a session that begins with this model, if the event names it.
 
-    A transcript has the bare name even where the session runs a model with the large window, `NAME[1m]`. An earlier
-    note may be about another model.
+    A transcript has the bare name even if the session runs a model with the large window, `NAME[1m]`. An earlier note
+    may be about another model.
     """
     state = process.SessionState(environment, session)
     if "[1m]" in model.lower():
@@ -119,7 +119,7 @@ def _start_text(source: str, transcript: str, environment: "Mapping[str, str]") 
 
 
 def _archive(transcript: str, environment: "Mapping[str, str]") -> bool:
-    """Archive a session as it is now. Return True if it is in the archive then."""
+    """Archive a session as it is now. Return True if it is in the archive afterwards."""
     if not _is_session(transcript) or _is_excluded(transcript, environment):
         return False
     from pathlib import Path
@@ -149,7 +149,7 @@ def _end(session: str, transcript: str, log: "Opening", environment: "Mapping[st
 def _is_excluded(transcript: str, environment: "Mapping[str, str]") -> bool:
     """Return True if the person keeps sessions of this folder out of the archive (`sync_exclude`).
 
-    Raises CommandError for wrong settings, since the folder's name may be what is wrong there.
+    Raises CommandError for invalid settings, because the invalid part may be the name of this folder.
     """
     folder = config_folder(environment)
     if not (
@@ -171,7 +171,7 @@ def _is_session(transcript: str) -> bool:
 
 
 def _first_record(transcript: str) -> "dict[str, Any]":
-    """Return the first line of a session; empty if it is no record with metadata of Foldmark's."""
+    """Return the first line of a session; {} if it is not a record with metadata of Foldmark."""
     if not _is_session(transcript):
         return {}
     with open(transcript, "rb") as file:
@@ -190,5 +190,5 @@ def _search(environment: "Mapping[str, str]") -> str:
 
 
 def _in(path: "Any") -> str:
-    """Return ` (FILE)` for a path that may stand in a line."""
+    """Return ` (FILE)` for a printable path, otherwise ""."""
     return f" ({path})" if isinstance(path, str) and path.isprintable() and 0 < len(path) <= _MAX_PATH else ""

@@ -1,8 +1,7 @@
-"""Parts that every hook and status line needs: standard input and output, a session's state between processes, and the
-log.
+"""Standard input and output, the log, and the state of a session between processes, for hooks and status lines.
 
-The state is one small file per session: a line with the time of the last reminder and the window in tokens. Its length
-is fixed, so that a reader without the lock never finds half of it.
+The state is one small file per session: a line with the time of the last reminder and the window in tokens. The line
+has a fixed length, so a reader without the lock never finds half of it.
 """
 
 import json
@@ -19,31 +18,31 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAX_INPUT = 16 << 20
-"""Bytes that are parsed as JSON: the input contains a tool's result, which may be an image."""
+"""Maximum bytes to parse as JSON. The input contains a tool's result, which may be an image."""
 
 MAX_READ = 1 << 30
-"""Bytes that are read before giving up; whoever is still writing gets an error."""
+"""Maximum bytes to read. Beyond them the writing process gets an error."""
 
 PATIENCE = 10
-"""Seconds until the first byte: nobody may ever write into the pipe."""
+"""Maximum seconds to wait for the first byte, since a pipe may have no writer."""
 
 FORGOTTEN_AFTER = 30 * 24 * 3600
-"""Seconds without a change after which a session's file is removed."""
+"""Seconds without a change after which the file of a session is removed."""
 
 MOST_LOG = 128 * 1024
-"""Bytes of the log; older lines are kept once more, in `hook.log.old`."""
+"""Maximum bytes of the log. Older lines are in `hook.log.old`, which is replaced each time."""
 
 _LOG = "hook.log"
 _PREFIX = "session-"
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
 _LINE = "{:017.3f} {:012d}\n"
 _LENGTH = 31
-_TRIES = 20  # to lock the file, 5 ms apart; it is locked for less than one
+_TRIES = 20  # attempts to lock the file, 5 ms apart; a process holds the lock for less than 1 ms
 
 
 def read() -> "dict[str, Any]":
-    """Return the JSON object on standard input. Raises ValueError if there is none, OSError."""
-    if sys.stdin is None:  # closed by the caller; another file may have its number
+    """Return the JSON object on standard input. Raises OSError, and ValueError if there is no object."""
+    if sys.stdin is None:  # closed by the caller; another file may have its descriptor
         raise ValueError("standard input is closed")
     if os.isatty(0):
         why = "standard input is a terminal; Claude Code runs this, `foldmark install claude` sets it up"
@@ -62,7 +61,7 @@ def read() -> "dict[str, Any]":
 
 
 def text(given: "Mapping[str, Any]", key: str) -> str:
-    """Return a text of the input; empty if there is none."""
+    """Return a text of the input; "" if it is missing or not a text."""
     value = given.get(key)
     return value if isinstance(value, str) else ""
 
@@ -77,7 +76,7 @@ def write(text: str) -> None:
 
 
 class SessionState:
-    """The state that is kept of the session that a coding agent calls `session`."""
+    """The state of the session with the agent's id `session`."""
 
     def __init__(self, environment: "Mapping[str, str]", session: str) -> None:
         self._folder = state_folder(environment)
@@ -85,7 +84,7 @@ class SessionState:
 
     @property
     def window(self) -> int | None:
-        """The window in tokens as Claude Code reported it; None if it never did."""
+        """The window in tokens that Claude Code reported, None if it did not."""
         try:
             with open(self._path, "rb") as file:
                 return _parsed(file.read(_LENGTH + 1))[1] or None
@@ -93,14 +92,14 @@ class SessionState:
             return None
 
     def note_window(self, window: int) -> None:
-        """Remember the window in tokens; 0 if it is unknown. Raises OSError."""
+        """Note the window in tokens; 0 means unknown. Raises OSError."""
         if self.window != window:
             self._change(lambda last, _: (last, window))
 
     def may_remind(self, interval: int) -> bool:
         """Return True, and count this as a reminder, if there was none in the last `interval` seconds.
 
-        Of several processes at the same moment one gets True. Raises OSError where nothing can be kept.
+        Of several processes at the same moment, one gets True. Raises OSError if the state cannot be stored.
         """
 
         def claimed(last: float, window: int) -> tuple[float, int] | None:
@@ -110,7 +109,7 @@ class SessionState:
         return self._change(claimed)
 
     def _change(self, change: "Callable[[float, int], tuple[float, int] | None]") -> bool:
-        """Return True if the line was changed: not if `change` returns None, or another process keeps the lock."""
+        """Return True if the line was changed, False if `change` returns None or another process keeps the lock."""
         try:
             descriptor = _opened(self._path)
         except FileNotFoundError:
@@ -142,7 +141,7 @@ class SessionState:
 
 
 def note_once(environment: "Mapping[str, str]", text: str) -> None:
-    """Add a line to the log of hooks unless it is there already. A log that cannot be read gets none."""
+    """Add a line to the log of hooks unless the log contains it. An unreadable log gets no line."""
     try:
         with open(os.path.join(state_folder(environment), _LOG), "rb") as file:
             known = f" {_as_line(text)}\n".encode("utf-8", "backslashreplace") in file.read(2 * MOST_LOG)
@@ -155,7 +154,7 @@ def note_once(environment: "Mapping[str, str]", text: str) -> None:
 
 
 def note(environment: "Mapping[str, str]", text: str) -> None:
-    """Add a line to the log of hooks. An error of the log itself is ignored: there is nowhere to report it."""
+    """Add a line to the log of hooks. Ignore errors of the log itself, which cannot be reported anywhere."""
     line = f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {_as_line(text)}\n"
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
     try:
@@ -180,7 +179,7 @@ def _as_line(text: str) -> str:
 
 
 def _file_name(session: str) -> str:
-    """Return an ordinary session id as it is, otherwise a hash: the id comes from outside."""
+    """Return an ordinary session id unchanged, and a hash of any other: the id comes from another program."""
     if 0 < len(session) <= 64 and _PLAIN.issuperset(session):
         return session
     from hashlib import sha256  # 3 ms
@@ -193,7 +192,7 @@ def _opened(path: str, more: int = 0) -> int:
 
 
 def _lock(descriptor: int) -> bool:
-    """Return True if the file is locked by this process, until it is closed."""
+    """Lock the file until it is closed. Return False if another process keeps the lock."""
     for _ in range(_TRIES):
         if locked(descriptor):
             return True
@@ -202,7 +201,7 @@ def _lock(descriptor: int) -> bool:
 
 
 def _parsed(line: bytes) -> tuple[float, int]:
-    """Return the time of the last reminder and the window; 0 for unknown, also in a foreign line."""
+    """Return the time of the last reminder and the window; 0 if unknown, or if the line has another form."""
     words = line.split() if len(line) == _LENGTH else []
     try:
         return float(words[0]), int(words[1])
@@ -211,7 +210,7 @@ def _parsed(line: bytes) -> tuple[float, int]:
 
 
 def _read_all() -> bytes:
-    """Return all of standard input; of more than `MAX_INPUT` bytes a little more than that."""
+    """Return standard input, cut shortly after `MAX_INPUT` bytes."""
     if sys.platform != "win32":
         from select import select
 

@@ -1,7 +1,7 @@
-"""The settings of reminders [SPEC 10, S4] as a hook reads them: `settings.loading` takes several times its time.
+"""Read the settings of reminders [SPEC 10, S4] for a hook, since `settings.loading` takes several times as long.
 
-The sources and their order are the same, but a hook never fails: a wrong setting counts as missing. The log of hooks
-notes once which file cannot be read.
+The sources and their order are the same, but a hook never fails: an invalid setting counts as missing. The log of hooks
+names each unreadable file once.
 """
 
 import os
@@ -46,7 +46,7 @@ def reminder_settings(environment: "Mapping[str, str]", folder: str) -> dict[str
 
 
 def read(path: str, problem: "Problem" = lambda path, why: None) -> bytes:
-    """Return a file's content; nothing if there is none, or after a call of `problem` if it cannot be read."""
+    """Return the content of a file; b"" if it is missing. Call `problem` if it cannot be read."""
     text, why = b"", None
     try:
         if stat.S_ISREG(os.stat(path).st_mode):
@@ -67,14 +67,14 @@ def read(path: str, problem: "Problem" = lambda path, why: None) -> bytes:
 
 
 def _checked(key: str, value: "Any") -> int | None:
-    """Return the number that a value stands for; None if it cannot be one of this key."""
+    """Return a value as a number, or None if it is not valid for this key."""
     if isinstance(value, str) and value.isascii() and value.isdigit():
         value = int(value.lstrip("0")[:11] or 0)
     return value if type(value) is int and 0 <= value <= _MAX.get(key, _MAX_PERCENT) else None
 
 
 def _project(folder: str, home: str, problem: "Problem") -> "Mapping[str, Any]":
-    """Return `[context]` of the project's `.foldmark.toml`, or of `.work.toml` if that has no such table."""
+    """Return `[context]` of the project's `.foldmark.toml`, or of `.work.toml` if the former has no such table."""
     try:
         folder, home = os.path.realpath(folder), os.path.realpath(home)
     except (OSError, ValueError):  # a NUL or a lone surrogate
@@ -88,7 +88,8 @@ def _project(folder: str, home: str, problem: "Problem") -> "Mapping[str, Any]":
 
 
 def _nearest(name: str, folder: str, home: str) -> str:
-    """Return the file of this name in `folder` or the next folder above, up to the home folder; "" if there is none."""
+    """Return the file of this name in `folder` or the nearest folder above, up to the home folder; "" if none has
+    it."""
     while True:
         path = os.path.join(folder, name)
         if os.path.lexists(path):

@@ -1,4 +1,4 @@
-"""`foldmark statusline`: how full the context is, on one line for Claude Code's status line [SPEC 8].
+"""`foldmark statusline`: show how full the context is, in one line for Claude Code's status line [SPEC 8].
 
 It never fails: on any error it prints an empty line and logs.
 """
@@ -31,9 +31,9 @@ def run() -> None:
 
 
 def line(given: "Mapping[str, Any]", environment: "Mapping[str, str]") -> str:
-    """Return the line for a status of Claude Code's: `Opus 4.8 · Context: 124K/200K tokens (62%) ⚪`.
+    """Return the line for a status of Claude Code, such as `Opus 4.8 · Context: 124K/200K tokens (62%) ⚪`.
 
-    Unknown parts are left out. The window is noted for hooks, which are not given it.
+    Unknown parts are left out. The window is noted for hooks, which do not get it from Claude Code.
     """
     model, status, session = given.get("model"), given.get("context_window"), process.text(given, "session_id")
     status = status if isinstance(status, dict) else {}
@@ -64,5 +64,5 @@ def _used(status: "Mapping[str, Any]", window: int) -> int:
 
 
 def _text(model: "Any", key: str) -> str:
-    """Return a text of the model's; some programs report only its name."""
+    """Return a text of the model. Some programs report only its name."""
     return process.text(model, key) if isinstance(model, dict) else model if isinstance(model, str) else ""

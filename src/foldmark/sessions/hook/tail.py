@@ -78,8 +78,8 @@ def share(path: "str | os.PathLike[str]", window: int | None = None, session: st
 
 
 def window_of(environment: "Mapping[str, str]", names: "Iterable[str]", tokens: int, model: str | None) -> int:
-    """Return the window of a Claude Code session with so many tokens in use; `names` are ids under which it may have
-    been noted."""
+    """Return the window of a Claude Code session with this number of tokens in use. `names` are ids under which the
+    window may be noted."""
     for name in dict.fromkeys(names):
         if name and (noted := SessionState(environment, name).window):
             return noted
@@ -105,11 +105,11 @@ def token_count(table: "Any", key: str) -> int:
 
 
 Found = tuple[int, int | None, str | None]
-"""Tokens, the window if the record has it, the model."""
+"""Tokens, window (None: not in the record), model."""
 
 
 def _newest(path: "str | os.PathLike[str]") -> Found | None:
-    """Return the fullness that the newest record that counts reports."""
+    """Return the usage that the newest relevant record reports."""
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     except (OSError, ValueError):  # ValueError: a NUL or a lone surrogate in the path
@@ -125,7 +125,7 @@ def _newest(path: "str | os.PathLike[str]") -> Found | None:
 
 
 def _first(records: "Iterable[dict[str, Any]]") -> Found | None:
-    """Return the fullness that the first of these records that counts reports; they come newest first."""
+    """Return the usage that the first relevant one of these records reports. The newest record comes first."""
     summed_up = False
     for record in records:
         kind, side = record.get("type"), record.get("isSidechain") is True
@@ -147,7 +147,7 @@ def _first(records: "Iterable[dict[str, Any]]") -> Found | None:
 
 
 def _usage(message: "Any") -> Found | None:
-    """Return the usage of an answer; 0 tokens if it was reset, None if no model answered."""
+    """Return the usage of an answer; 0 tokens if a trim has reset it, None if no model answered."""
     if not isinstance(message, dict) or message.get("model") == "<synthetic>":
         return None
     usage = message.get("usage")
@@ -168,7 +168,7 @@ def _codex_count(payload: "Any") -> Found | None:
 
 
 def _records(lines: "Iterable[bytes]") -> "Iterator[dict[str, Any]]":
-    """Yield the records among these lines that may count."""
+    """Yield the records among these lines that may be relevant."""
     for line in lines:
         if any(word in line for word in _WORDS):
             try:

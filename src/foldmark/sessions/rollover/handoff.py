@@ -1,7 +1,7 @@
-"""The handoff summary of a rollover, and the prompt that the new session begins with [S4].
+"""Prepare the handoff summary of a rollover, and the prompt with which the new session begins [S4].
 
-The summary is a model's text. It goes into the prompt as it is, but for what could pass for the prompt's own structure
-or steer a terminal. Every change is reported.
+The summary is a model's text. It goes into the prompt unchanged, except for parts that could pass for the structure of
+the prompt or control a terminal. Every change is reported.
 """
 
 import re
@@ -40,13 +40,13 @@ _UNDERLINE = re.compile(r" {0,3}=+[ \t]*\Z")
 
 
 class SummaryError(FoldmarkError):
-    """There is no summary to hand over; nothing was written."""
+    """There is no summary to hand over. Nothing was written."""
 
     exit_code = 2
 
 
 class Handoff(Struct, frozen=True):
-    """A summary as it goes into the prompt, the names of its headings in lower case, and warnings about it."""
+    """A summary for the prompt, the names of its headings in lower case, and warnings about it."""
 
     text: str
     headings: frozenset[str]
@@ -55,18 +55,18 @@ class Handoff(Struct, frozen=True):
 
 class SearchHint(NamedTuple):
     """How the model searches old sessions: `where` they are, as in "The full previous session is archived by
-    Foldmark.", and `how`, a line to run or to follow."""
+    Foldmark.", and `how`, a command or an instruction in one line."""
 
     where: str
     how: str
 
 
 class Continuation(Struct, frozen=True):
-    """The contents of the prompt; what is None is left out.
+    """The contents of the prompt. Values that are None are left out.
 
-    `number` is that of the new session among those that continue each other, `percent` the fullness at which the parent
-    ended. Without `search` the prompt names only the parent's file. If the parent is `private`, a person asked that it
-    be kept out of archives, and the prompt asks the same for the new session.
+    `number` counts the sessions that continue each other, up to the new one. `percent` is the share of the window in
+    use when the parent ended. Without `search`, the prompt names only the parent's file. If the parent is `private`, a
+    person keeps it out of archives, and the prompt marks the new session, too.
     """
 
     number: int
@@ -80,7 +80,7 @@ class Continuation(Struct, frozen=True):
 
 
 def handoff(text: str) -> Handoff:
-    """Return a summary as it is handed over. Raises SummaryError for one without a word, or of absurd length."""
+    """Return a summary for the prompt. Raises SummaryError if it has no word or is longer than `LONGEST`."""
     if len(text) > LONGEST:
         raise SummaryError(f"the summary has {len(text):,} characters; a handoff summary has some {WORDS} words")
     text = _LINE_END.sub("\n", text.removeprefix("\ufeff"))
@@ -134,8 +134,11 @@ def _retrieving(search: SearchHint | None) -> list[str]:
 
 
 class _Confined:
-    """The lines of a summary, changed outside of code blocks: no heading is above level 3 or has the name of one of the
-    prompt's, no line looks like the end of the prompt, and every code block ends."""
+    """The lines of a summary, changed outside code blocks.
+
+    No heading is above level 3 or has the name of a heading of the prompt. No line looks like the end of the prompt.
+    Every code block ends.
+    """
 
     def __init__(self, lines: list[str]) -> None:
         self.lines: list[str] = []

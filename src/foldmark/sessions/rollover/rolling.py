@@ -1,8 +1,8 @@
 """`foldmark rollover`: end a session, and begin a new one with its handoff [S4, SPEC 8].
 
-The new session's file is written first, whole or not at all; then one transaction records that the old session ended
-and the new one began. The old session's file is only read. A failure that does not keep the new session from working
-(archive, lineage) is a warning.
+The new session's file is written first, completely or not at all. Then one transaction records that the old session has
+ended and the new one has begun. The old session's file is only read. A failure that does not affect the new session (of
+the archive, of the lineage) is a warning.
 """
 
 import os
@@ -31,7 +31,7 @@ _MAX_ANCESTORS = 50
 
 
 class RolloverError(FoldmarkError):
-    """A session cannot be rolled over; nothing was written."""
+    """A session cannot be rolled over. Nothing was written."""
 
     exit_code = 2
 
@@ -39,8 +39,8 @@ class RolloverError(FoldmarkError):
 class RolloverReport(Struct, frozen=True):
     """The result of a rollover.
 
-    The session `parent` ended at `context` percent (None: unknown). `session`, number `number` of those that continue
-    each other, begins with `prompt` when `command` starts it.
+    The session `parent` ended at `context` percent (None: unknown). `session` is number `number` of the sessions that
+    continue each other. It begins with `prompt` when `command` starts it.
     """
 
     parent: SessionPath
@@ -53,9 +53,9 @@ class RolloverReport(Struct, frozen=True):
 
 
 def check(session: SessionPath) -> SessionPath:
-    """Return the session as its content shows it, before there is a summary.
+    """Return the session with the kind that its content shows.
 
-    Raises RolloverError or SessionFileError if it cannot be rolled over.
+    Raises RolloverError or SessionFileError if it cannot be rolled over, before anybody writes a summary.
     """
     if refused := refusal(session):
         raise RolloverError(refused)
@@ -67,7 +67,7 @@ def check(session: SessionPath) -> SessionPath:
 def has_content(session: SessionPath) -> bool:
     """Return True if a session has a message besides the prompt of an earlier rollover.
 
-    Reads as far as the first message. Raises SessionFileError.
+    The file is read up to that message. Raises SessionFileError.
     """
     prompts, is_injected = 0, format_named(session.kind).is_injected
     with SessionFile(session.path) as file:
@@ -98,8 +98,8 @@ def roll_over(
 ) -> RolloverReport:
     """End a session that was checked, and begin the session `new_id` that continues it.
 
-    `issue` and `worker` default to those of the environment, then to the session's. Raises SessionFileError and
-    WriteError; then nothing was written.
+    `issue` and `worker` default to those of the environment, then to those of the session. Raises SessionFileError or
+    WriteError, and has written nothing then.
     """
     agent = format_named(session.kind)
     where = agent.surroundings(session)
@@ -145,9 +145,9 @@ def roll_over(
 
 
 def _archive(log: Log, session: SessionPath, environment: Mapping[str, str]) -> tuple[str | None, list[str]]:
-    """Archive and index the session and those that it continues, which hold what a trim has cut.
+    """Archive and index the session and those that it continues, which have the texts that a trim has cut.
 
-    Return why the session was not archived, None if it was, and warnings about the others.
+    Return the reason why the session was not archived (None: it was), and warnings about the others.
     """
     patterns, warnings = log.given.sync_exclude, list[str]()
     try:
@@ -162,7 +162,7 @@ def _archive(log: Log, session: SessionPath, environment: Mapping[str, str]) -> 
 
 
 def _earlier(log: Log, session: SessionPath) -> Iterator[Path]:
-    """Yield the files of the sessions that this one continues, as far as they are known and exist."""
+    """Yield the existing files of the sessions that this one continues, as far as the log knows them."""
     at, met = lineage.coding_session(log, session), {session.id}
     while at.parent and at.parent not in met and len(met) <= _MAX_ANCESTORS:
         met.add(at.parent)

@@ -1,8 +1,8 @@
-"""The tool by which a model searches old sessions: one that is installed where it works [SPEC 8].
+"""Find an installed tool by which a model can search old sessions [SPEC 8].
 
 Claude Code's MCP servers are in the user's `.claude.json` (for all folders, and for one), in the `.mcp.json` of a
 folder and those above it, and in plugins, which settings files enable. Codex's are in its `config.toml`. Nothing here
-raises: what cannot be read counts as missing.
+raises: an unreadable file counts as missing.
 """
 
 import os
@@ -22,7 +22,7 @@ from foldmark.sessions.rollover.handoff import QUERY, SearchHint
 
 FOLDMARK, EPISODIC = "foldmark", "episodic-memory"
 ARCHIVED = "archived by Foldmark"
-"""The place of the sessions that Foldmark searches, for `SearchHint`."""
+"""The place of the sessions that Foldmark searches, for a `SearchHint`."""
 
 _PLUGIN = f"plugin_{EPISODIC}_{EPISODIC}"
 _LONGEST = 32 << 20
@@ -32,7 +32,7 @@ Table = dict[str, Any]
 
 
 def search_tool(kind: str, cwd: Path | None, environment: Mapping[str, str]) -> SearchHint:
-    """Return how an agent of this kind that works in `cwd` (None: unknown) searches sessions."""
+    """Return the way in which an agent of this kind in the folder `cwd` (None: unknown) searches sessions."""
     servers = format_named(kind).search_servers(cwd, environment)
     if FOLDMARK in servers:
         return SearchHint(ARCHIVED, _tool(FOLDMARK))
@@ -47,7 +47,7 @@ def _tool(server: str) -> str:
 
 
 def claude_servers(cwd: Path | None, environment: Mapping[str, str]) -> set[str]:
-    """Return the names of the MCP servers that Claude Code has in a working folder."""
+    """Return the names of Claude Code's MCP servers in a working folder."""
     own, user = _json(user_places(cwd or "/", environment).mcp), _json(claude_folder(environment) / "settings.json")
     servers, plugins = set(_table(own, "mcpServers")), _table(user, "enabledPlugins")
     settings = [user]
@@ -64,7 +64,7 @@ def claude_servers(cwd: Path | None, environment: Mapping[str, str]) -> set[str]
 
 
 def codex_servers(cwd: Path | None, environment: Mapping[str, str]) -> set[str]:
-    """Return the names of the MCP servers that Codex has, whatever the folder."""
+    """Return the names of Codex's MCP servers, which are the same in all folders."""
     servers = _table(_toml(codex_folder(environment) / "config.toml"), "mcp_servers")
     return {name for name, server in servers.items() if isinstance(server, dict) and server.get("enabled") is not False}
 
