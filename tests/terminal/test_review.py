@@ -22,7 +22,8 @@ from foldmark.log import Agent, Log
 from foldmark.providers.offline import OfflineModel
 from foldmark.sending.interruption import watched
 from foldmark.terminal.dialogs import Question
-from foldmark.terminal.review import RangeScreen, ReviewPanel
+from foldmark.terminal.review import ReviewPanel
+from foldmark.terminal.screens import TextScreen
 from patience import LIMIT
 from scripted import ScriptedProvider
 
@@ -157,7 +158,7 @@ def test_the_screen_of_a_review(log: Log) -> None:
         await chat.still()
         check(chat.app, "review")
         await chat.press("enter")
-        await chat.until(lambda: isinstance(chat.app.screen, RangeScreen) and chat.app.screen.query_one(TextArea).text)
+        await chat.until(lambda: isinstance(chat.app.screen, TextScreen) and chat.app.screen.query_one(TextArea).text)
         await chat.still()
         check(chat.app, "range")
 
@@ -196,7 +197,7 @@ def test_a_range_whole(agent: Agent) -> None:
     async def talk(chat: Driven) -> None:
         await reviewed(chat, "/forget messages 3, 6")
         await chat.press("enter")
-        await chat.until(lambda: isinstance(chat.app.screen, RangeScreen) and chat.app.screen.query_one(TextArea).text)
+        await chat.until(lambda: isinstance(chat.app.screen, TextScreen) and chat.app.screen.query_one(TextArea).text)
         text = chat.app.screen.query_one(TextArea).text.splitlines()
         assert text == [
             '       2 tool_call (goes along): grep({"pattern":"index"})',

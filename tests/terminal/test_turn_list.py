@@ -15,8 +15,9 @@ from foldmark.core.errors import CommandError
 from foldmark.cost.filling import RESULT, Share
 from foldmark.log import Agent, Log
 from foldmark.terminal.bar import Bar, pieces
+from foldmark.terminal.screens import TextScreen
 from foldmark.terminal.side_screens.rows import RowList
-from foldmark.terminal.side_screens.turns import LineInput, TurnScreen, TurnsScreen
+from foldmark.terminal.side_screens.turns import LineInput, TurnsScreen
 from stored import connection
 
 # The values
@@ -224,7 +225,7 @@ def test_a_turn_opens_whole_and_hostile_text_stays_text(log: Log) -> None:
             await opened(chat)
             assert r"[bold]Look[/] \x1b[31m at this" in chat.screen
             await chat.press("enter")
-            await chat.until(lambda: isinstance(chat.app.screen, TurnScreen))
+            await chat.until(lambda: isinstance(chat.app.screen, TextScreen))
             await chat.until("Turn 1: 4 messages")
             await chat.press("escape")
             await chat.until("sort: ▾ size")

@@ -31,6 +31,7 @@ from foldmark.sending.interruption import watched
 from foldmark.sessions.archive.reading import excerpt
 from foldmark.sessions.archive.storing import archive_folder
 from foldmark.text.keywords import memo_entry
+from foldmark.tools.tool import about, schema
 
 if TYPE_CHECKING:
     from foldmark.core.ports import Progress
@@ -47,57 +48,46 @@ CONVERSATION = "foldmark://conversations/"
 MEMO = "foldmark://memos/"
 """Beginning of the path of a memo; it has no lines."""
 
-_Limit = Annotated[int, Meta(ge=1, le=MOST)]
 _Concepts = Annotated[list[str], Meta(min_length=1, max_length=CONCEPTS)]
 _DATE = r"^\d{4}-\d{2}-\d{2}$"
+
+_SEVERAL = {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": CONCEPTS}
+
+
+class SearchArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    """The arguments of `search`."""
+
+    query: Annotated[
+        str | _Concepts,
+        about(
+            'Words in any order, "words that stand together", beginnings as in migrat*; or several',
+            anyOf=[{"type": "string"}, _SEVERAL],
+        ),
+    ]
+    mode: Annotated[
+        Literal["vector", "text", "both"],
+        about("By meaning, by words, or both; by words while `foldmark index` has made no vectors"),
+    ] = "both"
+    limit: Annotated[
+        int,
+        Meta(ge=1, le=MOST, description="10 if left out", extra_json_schema={"minimum": 1, "maximum": MOST}),
+    ] = 10
+    after: Annotated[str | None, about("Said on this day or later, as 2026-01-31", pattern=_DATE)] = None
+    before: Annotated[str | None, about("Said before this day", pattern=_DATE)] = None
+    project: Annotated[str | None, about("A part of the working folder, or of a conversation's name")] = None
+    session_id: Annotated[str | None, about("A session's or a conversation's id, or its beginning")] = None
+    role: Annotated[str | None, about("Who said it", enum=[*SPEAKERS])] = None
+    tool: Annotated[str | None, about("Calls of this tool, and what it answered")] = None
+    response_format: Literal["markdown", "json"] = "markdown"
+
 
 SEARCH = ToolSpec(
     "search",
     "Find what was said in earlier coding sessions (Claude Code, Codex) and in Foldmark's conversations: decisions, "
     "reasons, solutions, errors. Look here before a task. One text finds the messages that fit its words best; a list "
     "of concepts finds the sessions in which every one of them came up. `read` shows the passage around a result.",
-    {
-        "type": "object",
-        "properties": {
-            "query": {
-                "description": 'Words in any order, "words that stand together", beginnings as in migrat*; or several',
-                "anyOf": [
-                    {"type": "string"},
-                    {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": CONCEPTS},
-                ],
-            },
-            "mode": {
-                "type": "string",
-                "enum": ["vector", "text", "both"],
-                "description": "By meaning, by words, or both; by words while `foldmark index` has made no vectors",
-            },
-            "limit": {"type": "integer", "minimum": 1, "maximum": MOST, "description": "10 if left out"},
-            "after": {"type": "string", "pattern": _DATE, "description": "Said on this day or later, as 2026-01-31"},
-            "before": {"type": "string", "pattern": _DATE, "description": "Said before this day"},
-            "project": {"type": "string", "description": "A part of the working folder, or of a conversation's name"},
-            "session_id": {"type": "string", "description": "A session's or a conversation's id, or its beginning"},
-            "role": {"type": "string", "enum": [*SPEAKERS], "description": "Who said it"},
-            "tool": {"type": "string", "description": "Calls of this tool, and what it answered"},
-            "response_format": {"type": "string", "enum": ["markdown", "json"]},
-        },
-        "required": ["query"],
-    },
+    schema(SearchArguments),
 )
-
-
-class SearchArguments(Struct, frozen=True, forbid_unknown_fields=True):
-    """The arguments of `search`."""
-
-    query: str | _Concepts
-    mode: Literal["vector", "text", "both"] = "both"
-    limit: _Limit = 10
-    after: str | None = None
-    before: str | None = None
-    project: str | None = None
-    session_id: str | None = None
-    role: str | None = None
-    tool: str | None = None
-    response_format: Literal["markdown", "json"] = "markdown"
 
 
 def search(wanted: SearchArguments, conversations: Conversations, progress: Progress) -> str:
@@ -294,34 +284,25 @@ def _log(conversations: Conversations) -> Iterator[Log | None]:
 MOST_CHARACTERS = 40_000
 """Maximum number of characters of a passage; it ends with the line where the rest begins."""
 
-_Line = Annotated[int, Meta(ge=1, le=END)]
 
-READ = ToolSpec(
-    "read",
-    "Read what was said in a session or a conversation, whole messages. `path` and line are as `search` gives them; "
-    "of a long session read a part, some lines before and behind.",
-    {
-        "type": "object",
-        "properties": {
-            "path": {"type": "string", "description": "An archived session's file or id, or a conversation's path"},
-            "startLine": {
-                "type": "integer",
-                "minimum": 1,
-                "description": "The first line; from the beginning if left out",
-            },
-            "endLine": {"type": "integer", "minimum": 1, "description": "The last line; to the end if left out"},
-        },
-        "required": ["path"],
-    },
-)
+def _line_number(description: str) -> Meta:
+    return Meta(ge=1, le=END, description=description, extra_json_schema={"minimum": 1})
 
 
 class Read(Struct, frozen=True, forbid_unknown_fields=True, rename={"start": "startLine", "end": "endLine"}):
     """The arguments of `read`."""
 
-    path: str
-    start: _Line = 1
-    end: _Line = END
+    path: Annotated[str, about("An archived session's file or id, or a conversation's path")]
+    start: Annotated[int, _line_number("The first line; from the beginning if left out")] = 1
+    end: Annotated[int, _line_number("The last line; to the end if left out")] = END
+
+
+READ = ToolSpec(
+    "read",
+    "Read what was said in a session or a conversation, whole messages. `path` and line are as `search` gives them; "
+    "of a long session read a part, some lines before and behind.",
+    schema(Read),
+)
 
 
 def read(wanted: Read, conversations: Conversations) -> str:

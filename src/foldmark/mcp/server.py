@@ -32,6 +32,7 @@ EVERY = 0.2
 """Seconds between two reports of progress."""
 
 T = TypeVar("T")
+P = TypeVar("P")
 
 
 async def in_thread(work: Callable[[Progress], T], report: Report) -> T:
@@ -174,18 +175,6 @@ class Handlers:
             await context.lifespan_context.follow(context, {LIST})
         return await self._read(context, lambda: resources.listed(self._conversations, cursor))
 
-    async def list_templates(
-        self, context: Context, params: types.PaginatedRequestParams | None
-    ) -> types.ListResourceTemplatesResult:
-        """List the kinds of resources of a conversation."""
-        return types.ListResourceTemplatesResult(resource_templates=resources.TEMPLATES)
-
-    async def read_resource(
-        self, context: Context, params: types.ReadResourceRequestParams
-    ) -> types.ReadResourceResult:
-        """Read a resource."""
-        return await self._read(context, lambda: resources.read(self._conversations, params.uri))
-
     async def subscribe(self, context: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
         """Notify an older client when a resource changes; its conversation need not exist yet."""
         try:
@@ -206,19 +195,13 @@ class Handlers:
         """Notify a client of changes as long as it listens."""
         return await context.lifespan_context.listen(context, params)
 
-    async def complete(self, context: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
-        """Complete names of conversations and ids of requests."""
-        return await self._read(context, lambda: resources.completed(self._conversations, params))
+    def reading(self, read: Callable[[P], T]) -> Callable[[Context, P], Coroutine[Any, Any, T]]:
+        """Return the handler that answers with what `read` makes of the parameters."""
 
-    async def list_prompts(
-        self, context: Context, params: types.PaginatedRequestParams | None
-    ) -> types.ListPromptsResult:
-        """List the prompts."""
-        return types.ListPromptsResult(prompts=resources.prompts())
+        async def handler(context: Context, params: P) -> T:
+            return await self._read(context, lambda: read(params))
 
-    async def get_prompt(self, context: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
-        """Return a prompt."""
-        return await self._read(context, lambda: resources.prompt(params.name, params.arguments or {}))
+        return handler
 
     async def _read(self, context: Context, read: Callable[[], T]) -> T:
         """Run `read`; its errors become errors of the protocol."""
@@ -265,12 +248,14 @@ def server(conversations: Conversations, *, here: bool) -> Server[Subscriptions]
         on_list_tools=handlers.list_tools,
         on_call_tool=handlers.call_tool,
         on_list_resources=handlers.list_resources,
-        on_list_resource_templates=handlers.list_templates,
-        on_read_resource=handlers.read_resource,
+        on_list_resource_templates=handlers.reading(
+            lambda _: types.ListResourceTemplatesResult(resource_templates=resources.TEMPLATES)
+        ),
+        on_read_resource=handlers.reading(lambda params: resources.read(conversations, params.uri)),
         on_subscribe_resource=handlers.subscribe,
         on_unsubscribe_resource=handlers.unsubscribe,
         on_subscriptions_listen=handlers.listen,
-        on_completion=handlers.complete,
-        on_list_prompts=handlers.list_prompts,
-        on_get_prompt=handlers.get_prompt,
+        on_completion=handlers.reading(lambda params: resources.completed(conversations, params)),
+        on_list_prompts=handlers.reading(lambda _: types.ListPromptsResult(prompts=resources.prompts())),
+        on_get_prompt=handlers.reading(lambda params: resources.prompt(params.name, params.arguments or {})),
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Struct
@@ -30,7 +30,7 @@ from foldmark.sessions.session_file import SessionFileError
 from foldmark.tools.context import EVICT, FILTER_CONTEXT, SLASH, NotAgreedError
 from foldmark.tools.knowledge import MANAGE_SCRATCHPAD, RECALL, RETRIEVE_MEMOS, SAVE_MEMO
 from foldmark.tools.query_db import DESCRIBE_DB, QUERY_DB
-from foldmark.tools.tool import Tool
+from foldmark.tools.tool import Tool, about, schema
 
 _COUNT = {"type": "integer", "minimum": 0}
 _IDS = {"type": "array", "items": {"type": "integer"}}
@@ -80,26 +80,19 @@ FILTERED: dict[str, Any] = {
 """JSON Schema of the answer of `filter_context`: of a preview, or of an applied filter."""
 
 
+class MeterArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    session: Annotated[
+        str | None, about("A session of Claude Code or Codex: its id, the beginning of it, or its file")
+    ] = None
+    conversation: Annotated[str | None, about("A conversation: its name, or the beginning of its uuid")] = None
+
+
 METER = ToolSpec(
     "context_meter",
     "How full a context is. Without arguments: that of the coding session which calls, by the newest answer in its "
     "transcript, and that of the conversation this server is for.",
-    {
-        "type": "object",
-        "properties": {
-            "session": {
-                "type": "string",
-                "description": "A session of Claude Code or Codex: its id, the beginning of it, or its file",
-            },
-            ARGUMENT: {"type": "string", "description": "A conversation: its name, or the beginning of its uuid"},
-        },
-    },
+    schema(MeterArguments),
 )
-
-
-class MeterArguments(Struct, frozen=True, forbid_unknown_fields=True):
-    session: str | None = None
-    conversation: str | None = None
 
 
 def context_meter(wanted: MeterArguments, conversations: Conversations, *, here: bool) -> str:

@@ -14,7 +14,6 @@ from threading import Thread
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import click
-from textual import work
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen, Screen
@@ -25,7 +24,6 @@ from foldmark.chat.conversation import Models, converse
 from foldmark.chat.history import input_history
 from foldmark.chat.lines.person import edited
 from foldmark.core.errors import FoldmarkError
-from foldmark.core.request import Piece, ToolCall
 from foldmark.editing.offers import Offer
 from foldmark.log import Agent, Result
 from foldmark.operations.effects import Decision
@@ -35,7 +33,7 @@ from foldmark.terminal.dialogs import ApprovalDialog, Asked, Question
 from foldmark.terminal.panels import WIDE, PanelScreen
 from foldmark.terminal.pasting import install
 from foldmark.terminal.prompt import Prompt
-from foldmark.terminal.screens import ContextScreen, GoTo, GoToImported
+from foldmark.terminal.screens import ContextScreen, GoTo, GoToImported, notify_error, read_in_thread
 from foldmark.terminal.theme import DARK, LIGHT, fitting
 from foldmark.terminal.view import TerminalView
 
@@ -56,7 +54,7 @@ SCREENS = {
 
 
 def run(agent: Agent, models: Models, opening: str = "") -> int:
-    """Chat in the application until the person leaves; `opening` is shown first. Return the exit code of the last
+    """Chat in the application until the person leaves. `opening` is shown first. Return the exit code of the last
     error."""
     install()
     application = ChatApplication(agent, models, opening)
@@ -72,8 +70,8 @@ def run(agent: Agent, models: Models, opening: str = "") -> int:
 
 
 class ChatApplication(App[None]):
-    """The chat on a full screen. `attended` once the agent is shown; `code` is the exit code once the chat has
-    `ended`, `failure` what broke it."""
+    """The chat on a full screen. `attended` is True once the agent is shown. Once the chat has `ended`, `code` is its
+    exit code and `failure` the error that broke it, if any."""
 
     CSS_PATH = "application.tcss"
     ENABLE_COMMAND_PALETTE = False
@@ -111,12 +109,12 @@ class ChatApplication(App[None]):
 
     @property
     def farewell(self) -> str:
-        """What a person should know who has left."""
+        """The remark for a person who has left; empty if there is none."""
         return self._controller.farewell
 
     @property
     def idle(self) -> bool:
-        """True while the chat waits for a line: nothing is at work."""
+        """True while the chat waits for a line, and no turn or command runs."""
         return self._view.idle
 
     @property
@@ -127,7 +125,7 @@ class ChatApplication(App[None]):
         return found
 
     def on_mount(self) -> None:
-        """Choose the theme and take signals."""
+        """Choose the theme and handle signals."""
         for theme in (DARK, LIGHT):
             self.register_theme(theme)
         self.theme = fitting(os.environ).name
@@ -137,7 +135,7 @@ class ChatApplication(App[None]):
                     asyncio.get_running_loop().add_signal_handler(number, self._end_by, number)
 
     def on_chat_screen_ready(self) -> None:
-        """Begin the chat once everything that it is shown by is there."""
+        """Begin the chat once its screen is complete."""
         self._thread.start()
 
     def _end_by(self, number: int) -> None:
@@ -146,7 +144,7 @@ class ChatApplication(App[None]):
         self._view.interrupt()
 
     def end(self) -> None:
-        """Wait for the end of the chat, if the application has ended before it: a turn is interrupted and recorded."""
+        """Wait for the end of the chat. If it still runs, its turn is interrupted and recorded."""
         self._view.leave()
         if self._thread.is_alive():
             self._view.interrupt()
@@ -160,7 +158,7 @@ class ChatApplication(App[None]):
             self.code = converse(
                 self._controller, self._models, self._view, self._controller.asking(self._controller.agent)
             )
-        except BaseException as error:  # it is raised again where the application was started
+        except BaseException as error:  # `run` raises it again
             self.failure = error
         finally:
             if self._ended_by:
@@ -172,7 +170,7 @@ class ChatApplication(App[None]):
         self.exit()
 
     def _put(self, action: Callable[[], object]) -> None:
-        """Have something done in the application's thread, in order; from any thread."""
+        """Run an action in the application's thread, in order; called in any thread."""
         self._actions.append(action)
         with suppress(RuntimeError):  # the application has ended
             self.call_later(self._act)
@@ -184,7 +182,7 @@ class ChatApplication(App[None]):
     # Keys
 
     def action_interrupt(self) -> None:
-        """Interrupt what is at work; without that clear the prompt, and leave at the second time."""
+        """Interrupt the turn or command. If none runs, clear the prompt; if it is empty, leave at the second time."""
         if not self.idle:
             self._view.interrupt()
         elif self.screen is self.chat and self.chat.prompt.text:
@@ -197,15 +195,15 @@ class ChatApplication(App[None]):
             self.notify("Ctrl-C again leaves; everything is kept.")
 
     def action_leave(self) -> None:
-        """Leave the chat behind what is at work."""
+        """Leave the chat after the current turn or command."""
         self._view.leave()
 
     def action_bring_in(self) -> None:
-        """Import what the conversation's session has grown by."""
+        """Import what is new in the conversation's session."""
         self.submit("/import")
 
     def action_change_theme(self) -> None:
-        """Change between light and dark."""
+        """Switch between light and dark."""
         self.theme = LIGHT.name if self.current_theme.dark else DARK.name
 
     def get_key_display(self, binding: Binding) -> str:
@@ -214,7 +212,7 @@ class ChatApplication(App[None]):
         return shown.upper() if shown.startswith("^") else shown[0].upper() + shown[1:] if shown[1:] else shown
 
     async def action_open(self, name: str) -> None:
-        """Open a screen beside the chat; a panel stands at the chat's right if the terminal is wide enough."""
+        """Open a screen beside the chat. If the terminal is wide enough, a panel opens on the right of the chat."""
         module, _, screen = SCREENS[name].partition(":")
         opened = getattr(import_module(f"foldmark.terminal.side_screens.{module}"), screen)
         if self.screen is self.chat and self.size.width >= WIDE and issubclass(opened, PanelScreen):
@@ -223,7 +221,7 @@ class ChatApplication(App[None]):
             self.push_screen(opened(self.agent, self.submit))
 
     def on_go_to(self, message: GoTo) -> None:
-        """Show an event in the transcript, as soon as the chat has come to its agent."""
+        """Show an event in the transcript once the chat attends its agent."""
         self._destination = message
         self._arrive()
 
@@ -237,45 +235,38 @@ class ChatApplication(App[None]):
         """Show a hit in the transcript once its session has been imported."""
         self._sought = message.hit
 
-    @work(thread=True, exclusive=True, group="seek")
     def _seek(self, agent: Agent, hit: "FoundHit") -> None:
         from foldmark.chat.display.find import imported_place  # only a search needs it
 
-        try:
-            event_id = imported_place(agent, hit)
-        except FoldmarkError as error:
-            self.call_from_thread(self.notify, harmless(str(error)), severity="error", markup=False)
-            return
-        if event_id is not None:
-            self.post_message(GoTo(agent.id, event_id))
+        def show(event_id: int | None) -> None:
+            if event_id is not None:
+                self.post_message(GoTo(agent.id, event_id))
+
+        read_in_thread(self, partial(imported_place, agent, hit), show, group="seek")
 
     def submit(self, line: str) -> None:
-        """Take a line that was typed, or that a screen made of what the person did there."""
+        """Take a line that was typed, or that a screen made from an action of the person."""
         self._view.submit(line)
 
-    # What the view shows
+    # Called by the view
 
     def add_line(self, text: str, *, error: bool = False) -> None:
-        """Add a line that is not in the log; an error is shown above any other screen as well."""
+        """Add a line that is not in the log. An error is also shown above any other screen."""
         self.chat.transcript.add_line(text, error=error)
         if error and self.screen is not self.chat:
-            self.notify(harmless(text), severity="error", markup=False)
-
-    def add_typed(self, line: str) -> None:
-        """Add a line that waited."""
-        self.chat.transcript.add_typed(line)
+            notify_error(self, text)
 
     def give_back(self, line: str) -> None:
         """Put a line back into the prompt."""
         self.chat.prompt.insert(f"\n{line}" if self.chat.prompt.text else line)
 
     def add_result(self, result: Result) -> None:
-        """Add the result of a command; an offer is shown by its review."""
+        """Add the result of a command, except an offer, which the review shows."""
         if not isinstance(result.effect, Offer):
             self.chat.transcript.add_result(result)
 
     def attend(self, agent: Agent, offer: str) -> None:
-        """Show the agent as the log has it now, on every screen."""
+        """Show the agent again on every screen: its log may have changed."""
         self.agent, self.attended = agent, True
         self.chat.attend(agent, offer)
         self._arrive()
@@ -291,35 +282,15 @@ class ChatApplication(App[None]):
         self.chat.meter.show_own(answering=True)
         self.chat.transcript.begin_answer()
 
-    def add_text(self, text: str) -> None:
-        """Add streamed text to the answer."""
-        self.chat.transcript.add_text(text)
-
-    def add_call(self, call: ToolCall) -> None:
-        """Add a tool call to the answer."""
-        self.chat.transcript.add_call(call)
-
-    def add_returned(self, call: ToolCall, text: str) -> None:
-        """Add the result of a call to the answer."""
-        self.chat.transcript.add_returned(call, text)
-
-    def add_piece(self, piece: Piece) -> None:
-        """Add another piece of the answer."""
-        self.chat.transcript.add_piece(piece)
-
     def end_turn(self) -> None:
-        """Show the answer as it was recorded."""
+        """End the answer, and show it as it was recorded."""
         self.chat.meter.show_own(answering=False)
         self.chat.transcript.end_answer()
 
-    def show_waiting(self, lines: list[str]) -> None:
-        """Show the lines that wait."""
-        self.chat.prompt.show_waiting(lines)
-
     def edit_text(self, text: str) -> str:
-        """Have a text edited in `$EDITOR`. Raises FoldmarkError."""
+        """Return a text as the person leaves it in `$EDITOR`. Raises FoldmarkError."""
         wrong: FoldmarkError | None = None
-        with self.suspend():  # which an error would leave suspended
+        with self.suspend():  # an error inside the block would leave the application suspended
             try:
                 text = edited(text)
             except FoldmarkError as error:
@@ -328,17 +299,13 @@ class ChatApplication(App[None]):
             raise wrong
         return text
 
-    def show_progress(self, done: int, total: int) -> None:
-        """Show how far long work has come."""
-        self.chat.show_progress(done, total)
-
     def ask(self, question: str, answer: "Future[bool]") -> None:
-        """Ask for a yes or no."""
+        """Ask a yes-or-no question."""
         if not answer.cancelled():
             self._open_dialog(Question(question), answer)
 
     def ask_approval(self, approval: Approval, answer: "Future[Decision]") -> None:
-        """Announce a question of a tool."""
+        """Announce that a tool asks for approval."""
         if not answer.cancelled():
             self._asked.append(Asked(approval, answer))
             answer.add_done_callback(lambda _: self._put(self._show_asked))
@@ -353,28 +320,28 @@ class ChatApplication(App[None]):
         self.refresh_bindings()
 
     def action_answer(self) -> None:
-        """Open the approval that waits."""
+        """Open the approval that is answered next."""
         asked = self._asked[0]
         self._open_dialog(ApprovalDialog(asked), asked.answer)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return False for an action without something to do."""
+        """Return False if an action has nothing to do."""
         if action != "answer":
             return True
         return bool(self._asked) and not any(isinstance(each, ApprovalDialog) for each in self.screen_stack)
 
     def _open_dialog(self, dialog: ModalScreen[_T], answer: "Future[_T]") -> None:
-        """Open a dialog that gives an answer. It closes without one when the question is withdrawn."""
+        """Open a dialog and take its answer. It closes without an answer if the question is withdrawn."""
 
         def answered(decision: _T | None) -> None:
             if decision is not None:
-                with suppress(InvalidStateError):  # it was withdrawn at this moment
+                with suppress(InvalidStateError):  # it has just been withdrawn
                     answer.set_result(decision)
 
         self.push_screen(dialog, answered)
         answer.add_done_callback(lambda done: self._put(partial(self._withdraw, dialog)))
 
     def _withdraw(self, dialog: ModalScreen[_T]) -> None:
-        """Close a dialog, and what was opened from it."""
+        """Close a dialog, and the screens opened from it."""
         while dialog in self.screen_stack:
             self.pop_screen()

@@ -1,4 +1,4 @@
-"""The bar below the meter: what fills the context, each kind of content with its name and its tokens."""
+"""The bar below the meter: the kinds of content in the context, each with its name and tokens."""
 
 from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
@@ -17,22 +17,22 @@ from foldmark.cost.filling import Share, merged
 from foldmark.rendering import harmless
 
 FREE = "free"
-"""The kind of what is left up to the limit."""
+"""The kind of the part that is left up to the limit."""
 
 LONGEST = 20
-"""The most columns of a name; those of other programs' tools are long."""
+"""Maximum columns of a name. The names of other programs' tools are long."""
 
 
 class Piece(NamedTuple):
-    """A part of the bar: its columns, with the sign at its beginning."""
+    """A part of the bar: its share, and its text, which fills its columns."""
 
     share: Share
     text: str
 
 
 def pieces(shares: Sequence[Share], free: int, width: int) -> list[Piece]:
-    """Return the parts of a bar of this width: each as wide as its share, but wide enough for its name. The smallest
-    parts become `other` until names take five sixths of the width at most, so that the shares can be seen."""
+    """Return the parts of a bar of `width` columns: each as wide as its share, but wide enough for its name. The
+    smallest parts are merged as `other` until names take at most five sixths of the width and the shares show."""
     rest, found, least = [Share(FREE, FREE, free)] if free else [], list[Share](), list[int]()
     for most in range(len(shares), 0, -1):
         found = [*merged(shares, most), *rest]
@@ -53,7 +53,7 @@ def _label(share: Share) -> str:
 
 
 class Bar(Widget, can_focus=True):
-    """What fills the context. A part that is chosen shows the turns that it stands for."""
+    """The content of the context. Choosing a part shows its turns."""
 
     DEFAULT_CSS = """
     Bar { height: 1; }
@@ -66,7 +66,7 @@ class Bar(Widget, can_focus=True):
     ]
 
     class Chosen(Message):
-        """A person wants to see what this share stands for."""
+        """Asks for the turns of a share."""
 
         def __init__(self, share: Share) -> None:
             super().__init__()
@@ -78,7 +78,7 @@ class Bar(Widget, can_focus=True):
         self._free = self._at = 0
 
     def fill(self, shares: Sequence[Share], free: int) -> None:
-        """Show these shares."""
+        """Show these shares and the number of `free` tokens."""
         self._shares, self._free = tuple(shares), free
         self.refresh()
 
@@ -103,11 +103,11 @@ class Bar(Widget, can_focus=True):
         self.refresh()
 
     def on_blur(self) -> None:
-        """Mark none."""
+        """Remove the mark."""
         self.refresh()
 
     def on_click(self, event: Click) -> None:
-        """Choose the part that was clicked."""
+        """Choose the clicked part."""
         end = 0
         for number, each in enumerate(self.pieces):
             end += cell_len(each.text)
@@ -117,7 +117,7 @@ class Bar(Widget, can_focus=True):
                 break
 
     def action_move(self, by: int) -> None:
-        """Mark the part beside."""
+        """Mark the part `by` places further right."""
         self._at = max(0, min(self._at + by, len(self.pieces) - 1))
         self.refresh()
 

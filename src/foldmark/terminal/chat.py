@@ -1,6 +1,5 @@
-"""The screen of the chat: meter, transcript and prompt, and at the right of the transcript a panel."""
+"""The screen of the chat: meter, transcript and prompt, with a panel on the right of the transcript."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
@@ -17,7 +16,7 @@ from foldmark.terminal.dialogs import ApprovalBar
 from foldmark.terminal.meter import Meter
 from foldmark.terminal.panels import WIDE, Panel
 from foldmark.terminal.prompt import Prompt
-from foldmark.terminal.screens import KeyLine
+from foldmark.terminal.screens import KeyLine, Submit
 from foldmark.terminal.scrollback.transcript import Transcript
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ class ChatScreen(Screen[None]):
     """The conversation: meter, transcript, prompt."""
 
     class Ready(Message):
-        """All parts of the screen are there."""
+        """All parts of the screen are mounted."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f2", "app.open('turns')", "turns", tooltip="the turns of the context, to tick", priority=True),
@@ -38,7 +37,7 @@ class ChatScreen(Screen[None]):
         Binding("f6", "app.open('find')", "find", tooltip="search everything that was said", priority=True),
     ]
 
-    def __init__(self, submit: Callable[[str], None], prompt: Prompt) -> None:
+    def __init__(self, submit: Submit, prompt: Prompt) -> None:
         super().__init__()
         self._submit, self.prompt = submit, prompt
         self._agent: Agent | None = None
@@ -51,7 +50,7 @@ class ChatScreen(Screen[None]):
 
     @property
     def approval(self) -> ApprovalBar:
-        """The approval that waits."""
+        """The approval that is answered next."""
         return self.query_one(ApprovalBar)
 
     @property
@@ -63,22 +62,22 @@ class ChatScreen(Screen[None]):
         """Lay out the screen."""
         yield Meter()
         with Horizontal(id="middle"):
-            yield Transcript()
+            yield Transcript(self._submit)
         yield ApprovalBar()
         yield self.prompt
         yield KeyLine()
 
     def on_mount(self) -> None:
-        """Let the person type."""
+        """Focus the prompt and report that the screen is ready."""
         self.prompt.focus()
         self.post_message(self.Ready())
 
     def on_resize(self, event: Resize) -> None:
-        """Hide a panel while it has no room."""
+        """Hide the panel while the screen is too narrow."""
         self.set_class(event.size.width < WIDE, "-narrow")
 
     async def toggle(self, kind: type[Panel], agent: Agent) -> None:
-        """Open a panel in place of any other and give it the keys; close it if it has them."""
+        """Open a panel in place of any other, and focus it. Close it if it has the focus already."""
         found = next(iter(self.query(kind)), None)
         if found is not None and not found.has_focus_within:
             found.take_keys()
@@ -90,7 +89,7 @@ class ChatScreen(Screen[None]):
             self.prompt.focus()
 
     def on_bar_chosen(self, message: Bar.Chosen) -> None:
-        """Show the turns of a part of the bar."""
+        """Show the turns of the chosen part of the bar."""
         from foldmark.terminal.side_screens.turns import TurnsScreen
 
         wanted = "" if message.share.kind == OTHER else message.share.name
@@ -98,18 +97,14 @@ class ChatScreen(Screen[None]):
             self.app.push_screen(TurnsScreen(self._agent, self._submit, wanted))
 
     async def on_prompt_submitted(self, message: Prompt.Submitted) -> None:
-        """Hand over a line, unless it is an answer to the review or opens a screen."""
+        """Submit a line, unless it opens a screen or answers the review."""
         if message.line.split() == ["/context", "at"]:
             await self.app.run_action("open('time')")
         elif not (self._review is not None and self._review.is_open and self._review.takes(message.line)):
             self._submit(message.line)
 
-    def on_transcript_submitted(self, message: Transcript.Submitted) -> None:
-        """Hand over what was asked for in the transcript."""
-        self._submit(message.line)
-
     def attend(self, agent: Agent, offer: str) -> None:
-        """Show the agent as the log has it now."""
+        """Show the agent again: its log may have changed."""
         self._agent = agent
         self.transcript.attend(agent)
         for panel in self.query(Panel):
@@ -123,7 +118,3 @@ class ChatScreen(Screen[None]):
 
             self._review = ReviewPanel(agent, self._submit)
             self.mount(self._review, before=self.prompt)
-
-    def show_progress(self, done: int, total: int) -> None:
-        """Show how far long work has come."""
-        self.meter.show_progress(done, total)

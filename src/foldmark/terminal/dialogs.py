@@ -1,8 +1,8 @@
-"""Dialogs: a yes before what cannot be taken back, and whether a tool may do something.
+"""Dialogs: a yes-or-no question of a command, and the approval of a tool call.
 
-A question of a command opens by itself, as the person has just typed that command. An approval does not: it comes at
-any moment, and what is being typed then must not answer it. It is announced above the prompt and in the line of keys,
-and a key of its own opens it.
+A command's question opens by itself, because the person has just typed that command. An approval does not: it comes at
+any moment, and text that is being typed must not answer it. It is announced above the prompt and in the line of keys,
+and its own key opens it.
 """
 
 from concurrent.futures import Future
@@ -24,15 +24,15 @@ from foldmark.terminal.screens import KeyLine
 
 
 class Asked(NamedTuple):
-    """An approval that waits for its answer; it is withdrawn by cancelling `answer`."""
+    """An approval that waits for its answer. Cancelling `answer` withdraws it."""
 
     approval: Approval
     answer: "Future[Decision]"
 
 
 class Question(ModalScreen[bool]):
-    """A question before something is done. Red where nothing brings back what it takes. The answer is no until `y` was
-    pressed; Enter gives it. Any other key makes it no again: it may be the beginning of a text."""
+    """A question before something is done; red if that cannot be taken back. The answer is no until `y` is pressed, and
+    Enter gives it. Any other key makes it no again, because it may begin a text."""
 
     DEFAULT_CSS = """
     Question { align: center middle; }
@@ -59,11 +59,11 @@ class Question(ModalScreen[bool]):
         yield KeyLine()
 
     def on_mount(self) -> None:
-        """Begin with a no."""
+        """Begin with no."""
         self.action_choose(False)
 
     def on_key(self, event: Key) -> None:
-        """Take back a yes that something else follows."""
+        """Make the answer no again on any other key."""
         if event.key not in ("y", "enter"):
             self.action_choose(False)
 
@@ -78,7 +78,7 @@ class Question(ModalScreen[bool]):
 
 
 class ApprovalDialog(ModalScreen[Decision]):
-    """Whether a tool may do something: everything that is asked, to scroll through."""
+    """Whether a tool may do something. The whole question can be scrolled."""
 
     DEFAULT_CSS = """
     ApprovalDialog { align: center middle; }
@@ -107,7 +107,7 @@ class ApprovalDialog(ModalScreen[Decision]):
 
 
 def _details(approval: Approval) -> Content:
-    """Return everything that is asked; the sign of a line says whether it goes or comes."""
+    """Return the whole question, with the sign of each line if any line is removed or added."""
     lines = approval.lines()
     signs = any(line.sign != " " for line in lines)
     style = {" ": "", "-": "dim", "+": "bold"}
@@ -116,7 +116,7 @@ def _details(approval: Approval) -> Content:
 
 
 class ApprovalBar(Static):
-    """The approval that waits, above the prompt."""
+    """The approval that is answered next, above the prompt."""
 
     DEFAULT_CSS = """
     ApprovalBar { height: auto; max-height: 4; padding: 0 1; border-left: thick $accent; display: none; }
@@ -126,7 +126,7 @@ class ApprovalBar(Static):
         super().__init__(markup=False)
 
     def show_asked(self, asked: Asked | None, others: int) -> None:
-        """Show the approval that is answered next, and the number of those behind it."""
+        """Show the approval that is answered next, and how many are queued after it; hide the bar if there is none."""
         self.display = asked is not None
         if asked is not None:
             approval = asked.approval

@@ -1,4 +1,4 @@
-"""The editor of the prompt: a text area in which Enter sends, and long pastes are labels."""
+"""The editor of the prompt: a text area in which Enter submits, and labels stand for long pastes."""
 
 from collections.abc import Callable, Iterator
 from itertools import takewhile
@@ -15,15 +15,15 @@ from foldmark.chat.pastes import Label, Pastes
 from foldmark.rendering import harmless
 
 NEW_LINE = frozenset({"shift+enter", "alt+enter", "ctrl+enter", "ctrl+j", "shift+\r", "alt+\r"})
-"""Keys that begin a new line. Without the keyboard protocol of kitty, as in tmux, a terminal sends the same for
-Shift+Enter as for Enter; Alt+Enter and Ctrl+J come through everywhere."""
+"""Keys that begin a new line. Without kitty's keyboard protocol, as in tmux, a terminal sends the same code for
+Shift+Enter as for Enter; Alt+Enter and Ctrl+J work everywhere."""
 
 MOST_SHOWN = 200_000
-"""Maximum number of characters of a paste that is shown in place of its label: laying out more takes seconds."""
+"""Maximum number of characters of a paste that can be shown in place of its label. Layout of more takes seconds."""
 
 
 class Editor(TextArea):
-    """The text that is typed."""
+    """The text being typed."""
 
     DEFAULT_CSS = """
     Editor, Editor:focus { border: none; padding: 0; background: transparent; height: auto; }
@@ -42,12 +42,12 @@ class Editor(TextArea):
 
     @property
     def whole(self) -> str:
-        """The text with the whole pastes."""
+        """The text with the pastes in place of their labels."""
         return self.pastes.whole(self.text)
 
     @property
     def index(self) -> int:
-        """Where the cursor stands in the text."""
+        """The position of the cursor in the text, in characters."""
         return self._plain.get_index_from_location(self.cursor_location)
 
     @property
@@ -56,17 +56,17 @@ class Editor(TextArea):
         return self.document
 
     def put(self, text: str) -> None:
-        """Put another text in place of this one, as an edit that can be undone; the cursor goes to its end."""
+        """Replace the text, as an edit that can be undone. The cursor goes to its end."""
         self.put_in(text, 0, len(self.text))
 
     def put_in(self, text: str, first: int, last: int) -> None:
-        """Replace a part of the text, and go behind it."""
+        """Replace the characters from `first` up to `last`, and put the cursor after them."""
         place = self._plain.get_location_from_index
         result = self.replace(harmless(text), place(first), place(last), maintain_selection_offset=False)
         self.move_cursor(result.end_location)
 
     def begin(self) -> None:
-        """Begin with an empty text and without its past."""
+        """Begin a new text, without the undo history of the old one."""
         self.load_text("")
         self.pastes = Pastes()
 
@@ -75,8 +75,7 @@ class Editor(TextArea):
         return min(super().get_content_height(container, viewport, width), viewport.height // 3)
 
     def scroll_cursor_visible(self, center: bool = False, animate: bool = False) -> Offset:
-        """Scroll to the cursor. In the middle of an undo it may stand behind the text's new end, which Textual does not
-        expect."""
+        """Scroll to the cursor. During an undo it may be beyond the new end of the text, where Textual would fail."""
         if self.cursor_location[0] >= self.wrapped_document.document.line_count:
             return Offset()
         return super().scroll_cursor_visible(center, animate)
@@ -102,13 +101,13 @@ class Editor(TextArea):
             self._entered()
             return
         start, end = self.selection
-        if event.key == "enter":  # the backslash says that the text goes on
+        if event.key == "enter":  # a backslash continues the text on a new line
             start = (end[0], end[1] - 1)
         self._replace_via_keyboard("\n", start, end)
 
     async def _act(self, key: str) -> bool:
-        """Carry out what a key is bound to here or in the prompt around. Textual does that after the keys that came
-        with it: of what is typed fast, the order would be lost."""
+        """Run the binding of a key, here or in the prompt around the editor. Textual would run it after the other keys
+        of the same input, which changes the order of fast typing."""
         for node in takewhile(lambda node: node is not self.screen, self.ancestors_with_self):
             for binding in node._bindings.key_to_bindings.get(key, ()):
                 if await self.app.run_action(binding.action, node):
@@ -122,7 +121,7 @@ class Editor(TextArea):
             self.move_cursor(result.end_location)
             self.focus()
 
-    # Labels: deleted whole
+    # Labels, which are deleted as a whole
 
     def _labels(self) -> Iterator[tuple[Label, Location, Location]]:
         place = self._plain.get_location_from_index
@@ -135,7 +134,7 @@ class Editor(TextArea):
         before = [each for each in labels if each[1] <= self.cursor_location]
         for label, first, last in before[-1:] or labels[:1]:
             if len(label.text) > MOST_SHOWN:
-                self.app.notify("The paste is too long to be shown here; Ctrl+G opens it in your editor.")
+                self.app.notify("The paste is too long to show here; Ctrl+G opens it in your editor.")
                 return
             result = self.replace(harmless(label.text), first, last, maintain_selection_offset=False)
             self.move_cursor(result.end_location)
@@ -146,7 +145,7 @@ class Editor(TextArea):
         super().action_delete_left()
 
     def action_delete_right(self) -> None:
-        """Delete a character, or the label behind the cursor."""
+        """Delete a character, or the label after the cursor."""
         self._select_label(0)
         super().action_delete_right()
 
@@ -159,14 +158,14 @@ class Editor(TextArea):
     # History
 
     def action_cursor_up(self, select: bool = False) -> None:
-        """Go up a line, or back in what was typed before."""
+        """Go up a line; from the first line, go back in the history."""
         if select or not self.navigator.is_first_wrapped_line(self.cursor_location):
             super().action_cursor_up(select)
         else:
             self._edge(-1)
 
     def action_cursor_down(self, select: bool = False) -> None:
-        """Go down a line, or on in what was typed before."""
+        """Go down a line; from the last line, go on in the history."""
         if select or not self.navigator.is_last_wrapped_line(self.cursor_location):
             super().action_cursor_down(select)
         else:

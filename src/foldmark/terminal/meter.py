@@ -1,27 +1,25 @@
-"""The meter at the top: agent, model, what it does, how full the context is, with what, and what it has cost."""
+"""The meter at the top: the agent, its model and activity, the size and content of its context, and its cost."""
 
 from rich.cells import cell_len, set_cell_size
-from textual import work
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widgets import Static
-from textual.worker import get_current_worker
 
 from foldmark.chat.display.meter import ANSWERING, ENDED, IDLE, MeterReading, meter, state_of
-from foldmark.core.errors import FoldmarkError
 from foldmark.cost.spending import Spending
 from foldmark.log import Agent
 from foldmark.rendering import harmless
 from foldmark.terminal.bar import Bar
+from foldmark.terminal.screens import read_in_thread
 
 WAITING = "waiting for approval"
 
 SECONDS = 1.0
-"""How often it looks whether another program has begun or ended an answer."""
+"""Seconds between two checks whether another program has begun or ended an answer."""
 
 
 class Meter(Vertical):
-    """How full the agent's context is."""
+    """The meter of an agent, with the bar below it."""
 
     DEFAULT_CSS = """
     Meter { height: auto; }
@@ -42,60 +40,45 @@ class Meter(Vertical):
         yield Bar()
 
     def on_mount(self) -> None:
-        """Look for other programs' answers now and then."""
+        """Check for answers of other programs every `SECONDS` seconds."""
         self.set_interval(SECONDS, self._look)
 
     def attend(self, agent: Agent) -> None:
-        """Show the agent as the log has it now."""
+        """Show the agent again: its log may have changed."""
         self._agent, self._progress = agent, ""
-        self._read(agent)
+        before = self._spending.get(agent.id)
+        read_in_thread(self, lambda: meter(agent, before), self._show, failed=self._fail)
 
     def show_own(self, *, answering: bool | None = None, waiting: bool | None = None) -> None:
-        """Show whether an answer streams, or a tool waits for approval, in this application."""
+        """Show whether an answer streams, or a tool waits for approval, in this application. None changes nothing."""
         self._answering = self._answering if answering is None else answering
         self._waiting = self._waiting if waiting is None else waiting
         self._draw()
 
     def show_progress(self, done: int, total: int) -> None:
-        """Show how far long work has come."""
+        """Show the progress of long work; it has ended when both numbers are equal."""
         self._progress = f"{100 * done // total}% read" if done < total else ""
         self._draw()
 
     def on_resize(self) -> None:
-        """Draw again."""
+        """Fit the line to the new width."""
         self._draw()
 
-    @work(thread=True, exclusive=True, group="meter")
-    def _read(self, agent: Agent) -> None:
-        worker = get_current_worker()
-        reading, wrong = None, ""
-        try:
-            reading = meter(agent, self._spending.get(agent.id))
-        except FoldmarkError as error:
-            wrong = str(error)
-        if not worker.is_cancelled:
-            self.call_later(self._show, reading, wrong)
-
-    def _show(self, reading: MeterReading | None, wrong: str) -> None:
-        self._reading, self._wrong = reading, wrong
-        if reading is not None and self._agent is not None:
+    def _show(self, reading: MeterReading) -> None:
+        self._reading, self._wrong = reading, ""
+        if self._agent is not None:
             self._spending[self._agent.id] = reading.spending
-            self.query_one(Bar).fill(reading.shares, reading.free)
+        self.query_one(Bar).fill(reading.shares, reading.free)
+        self._draw()
+
+    def _fail(self, error: str) -> None:
+        self._reading, self._wrong = None, error
         self._draw()
 
     def _look(self) -> None:
-        if self._agent is not None and self._reading is not None:
-            self._read_state(self._agent)
-
-    @work(thread=True, exclusive=True, group="state")
-    def _read_state(self, agent: Agent) -> None:
-        worker = get_current_worker()
-        try:
-            state = state_of(agent)
-        except FoldmarkError:  # the next command shows it
-            return
-        if not worker.is_cancelled:
-            self.call_later(self._show_state, state)
+        if (agent := self._agent) is not None and self._reading is not None:
+            # The next command reports an error.
+            read_in_thread(self, lambda: state_of(agent), self._show_state, failed=lambda _: None, group="state")
 
     def _show_state(self, state: str) -> None:
         before = self._reading
@@ -103,8 +86,8 @@ class Meter(Vertical):
             return
         self._reading = before._replace(state=state)
         self._draw()
-        if state == IDLE:  # what the other program has added is shown
-            self._read(self._agent)
+        if state == IDLE:  # show what the other program has added
+            self.attend(self._agent)
 
     def _draw(self) -> None:
         found, width = self._reading, self.size.width

@@ -1,26 +1,24 @@
-"""Panels: what is shown at the right of the chat in a wide terminal, and on a screen of its own in a narrow one."""
+"""Panels: on the right of the chat in a wide terminal, on a screen of their own in a narrow one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from foldmark.core.errors import FoldmarkError
 from foldmark.log import Agent
 from foldmark.terminal.prompt import Prompt
-from foldmark.terminal.screens import ContextScreen
+from foldmark.terminal.screens import ContextScreen, Submit, read_in_thread
 
 WIDE = 100
-"""Columns from which on a panel stands beside the chat."""
+"""Minimum width, in columns, at which a panel is shown beside the chat."""
 
 
 class Panel(Vertical):
-    """A panel: `read` reads its value in a thread of its own, `show` draws it. `submit` takes a command line."""
+    """A panel: `read` reads its value, in a thread, and `show` draws it."""
 
     DEFAULT_CSS = """
     Panel { width: 1fr; padding: 0 1; }
@@ -32,36 +30,32 @@ class Panel(Vertical):
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "back")]
 
-    def __init__(self, agent: Agent, submit: Callable[[str], None]) -> None:
+    def __init__(self, agent: Agent, submit: Submit) -> None:
         super().__init__()
         self.agent, self.submit = agent, submit
 
     def on_mount(self) -> None:
-        """Read for the first time, with the keys."""
+        """Take the focus and read for the first time."""
         self.take_keys()
         self.renew()
 
     def take_keys(self) -> None:
-        """Give the keys to the list."""
+        """Focus the list."""
         self.screen.set_focus(self.query_one(OptionList))
 
     def attend(self, agent: Agent) -> None:
-        """Show the agent as the log has it now."""
+        """Show the agent again: its log may have changed."""
         self.agent = agent
         self.renew()
 
-    @work(thread=True, exclusive=True, group="read")
     def renew(self) -> None:
-        """Read from the log and show again."""
-        try:
-            found = self.read(self.agent)
-        except FoldmarkError:  # the conversation was deleted meanwhile; the chat says so
-            return
-        if self.is_attached:
-            self.app.call_from_thread(self.show, found)
+        """Read the log and show it again."""
+        agent = self.agent
+        # If the conversation was deleted, the chat reports it.
+        read_in_thread(self, lambda: self.read(agent), self.show, failed=lambda _: None)
 
     def read(self, agent: Agent) -> Any:
-        """Return the value to show; in a thread."""
+        """Return the value to show; called in a thread."""
         raise NotImplementedError
 
     def show(self, found: Any) -> None:
@@ -91,7 +85,7 @@ class PanelScreen(ContextScreen):
 
 
 def fill(options: OptionList, rows: Sequence[Option]) -> None:
-    """Put rows into a list; the row that was highlighted stays so, by its id."""
+    """Fill a list with rows. The highlighted row stays highlighted, by its id; if it is gone, a row near it is."""
     at = options.highlighted
     before = None if at is None else options.get_option_at_index(at).id
     options.clear_options()

@@ -1,7 +1,7 @@
-"""What a terminal sends, read so that a paste is always one paste.
+"""Reads the input of a terminal so that a paste always stays one paste.
 
-Textual takes an escape sequence inside of a paste for keys, and a line's end behind it for Enter: a pasted text could
-send itself. It also takes Alt+Enter for Enter, which would send the text instead of beginning a new line.
+Textual takes an escape sequence inside a paste for keys, and a line end after it for Enter, so a pasted text could
+submit itself. It also takes Alt+Enter for Enter, which would submit the text instead of beginning a new line.
 """
 
 import sys
@@ -14,17 +14,17 @@ from textual.keys import Keys
 from textual.message import Message
 
 _CUT = len(BRACKETED_PASTE_END) - 1
-"""Number of characters of an end that may have come already."""
+"""Maximum number of characters of an incomplete end marker."""
 
 
 class PasteParser(XTermParser):
-    """Textual's parser, from which the texts of pastes are kept away."""
+    """Textual's parser, which does not see the text of pastes."""
 
     _pasted: list[str] | None = None
     _tail = ""
 
     def feed(self, data: str) -> Iterable[Message]:
-        """Yield the messages for what was read; a paste is one message, once its end has come."""
+        """Yield the messages for a piece of input. A paste is one message, once its end has arrived."""
         while True:
             if self._pasted is None:
                 keys, begin, data = data.partition(BRACKETED_PASTE_START)
@@ -45,7 +45,7 @@ class PasteParser(XTermParser):
 
 
 def install() -> None:
-    """Have the application read its terminal this way."""
+    """Make applications read their terminal in this way."""
     assert isinstance(ANSI_SEQUENCES_KEYS, dict)
     ANSI_SEQUENCES_KEYS["\x1b\r"] = (Keys.ControlJ,)
     if sys.platform != "win32":

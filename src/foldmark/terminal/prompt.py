@@ -1,11 +1,11 @@
-"""The prompt: what is typed, and above it the lines that wait and what can be typed next."""
+"""The prompt: the text being typed, and above it the lines that wait and the possible completions."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from time import sleep
 from typing import ClassVar
 
 from rich.cells import cell_len
-from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
@@ -25,13 +25,14 @@ from foldmark.log import Agent
 from foldmark.rendering import harmless
 from foldmark.sending.status import is_unanswered
 from foldmark.terminal.editor import Editor
+from foldmark.terminal.screens import notify_error, read_in_thread
 
 HINT = "A message, or / for a command · Alt+Enter begins a new line · ↑ what you typed before"
 UNANSWERED = "The answer failed or was cut off: /retry asks again · or another message"
 OFFERED = "yes carries it out · no or anything else keeps everything"
 
 PAUSE_SECONDS = 0.03
-"""Time without another key after which the log is read for a completion."""
+"""Seconds without another key before the log is read for a completion."""
 
 MOST_SHOWN = 500
 """Maximum number of characters of a line in a list."""
@@ -40,14 +41,14 @@ MOST_SEARCHED = 10_000
 """Maximum number of characters of a line that are searched."""
 
 MOST_COLUMNS = 40
-"""The column of a list's helps, at most."""
+"""Maximum column at which the help texts of a list begin."""
 
 MOST_WAITING = 5
 """Maximum number of waiting lines that are shown."""
 
 
 class Prompt(Vertical):
-    """What a person types; Enter submits it."""
+    """The prompt. Enter submits its text."""
 
     DEFAULT_CSS = """
     Prompt { height: auto; border-top: solid $foreground 30%; padding: 0 1; }
@@ -75,8 +76,8 @@ class Prompt(Vertical):
             self.line = line
 
     def __init__(self, history: InputHistory, take_back: Callable[[], str | None], edit: Callable[[str], str]) -> None:
-        """`take_back` returns the newest line that waits, which then waits no more; `edit` has a text edited in
-        `$EDITOR`, and raises FoldmarkError."""
+        """`take_back` removes and returns the newest line that waits. `edit` lets the person edit a text in `$EDITOR`;
+        it raises FoldmarkError."""
         super().__init__()
         self.editor = Editor(self._enter, self._go)
         self._before = Static(markup=False, classes="before")
@@ -106,18 +107,18 @@ class Prompt(Vertical):
             yield self.editor
 
     def on_mount(self) -> None:
-        """Read what was typed in earlier chats."""
+        """Load the lines typed in earlier chats."""
         self._name_reader()
         self._say(HINT)
-        self._load()
+        read_in_thread(self, self._history.load, self._take_stored, group="history")
 
     @property
     def text(self) -> str:
-        """What is typed, with labels in place of long pastes."""
+        """The typed text, with labels in place of long pastes."""
         return self.editor.text
 
     def clear(self) -> None:
-        """Empty the prompt; an undo brings the text back."""
+        """Clear the prompt. An undo brings the text back."""
         if self._searched is not None:
             self.action_withdraw()
         self._at = len(self._typed)
@@ -128,22 +129,27 @@ class Prompt(Vertical):
         self.editor.insert(harmless(text))
 
     def focus(self, scroll_visible: bool = True) -> "Prompt":
-        """Let the person type."""
+        """Focus the editor."""
         self.editor.focus(scroll_visible)
         return self
 
     def attend(self, agent: Agent, offer: str) -> None:
-        """Say who reads the line, and what is offered."""
+        """Show the recipient of the line and the open offer."""
         self._agent, self._prompting.offer = agent, offer
         self._prompting.agent = "" if agent.parent is None else agent.id[:8]
         self._name_reader()
         if offer:
             self._say(OFFERED)
-        else:
-            self._look_at_end(agent)
+            return
+
+        def read() -> str:
+            with agent.reading() as (moment, at):
+                return UNANSWERED if at.record.open_turn is None and is_unanswered(moment, at) else HINT
+
+        read_in_thread(self, read, self._say, failed=lambda _: None, group="end")
 
     def show_waiting(self, lines: Sequence[str]) -> None:
-        """Show the lines that wait for the end of what is at work."""
+        """Show the lines that wait for the end of the turn or command."""
         shown = [f"waits  › {one_line(line[:MOST_SHOWN])}" for line in lines[-MOST_WAITING:]]
         if more := len(lines) - len(shown):
             shown.insert(0, f"{count(more, 'more line')} waiting")
@@ -159,16 +165,10 @@ class Prompt(Vertical):
     def _say(self, hint: str) -> None:
         self.editor.placeholder = Content(hint)
 
-    @work(thread=True, exclusive=True, group="end", exit_on_error=False)
-    def _look_at_end(self, agent: Agent) -> None:
-        with agent.reading() as (moment, at):
-            failed = at.record.open_turn is None and is_unanswered(moment, at)
-        self.app.call_from_thread(self._say, UNANSWERED if failed else HINT)
-
     # Sending
 
     def _enter(self) -> None:
-        """Take what was chosen from the list, or submit the text."""
+        """Take the chosen completion, or submit the text."""
         if self._searched is not None or (self._chosen and self._choices.display):
             self.action_take()
             return
@@ -182,26 +182,18 @@ class Prompt(Vertical):
         self._draft = ""
         if not self._typed or self._typed[-1] != line:
             self._typed.append(line)
-            self._keep(line)
+            # Not exclusive: each line is written.
+            self.run_worker(partial(self._history.add, line), thread=True)
         self._at = len(self._typed)
 
-    # What was typed before
-
-    @work(thread=True, exit_on_error=False)
-    def _load(self) -> None:
-        stored = self._history.load()
-        self.app.call_from_thread(self._take_stored, stored)
+    # Lines typed before
 
     def _take_stored(self, stored: list[str]) -> None:
         self._typed[:0] = stored
         self._at += len(stored)
 
-    @work(thread=True, exit_on_error=False)
-    def _keep(self, line: str) -> None:
-        self._history.add(line)
-
     def _go(self, step: int) -> None:
-        """Choose from the list, take back a line that waits, or go through what was typed before."""
+        """Move in the list, take back a line that waits, or go through the lines typed before."""
         if self._choices.display:
             self._choose(step)
         elif step < 0 and not self.text and (line := self._take_back()) is not None:
@@ -224,7 +216,7 @@ class Prompt(Vertical):
         self.editor.put(text)
 
     def action_search(self) -> None:
-        """Search what was typed before; again for an older one."""
+        """Search the lines typed before. Repeated, choose an older line."""
         if self._searched is None:
             self._searched = self.text
             self._name_reader()
@@ -242,33 +234,33 @@ class Prompt(Vertical):
     # Completion
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
-        """Complete the text as it is now."""
+        """Complete the current text."""
         if self._searched is not None:
             self._show_found()
         elif self.text != self._quiet and self.text.lstrip().startswith("/"):
-            self._complete(self._agent, self.text, self.editor.index)
+            self._complete()
         else:
             self._show(Completion())
 
-    @work(thread=True, exclusive=True, group="completion", exit_on_error=False)
-    def _complete(self, agent: Agent | None, line: str, cursor: int) -> None:
-        sleep(PAUSE_SECONDS)
-        if get_current_worker().is_cancelled:
-            return
-        try:
-            found = complete(REGISTRY, agent, line, cursor)
-        except FoldmarkError:
-            found = Completion()
-        self.app.call_from_thread(self._show_completion, found, line)
+    def _complete(self) -> None:
+        """Show the completions of the current text once they have been read."""
+        agent, line, cursor = self._agent, self.text, self.editor.index
 
-    def _show_completion(self, found: Completion, line: str) -> None:
-        if line == self.text and self._searched is None:
-            self._show(found)
-            if self._takes == line:
-                self.action_take()
+        def read() -> Completion:
+            sleep(PAUSE_SECONDS)
+            replaced = get_current_worker().is_cancelled  # by another key
+            return Completion() if replaced else complete(REGISTRY, agent, line, cursor)
+
+        def show(found: Completion) -> None:
+            if line == self.text and self._searched is None:
+                self._show(found)
+                if self._takes == line:
+                    self.action_take()
+
+        read_in_thread(self, read, show, failed=lambda _: show(Completion()), group="completion")
 
     def _show(self, found: Completion) -> None:
-        """Show what can be typed next, unless that is there already."""
+        """Show the completions, unless the only one is typed already."""
         self._completion, self._completed, self._chosen = found, (self.text, self.editor.index), False
         rows = [each for each in found.candidates if self.text[each.first : each.last] != each.text.rstrip()]
         if len(found.candidates) > 1:
@@ -293,22 +285,22 @@ class Prompt(Vertical):
             self._choices.action_cursor_down()
 
     def action_take(self) -> None:
-        """Take the highlighted completion; from an empty prompt go to what is above it: the transcript or a review."""
+        """Take the highlighted completion. From an empty prompt, focus the transcript or the review above it."""
         self._takes = None
         if self._searched is None and not self.text:
             self.screen.focus_previous()
             return
         if self._searched is None and self._completed != (self.text, self.editor.index):
             if self.text.lstrip().startswith("/"):
-                self._takes = self.text  # it is taken once it is there
-                self._complete(self._agent, self.text, self.editor.index)
+                self._takes = self.text  # taken once it has been read
+                self._complete()
             return
         row = self._choices.highlighted
         if self._choices.display and row is not None:
             self._take(row)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Take what was clicked."""
+        """Take the clicked completion."""
         self._take(event.option_index)
 
     def _take(self, row: int) -> None:
@@ -335,7 +327,7 @@ class Prompt(Vertical):
         try:
             text = self._edit(self.editor.whole)
         except FoldmarkError as error:
-            self.app.notify(harmless(str(error)), severity="error", markup=False)
+            notify_error(self, str(error))
         else:
             self._put(self.editor.pastes.refolded(text))
 
@@ -352,5 +344,5 @@ def _row(candidate: Candidate, width: int) -> Content:
 
 
 def _explained(candidate: Candidate) -> Completion:
-    """The usage of a command that is typed to its end."""
+    """Return the usage of a command that is typed to its end."""
     return Completion((), (candidate.label, "", ""), candidate.help)

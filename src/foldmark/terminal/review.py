@@ -1,29 +1,28 @@
-"""The review of an offer to forget or to remember: a panel above the prompt with its ranges to tick [SPEC 4.2].
+"""The review of an offer to forget or to remember: a panel above the prompt with the offer's ranges [SPEC 4.2].
 
-The keys of the panel act while it has the focus, which it takes only from an empty prompt: what is being typed stays a
-message. A message ends the review; one that was begun before the offer came is sent only after a question.
+The panel's keys work while it has the focus. It takes the focus only from an empty prompt, because text that is being
+typed stays a message. A message ends the review; a message that was begun before the offer came is sent only after a
+question.
 """
 
-from collections.abc import Callable
+from functools import partial
 from typing import ClassVar
 
 from rich.cells import cell_len, set_cell_size
-from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.widgets import OptionList, Static, TextArea
-from textual.worker import get_current_worker
+from textual.widgets import OptionList, Static
 
-from foldmark.chat.display.review import Review, ReviewedRange, range_messages, review
+from foldmark.chat.display.review import Review, range_messages, review
 from foldmark.commands.show import message_line
-from foldmark.core.errors import CommandError, FoldmarkError
+from foldmark.core.errors import CommandError
 from foldmark.core.wording import count
 from foldmark.log import Agent
 from foldmark.rendering import harmless
 from foldmark.terminal.dialogs import Question
 from foldmark.terminal.prompt import Prompt
-from foldmark.terminal.screens import ContextScreen
+from foldmark.terminal.screens import Submit, TextScreen, read_in_thread
 from foldmark.text.consent import chosen, is_no, is_yes
 
 REST = "Enter shows a range whole. Anything else you type at the prompt is an ordinary message and ends this review."
@@ -31,7 +30,7 @@ BEGUN = "Your message waits at the prompt; to send it ends this review. Shift+Ta
 
 
 class ReviewPanel(Vertical):
-    """The agent's open offer; `submit` takes the command that answers it, as if it was typed. `is_open` until then."""
+    """The agent's open offer. `is_open` is True until a command answers it."""
 
     DEFAULT_CSS = """
     ReviewPanel { height: auto; max-height: 60%; border-top: solid $accent; padding: 0 1; }
@@ -41,13 +40,13 @@ class ReviewPanel(Vertical):
     ReviewPanel .rest { color: $text-muted; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "agree", "agree", tooltip="carry out what is ticked"),
+        Binding("y", "agree", "agree", tooltip="carry out the ticked ranges"),
         Binding("n,escape", "keep", "keep all", tooltip="end the review; nothing changes"),
         Binding("space", "tick", "tick", tooltip="take a range out, or put it back"),
         Binding("tab", "type", "type", tooltip="go to the prompt; Shift+Tab comes back"),
     ]
 
-    def __init__(self, agent: Agent, submit: Callable[[str], None]) -> None:
+    def __init__(self, agent: Agent, submit: Submit) -> None:
         super().__init__()
         self._agent, self._submit = agent, submit
         self._found: Review | None = None
@@ -66,25 +65,24 @@ class ReviewPanel(Vertical):
         self._read()
 
     def attend(self, agent: Agent) -> None:
-        """Show the offer as it is now: something may have changed."""
+        """Show the offer again: the log may have changed."""
         self._agent = agent
         self._read()
 
-    @work(thread=True, exclusive=True)
     def _read(self) -> None:
-        try:
-            found = review(self._agent, frozenset(self._unticked))
-        except FoldmarkError as error:
-            found, why = None, str(error)
-        else:
-            why = "The offer is no longer open: the context or the conversation went on. Nothing was changed by it."
-        if not get_current_worker().is_cancelled:
-            self.app.call_from_thread(self._show, found, why)
+        read_in_thread(
+            self, partial(review, self._agent, frozenset(self._unticked)), self._show, failed=self._close_because
+        )
 
-    def _show(self, found: Review | None, why: str) -> None:
+    def _close_because(self, why: str) -> None:
+        self.app.notify(harmless(why), markup=False)
+        self._close()
+
+    def _show(self, found: Review | None) -> None:
         if found is None:
-            self.app.notify(harmless(why), markup=False)
-            self._close()
+            self._close_because(
+                "The offer is no longer open: the context or the conversation went on. Nothing was changed by it."
+            )
             return
         before, self._found = self._found, found
         if before is None:
@@ -127,25 +125,27 @@ class ReviewPanel(Vertical):
     # Keys
 
     def action_tick(self) -> None:
-        """Take a range out of what is carried out, or put it back."""
+        """Untick a range, or tick it again."""
         if self._found is not None and self._list.highlighted is not None:
             self._unticked ^= {self._found.ranges[self._list.highlighted].number}
             self._draw()
             self._read()
 
     def on_option_list_option_selected(self, message: OptionList.OptionSelected) -> None:
-        """Show a range whole."""
+        """Show the messages of a range whole."""
         if self._found is not None:
-            shown = self._found.ranges[message.option_index]
-            self.app.push_screen(RangeScreen(self._agent, self._submit, self._found, shown))
+            agent, found, shown = self._agent, self._found, self._found.ranges[message.option_index]
+            heading = f"{shown.number}  {shown.span}  {shown.matches.title}"
+            read = partial(_range_text, agent, found, shown.number)
+            self.app.push_screen(TextScreen(agent, self._submit, read, heading=heading))
 
     def action_agree(self) -> None:
-        """Carry out what is ticked."""
+        """Carry out the ticked ranges."""
         if self._found is not None and (command := self._found.command(self._unticked)) is not None:
             self._answer(command)
 
     def action_keep(self) -> None:
-        """End the review; nothing is forgotten."""
+        """End the review. Nothing is forgotten."""
         self._answer("/cancel")
 
     def action_type(self) -> None:
@@ -161,11 +161,11 @@ class ReviewPanel(Vertical):
         self._prompt.focus()
         self.remove()
 
-    # What is typed in the prompt
+    # Lines from the prompt
 
     def takes(self, line: str) -> bool:
-        """Return True if a submitted line was an answer to the review, or waits for one; False if it is to be carried
-        out, which ends the review unless it is a command."""
+        """Return True if the review takes a submitted line: as an answer, or to ask about it. Otherwise return False; a
+        line that is no command ends the review."""
         found = self._found
         if found is None or line.lstrip().startswith("/"):
             return False
@@ -196,8 +196,9 @@ class ReviewPanel(Vertical):
 
 
 def _rows(found: Review, unticked: frozenset[int], width: int) -> list[str]:
-    """Return the ranges as rows of so many columns, each with a second line for what goes along."""
-    digits, spans = (max(len(text) for text in texts) for texts in _columns(found))
+    """Return the ranges as rows of `width` columns, each with a second line for the messages that go along."""
+    digits = max(len(str(each.number)) for each in found.ranges)
+    spans = max(len(each.span) for each in found.ranges)
     rows = []
     for each in found.ranges:
         tick = " " if each.number in unticked else "x"
@@ -209,10 +210,6 @@ def _rows(found: Review, unticked: frozenset[int], width: int) -> list[str]:
     return rows
 
 
-def _columns(found: Review) -> tuple[list[str], list[str]]:
-    return [str(each.number) for each in found.ranges], [each.span for each in found.ranges]
-
-
 def _row(before: str, text: str, messages: int | None, tokens: int, width: int) -> str:
     amount = "" if messages is None else count(messages, "message")
     after = f"{amount:>14}  {'~' + count(tokens, 'token'):>14}"
@@ -221,36 +218,7 @@ def _row(before: str, text: str, messages: int | None, tokens: int, width: int) 
     return f"{before}{set_cell_size(cut, room)}{after}"
 
 
-class RangeScreen(ContextScreen):
-    """The messages of a range, whole."""
-
-    DEFAULT_CSS = "RangeScreen TextArea, RangeScreen TextArea:focus { border: none; height: 1fr; }"
-
-    def __init__(self, agent: Agent, submit: Callable[[str], None], found: Review, shown: ReviewedRange) -> None:
-        super().__init__(agent, submit)
-        self._found, self._range = found, shown
-
-    def compose(self) -> ComposeResult:
-        """Lay out the screen."""
-        heading = f"{self._range.number}  {self._range.span}  {self._range.matches.title}"
-        yield Static(harmless(heading), markup=False, classes="heading")
-        yield TextArea(read_only=True, soft_wrap=True, show_line_numbers=False)
-
-    async def on_mount(self) -> None:
-        """Read the messages."""
-        self._read()
-
-    @work(thread=True)
-    def _read(self) -> None:
-        try:
-            messages = range_messages(self.agent, self._found, self._range.number)
-        except FoldmarkError as error:
-            self.app.call_from_thread(self.app.notify, harmless(str(error)), markup=False)
-            return
-        along = "(goes along)" if self._found.offer.forgets else "(stays along)"
-        lines = [message_line(each, whole=True, beside=None if matches else along) for each, matches in messages]
-        self.app.call_from_thread(self._show, harmless("\n".join(lines)))
-
-    def _show(self, text: str) -> None:
-        self.query_one(TextArea).text = text
-        self.query_one(TextArea).focus()
+def _range_text(agent: Agent, found: Review, number: int) -> str:
+    along = "(goes along)" if found.offer.forgets else "(stays along)"
+    messages = range_messages(agent, found, number)
+    return "\n".join(message_line(each, whole=True, beside=None if fits else along) for each, fits in messages)

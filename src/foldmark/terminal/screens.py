@@ -1,28 +1,75 @@
-"""What the screens beside the chat share: the agent that they show, a line for what a person does, and their keys.
+"""The common parts of the screens beside the chat: the agent shown, reading in a thread, and the line of keys.
 
-A screen lists its keys in `BINDINGS`, with descriptions of one or two words; a `tooltip` says more. From these come the
-line at the bottom and the screen of all keys. A key with `show=False` stands only in the latter.
+A screen lists its keys in `BINDINGS`, with descriptions of one or two words; a `tooltip` says more. The line at the
+bottom and the screen of all keys are made from them. A key with `show=False` appears only on the latter.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.dom import DOMNode
 from textual.message import Message
 from textual.screen import Screen
-from textual.widgets import Footer
+from textual.widgets import Footer, Static, TextArea
 from textual.widgets._footer import FooterKey
+from textual.worker import get_current_worker
 
+from foldmark.core.errors import FoldmarkError
 from foldmark.log import Agent
+from foldmark.rendering import harmless
 
 if TYPE_CHECKING:
     from foldmark.chat.display.find import FoundHit
 
+_T = TypeVar("_T")
+
+Submit = Callable[[str], None]
+"""Takes a command line as if it had been typed in the chat."""
+
+
+def read_in_thread(
+    node: DOMNode,
+    read: Callable[[], _T],
+    show: Callable[[_T], object],
+    *,
+    failed: Callable[[str], object] | None = None,
+    group: str = "read",
+) -> None:
+    """Call `read` in a thread, then `show` with its value in the application's thread.
+
+    A newer reading of the same node and group replaces an older one, whose value is not shown. A FoldmarkError goes to
+    `failed` as text; without `failed` it appears as a notification.
+    """
+
+    def run() -> None:
+        worker = get_current_worker()
+        outcome: Callable[[], object]
+        try:
+            outcome = partial(show, read())
+        except FoldmarkError as error:
+            outcome = partial(failed or partial(notify_error, node), str(error))
+
+        def finish() -> None:
+            # Another reading may have begun, or the node may have left the screen, since the thread ended.
+            if not worker.is_cancelled and node.is_attached:
+                outcome()
+
+        node.call_later(finish)
+
+    node.run_worker(run, thread=True, exclusive=True, group=group)
+
+
+def notify_error(node: DOMNode, text: str) -> None:
+    """Show an error above any screen."""
+    node.app.notify(harmless(text), severity="error", markup=False)
+
 
 class GoTo(Message):
-    """A person wants to see an event of an agent in the transcript; the application takes it."""
+    """Asks the application to show an event of an agent in the transcript."""
 
     def __init__(self, agent_id: str, event_id: int) -> None:
         super().__init__()
@@ -30,7 +77,7 @@ class GoTo(Message):
 
 
 class GoToImported(Message):
-    """A person wants to see a hit in an archived session once its import has ended; the application takes it."""
+    """Asks the application to show a hit of an archived session once that session has been imported."""
 
     def __init__(self, hit: "FoundHit") -> None:
         super().__init__()
@@ -38,11 +85,11 @@ class GoToImported(Message):
 
 
 LAST = ("f2", "f3", "f4", "f5", "f6", "f8", "escape", "ctrl+c", "f1")
-"""Keys that are shown behind a screen's own, in this order."""
+"""Keys that follow a screen's own keys, in this order."""
 
 
 class KeyLine(Footer):
-    """The keys that work here, in the last line: as many as fit, and always the one that lists all."""
+    """The line of keys: as many as fit, and always the key that lists all."""
 
     DEFAULT_CSS = "KeyLine { padding: 0 1; }"
 
@@ -50,7 +97,7 @@ class KeyLine(Footer):
         super().__init__(compact=True)
 
     def compose(self) -> ComposeResult:
-        """Lay out the screen's own keys first. Where all do not fit, `^C` goes, then the last of its own."""
+        """Return the keys, the screen's own first. If they do not fit, omit `^C`, then the last of its own."""
         keys = sorted((key for key in super().compose() if isinstance(key, FooterKey)), key=_place)
         room = self.app.size.width - 2
         while sum(cell_len(f"{key.key_display} {key.description} ") for key in keys) > room + 1:
@@ -70,26 +117,60 @@ def _place(key: FooterKey) -> int:
 
 
 class ContextScreen(Screen[None]):
-    """A screen beside the chat: it shows something of an agent.
+    """A screen beside the chat, which shows something of an agent.
 
-    `submit` takes a command line, as if it was typed in the chat; what it changes comes back with `attend`. The screen
-    has a `KeyLine` without composing one; Esc leaves it.
+    After a submitted command has run, `attend` is called. The screen has a `KeyLine` without composing one; Esc leaves
+    the screen.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "back")]
 
-    def __init__(self, agent: Agent, submit: Callable[[str], None]) -> None:
+    def __init__(self, agent: Agent, submit: Submit) -> None:
         super().__init__()
         self.agent, self.submit = agent, submit
 
     async def on_mount(self) -> None:
-        """Show the keys; a subclass may have an `on_mount` of its own, which is called as well."""
+        """Add the line of keys. Textual also calls the `on_mount` of a subclass."""
         await self.mount(KeyLine())
 
     def attend(self, agent: Agent) -> None:
-        """Show the agent as the log has it now: something may have changed."""
+        """Show the agent again: its log may have changed."""
         self.agent = agent
         self.renew()
 
     def renew(self) -> None:
-        """Read from the log and show again."""
+        """Read the log and show it again."""
+
+
+class TextScreen(ContextScreen):
+    """A long text that is read from the log. The cursor goes to the first line that begins with `begin`."""
+
+    DEFAULT_CSS = """
+    TextScreen TextArea, TextScreen TextArea:focus { border: none; height: 1fr; }
+    TextScreen TextArea.-textual-compact { padding: 0 1; background: $background; }
+    """
+
+    def __init__(
+        self, agent: Agent, submit: Submit, read: Callable[[], str], *, heading: str = "", begin: str = ""
+    ) -> None:
+        super().__init__(agent, submit)
+        self._read, self._heading, self._begin = read, heading, begin
+
+    def compose(self) -> ComposeResult:
+        """Lay out the screen."""
+        if self._heading:
+            yield Static(harmless(self._heading), markup=False, classes="heading")
+            yield TextArea(read_only=True)
+        else:
+            yield TextArea(read_only=True, show_cursor=False, compact=True)
+
+    async def on_mount(self) -> None:
+        """Read the text."""
+        read_in_thread(self, self._read, self._show, failed=self._show)
+
+    def _show(self, text: str) -> None:
+        area = self.query_one(TextArea)
+        area.text = text = harmless(text)
+        found = (at for at, line in enumerate(text.split("\n")) if line.startswith(self._begin))
+        area.move_cursor((next(found, 0), 0), center=False)
+        area.focus()

@@ -1,4 +1,4 @@
-"""Light and dark: one accent colour in each, and red for what cannot be taken back; which of them fits the terminal."""
+"""The light and the dark theme, each with one accent colour and red for what cannot be taken back."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,7 @@ from textual.theme import Theme
 
 
 def _theme(name: str, accent: str, red: str, background: str, surface: str, panel: str) -> Theme:
-    """Return a theme in which everything that stands out has the accent."""
+    """Return a theme that uses the accent for everything that stands out."""
     return Theme(
         name,
         primary=accent,
@@ -28,7 +28,7 @@ LIGHT = _theme("light", "#0b5cad", "#b3261e", "#ffffff", "#f5f5f5", "#e8e8e8")
 
 
 def fitting(environment: Mapping[str, str]) -> Theme:
-    """Return the theme that fits the terminal: `COLORFGBG` is `15;0` or `0;default;15`, its last number the colour of
-    the background; of the 16 colours 7 and those from 9 are light. Dark if it says nothing."""
+    """Return the theme that fits the terminal, dark by default. The last number of `COLORFGBG` (`15;0`,
+    `0;default;15`) is the background colour; of the 16 colours, 7 and those from 9 on are light."""
     background = environment.get("COLORFGBG", "").rpartition(";")[2]
     return LIGHT if background.isdecimal() and (background == "7" or 9 <= int(background) <= 15) else DARK

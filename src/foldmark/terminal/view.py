@@ -1,7 +1,7 @@
-"""The chat's view on the application: the controller's thread on one side, Textual's on the other.
+"""The view of the chat in the application, between the controller's thread and Textual's.
 
-What is shown crosses as a message to the application. What is asked crosses as a future that the application answers;
-an interrupted turn withdraws its question.
+Output crosses as an action that the application runs in its thread. A question crosses as a future that the application
+answers; an interrupted turn withdraws its question.
 """
 
 from collections import deque
@@ -15,70 +15,55 @@ from typing import Any, Protocol, TypeVar
 from foldmark.chat.approvals import Approval
 from foldmark.chat.controller import runs_at_once
 from foldmark.core.ports import Progress
-from foldmark.core.request import Edge, Piece, ToolCall
+from foldmark.core.request import Edge, ToolCall
 from foldmark.core.wording import count
 from foldmark.log import Agent, Result
 from foldmark.operations.effects import Decision, EditText
 from foldmark.runtime.loop import Shown
 from foldmark.sending.interruption import CURRENT, Interruption
+from foldmark.terminal.chat import ChatScreen
+from foldmark.terminal.scrollback.answer import Answer
 
 _T = TypeVar("_T")
 
 
 class Display(Protocol):
-    """What the application draws. Every method is called in the application's thread."""
+    """The application as the view uses it. Everything is called in the application's thread."""
+
+    @property
+    def chat(self) -> ChatScreen:
+        """The screen of the chat."""
 
     def add_line(self, text: str, *, error: bool = False) -> None:
         """Add a line that is not in the log: a greeting, a notice, an error."""
 
-    def add_typed(self, line: str) -> None:
-        """Add a line that was typed and is carried out now."""
-
     def give_back(self, line: str) -> None:
-        """Put a line back into the prompt: an offer came before it was sent."""
+        """Put a line back into the prompt because an offer came before it was sent."""
 
     def add_result(self, result: Result) -> None:
-        """Add the result of a command, and show what it changed."""
+        """Add the result of a command."""
 
     def attend(self, agent: Agent, offer: str) -> None:
-        """Show this agent, as the log has it now, and its open offer."""
-
-    def show_waiting(self, lines: list[str]) -> None:
-        """Show the lines that were typed and are not carried out yet."""
+        """Show this agent and its open offer again: the log may have changed."""
 
     def begin_turn(self) -> None:
         """Begin an answer at the end of the transcript."""
 
-    def add_text(self, text: str) -> None:
-        """Add streamed text to the answer."""
-
-    def add_call(self, call: ToolCall) -> None:
-        """Add a tool call to the answer."""
-
-    def add_returned(self, call: ToolCall, text: str) -> None:
-        """Add the result of a call to the answer."""
-
-    def add_piece(self, piece: Piece) -> None:
-        """Add another piece to the answer: a thought, a wait, how it stopped."""
-
     def end_turn(self) -> None:
-        """Show the answer as the log has it now."""
+        """End the answer, and show it as it was recorded."""
 
     def edit_text(self, text: str) -> str:
-        """Have a text edited in `$EDITOR`. Raises FoldmarkError."""
-
-    def show_progress(self, done: int, total: int) -> None:
-        """Show how far long work has come; it has ended where both are equal."""
+        """Return a text as the person leaves it in `$EDITOR`. Raises FoldmarkError."""
 
     def ask(self, question: str, answer: "Future[bool]") -> None:
-        """Ask for a yes or no."""
+        """Ask a yes-or-no question."""
 
     def ask_approval(self, approval: Approval, answer: "Future[Decision]") -> None:
         """Ask whether a tool may do something."""
 
 
 class TerminalTurn:
-    """A turn that is shown while it runs. Its callbacks come from the supervisor's thread and from those of tools."""
+    """The display of a turn while it runs. Its callbacks come from the supervisor's thread and the threads of tools."""
 
     def __init__(self, display: Display, put: "Callable[[Callable[[], object]], None]") -> None:
         self.blank = True
@@ -87,10 +72,16 @@ class TerminalTurn:
 
     def shown(self) -> Shown:
         """Return the callbacks that show the turn."""
-        return Shown(self._text, self._call, self._piece, self._returned, self._result)
+        return Shown(
+            self._text,
+            self._call,
+            lambda piece: self._stream(lambda answer: answer.add_piece(piece)),
+            self._returned,
+            self._result,
+        )
 
     def operated(self, result: Result) -> None:
-        """Show the receipt of an operation of the model in place of the call's result."""
+        """Show the receipt of an operation that the model made, instead of the call's result."""
         self._receipted = True
         self._put(partial(self._display.add_result, result))
 
@@ -102,30 +93,30 @@ class TerminalTurn:
     def _text(self, text: str) -> None:
         if text:
             self.blank = False
-            self._put(partial(self._display.add_text, text))
+            self._stream(lambda answer: answer.add_text(text))
 
     def _call(self, call: ToolCall) -> None:
         self.blank = self._receipted = False
-        self._put(partial(self._display.add_call, call))
+        self._stream(lambda answer: answer.add_call(call))
 
     def _returned(self, call: ToolCall, text: str) -> None:
         if not self._receipted:
-            self._put(partial(self._display.add_returned, call, text))
+            self._stream(lambda answer: answer.add_returned(call, text))
         self._receipted = False
 
     def _result(self, result: Result) -> None:
         self.blank = False
         self._put(partial(self._display.add_result, result))
 
-    def _piece(self, piece: Piece) -> None:
-        self._put(partial(self._display.add_piece, piece))
+    def _stream(self, add: Callable[[Answer], None]) -> None:
+        self._put(lambda: self._display.chat.transcript.stream(add))
 
 
 class TerminalView:
-    """The controller's view. `put` has something done in the application's thread, in order, and does not wait.
+    """The controller's view. `put` runs an action in the application's thread, in order, and does not wait for it.
 
-    `idle` is True while the controller waits for a line. Lines that were submitted wait in two places: here until the
-    controller looks, then in its own `waiting` until the turn ends.
+    `idle` is True while the controller waits for a line. Submitted lines wait in two places: here until the controller
+    looks, then in its own `waiting` until the turn ends.
     """
 
     def __init__(self, display: Display, put: Callable[[Callable[[], object]], None]) -> None:
@@ -142,7 +133,7 @@ class TerminalView:
     # In the application's thread
 
     def submit(self, line: str) -> None:
-        """Take a line that was typed, or that a screen made of what the person did there."""
+        """Take a line that was typed, or that a screen made from an action of the person."""
         waits, self.idle = not self.idle, False
         self._lines.append(line)
         self._submitted.put(None)
@@ -151,21 +142,21 @@ class TerminalView:
             self._show_waiting()
 
     def take_back(self) -> str | None:
-        """Return the newest line that waits, which is not carried out then; None if none waits."""
+        """Remove and return the newest line that waits; None if none waits."""
         for lines in (self._lines, self.waiting):
-            with suppress(IndexError):  # the controller may take it at this moment
+            with suppress(IndexError):  # the controller has just taken it
                 line = lines.pop()
                 self._show_waiting()
                 return line
         return None
 
     def leave(self) -> None:
-        """End the chat behind the lines that were submitted."""
+        """End the chat after the submitted lines."""
         self._left = True
         self._submitted.put(None)
 
     def interrupt(self) -> None:
-        """Interrupt the turn, or whatever else the controller is at, and drop the lines that wait."""
+        """Interrupt the turn or command that runs, and drop the lines that wait."""
         if dropped := len(self._lines) + len(self.waiting):
             self._lines.clear()
             self.waiting.clear()
@@ -175,12 +166,12 @@ class TerminalView:
         self._work.happen()
 
     def _show_waiting(self) -> None:
-        self._put(lambda: self._display.show_waiting([*self.waiting, *self._lines]))
+        self._put(lambda: self._display.chat.prompt.show_waiting([*self.waiting, *self._lines]))
 
     # In the controller's thread
 
     def begin_work(self) -> None:
-        """Begin something that Ctrl-C interrupts."""
+        """Begin work that Ctrl-C interrupts."""
         self._work = Interruption()
         CURRENT.set(self._work)
 
@@ -199,7 +190,7 @@ class TerminalView:
             yield line
 
     def lines(self) -> list[str]:
-        """Return the lines that were submitted since the last look."""
+        """Return the lines submitted since the last call."""
         found: list[str] = []
         with suppress(IndexError):
             while True:
@@ -212,7 +203,7 @@ class TerminalView:
         self, begin: "Callable[[], Future[Any]]", interrupted: Callable[[], object], look: Callable[[], object]
     ) -> "Future[Any]":
         """Wait in the controller's thread, while Textual shows what other threads hand over."""
-        while True:  # Ctrl-C before this has nothing to interrupt here
+        while True:  # an earlier Ctrl-C does not interrupt this
             try:
                 self._wakes.get_nowait()
             except Empty:
@@ -229,7 +220,7 @@ class TerminalView:
         return end
 
     def show(self, text: str, *, error: bool = False) -> None:
-        """Show a line of its own."""
+        """Show a text on its own line."""
         self._put(partial(self._display.add_line, text, error=error))
 
     def show_result(self, result: Result) -> None:
@@ -237,10 +228,10 @@ class TerminalView:
         self._put(partial(self._display.add_result, result))
 
     def show_typed(self, line: str) -> None:
-        """Show a line that is carried out now."""
+        """Show a line that was typed earlier and runs now."""
         self.begin_work()
         self._show_waiting()
-        self._put(partial(self._display.add_typed, line))
+        self._put(lambda: self._display.chat.transcript.add_typed(line))
 
     def give_back(self, line: str) -> None:
         """Put a line back into the prompt."""
@@ -252,13 +243,13 @@ class TerminalView:
         self._put(partial(self._display.attend, agent, ""))
 
     def show_edge(self, agent: Agent, edge: Edge) -> None:
-        """Do nothing: the transcript shows the window's edge whenever it is drawn."""
+        """Do nothing: the transcript always shows the edge of the window."""
 
     def show_fullness(self, text: str) -> None:
-        """Do nothing: the meter is always there."""
+        """Do nothing: the meter is always visible."""
 
     def show_prompt(self, agent: Agent, offer: str) -> None:
-        """Show the agent as it stands after what was carried out."""
+        """Show the agent again: its log may have changed."""
         self._put(partial(self._display.attend, agent, offer))
 
     def begin_turn(self) -> TerminalTurn:
@@ -267,11 +258,11 @@ class TerminalView:
         return TerminalTurn(self._display, self._put)
 
     def end_turn(self) -> None:
-        """End it."""
+        """End the answer."""
         self._put(self._display.end_turn)
 
     def edit(self, edit: EditText) -> str | None:
-        """Have a text edited in `$EDITOR`."""
+        """Let the person edit a text in `$EDITOR`."""
         edited: Future[str] = Future()
 
         def ask() -> None:
@@ -291,22 +282,22 @@ class TerminalView:
         """Do nothing: Textual shows what other threads hand over."""
 
     def progress(self) -> Progress | None:
-        """Return a callback that shows how far reading has come."""
-        return lambda done, total: self._put(partial(self._display.show_progress, done, total))
+        """Return a callback that shows the progress of reading."""
+        return lambda done, total: self._put(lambda: self._display.chat.meter.show_progress(done, total))
 
     def notify(self, text: str) -> None:
-        """Show a notice; in any thread."""
+        """Show a notice; called in any thread."""
         self.show(text)
 
     def approve(self, approval: Approval) -> Decision:
-        """Ask whether a tool may do something; in the tool's thread."""
+        """Ask whether a tool may do something; called in the tool's thread."""
         return self._ask(partial(self._display.ask_approval, approval), "no")
 
     def _confirm(self, question: str) -> bool:
         return self._ask(partial(self._display.ask, question), False)
 
     def _ask(self, ask: "Callable[[Future[_T]], None]", otherwise: _T) -> _T:
-        """Wait for an answer; `otherwise` if the turn is interrupted before there is one."""
+        """Return the answer, or `otherwise` if the turn is interrupted before there is one."""
         answer: Future[_T] = Future()
         self._put(partial(ask, answer))
         with CURRENT.get().ended_by(answer.cancel):

@@ -15,7 +15,6 @@ from foldmark.commands import REGISTRY
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Filter
 from foldmark.core.ports import Snapshot
-from foldmark.core.request import ToolSpec
 from foldmark.core.segments import END, Segment, contains, intersect
 from foldmark.core.wording import count, listing
 from foldmark.editing.evicting import evict, sent_results
@@ -26,12 +25,15 @@ from foldmark.request.exchanges import closure
 from foldmark.request.planning import Planning, offered, planning, replies, talk
 from foldmark.request.standing import Standing
 from foldmark.text.consent import is_yes
-from foldmark.tools.tool import Tool, schema, typed
+from foldmark.tools.tool import Tool, about
 
 
 class SlashArguments(Struct, frozen=True, forbid_unknown_fields=True):
-    command: str
-    args: str = ""
+    command: Annotated[
+        str,
+        about("The command to execute", enum=[name for name, each in REGISTRY.commands.items() if "model" in each.who]),
+    ]
+    args: Annotated[str, about("Command arguments as a single string")] = ""
 
 
 def _slash(agent: Agent, arguments: SlashArguments, asking: Asking) -> str:
@@ -41,32 +43,16 @@ def _slash(agent: Agent, arguments: SlashArguments, asking: Asking) -> str:
     return result.text
 
 
-SLASH = Tool(
-    ToolSpec(
-        "slash",
-        "Execute a slash command",
-        schema(
-            "command",
-            command=typed(
-                "string",
-                "The command to execute",
-                enum=[name for name, command in REGISTRY.commands.items() if "model" in command.who],
-            ),
-            args=typed("string", "Command arguments as a single string"),
-        ),
-    ),
-    SlashArguments,
-    _slash,
-)
+SLASH = Tool.of("slash", "Execute a slash command", SlashArguments, _slash)
 
 
 LISTED = 50
-"""Number of results that are listed, those that would save the most."""
+"""Maximum number of results that are listed: those that would save the most."""
 
 
 class EvictArguments(Struct, frozen=True, forbid_unknown_fields=True):
-    ids: list[int] = []
-    reason: str | None = None
+    ids: Annotated[list[int], about("Ids of tool results")] = []
+    reason: Annotated[str | None, about("Why, for the person; may be left out")] = None
 
 
 def _evict(agent: Agent, arguments: EvictArguments, asking: Asking) -> str:
@@ -86,17 +72,11 @@ def _listed(agent: Agent) -> str:
     return "\n".join([f"{head}.", *lines])
 
 
-EVICT = Tool(
-    ToolSpec(
-        "evict",
-        "Take tool results that you need no more out of your requests. A one-line placeholder stays in place of each, "
-        "with the query that shows it again. Without ids, list the results with their ids and sizes. Each use makes "
-        "the provider read the conversation anew from the first of them on: evict many at once, and seldom.",
-        schema(
-            ids=typed("array", "Ids of tool results", items={"type": "integer"}),
-            reason=typed("string", "Why, for the person; may be left out"),
-        ),
-    ),
+EVICT = Tool.of(
+    "evict",
+    "Take tool results that you need no more out of your requests. A one-line placeholder stays in place of each, with "
+    "the query that shows it again. Without ids, list the results with their ids and sizes. Each use makes the "
+    "provider read the conversation anew from the first of them on: evict many at once, and seldom.",
     EvictArguments,
     _evict,
 )
@@ -115,9 +95,11 @@ class NotAgreedError(CommandError):
 class FilterContextArguments(Struct, frozen=True, forbid_unknown_fields=True):
     action: Literal["preview", "apply"]
     mode: Literal["forget", "remember"] | None = None
-    criteria: str | None = None
-    message_ids: list[_Id] | None = None
-    planning_conversation_ids: list[_Id] | None = None
+    criteria: Annotated[str | None, about("What the messages are about, for preview")] = None
+    message_ids: Annotated[list[_Id] | None, about("For apply: ids from the preview; all of it if left out")] = None
+    planning_conversation_ids: Annotated[
+        list[_Id] | None, about("For apply: the ids that the preview gave for this conversation")
+    ] = None
 
 
 def _filter_context(agent: Agent, arguments: FilterContextArguments, asking: Asking) -> str:
@@ -217,26 +199,12 @@ def _foreign(moment: Snapshot, at: Standing, open_one: Planning, ids: Sequence[i
     return sorted({*ids} - known)
 
 
-FILTER_CONTEXT = Tool(
-    ToolSpec(
-        "filter_context",
-        "Forget or keep messages, when the person has written /forget or /remember. First preview: it finds the "
-        "messages that the criteria mean and changes nothing. Foldmark shows the person its ranges and tokens, asks, "
-        "and applies it on their yes; preview again if they want something else. Apply only after a person's yes that "
-        "Foldmark has not carried out.",
-        schema(
-            "action",
-            action=typed("string", enum=["preview", "apply"]),
-            mode=typed("string", enum=["forget", "remember"]),
-            criteria=typed("string", "What the messages are about, for preview"),
-            message_ids=typed(
-                "array", "For apply: ids from the preview; all of it if left out", items={"type": "integer"}
-            ),
-            planning_conversation_ids=typed(
-                "array", "For apply: the ids that the preview gave for this conversation", items={"type": "integer"}
-            ),
-        ),
-    ),
+FILTER_CONTEXT = Tool.of(
+    "filter_context",
+    "Forget or keep messages, when the person has written /forget or /remember. First preview: it finds the messages "
+    "that the criteria mean and changes nothing. Foldmark shows the person its ranges and tokens, asks, and applies it "
+    "on their yes; preview again if they want something else. Apply only after a person's yes that Foldmark has not "
+    "carried out.",
     FilterContextArguments,
     _filter_context,
     quiet=True,

@@ -13,7 +13,6 @@ from foldmark.commands.recall_entries import Run, Wording, text_of
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.ports import Snapshot
 from foldmark.core.records import LONGEST_MEMO, MOST_TAGS, Memo, checked_tags
-from foldmark.core.request import ToolSpec
 from foldmark.core.search import ANY, SPEAKERS, Excerpt, SearchResult, excerpt_text
 from foldmark.core.segments import END, Segments, contains
 from foldmark.core.wording import count, listing, one_line
@@ -22,7 +21,7 @@ from foldmark.log.recording import save_memo
 from foldmark.log.search import message_excerpt, message_named, search_with_archive
 from foldmark.operations.effects import Asking
 from foldmark.text.keywords import memo_entry
-from foldmark.tools.tool import Tool, schema, typed
+from foldmark.tools.tool import Tool, about
 
 LONGEST_PAD = 20_000
 """Maximum number of characters of a scratchpad that a model writes: all of it goes into every request."""
@@ -30,7 +29,7 @@ LONGEST_PAD = 20_000
 
 class ScratchpadArguments(Struct, frozen=True, forbid_unknown_fields=True):
     action: Literal["read", "update", "append"]
-    content: str | None = None
+    content: Annotated[str | None, about("The text, for update and append")] = None
 
 
 def _scratchpad(agent: Agent, arguments: ScratchpadArguments, asking: Asking) -> str:
@@ -52,17 +51,10 @@ def _scratchpad(agent: Agent, arguments: ScratchpadArguments, asking: Asking) ->
     return f"Scratchpad {done}: {count(len(text), 'character')}." if text else "Scratchpad cleared."
 
 
-MANAGE_SCRATCHPAD = Tool(
-    ToolSpec(
-        "manage_scratchpad",
-        "Your notebook of this conversation: plans, checklists, findings. It goes into every request, also when older "
-        "messages do not. read shows it, update puts content in its place, append adds content as further lines.",
-        schema(
-            "action",
-            action=typed("string", enum=["read", "update", "append"]),
-            content=typed("string", "The text, for update and append"),
-        ),
-    ),
+MANAGE_SCRATCHPAD = Tool.of(
+    "manage_scratchpad",
+    "Your notebook of this conversation: plans, checklists, findings. It goes into every request, also when older "
+    "messages do not. read shows it, update puts content in its place, append adds content as further lines.",
     ScratchpadArguments,
     _scratchpad,
 )
@@ -76,12 +68,14 @@ TAGS = 40
 
 
 class SaveMemoArguments(Struct, frozen=True, forbid_unknown_fields=True):
-    content: str
-    tags: list[str] | str = ""
+    content: Annotated[str, about(f"What is to be known, understood by itself; at most {LONGEST_MEMO} characters")]
+    tags: Annotated[
+        list[str] | str, about(f"What it will be looked for by, e.g. arch-decision, gotcha; at most {MOST_TAGS}")
+    ] = ""
 
 
 class RetrieveMemoArguments(Struct, frozen=True, forbid_unknown_fields=True):
-    tags: list[str] | str = ""
+    tags: Annotated[list[str] | str, about("e.g. arch-decision, gotcha")] = ""
 
 
 def _save(agent: Agent, arguments: SaveMemoArguments, asking: Asking) -> str:
@@ -119,34 +113,21 @@ def _several(tags: list[str] | str) -> list[str]:
     return tags.split(",") if isinstance(tags, str) else tags
 
 
-SAVE_MEMO = Tool(
-    ToolSpec(
-        "save_memo",
-        "Save knowledge for all conversations, this one and later ones: a decision and why, a pitfall, a design that "
-        "is not obvious. Not what the code itself shows, and nothing secret.",
-        schema(
-            "content",
-            "tags",
-            content=typed("string", f"What is to be known, understood by itself; at most {LONGEST_MEMO} characters"),
-            tags=typed(
-                "array",
-                f"What it will be looked for by, e.g. arch-decision, gotcha; at most {MOST_TAGS}",
-                items={"type": "string"},
-            ),
-        ),
-    ),
+SAVE_MEMO = Tool.of(
+    "save_memo",
+    "Save knowledge for all conversations, this one and later ones: a decision and why, a pitfall, a design that is "
+    "not obvious. Not what the code itself shows, and nothing secret.",
     SaveMemoArguments,
     _save,
+    required=["tags"],
 )
 
-RETRIEVE_MEMOS = Tool(
-    ToolSpec(
-        "retrieve_memos",
-        "Read the memos with any of these tags, those with most of them first. Without tags the newest memos.",
-        schema("tags", tags=typed("array", "e.g. arch-decision, gotcha", items={"type": "string"})),
-    ),
+RETRIEVE_MEMOS = Tool.of(
+    "retrieve_memos",
+    "Read the memos with any of these tags, those with most of them first. Without tags the newest memos.",
     RetrieveMemoArguments,
     _retrieve,
+    required=["tags"],
     together=True,
 )
 
@@ -167,15 +148,15 @@ _ECHO = re.compile(r"recall|mcp__.*foldmark__(?:recall|search|read)")
 
 
 class RecallArguments(Struct, frozen=True, forbid_unknown_fields=True):
-    query: str = ""
-    role: str | None = None
-    since: str | None = None
+    query: Annotated[str, about('Words, "words that stand together", beginnings as in migrat*')] = ""
+    role: Annotated[str | None, about("", enum=[*SPEAKERS])] = None
+    since: Annotated[str | None, about("2026-01-31")] = None
     before: str | None = None
-    agent: str | None = None
+    agent: Annotated[str | None, about("A conversation's name, or an id")] = None
     tool: str | None = None
-    forgotten: bool | None = None
+    forgotten: Annotated[bool | None, about("Only what left the context")] = None
     limit: Annotated[int, Meta(ge=1, le=MOST_HITS)] | None = None
-    around: str | int | None = None
+    around: Annotated[str | int | None, about("Instead of query: a message's id or SESSION:LINE")] = None
 
 
 def _recall(agent: Agent, arguments: RecallArguments, asking: Asking) -> str:
@@ -238,23 +219,10 @@ def _archived(log: Log, place: str) -> Excerpt:
     raise CommandError(f"there is nothing at '{one_line(place[:80])}': no session is archived here")
 
 
-RECALL = Tool(
-    ToolSpec(
-        "recall",
-        "Search all that was ever said by words: messages of all conversations, in the context or not, memos, "
-        "archived coding sessions. It answers with places; around reads one. The context does not change.",
-        schema(
-            query=typed("string", 'Words, "words that stand together", beginnings as in migrat*'),
-            role=typed("string", enum=[*SPEAKERS]),
-            since=typed("string", "2026-01-31"),
-            before=typed("string"),
-            agent=typed("string", "A conversation's name, or an id"),
-            tool=typed("string"),
-            forgotten=typed("boolean", "Only what left the context"),
-            limit=typed("integer"),
-            around=typed("string", "Instead of query: a message's id or SESSION:LINE"),
-        ),
-    ),
+RECALL = Tool.of(
+    "recall",
+    "Search all that was ever said by words: messages of all conversations, in the context or not, memos, archived "
+    "coding sessions. It answers with places; around reads one. The context does not change.",
     RecallArguments,
     _recall,
     together=True,

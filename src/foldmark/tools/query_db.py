@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from functools import partial
 from threading import Event as Flag
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -22,7 +22,7 @@ from foldmark.core.request import ToolSpec
 from foldmark.log import Agent
 from foldmark.operations.effects import Asking
 from foldmark.sending.interruption import watched
-from foldmark.tools.tool import Tool, schema, typed
+from foldmark.tools.tool import Tool, about, schema
 
 SECONDS, ROWS, ANSWER = 2.0, 200, 50_000
 """Limits: seconds of a query, rows of an answer, and characters of its rows."""
@@ -42,12 +42,16 @@ _FRAME, _GRAPHEME = 500, 70
 _PART = re.compile(r"substr\((.*), *([1-9]\d{0,17}), *([1-9]\d{0,17})\)", re.IGNORECASE | re.DOTALL)
 """A column that is already a part of a text."""
 
+_EXAMPLE = (
+    "SELECT role, content FROM messages WHERE status != 'dropped' AND content LIKE '%plan%' ORDER BY id DESC LIMIT 5"
+)
+
 Find = Callable[[str], Rows]
 """Runs a statement."""
 
 
 class QueryArguments(Struct, frozen=True, forbid_unknown_fields=True):
-    sql: str
+    sql: Annotated[str, about(f"One SELECT, as: {_EXAMPLE}")]
 
 
 class NoArguments(Struct, frozen=True, forbid_unknown_fields=True):
@@ -204,10 +208,6 @@ def _json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-_EXAMPLE = (
-    "SELECT role, content FROM messages WHERE status != 'dropped' AND content LIKE '%plan%' ORDER BY id DESC LIMIT 5"
-)
-
 _MEANINGS = {
     "messages": (
         "what was said in this conversation, also what is not in your context",
@@ -278,18 +278,15 @@ def spec(dialect: str) -> ToolSpec:
         + "; ".join(f"{name}({', '.join(columns)})" for name, columns in VIEWS.items())
         + ". Rows with status = 'dropped' were taken out of the context: leave them out. ORDER BY id DESC gives the "
         "newest first.",
-        schema("sql", sql=typed("string", f"One SELECT, as: {_EXAMPLE}")),
+        schema(QueryArguments),
     )
 
 
 QUERY_DB = Tool(spec("SQLite"), QueryArguments, _run, together=True)
 
-DESCRIBE_DB = Tool(
-    ToolSpec(
-        "describe_db",
-        "What query_db can read: the views, what their columns mean, and an example",
-        schema(),
-    ),
+DESCRIBE_DB = Tool.of(
+    "describe_db",
+    "What query_db can read: the views, what their columns mean, and an example",
     NoArguments,
     _describe,
     together=True,

@@ -6,14 +6,15 @@ of the environment or the command line override it; a permanent answer then hold
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Event, Lock
-from typing import Any
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 from weakref import WeakKeyDictionary
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
+from msgspec.structs import fields
 
 from foldmark.core.codec import well_formed
 from foldmark.core.config import approvals, approved
@@ -27,22 +28,47 @@ WAKE = 0.05
 """Seconds between two checks for an interruption while another question is open."""
 
 
-def schema(*required: str, **properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON Schema of an object with these properties, of which some are required."""
-    return {"type": "object", "properties": properties, **({"required": [*required]} if required else {})}
+_TYPES = {str: "string", int: "integer", bool: "boolean"}
 
 
-def typed(kind: str, description: str = "", **more: Any) -> dict[str, Any]:
-    """Return the JSON Schema of a value of type `kind`."""
-    return {"type": kind, **more, **({"description": description} if description else {})}
+def schema(arguments: type[Struct], *required: str) -> dict[str, Any]:
+    """Return the JSON Schema of a tool's arguments, with the description that `Meta` gives for each.
+
+    Limits of values are left out to save tokens; the error for a wrong value names them. `required` are arguments that
+    a model has to give although they have a default.
+    """
+    hints, given = get_type_hints(arguments, include_extras=True), fields(arguments)
+    needed = [each.encode_name for each in given if each.required or each.name in required]
+    found = {"type": "object", "properties": {each.encode_name: _value_schema(hints[each.name]) for each in given}}
+    return {**found, "required": needed} if needed else found
+
+
+def _value_schema(hint: Any) -> dict[str, Any]:
+    """Return the JSON Schema of a value. Of a union, it names the first type: the one that a model should give."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        (meta,) = (each for each in parts[1:] if isinstance(each, Meta))
+        more = meta.extra_json_schema or {}
+        kind = {} if "anyOf" in more else _value_schema(parts[0])
+        return {**kind, **more, **({"description": meta.description} if meta.description else {})}
+    if origin is Literal:
+        return {"type": "string", "enum": [*parts]}
+    if origin is list:
+        return {"type": "array", "items": _value_schema(parts[0])}
+    return {"type": _TYPES[hint]} if hint in _TYPES else _value_schema(parts[0])
+
+
+def about(description: str, **more: Any) -> Meta:
+    """Return the description of an argument, with further members of its JSON Schema."""
+    return Meta(description=description, extra_json_schema=more or None)
 
 
 class Tool(Struct, frozen=True):
-    """`arguments` is the type that the JSON must fit; `run` gets a value of it.
+    """A tool: `arguments` is the type that its JSON must fit, and `run` gets a value of it.
 
     A tool that runs `together` with others changes nothing that another call of the same answer could see. `question`
-    returns, for arguments, what a person has to agree to before it runs; None if nobody has to. The results of a
-    `quiet` one are not shown to the person, only its errors.
+    returns the question that a person has to answer with yes before it runs, or None if nobody has to be asked. Of a
+    `quiet` tool, the person sees no results, only errors.
     """
 
     spec: ToolSpec
@@ -52,8 +78,22 @@ class Tool(Struct, frozen=True):
     quiet: bool = False
     question: Callable[[Agent, Any], str | None] | None = None
 
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        description: str,
+        arguments: type[Struct],
+        run: Callable[[Agent, Any, Asking], str],
+        *,
+        required: Sequence[str] = (),
+        **more: Any,
+    ) -> "Tool":
+        """Return a tool with the schema of its arguments; `more` are further fields of the tool."""
+        return cls(ToolSpec(name, description, schema(arguments, *required)), arguments, run, **more)
+
     def __call__(self, agent: Agent, args: Mapping[str, Any], asking: Asking) -> str:
-        """Run with a model's arguments. Raises CommandError that says what was expected, or that nobody agreed."""
+        """Run with a model's arguments. Raises CommandError for wrong arguments, and without an approval."""
         try:
             arguments = msgspec.convert(well_formed(args), self.arguments)
         except (msgspec.ValidationError, RecursionError) as error:

@@ -7,9 +7,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from foldmark.commands.agents import AgentEntry, entry
-from foldmark.core.codec import operation_of
 from foldmark.core.errors import FoldmarkError
-from foldmark.core.events import Restore
 from foldmark.core.wording import title
 from foldmark.log import Agent, family
 from foldmark.operations import decide
@@ -20,7 +18,6 @@ from foldmark.tools.tool import waiting_for_approval
 
 MEMOS = 100
 """Maximum number of memos that are counted."""
-
 
 LOOKED_AT = 50
 """Number of an agent's newest messages among which a text from a person is looked for."""
@@ -65,16 +62,10 @@ class AgentState(Struct, frozen=True):
 
     @property
     def newest(self) -> OperationEntry | None:
-        """The newest operation in force that can be taken back; a restore is not one: `/restore` goes further back."""
-        return next((each for each in self.operations if _counts(each) and not _restores(each)), None)
-
-
-def _counts(done: OperationEntry) -> bool:
-    return done.by is None and done.back is not None
-
-
-def _restores(done: OperationEntry) -> bool:
-    return isinstance(operation_of(done.event), Restore)
+        """The newest operation in force that can be taken back, other than a restore. Whoever takes it back again and
+        again walks back through the operations."""
+        done = (each for each in self.operations if each.by is None and each.event.kind != "restore")
+        return next((each for each in done if each.back is not None), None)
 
 
 def agent_state(agent: Agent) -> AgentState:

@@ -52,7 +52,7 @@ class Surface(ScrollView, can_focus=True):
         """Return the styles of the theme, for `Drawing`."""
         return {name: self.get_component_rich_style(f"surface--{name}", partial=True) for name in STYLES}
 
-    def open(self) -> None:
+    def action_open(self) -> None:
         """Open the item at the cursor."""
 
     def show(self, items: list[Item], width: int) -> None:
@@ -144,7 +144,7 @@ class Surface(ScrollView, can_focus=True):
         at = bisect_right(self._tops, self.scroll_offset.y + event.y) - 1
         if at >= 0 and self.text_selection is None:
             if self._items[at].key == self._cursor:
-                self.open()
+                self.action_open()
             else:
                 self.set_cursor(self._items[at].key)
 

@@ -10,19 +10,18 @@ from typing import ClassVar, Literal
 from textual import work
 from textual.binding import Binding, BindingType
 from textual.events import Resize
-from textual.message import Message
 
 from foldmark.chat.display.operated import receipt_line
 from foldmark.chat.display.pages import Pages, Place, read
 from foldmark.chat.display.transcript import Calls, Entry, Gap, Operated, Said
 from foldmark.core.errors import FoldmarkError
-from foldmark.core.request import Piece, ToolCall
 from foldmark.core.segments import normal, subtract
 from foldmark.log import Agent, Result
 from foldmark.operations.history import newest_restorable
 from foldmark.operations.receipts import Receipt
-from foldmark.rendering import harmless, result_text
+from foldmark.rendering import result_text
 from foldmark.terminal.prompt import Prompt
+from foldmark.terminal.screens import Submit, notify_error, read_in_thread
 from foldmark.terminal.scrollback.answer import Answer, number
 from foldmark.terminal.scrollback.drawing import Drawing, Item, Key, Loose, LooseKind, is_apart, key_of
 from foldmark.terminal.scrollback.surface import Surface
@@ -44,15 +43,9 @@ class Transcript(Surface):
         Binding("escape", "leave", "back"),
     ]
 
-    class Submitted(Message):
-        """A person asked for a command."""
-
-        def __init__(self, line: str) -> None:
-            super().__init__()
-            self.line = line
-
-    def __init__(self) -> None:
+    def __init__(self, submit: Submit) -> None:
         super().__init__()
+        self._submit = submit
         self._agent: Agent | None = None
         self._pages = Pages()
         self._reading, self._shown = 0, 0  # the newest reading begun, and the one shown
@@ -125,21 +118,10 @@ class Transcript(Surface):
 
     def add_text(self, text: str) -> None:
         """Add streamed text to the answer."""
-        self._stream(lambda answer: answer.add_text(text))
+        self.stream(lambda answer: answer.add_text(text))
 
-    def add_call(self, call: ToolCall) -> None:
-        """Add a tool call to the answer."""
-        self._stream(lambda answer: answer.add_call(call))
-
-    def add_returned(self, call: ToolCall, text: str) -> None:
-        """Add the result of a call."""
-        self._stream(lambda answer: answer.add_returned(call, text))
-
-    def add_piece(self, piece: Piece) -> None:
-        """Add another piece of the answer."""
-        self._stream(lambda answer: answer.add_piece(piece))
-
-    def _stream(self, add: Callable[[Answer], None]) -> None:
+    def stream(self, add: Callable[[Answer], None]) -> None:
+        """Add something to the answer, unless it has ended."""
         if (answer := self._answer) is not None:
             add(answer)
             self._draw_soon()
@@ -175,7 +157,7 @@ class Transcript(Surface):
     def _fail(self, message: str, reading: int) -> None:
         if reading == self._reading:
             self._target, self._shown = None, reading
-            self.notify(harmless(message), severity="error", markup=False)
+            notify_error(self, message)
 
     def _show(self, place: Place, reading: int, pages: Pages) -> None:
         if reading != self._reading:
@@ -190,13 +172,8 @@ class Transcript(Surface):
         if self.streaming and pages.open_turn is not None:
             newest = min(newest, max(self._begun, pages.open_turn - 1))
         self._place(newest)
-        match place.where:
-            case "end":
-                self.following = True
-            case "beginning":
-                self.following = False
-            case "event":
-                self.following = False
+        if place.where in ("end", "beginning", "event"):
+            self.following = place.where == "end"
         self._draw()
         if place.where == "event":
             self._go_to(place.event)
@@ -334,10 +311,6 @@ class Transcript(Surface):
 
     def action_open(self) -> None:
         """Open or fold the item at the cursor."""
-        self.open()
-
-    def open(self) -> None:
-        """Open or fold the item at the cursor."""
         item = self.current
         if item is None:
             return
@@ -358,7 +331,7 @@ class Transcript(Surface):
         if call is None or call.result is None or call.result < 0 or call.evicted is not None:
             self.notify("Put the cursor on a tool call with a result; e evicts the result.")
         else:
-            self.post_message(self.Submitted(f"/context evict {call.result}"))
+            self._submit(f"/context evict {call.result}")
 
     def action_restore(self) -> None:
         """Submit the command that restores the item at the cursor."""
@@ -369,23 +342,24 @@ class Transcript(Surface):
         if back is None:
             self.notify("Put the cursor on a line with ✂; r takes the operation back.")
         else:
-            self.post_message(self.Submitted(back))
+            self._submit(back)
 
-    @work(thread=True, group="undo", exclusive=True)
     def action_undo(self) -> None:
         """Restore the newest operation in force."""
-        if self._agent is None:
+        if (agent := self._agent) is None:
             return
-        try:
-            with self._agent.reading() as (moment, at):
-                newest = newest_restorable(moment, at)
-        except FoldmarkError as error:
-            self.app.call_from_thread(self.notify, harmless(str(error)), severity="error", markup=False)
-            return
-        if newest is None:
-            self.app.call_from_thread(self.notify, "There is no operation to restore.")
-        else:
-            self.post_message(self.Submitted(f"/restore {newest}"))
+
+        def read() -> int | None:
+            with agent.reading() as (moment, at):
+                return newest_restorable(moment, at)
+
+        def restore(newest: int | None) -> None:
+            if newest is None:
+                self.notify("There is no operation to restore.")
+            else:
+                self._submit(f"/restore {newest}")
+
+        read_in_thread(self, read, restore, group="undo")
 
     def action_leave(self) -> None:
         """Go back to the prompt."""

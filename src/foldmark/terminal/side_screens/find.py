@@ -4,10 +4,10 @@ The input line accepts the arguments of `/recall`. The filter keys write their f
 """
 
 from collections.abc import Callable
-from typing import ClassVar
+from functools import partial
+from typing import ClassVar, TypeVar
 from weakref import WeakKeyDictionary
 
-from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
@@ -27,12 +27,12 @@ from foldmark.chat.display.find import (
     opening,
     surroundings,
 )
-from foldmark.core.errors import CommandError, FoldmarkError
+from foldmark.core.errors import CommandError
 from foldmark.core.search import Excerpt, PassageMessage, passage_lines
 from foldmark.core.wording import one_line
 from foldmark.log import Agent, Log
 from foldmark.rendering import harmless
-from foldmark.terminal.screens import ContextScreen, GoTo, GoToImported
+from foldmark.terminal.screens import ContextScreen, GoTo, GoToImported, Submit, read_in_thread
 
 PAUSE = 0.15
 """Seconds without a key before a search begins."""
@@ -41,6 +41,8 @@ AROUND, MOST_AROUND, BESIDE = 3, 200, 2000
 """Messages on each side of a hit, at first and at most, and the maximum characters of each."""
 
 HINT = "words, “phrases”, beginnings as in migrat*, and the filters of /recall: --role user --since 2026-01-31 …"
+
+_T = TypeVar("_T")
 
 _SEARCHED: WeakKeyDictionary[Log, str] = WeakKeyDictionary()
 """The latest search line of each log."""
@@ -66,16 +68,13 @@ class FindScreen(ContextScreen):
         ),
         *(
             Binding(key, f"move('{action}')", show=False, tooltip="another hit", priority=True)
-            for key, action in (
-                ("down", "cursor_down"),
-                ("up", "cursor_up"),
-                ("pagedown", "page_down"),
-                ("pageup", "page_up"),
+            for key, action in zip(
+                ("down", "up", "pagedown", "pageup"), ("cursor_down", "cursor_up", "page_down", "page_up"), strict=True
             )
         ),
     ]
 
-    def __init__(self, agent: Agent, submit: Callable[[str], None]) -> None:
+    def __init__(self, agent: Agent, submit: Submit) -> None:
         super().__init__(agent, submit)
         self._hits: tuple[FoundHit, ...] = ()
         self._pause: Timer | None = None
@@ -116,29 +115,18 @@ class FindScreen(ContextScreen):
         self._searched = line
         if line.strip():
             self._searching = True
-            self._find(self.agent, line)
+            # An error keeps the previous hits: an option may not be complete yet.
+            show, fail = partial(self._end_search, self._show), partial(self._end_search, self._tell)
+            read_in_thread(self, partial(find, self.agent, line), show, failed=fail)
         else:
             self._show(Found((), ""))
 
-    @work(thread=True, exit_on_error=False)
-    def _find(self, agent: Agent, line: str) -> None:
-        found: Found | str
-        try:
-            found = find(agent, line)
-        except FoldmarkError as error:
-            found = str(error)
-        self.app.call_from_thread(self._found, found)
-
-    def _found(self, found: Found | str) -> None:
-        if not self.is_attached:
-            return
+    def _end_search(self, show: Callable[[_T], object], found: _T) -> None:
         self._searching = False
-        if self.query_one(Input).value != self._searched:
-            self._search()  # the person has typed more, or something has changed
-        elif isinstance(found, str):
-            self._tell(found)  # keep the previous hits: an option may not be complete yet
+        if self.query_one(Input).value == self._searched:
+            show(found)
         else:
-            self._show(found)
+            self._search()  # the person has typed more, or something has changed
 
     def _show(self, found: Found) -> None:
         hits = self.query_one(OptionList)
@@ -216,9 +204,7 @@ class SurroundingsScreen(ContextScreen):
         Binding("m", "more", "more", tooltip="more messages on each side"),
     ]
 
-    def __init__(
-        self, agent: Agent, submit: Callable[[str], None], hit: FoundHit, go: Callable[[FoundHit], None]
-    ) -> None:
+    def __init__(self, agent: Agent, submit: Submit, hit: FoundHit, go: Callable[[FoundHit], None]) -> None:
         super().__init__(agent, submit)
         self._hit, self._go, self._reach = hit, go, AROUND
 
@@ -229,23 +215,18 @@ class SurroundingsScreen(ContextScreen):
 
     async def on_mount(self) -> None:
         """Read the text around the hit."""
-        self._read(self._reach)
+        self._read()
 
-    @work(thread=True, exclusive=True, exit_on_error=False)
-    def _read(self, reach: int) -> None:
-        found: Excerpt | str
-        try:
-            found = surroundings(self.agent.log, self._hit, reach)
-        except FoldmarkError as error:
-            found = str(error)
-        self.app.call_from_thread(self._show, found)
+    def _read(self) -> None:
+        read_in_thread(
+            self, partial(surroundings, self.agent.log, self._hit, self._reach), self._show, failed=self._tell
+        )
 
-    def _show(self, found: Excerpt | str) -> None:
-        if not self.is_attached:
-            return
-        self.query_one("#head", Static).update(harmless(found if isinstance(found, str) else one_line(found.head)))
-        if isinstance(found, str):
-            return
+    def _tell(self, text: str) -> None:
+        self.query_one("#head", Static).update(harmless(text))
+
+    def _show(self, found: Excerpt) -> None:
+        self._tell(one_line(found.head))
         place = self.query_one(VerticalScroll)
         place.remove_children()
         lines = [_Line(line) for line in found.lines]
@@ -268,7 +249,7 @@ class SurroundingsScreen(ContextScreen):
     def action_more(self) -> None:
         """Show more messages."""
         self._reach = min(2 * self._reach, MOST_AROUND)
-        self._read(self._reach)
+        self._read()
 
 
 class _Line(Static):

@@ -1,9 +1,7 @@
 """The state of an agent: its state block, scratchpad, memos, marks and operations, with the commands to go back."""
 
-from collections.abc import Callable
 from typing import ClassVar
 
-from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
@@ -19,6 +17,7 @@ from foldmark.log import Agent
 from foldmark.operations.history import MarkEntry, OperationEntry
 from foldmark.rendering import harmless
 from foldmark.terminal.panels import Panel, PanelScreen, fill
+from foldmark.terminal.screens import Submit, read_in_thread
 
 MARK, OPERATION = "mark ", "operation "
 """Prefixes of row ids."""
@@ -36,7 +35,7 @@ class StatePanel(Panel):
         Binding("u", "undo", "undo newest", tooltip="take back the newest operation in force"),
     ]
 
-    def __init__(self, agent: Agent, submit: Callable[[str], None]) -> None:
+    def __init__(self, agent: Agent, submit: Submit) -> None:
         super().__init__(agent, submit)
         self._found: AgentState | None = None
         self._priced: str | None = None
@@ -84,22 +83,17 @@ class StatePanel(Panel):
     def _tell(self) -> None:
         self._priced = None
         chosen = self._chosen()
-        if isinstance(chosen, MarkEntry):
-            self._price(self.agent, chosen.name)
-        else:
+        if not isinstance(chosen, MarkEntry):
             self._show_about([] if chosen is None else _about(chosen))
+            return
+        agent, mark = self.agent, chosen.name
 
-    @work(thread=True, exclusive=True, group="price")
-    def _price(self, agent: Agent, mark: str) -> None:
-        lines = price_of_rewind(agent, mark)
-        if self.is_attached:
-            self.app.call_from_thread(self._show_price, mark, lines)
+        def show(lines: list[str]) -> None:
+            if self._chosen() == chosen:
+                self._priced = mark
+                self._show_about([*lines, f"Enter: /rewind {mark}"])
 
-    def _show_price(self, mark: str, lines: list[str]) -> None:
-        chosen = self._chosen()
-        if isinstance(chosen, MarkEntry) and chosen.name == mark:
-            self._priced = mark
-            self._show_about([*lines, f"Enter: /rewind {mark}"])
+        read_in_thread(self, lambda: price_of_rewind(agent, mark), show, group="price")
 
     def _show_about(self, lines: list[str]) -> None:
         self.query_one("#about", Static).update(harmless("\n".join(lines)))

@@ -3,10 +3,10 @@ changes."""
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from threading import Lock
 from typing import ClassVar
 
-from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
@@ -15,11 +15,10 @@ from textual.widgets import Input, Static
 from textual.worker import get_current_worker
 
 from foldmark.chat.display.moments import HERE, SECOND, Past, Timeline, after, before, past, timeline, way_back
-from foldmark.core.errors import FoldmarkError
 from foldmark.log import Agent
 from foldmark.rendering import harmless
 from foldmark.terminal.dialogs import Question
-from foldmark.terminal.screens import ContextScreen, GoTo, KeyLine
+from foldmark.terminal.screens import ContextScreen, GoTo, KeyLine, Submit, read_in_thread
 
 Move = Callable[[Agent, Timeline, int], int]
 """A function that returns the moment to go to from a given one."""
@@ -61,7 +60,7 @@ class TimeScreen(ContextScreen):
         Binding("shift+down", "scroll('changes', 3)", show=False, tooltip="scroll what changed"),
     ]
 
-    def __init__(self, agent: Agent, submit: Callable[[str], None]) -> None:
+    def __init__(self, agent: Agent, submit: Submit) -> None:
         super().__init__(agent, submit)
         self._moves: deque[Move] = deque()
         self._moving = Lock()
@@ -94,32 +93,24 @@ class TimeScreen(ContextScreen):
         self._line = None
         self._read()
 
-    @work(thread=True, exclusive=True)
     def _read(self) -> None:
-        worker, agent = get_current_worker(), self.agent
-        try:
-            line = self._line or timeline(agent)
-            with self._moving:  # a cancelled worker runs on until it notices
-                if not self._at:
-                    self._moves.append(MOVES["newest"])
-                while self._moves:
-                    self._at = self._moves.popleft()(agent, line, self._at)
-                at = self._at
-            found = (
-                past(agent, line, at, self._second, request=self._request) if at and not worker.is_cancelled else None
-            )
-        except FoldmarkError as error:
-            if not worker.is_cancelled:
-                self.app.call_from_thread(self._show_error, str(error))
-            return
-        if not worker.is_cancelled:
-            self.app.call_from_thread(self._show, line, found)
+        read_in_thread(self, partial(self._moved, self.agent), self._show)
 
-    def _show_error(self, text: str) -> None:
-        self.app.notify(harmless(text), severity="error", markup=False)
+    def _moved(self, agent: Agent) -> tuple[Timeline, Past | None]:
+        """Carry out the moves that wait, and return the moment they lead to; called in a thread."""
+        line = self._line or timeline(agent)
+        with self._moving:  # an earlier reading that was replaced runs on in its thread
+            if not self._at:
+                self._moves.append(MOVES["newest"])
+            while self._moves:
+                self._at = self._moves.popleft()(agent, line, self._at)
+            at = self._at
+        replaced = get_current_worker().is_cancelled
+        found = past(agent, line, at, self._second, request=self._request) if at and not replaced else None
+        return line, found
 
-    def _show(self, line: Timeline, found: Past | None) -> None:
-        self._line = line
+    def _show(self, moved: tuple[Timeline, Past | None]) -> None:
+        self._line, found = moved
         self._draw()
         head, shown, changed = ("No event yet.", "", "") if found is None else (found.head, found.shown, found.changed)
         self.query_one("#head", Static).update(harmless(head))
@@ -179,21 +170,15 @@ class TimeScreen(ContextScreen):
         if self._line is None or not self._at:
             return
         if self._at in self._line.operations:
-            self._offer(self._line, self._at)
+            read_in_thread(
+                self, partial(way_back, self.agent, self._line.operations[self._at]), self._offer, group="offer"
+            )
         else:
             self.app.post_message(GoTo(self.agent.id, self._at))
             self.dismiss()
 
-    @work(thread=True, exclusive=True, group="offer")
-    def _offer(self, line: Timeline, at: int) -> None:
-        try:
-            question, command = way_back(self.agent, line.operations[at])
-        except FoldmarkError as error:
-            self.app.call_from_thread(self._show_error, str(error))
-        else:
-            self.app.call_from_thread(self._confirm, question, command)
-
-    def _confirm(self, question: str, command: str) -> None:
+    def _offer(self, way: tuple[str, str]) -> None:
+        question, command = way
         self.app.push_screen(Question(question), lambda agreed: self.submit(command) if agreed else None)
 
 

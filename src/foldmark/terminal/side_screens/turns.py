@@ -1,15 +1,13 @@
 """The turns of the context as a list with ticks: their sizes, the price of an edit, and the edit itself."""
 
-from collections.abc import Callable
+from functools import partial
 from typing import ClassVar
 
 from rich.cells import cell_len, set_cell_size
-from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.timer import Timer
-from textual.widgets import Input, Static, TextArea
-from textual.worker import get_current_worker
+from textual.widgets import Input, Static
 
 from foldmark.chat.display.operated import brief
 from foldmark.chat.display.turns import (
@@ -17,7 +15,6 @@ from foldmark.chat.display.turns import (
     PAGE,
     ContextTurns,
     EditPrice,
-    Row,
     arranged,
     context_turns,
     edits,
@@ -29,7 +26,7 @@ from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.wording import count
 from foldmark.log import Agent
 from foldmark.rendering import harmless
-from foldmark.terminal.screens import ContextScreen
+from foldmark.terminal.screens import ContextScreen, Submit, TextScreen, read_in_thread
 from foldmark.terminal.side_screens.rows import RowList
 
 PAUSE = 0.15
@@ -63,7 +60,7 @@ class TurnsScreen(ContextScreen):
         Binding("a", "tick_all", show=False, tooltip="tick all rows, or none"),
     ]
 
-    def __init__(self, agent: Agent, submit: Callable[[str], None], wanted: str = "") -> None:
+    def __init__(self, agent: Agent, submit: Submit, wanted: str = "") -> None:
         super().__init__(agent, submit)
         self._wanted, self._order, self._asked = wanted, ORDERS[0], ""
         self._found: ContextTurns | None = None
@@ -93,29 +90,22 @@ class TurnsScreen(ContextScreen):
 
     def renew(self) -> None:
         """Read the turns again."""
-        if self.is_attached:
-            self._read(self.agent, self._most, self._since)
+        agent, most, since = self.agent, self._most, self._since
 
-    @work(thread=True, exclusive=True, group="turns")
-    def _read(self, agent: Agent, most: int, since: int | None) -> None:
-        worker, found, told = get_current_worker(), None, ""
-        try:
+        def read() -> tuple[ContextTurns, str]:
             with agent.reading() as (moment, at):
-                found = context_turns(agent, most)
-                told = receipt(moment, at, since) if since is not None else ""
-        except FoldmarkError as error:
-            told = str(error)
-        if not worker.is_cancelled:
-            self.call_later(self._show, found, told)
+                return context_turns(agent, most), receipt(moment, at, since) if since is not None else ""
 
-    def _show(self, found: ContextTurns | None, told: str) -> None:
-        if found is not None:
-            self._found = found
-            self.table.ticked &= {row.id for row in found.rows}
-            self._arrange()
-            self._look()
-        if told:
-            self._tell(told)
+        if self.is_attached:
+            read_in_thread(self, read, self._show, failed=self._tell)
+
+    def _show(self, read: tuple[ContextTurns, str]) -> None:
+        self._found, done = read
+        self.table.ticked &= {row.id for row in self._found.rows}
+        self._arrange()
+        self._look()
+        if done:
+            self._tell(done)
 
     def _arrange(self) -> None:
         if (found := self._found) is None:
@@ -169,19 +159,15 @@ class TurnsScreen(ContextScreen):
         return f"{len(ticked)} ticked: {brief(tokens)} ({share}%)"
 
     def _compute(self) -> None:
-        if self._found is not None:
-            self._work_out(self.agent, self._found, frozenset(self.table.ticked))
+        if self._found is None:
+            return
+        ticked = frozenset(self.table.ticked)
 
-    @work(thread=True, exclusive=True, group="prices")
-    def _work_out(self, agent: Agent, found: ContextTurns, ticked: frozenset[int]) -> None:
-        worker = get_current_worker()
-        worked = prices(agent, found.rows, ticked)
-        if not worker.is_cancelled:
-            self.call_later(self._show_prices, worked, ticked)
+        def show(worked: list[EditPrice]) -> None:
+            if ticked == self.table.ticked:
+                self._price(worked, self._chosen())
 
-    def _show_prices(self, worked: list[EditPrice], ticked: frozenset[int]) -> None:
-        if ticked == self.table.ticked:
-            self._price(worked, self._chosen())
+        read_in_thread(self, partial(prices, self.agent, self._found.rows, ticked), show, group="prices")
 
     def _price(self, worked: list[EditPrice], first: str = "") -> None:
         lines = [f"{each.key} {each.what}: {each.text}" for each in worked]
@@ -192,7 +178,10 @@ class TurnsScreen(ContextScreen):
     def on_row_list_opened(self, message: RowList.Opened) -> None:
         """Show a turn, or read older messages."""
         if message.row is not None:
-            self.app.push_screen(TurnScreen(self.agent, self.submit, message.row))
+            agent, row = self.agent, message.row
+            # `/message show` begins the line of a message with its id like this.
+            begin, command = f"{row.id:>8} ", f"/message show {row.turn}"
+            self.app.push_screen(TextScreen(agent, self.submit, lambda: agent.do(command).text, begin=begin))
         else:
             self._most += PAGE
             self.renew()
@@ -301,41 +290,3 @@ def _shortened(command: str) -> str:
     """Return a command, shortened to its first ten words if it has more than 14."""
     words = command.split(" ")
     return command if len(words) <= 14 else f"{' '.join(words[:10])} … ({count(len(words), 'word')})"
-
-
-class TurnScreen(ContextScreen):
-    """One turn: its messages as the log has them, whole."""
-
-    DEFAULT_CSS = """
-    TurnScreen TextArea { border: none; height: 1fr; padding: 0 1; background: $background; }
-    """
-
-    def __init__(self, agent: Agent, submit: Callable[[str], None], row: Row) -> None:
-        super().__init__(agent, submit)
-        self._row = row
-
-    def compose(self) -> ComposeResult:
-        """Lay out the screen."""
-        yield TextArea(read_only=True, show_cursor=False, compact=True)
-
-    async def on_mount(self) -> None:
-        """Read the turn."""
-        self._read(self.agent)
-
-    @work(thread=True, exclusive=True)
-    def _read(self, agent: Agent) -> None:
-        worker = get_current_worker()
-        try:
-            text = agent.do(f"/message show {self._row.turn}").text
-        except FoldmarkError as error:
-            text = str(error)
-        if not worker.is_cancelled:
-            self.call_later(self._show, harmless(text))
-
-    def _show(self, text: str) -> None:
-        area = self.query_one(TextArea)
-        area.text = text
-        lines = text.split("\n")
-        begin = f"{self._row.id:>8} "  # `/message show` begins the line of a message like this
-        area.move_cursor((next((at for at, line in enumerate(lines) if line.startswith(begin)), 0), 0), center=False)
-        area.focus()

@@ -22,13 +22,12 @@ from msgspec import Meta, Struct
 
 from foldmark.core.codec import SHORTEST
 from foldmark.core.errors import CommandError
-from foldmark.core.request import ToolSpec
 from foldmark.core.wording import one_line
 from foldmark.log import Agent
 from foldmark.operations.effects import Asking
 from foldmark.sending.interruption import watched
 from foldmark.settings.access import keys
-from foldmark.tools.tool import Tool, schema, typed
+from foldmark.tools.tool import Tool
 from foldmark.tools.working.paths import working_folder
 
 HEAD, TAIL = 64 * 1024, 64 * 1024
@@ -187,7 +186,7 @@ LONGEST = 100_000
 
 class BashArguments(Struct, frozen=True, forbid_unknown_fields=True):
     command: str
-    timeout: Annotated[int, Meta(ge=1, le=3600)] = 120
+    timeout: Annotated[int, Meta(ge=1, le=3600, description="Seconds, 120 if left out, at most 3600")] = 120
 
 
 def _question(agent: Agent, arguments: BashArguments) -> str:
@@ -236,18 +235,11 @@ def _signal(number: int) -> str:
         return f"signal {number}"
 
 
-BASH = Tool(
-    ToolSpec(
-        "bash",
-        "Run a command with bash in the working folder; each one begins there anew. The person is asked first. Answers "
-        "its output, error output included, and its exit code. There is no input and no terminal. What it leaves "
-        "running in the background is ended with it.",
-        schema(
-            "command",
-            command=typed("string"),
-            timeout=typed("integer", "Seconds, 120 if left out, at most 3600"),
-        ),
-    ),
+BASH = Tool.of(
+    "bash",
+    "Run a command with bash in the working folder; each one begins there anew. The person is asked first. Answers its "
+    "output, error output included, and its exit code. There is no input and no terminal. What it leaves running in "
+    "the background is ended with it.",
     BashArguments,
     _run,
     question=_question,

@@ -19,12 +19,11 @@ from typing import Annotated, BinaryIO, NamedTuple
 from msgspec import Meta, Struct
 
 from foldmark.core.errors import CommandError
-from foldmark.core.request import ToolSpec
 from foldmark.core.wording import count, one_line, remarks
 from foldmark.log import Agent
 from foldmark.operations.effects import Asking
 from foldmark.sending.interruption import watched
-from foldmark.tools.tool import Tool, schema, typed
+from foldmark.tools.tool import Tool, about
 from foldmark.tools.working.paths import (
     SYSTEM,
     Folder,
@@ -162,13 +161,13 @@ SECONDS = 10
 """Maximum seconds of a listing."""
 _CHUNK = 1 << 20
 
-_Line = Annotated[int, Meta(ge=1, le=10**12)]
+_MOST_LINES = 10**12
 
 
 class ReadFileArguments(Struct, frozen=True, forbid_unknown_fields=True):
-    path: str
-    offset: _Line = 1
-    limit: _Line = 2000
+    path: Annotated[str, about("From the working folder, or absolute")]
+    offset: Annotated[int, Meta(ge=1, le=_MOST_LINES, description="The first line to read, from 1")] = 1
+    limit: Annotated[int, Meta(ge=1, le=_MOST_LINES, description="How many lines, 2000 if left out")] = 2000
 
 
 def _read(agent: Agent, arguments: ReadFileArguments, asking: Asking) -> str:
@@ -245,9 +244,11 @@ def _check_going_on(cut: Event) -> None:
 
 
 class ListFilesArguments(Struct, frozen=True, forbid_unknown_fields=True):
-    path: str = "."
-    pattern: Annotated[str, Meta(min_length=1, max_length=1000)] = "*"
-    limit: Annotated[int, Meta(ge=1, le=5000)] = 500
+    path: Annotated[str, about("The folder, the working folder if left out")] = "."
+    pattern: Annotated[
+        str, Meta(min_length=1, max_length=1000, description="Which of them: * if left out, **/* for all at any depth")
+    ] = "*"
+    limit: Annotated[int, Meta(ge=1, le=5000, description="How many are shown, 500 if left out")] = 500
 
 
 def _list(agent: Agent, arguments: ListFilesArguments, asking: Asking) -> str:
@@ -301,34 +302,19 @@ def _notes(found: int, arguments: ListFilesArguments, walk: Walk) -> list[str]:
     return remarks(notes)
 
 
-READ_FILE = Tool(
-    ToolSpec(
-        "read_file",
-        "Read a text file. Its lines come numbered. Outside of the working folder, and where there may be secrets, the "
-        "person is asked first.",
-        schema(
-            "path",
-            path=typed("string", "From the working folder, or absolute"),
-            offset=typed("integer", "The first line to read, from 1"),
-            limit=typed("integer", "How many lines, 2000 if left out"),
-        ),
-    ),
+READ_FILE = Tool.of(
+    "read_file",
+    "Read a text file. Its lines come numbered. Outside of the working folder, and where there may be secrets, the "
+    "person is asked first.",
     ReadFileArguments,
     _read,
     together=True,
 )
 
-LIST_FILES = Tool(
-    ToolSpec(
-        "list_files",
-        "List the files and folders in a folder; folders end in /. With a pattern such as **/*.py also those below it, "
-        "but not in .git, node_modules and the like. Outside of the working folder the person is asked first.",
-        schema(
-            path=typed("string", "The folder, the working folder if left out"),
-            pattern=typed("string", "Which of them: * if left out, **/* for all at any depth"),
-            limit=typed("integer", "How many are shown, 500 if left out"),
-        ),
-    ),
+LIST_FILES = Tool.of(
+    "list_files",
+    "List the files and folders in a folder; folders end in /. With a pattern such as **/*.py also those below it, but "
+    "not in .git, node_modules and the like. Outside of the working folder the person is asked first.",
     ListFilesArguments,
     _list,
     together=True,

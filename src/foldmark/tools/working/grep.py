@@ -18,12 +18,11 @@ from typing import IO, Annotated, BinaryIO
 from msgspec import Meta, Struct, structs
 
 from foldmark.core.errors import CommandError
-from foldmark.core.request import ToolSpec
 from foldmark.core.wording import count, remarks
 from foldmark.log import Agent
 from foldmark.operations.effects import Asking
 from foldmark.sending.interruption import CURRENT
-from foldmark.tools.tool import Tool, schema, typed
+from foldmark.tools.tool import Tool, about
 from foldmark.tools.working import matcher
 from foldmark.tools.working.files import Pattern, Walk
 from foldmark.tools.working.paths import (
@@ -45,12 +44,14 @@ MOST_FILE = 16 << 20
 
 
 class GrepArguments(Struct, frozen=True, forbid_unknown_fields=True):
-    pattern: Annotated[str, Meta(min_length=1, max_length=10_000)]
-    path: str = "."
-    glob: Annotated[str, Meta(min_length=1, max_length=1000)] | None = None
+    pattern: Annotated[str, Meta(min_length=1, max_length=10_000, description="The regular expression")]
+    path: Annotated[str, about("A file or folder, the working folder if left out")] = "."
+    glob: (
+        Annotated[str, Meta(min_length=1, max_length=1000, description="Which files: *.py, src/**/*.{ts,tsx}")] | None
+    ) = None
     ignore_case: bool = False
-    context: Annotated[int, Meta(ge=0, le=20)] = 0
-    limit: Annotated[int, Meta(ge=1, le=1000)] = 100
+    context: Annotated[int, Meta(ge=0, le=20, description="Lines to show around each match, 0 to 20")] = 0
+    limit: Annotated[int, Meta(ge=1, le=1000, description="Matches shown, 100 if left out")] = 100
 
 
 def _run(agent: Agent, arguments: GrepArguments, asking: Asking) -> str:
@@ -202,21 +203,10 @@ def _shown(lines: list[tuple[str, int, bool, str]], context: int) -> Iterator[st
         before = name, number
 
 
-GREP = Tool(
-    ToolSpec(
-        "grep",
-        "Search files for a regular expression (Python's), line by line. Answers path:line:text. Passes over binary "
-        "files, .git, node_modules and the like. Outside of the working folder the person is asked first.",
-        schema(
-            "pattern",
-            pattern=typed("string", "The regular expression"),
-            path=typed("string", "A file or folder, the working folder if left out"),
-            glob=typed("string", "Which files: *.py, src/**/*.{ts,tsx}"),
-            ignore_case=typed("boolean"),
-            context=typed("integer", "Lines to show around each match, 0 to 20"),
-            limit=typed("integer", "Matches shown, 100 if left out"),
-        ),
-    ),
+GREP = Tool.of(
+    "grep",
+    "Search files for a regular expression (Python's), line by line. Answers path:line:text. Passes over binary files, "
+    ".git, node_modules and the like. Outside of the working folder the person is asked first.",
     GrepArguments,
     _run,
     together=True,
