@@ -286,7 +286,7 @@ def test_a_missing_shell_is_an_error(place: Place, monkeypatch: pytest.MonkeyPat
 
 def test_on_windows_it_is_not_there(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.platform", "win32")
-    assert place.refused("bash", command="dir") == "bash is not there on Windows; go on without it"
+    assert place.refused("bash", command="dir") == "bash is not available on Windows; go on without it"
     assert place.asked == []
 
 

@@ -1,7 +1,8 @@
 """`foldmark mcp`: Foldmark for other programs' models, as a server of the Model Context Protocol [SPEC 9].
 
-`server.py` answers requests, each in a thread: `tools.py` (those of `foldmark.tools` and three more), `search.py`
-(`search` and `read`) and `resources.py` (resources and prompts); `listening.py` notifies clients when resources change.
-`conversations.py` finds the conversation of a call, `agreement.py` asks the person. `stdio.py` and `http.py` are the
-transports. Most of it needs the SDK (`pip install 'foldmark[mcp]'`), which takes a second to import.
+`server.py` answers requests, each in a thread, with `tools.py` (most tools of `foldmark.tools`, and three more),
+`search.py` (`search` and `read`) and `resources.py` (resources and prompts). `listening.py` notifies clients when
+resources change. `conversations.py` finds the conversation of a call, and `agreement.py` asks the person. `stdio.py`
+and `http.py` are the transports. Most modules need the SDK (`pip install 'foldmark[mcp]'`), which takes a second to
+import.
 """

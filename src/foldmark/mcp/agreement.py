@@ -1,7 +1,7 @@
-"""Ask the person for consent through the client, if it can ask [SPEC 4.2: over MCP too].
+"""Ask the person for consent through the client, if the client can ask [SPEC 4.2: over MCP too].
 
-A yes is recorded as the person's message in the planning conversation, as any other way in would record it, and leaves
-the context with it.
+A yes is recorded as the person's message in the planning conversation, as by any other interface, and leaves the
+context with that conversation.
 """
 
 import shlex
@@ -65,7 +65,7 @@ def question(agent: Agent, arguments: Mapping[str, Any]) -> ConsentQuestion:
 
 
 def record_consent(agent: Agent, apply: Callable[[], str]) -> str:
-    """Record the person's yes and what it leads to, both or nothing, and return the answer to the model."""
+    """Record the person's yes together with its effect, both or neither, and return the answer to the model."""
     with agent.batch():
         agent.append("user", "Yes.", actor="human")
         answer = apply()

@@ -1,7 +1,7 @@
-"""Which conversation a client means: the one it names, or the one that the server was started with."""
+"""Find the conversation that a client means: the one it names, or the one that the server was started with."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
 import msgspec
@@ -18,16 +18,16 @@ from foldmark.log.listening import wait_for
 from foldmark.runtime.lease import HeldLease, LeaseError, take
 
 ARGUMENT = "conversation"
-"""The argument that every tool about a conversation takes besides its own."""
+"""The argument that every tool about a conversation has in addition to its own."""
 
 PATIENCE = 1.0
 """Maximum seconds that a call waits for a conversation that another client uses."""
 
 
 class Conversations:
-    """The conversations of one database, which is opened anew for every request: a server lives for days.
+    """The conversations of one database. It is opened for each request, because a server runs for days.
 
-    `default` is the name of the conversation that is meant where none is named.
+    `default` is the name of the conversation for calls that name none.
     """
 
     def __init__(self, setup: Setup, default: str | None) -> None:
@@ -38,11 +38,9 @@ class Conversations:
         """True if there is a database."""
         return self.setup.has_database
 
-    @contextmanager
-    def log(self) -> Iterator[Log]:
-        """Open the log. Raises StoreError, also if there is no database yet."""
-        with self.setup.log(create=False) as log:
-            yield log
+    def log(self) -> AbstractContextManager[Log]:
+        """Open the log for a block. Raises StoreError, also if there is no database yet."""
+        return self.setup.log(create=False)
 
     @contextmanager
     def agent(
@@ -51,8 +49,8 @@ class Conversations:
         """Yield the agent with this name, uuid or beginning of a uuid; by default the server's, or the one whose model
         waits for `call`, or with `any_will_do` the one with the newest event.
 
-        With `writes` its lease is held during the block, so that nobody else runs it. Raises CommandError, LeaseError,
-        StoreError.
+        With `writes`, hold its lease during the block, so that no other program runs it. Raises CommandError,
+        LeaseError, StoreError.
         """
         if not isinstance(named, str | None):
             raise CommandError(f"{ARGUMENT} must be a conversation's name, not {named!r:.60}")
@@ -65,7 +63,7 @@ class Conversations:
 
 
 def all_conversations(log: Log) -> list[AgentRecord]:
-    """Return all conversations, oldest first: one statement, however many there are."""
+    """Return all conversations, oldest first, with a single statement."""
     with log.store.read() as moment:
         return [record for record in moment.agents() if record.name is not None and not record.deleted]
 

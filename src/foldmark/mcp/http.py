@@ -1,4 +1,4 @@
-"""The server over streamable HTTP: for clients that have the token, from this machine unless an address is named."""
+"""The server over streamable HTTP, for clients that have the token; on the loopback address by default."""
 
 import hmac
 import logging
@@ -34,14 +34,15 @@ class OneToken:
         self._token = token.encode()
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return the client's access if it has the token, else None."""
+        """Return the client's access, or None if the token is wrong."""
         if not hmac.compare_digest(token.encode("utf-8", "surrogatepass"), self._token):
             return None
         return AccessToken(token="", client_id="foldmark", scopes=[])
 
 
 def token(environment: Mapping[str, str]) -> tuple[str, str]:
-    """Return the token and its source. A generated token is kept for the next start, readable for this user alone.
+    """Return the token and its source. A generated token is kept for the next start, in a file that only this user can
+    read.
 
     Raises CommandError for an invalid token, FoldmarkError for a file that others can read.
     """
@@ -78,11 +79,11 @@ def _checked(text: str, where: str) -> str:
 PATH = "/mcp"
 LOOPBACK = "127.0.0.1"
 ENDING = 2
-"""Maximum seconds that requests may go on after the server was told to end."""
+"""Maximum seconds that requests may take after the server was told to end."""
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """Return a socket that listens; port 0 stands for any free port. Raises FoldmarkError."""
+    """Return a listening socket. Port 0 means any free port. Raises FoldmarkError."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         opened = socket.socket(family, socket.SOCK_STREAM)
@@ -107,9 +108,9 @@ async def serve(
 ) -> None:
     """Serve until the process is told to end.
 
-    `names` are the host names besides loopback and `host` by which clients may reach the server. Requests under other
-    names, as from a web page in a browser, and requests from pages of other origins are refused. `said` is printed on
-    standard error.
+    `names` are host names, in addition to loopback and `host`, under which clients may reach the server. Requests under
+    other names, as from a web page in a browser, and requests from pages of other origins are refused. `said` is
+    printed on standard error.
     """
     port = opened.getsockname()[1]
     hosts = [_bracketed(name) for name in dict.fromkeys((LOOPBACK, "localhost", "::1", host, *names))]
@@ -123,7 +124,7 @@ async def serve(
         streamable_http_path=PATH,
         transport_security=security,
         token_verifier=OneToken(token),
-        # Nobody hands out tokens here; the SDK asks for an issuer all the same, and shows it to nobody.
+        # No server issues tokens here. The SDK requires an issuer all the same, and does not publish it.
         auth=AuthSettings(issuer_url=AnyHttpUrl(url), resource_server_url=None),
     )
     config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=ENDING)

@@ -1,8 +1,8 @@
-"""Subscriptions: the server tells a client when a resource that it follows, or the list of resources, changes.
+"""Subscriptions: the server notifies a client when a resource that it follows, or the list of resources, changes.
 
 A client of 2026 sends `subscriptions/listen`. An older client subscribes to each resource. It cannot ask for changes of
-the list, so a client that has listed the resources follows the list. One task watches the database while anybody
-follows anything; `News` maps what was committed to the resources.
+the list, so a client that has listed the resources follows the list. One task watches the database while any client
+follows a resource; `News` maps committed changes to resources.
 """
 
 from collections.abc import AsyncIterator, Iterable
@@ -33,7 +33,7 @@ LONGEST = 60.0
 """Maximum seconds of one wait for a commit."""
 
 LIST = ""
-"""Stands for the list of resources among the addresses that are followed."""
+"""Stands for the list of resources among the followed addresses."""
 
 LISTED = ("born", "renamed", "deleted")
 """Kinds of changes of a conversation that change the list."""
@@ -45,7 +45,7 @@ Context = ServerRequestContext["Subscriptions"]
 
 
 class Subscriptions:
-    """The resources that each client of one server follows; `tasks` run as long as the server."""
+    """The resources that each client of a server follows. `tasks` run as long as the server."""
 
     def __init__(self, conversations: Conversations, tasks: TaskGroup) -> None:
         self._conversations, self._tasks = conversations, tasks
@@ -63,9 +63,9 @@ class Subscriptions:
         return await self._streams(context, params)
 
     async def follow(self, context: Context, uris: Iterable[str]) -> None:
-        """Notify a client of changes of these resources from now on, until its connection ends. For a client of 2026
+        """Notify a client of changes of these resources from now on, until its connection ends. For a client of 2026,
         each request is a connection."""
-        connection = context.session._connection  # what it has for its end is not public yet
+        connection = context.session._connection  # its exit stack is not public yet
         if connection not in self._followed:
             self._followed[connection] = set()
             connection.exit_stack.callback(self._left, connection)
@@ -97,7 +97,7 @@ class Subscriptions:
                     await self._publish(news, begun)
                 except (FoldmarkError, OSError):
                     news.lose()
-                    begun.set()  # whoever follows is told when there is something to read
+                    begun.set()  # clients are notified once the database can be read
                     await anyio.sleep(AGAIN)
 
     async def _publish(self, news: "News", begun: anyio.Event) -> None:
@@ -115,12 +115,12 @@ class Subscriptions:
                 await to_thread.run_sync(watch.wait, LONGEST, abandon_on_cancel=True)
         finally:
             with CancelScope(shield=True):
-                await to_thread.run_sync(opened.close)  # which ends the wait
+                await to_thread.run_sync(opened.close)  # this also ends the wait for a commit
 
     async def _notify(self, uri: str) -> None:
         await self._bus.publish(ResourceUpdated(uri) if uri != LIST else ResourcesListChanged())
         for connection in [each for each, followed in self._followed.items() if uri in followed]:
-            if uri != LIST:  # clients of 2026 have it of the bus, and their connections drop this
+            if uri != LIST:  # clients of 2026 get it from the bus; their connections drop this
                 await connection.send_resource_updated(uri)
             else:
                 await connection.send_resource_list_changed()
@@ -128,7 +128,7 @@ class Subscriptions:
 
 @asynccontextmanager
 async def listening(conversations: Conversations) -> AsyncIterator[Subscriptions]:
-    """Yield the subscriptions of a server, which end with the block."""
+    """Yield the subscriptions of a server. They end with the block."""
     async with anyio.create_task_group() as tasks:
         yield Subscriptions(conversations, tasks)
         tasks.cancel_scope.cancel()
@@ -147,7 +147,7 @@ class News:
         self._cursor, self._lost = None, True
 
     def read(self, log: Log, followed: set[str]) -> set[str]:
-        """Return those of the `followed` addresses whose content changed since the last reading; none at the first."""
+        """Return the `followed` addresses whose content changed since the last reading; none at the first reading."""
         with log.store.read() as moment:
             if self._cursor is None:
                 self._cursor = moment.changes(None, 1).cursor
@@ -162,15 +162,17 @@ class News:
 
     def _changed(self, log: Log, moment: Snapshot, followed: set[str], changes: list[Change]) -> set[str]:
         lives = [change for change in changes if change.kind in LIVES]
-        before = {} if lives else self._agents  # names may mean other agents now
+        before = {} if lives else self._agents  # a name may belong to another agent now
         now = {uri: before[uri] if uri in before else _agent(log, uri) for uri in followed}
         found = {uri for uri in followed if lives and self._agents.get(uri, uri) != now[uri]}
         self._agents = now
         records = {id: record for id in {change.agent_id for change in changes} if (record := moment.agent(id))}
-        touched = {*records, *(records[each.agent_id].parent for each in lives if each.kind == "killed")}  # it is told
-        erased = {
-            moment.root_of(each.agent_id) for each in changes if each.kind == "redact"
-        }  # for all who inherited it
+        touched = {
+            *records,
+            *(records[each.agent_id].parent for each in lives if each.kind == "killed"),
+        }  # a parent is notified
+        # An erasure concerns all agents that inherited the turn.
+        erased = {moment.root_of(each.agent_id) for each in changes if each.kind == "redact"}
         roots = {id for id, record in records.items() if record.parent is None}
         for uri in followed - found:
             agent = now[uri]

@@ -26,10 +26,10 @@ ALL = CONVERSATION.rstrip("/")
 """The list of conversations, page by page."""
 
 PAGE = 50
-"""Number of conversations on a page, and in the answer to a client that lists resources."""
+"""Maximum number of conversations on a page, and in the list of resources."""
 
 MOST = 100
-"""Maximum number of completions, set by the protocol."""
+"""Maximum number of completions that the protocol allows."""
 
 _URI = re.compile(
     rf"{re.escape(CONVERSATION)}(?P<name>[^/?#]+)/(?P<what>context|request|requests)"
@@ -82,8 +82,8 @@ def listed(conversations: Conversations, cursor: str | None) -> types.ListResour
     """Return the list, and context and request of each of the newest conversations, the one with the newest event
     first.
 
-    One page and no cursor: clients follow cursors to the end before they do anything else, and a person picks from a
-    list of this length at most. Older ones are read by their names, which the list gives page by page. Raises
+    The answer is one page without a cursor: clients follow cursors to the end before they do anything else, and nobody
+    picks from a longer list. Older conversations are read by their names, which the list contains page by page. Raises
     CommandError for a cursor, StoreError.
     """
     if cursor is not None:
@@ -111,7 +111,7 @@ class ResourceTopic(NamedTuple):
 
 
 def about(uri: str) -> ResourceTopic:
-    """Return what a resource is about. Raises CommandError for an address that is none."""
+    """Return the subject of a resource. Raises CommandError for an unknown address."""
     if _PAGE.fullmatch(uri):
         return ResourceTopic(None)
     match = _of_one(uri)
@@ -136,7 +136,7 @@ def read(conversations: Conversations, uri: str) -> types.ReadResourceResult:
 
 
 def completed(conversations: Conversations, params: types.CompleteRequestParams) -> types.CompleteResult:
-    """Return names of conversations and ids of requests that begin with the typed text; nothing for anything else."""
+    """Return the names of conversations, or the ids of requests, that begin with the typed text."""
     argument = params.argument
     values: list[str] = []
     if isinstance(params.ref, types.ResourceTemplateReference):
@@ -163,8 +163,8 @@ def _names(conversations: Conversations) -> list[str]:
 
 
 def _rows(conversations: Conversations, page: int) -> tuple[list[dict[str, Any]], int]:
-    """Return a page of the conversations, the one with the newest event first, and the number of all; none without a
-    database. Of the conversations on other pages only the names are read."""
+    """Return a page of the conversations, the one with the newest event first, and the number of all conversations;
+    none without a database. Only the conversations of this page are read in full."""
     if not conversations.exist:
         return [], 0
     with conversations.log() as log, log.store.read() as moment:

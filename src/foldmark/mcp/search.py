@@ -1,9 +1,9 @@
-"""`search` and `read`, in the shape that users of episodic memory know [SPEC 7, 8]."""
+"""`search` and `read`, with the arguments that users of episodic memory know [SPEC 7, 8]."""
 
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -22,13 +22,13 @@ from foldmark.core.request import ToolSpec
 from foldmark.core.search import PROGRAMS, SPEAKERS, Filters, SearchResult, passage_lines
 from foldmark.core.segments import END, Segment
 from foldmark.core.wording import count, one_line, remarks
-from foldmark.log import Log
 from foldmark.log.outlines import NoVectorsError
 from foldmark.log.recording import memo_with_id
 from foldmark.mcp.conversations import Conversations
 from foldmark.recall.embeddings import EmbeddingError
 from foldmark.sending.interruption import watched
 from foldmark.sessions.archive.reading import excerpt
+from foldmark.sessions.archive.reading import read as read_archived
 from foldmark.sessions.archive.storing import archive_folder
 from foldmark.text.keywords import memo_entry
 from foldmark.tools.tool import about, schema
@@ -36,11 +36,10 @@ from foldmark.tools.tool import about, schema
 if TYPE_CHECKING:
     from foldmark.core.ports import Progress
     from foldmark.core.search import Mode
-    from foldmark.sessions.archive.reading import Passage
 
 
 MOST, CONCEPTS, DEEP = 50, 5, 200
-"""Maximum number of results and of concepts of one search, and number of hits that are examined for each concept."""
+"""Maximum number of results and of concepts of a search, and number of hits that are examined for each concept."""
 
 CONVERSATION = "foldmark://conversations/"
 """Beginning of the path of a conversation; its lines are ids of messages."""
@@ -112,7 +111,7 @@ def search(wanted: SearchArguments, conversations: Conversations, progress: Prog
 
 
 def _several(query: str | list[str]) -> list[str]:
-    """Return the concepts; a client that only knows texts may send the list as its JSON."""
+    """Return the concepts. A client that can only send text may send a list as JSON."""
     if isinstance(query, str) and query.lstrip().startswith("["):
         with suppress(msgspec.MsgspecError, RecursionError):
             return msgspec.json.decode(query, type=_Concepts)
@@ -235,13 +234,14 @@ INDEXING = 5.0
 def _find(
     conversations: Conversations, queries: Sequence[str], limit: int, filters: Filters, mode: "Mode"
 ) -> list[list[SearchResult]]:
-    """Return the best messages for each query, of archive and log together. Raises CommandError if there is neither,
-    or no word in a query, NoVectorsError, EmbeddingError, IndexFileError, StoreError."""
+    """Return the best messages for each query, from archive and log together. Raises CommandError if both are missing
+    or a query has no word, NoVectorsError, EmbeddingError, IndexFileError, StoreError."""
     from foldmark.log.search import search_everything
     from foldmark.sessions.archive.searching import opened
 
     model = conversations.setup.given.recall_model
-    with _log(conversations) as log, opened(archive_folder(os.environ), filters, model) as archive:
+    opened_log = conversations.log() if conversations.exist else nullcontext()
+    with opened_log as log, opened(archive_folder(os.environ), filters, model) as archive:
         if archive is None and log is None:
             raise CommandError(nothing_to("search"))
         with watched() as cut:
@@ -267,22 +267,8 @@ def _catch_up(conversations: Conversations, progress: "Progress") -> str | None:
     )
 
 
-def _passage(named: str) -> "Passage":
-    """Return the messages of an archived session; no other file is read for a client. Raises NoSessionError,
-    SessionFileError, IndexFileError."""
-    from foldmark.sessions.archive.reading import read
-
-    return read(archive_folder(os.environ), named, archived_only=True)
-
-
-@contextmanager
-def _log(conversations: Conversations) -> Iterator[Log | None]:
-    with conversations.log() if conversations.exist else nullcontext() as log:
-        yield log
-
-
 MOST_CHARACTERS = 40_000
-"""Maximum number of characters of a passage; it ends with the line where the rest begins."""
+"""Maximum number of characters of a passage. A note at its end names the line where the rest begins."""
 
 
 def _line_number(description: str) -> Meta:
@@ -318,7 +304,7 @@ def read(wanted: Read, conversations: Conversations) -> str:
 
 
 def _session(wanted: Read) -> list[tuple[int, str]]:
-    passage = _passage(wanted.path)
+    passage = read_archived(archive_folder(os.environ), wanted.path, archived_only=True)  # a client reads no other file
     shown = (
         (record.line, excerpt(replace(passage, records=(replace(record, asked=False),))).lines)
         for record in passage.records
@@ -340,7 +326,7 @@ def _memo(named: str, conversations: Conversations) -> str:
 
 
 def _limited(messages: list[tuple[int, str]]) -> str:
-    """Join as many messages as fit, at least the first, which is cut if it does not fit."""
+    """Join as many messages as fit, but at least the first, which is cut if it is too long."""
     texts: list[str] = []
     length = 0
     for line, text in messages:

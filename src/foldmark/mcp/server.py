@@ -1,7 +1,8 @@
-"""What the server answers: tools, resources, prompts, completions. Each request is answered in a thread."""
+"""The server's answers: tools, resources, prompts, completions. Each request is answered in a thread."""
 
 import time
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, TypeVar
 
 import anyio
@@ -26,7 +27,7 @@ from foldmark.mcp.tools import ToolUse
 from foldmark.sending.interruption import CURRENT, Interruption
 
 Report = Callable[[float, float | None], Coroutine[Any, Any, None]]
-"""Reports done and total to the client, if it asked for progress."""
+"""Reports progress, as done and total, to a client that asked for it."""
 
 EVERY = 0.2
 """Seconds between two reports of progress."""
@@ -38,10 +39,10 @@ P = TypeVar("P")
 async def in_thread(work: Callable[[Progress], T], report: Report) -> T:
     """Run `work` in a thread and return its result, or raise its error; its argument reports progress.
 
-    If this is cancelled, `work` is interrupted and waited for: nothing goes on behind the back of the next request.
+    If this is cancelled, interrupt `work` and wait for it, so that it does not run beside the next request.
     """
     interruption = Interruption()
-    CURRENT.set(interruption)  # of this request alone: each is a task of its own
+    CURRENT.set(interruption)  # of this request only, because each request is its own task
     done = anyio.Event()
     outcome: list[T] = []
     failure: list[Exception] = []
@@ -70,7 +71,7 @@ async def in_thread(work: Callable[[Progress], T], report: Report) -> T:
 
 
 def _progress(report: Report) -> Progress:
-    """Return the progress of work in a thread; it reports to the client, every EVERY seconds at most."""
+    """Return a progress callback for work in a thread. It reports to the client, at most every EVERY seconds."""
     reported = 0.0
 
     def tell(done: int, total: int) -> None:
@@ -112,7 +113,7 @@ class Handlers:
                         title=offered.title,
                         read_only_hint=offered.reads,
                         destructive_hint=offered.destroys,
-                        idempotent_hint=offered.reads,  # whatever records, records once more
+                        idempotent_hint=offered.reads,  # a repeated write records again
                         open_world_hint=False,
                     ),
                 )
@@ -124,7 +125,7 @@ class Handlers:
     async def call_tool(
         self, context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        """Call a tool. Wrong arguments are an answer to the model, as a result that is an error."""
+        """Call a tool. A wrong argument is answered with a result that is an error, for the model."""
         if params.name not in tools.TOOLS:
             why = f"there is no tool '{one_line(params.name)[:60]}'; available: {listing(tools.TOOLS, 40)}"
             raise MCPError(types.INVALID_PARAMS, why)
@@ -163,7 +164,7 @@ class Handlers:
 
         if offered.reads:
             return await self._work(context, run)
-        async with self._writing:  # one after the other: the calls of one answer come together
+        async with self._writing:  # one after the other, because the calls of one answer arrive together
             return await self._work(context, run)
 
     async def list_resources(
@@ -176,7 +177,7 @@ class Handlers:
         return await self._read(context, lambda: resources.listed(self._conversations, cursor))
 
     async def subscribe(self, context: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
-        """Notify an older client when a resource changes; its conversation need not exist yet."""
+        """Notify an older client when a resource changes. Its conversation need not exist yet."""
         try:
             resources.about(params.uri)
         except CommandError as error:
@@ -239,6 +240,13 @@ class _Server(Server[Subscriptions]):
 def server(conversations: Conversations, *, here: bool) -> Server[Subscriptions]:
     """Return the server, for any transport."""
     handlers = Handlers(conversations, here=here)
+
+    def read(params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        return resources.read(conversations, params.uri)
+
+    def prompt(params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        return resources.prompt(params.name, params.arguments or {})
+
     return _Server(
         NAME,
         lifespan=lambda _: listening(conversations),
@@ -251,11 +259,11 @@ def server(conversations: Conversations, *, here: bool) -> Server[Subscriptions]
         on_list_resource_templates=handlers.reading(
             lambda _: types.ListResourceTemplatesResult(resource_templates=resources.TEMPLATES)
         ),
-        on_read_resource=handlers.reading(lambda params: resources.read(conversations, params.uri)),
+        on_read_resource=handlers.reading(read),
         on_subscribe_resource=handlers.subscribe,
         on_unsubscribe_resource=handlers.unsubscribe,
         on_subscriptions_listen=handlers.listen,
-        on_completion=handlers.reading(lambda params: resources.completed(conversations, params)),
+        on_completion=handlers.reading(partial(resources.completed, conversations)),
         on_list_prompts=handlers.reading(lambda _: types.ListPromptsResult(prompts=resources.prompts())),
-        on_get_prompt=handlers.reading(lambda params: resources.prompt(params.name, params.arguments or {})),
+        on_get_prompt=handlers.reading(prompt),
     )

@@ -1,4 +1,4 @@
-"""The server over standard input and output: nothing but protocol on the one, and no request without an answer."""
+"""The server over standard input and output: the output holds only the protocol, and each request gets an answer."""
 
 import json
 import sys
@@ -30,7 +30,7 @@ _NO_ID = "the id of a request is a text or a whole number"
 
 
 class Pending:
-    """The requests that have no answer yet."""
+    """The requests without an answer."""
 
     def __init__(self) -> None:
         self._ids: set[types.RequestId | None] = set()
@@ -54,7 +54,7 @@ class Pending:
 
 
 class MessageLines:
-    """The lines that the SDK reads, in a thread of its own; `refuse` answers an invalid line."""
+    """The lines that the SDK reads, in its own thread. `refuse` answers an invalid line."""
 
     refuse: Callable[[types.JSONRPCError], None]
 
@@ -62,7 +62,7 @@ class MessageLines:
         self._raw, self._pending = raw, pending
 
     def readline(self) -> str:
-        """Return the next line that is a message; empty at the end, after the pending requests were answered."""
+        """Return the next line that is a message. At the end, wait for pending requests and return an empty line."""
         while line := self._raw.readline(LONGEST + 1):
             if len(line) > LONGEST:
                 self._pass_over(line)
@@ -80,7 +80,7 @@ class MessageLines:
             line = self._raw.readline(LONGEST)
 
     def _checked(self, line: str) -> str | types.JSONRPCError:
-        """Return the line, mended if necessary, or the error to answer it with."""
+        """Return the line, corrected if necessary, or the error that answers it."""
         try:
             message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValidationError:
@@ -98,15 +98,14 @@ class MessageLines:
                 return _error(None, types.INVALID_REQUEST, _NO_ID)
             if message.method == "notifications/cancelled":
                 self._pending.ended(_id(message.params, "requestId"))
-        if (
-            isinstance(message, types.JSONRPCRequest) and message.method != LISTEN
-        ):  # which is answered when nobody listens
+        # A subscription is answered only when it ends.
+        if isinstance(message, types.JSONRPCRequest) and message.method != LISTEN:
             self._pending.begun(message.id)
         return line
 
 
 def _id(value: Any, name: str = "id") -> types.RequestId | None:
-    """Return the id of the request in a line, if it has one."""
+    """Return the request id in a value; None if it has none."""
     id = value.get(name) if isinstance(value, dict) else None
     return id if type(id) in (str, int) else None
 
@@ -120,11 +119,11 @@ def _refuse(constant: str) -> None:
 
 
 async def serve(server: Server[Any]) -> None:
-    """Serve one client until it closes standard input, or goes away."""
+    """Serve one client until it closes standard input or disconnects."""
     pending = Pending()
     lines = MessageLines(sys.stdin.buffer, pending)
     read = anyio.wrap_file(cast(TextIO, lines))
-    # The SDK takes the real standard output, which is standard error to everybody else meanwhile.
+    # The SDK takes the real standard output; for all other code, it is standard error meanwhile.
     async with stdio_server(stdin=read) as (messages, written):
         answers = _Answers(written, pending)
 
@@ -135,11 +134,11 @@ async def serve(server: Server[Any]) -> None:
         try:
             await server.run(messages, answers, server.create_initialization_options())
         finally:
-            sys.stdout.flush()  # what somebody has printed and not sent on
+            sys.stdout.flush()  # text that other code has printed
 
 
 class _Answers:
-    """The output of the server, which records the requests that were answered."""
+    """The server's output. It records which requests were answered."""
 
     def __init__(self, to: Any, pending: Pending) -> None:
         self._to, self._pending = to, pending

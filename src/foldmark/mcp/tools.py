@@ -1,4 +1,4 @@
-"""The tools: those of Foldmark's own models that are about conversations, and three for guests."""
+"""The tools that the server offers: those of Foldmark's own models about conversations, and three more."""
 
 import json
 import os
@@ -77,7 +77,7 @@ FILTERED: dict[str, Any] = {
         {"required": ["filter_event_id", "messages_filtered", "context_before", "context_after"]},
     ],
 }
-"""JSON Schema of the answer of `filter_context`: of a preview, or of an applied filter."""
+"""JSON Schema of the answer of `filter_context`: a preview, or an applied filter."""
 
 
 class MeterArguments(Struct, frozen=True, forbid_unknown_fields=True):
@@ -96,7 +96,7 @@ METER = ToolSpec(
 
 
 def context_meter(wanted: MeterArguments, conversations: Conversations, *, here: bool) -> str:
-    """Return one line for each context asked for; `here` says whether the caller works in this process's folder.
+    """Return one line for each requested context. `here` is True if the caller works in this process's folder.
 
     Raises CommandError if none is known, NoSessionError, StoreError.
     """
@@ -127,10 +127,10 @@ def _conversation_meter(named: str | None, conversations: Conversations) -> str:
 
 
 def _session_meters(named: str | None) -> list[str]:
-    """Return the meter of a session; by default the caller's, and of one in the same folder that was written to since.
-    After `/clear` another session begins, but a server keeps the environment of the first."""
+    """Return the meter of a session, by default the caller's, and that of a newer one in the same folder: after
+    `/clear` another session begins, but the server keeps the environment of the first."""
     found = find(named, Path.cwd(), os.environ)
-    with suppress(SessionFileError):  # a session that has hardly begun has no record that tells
+    with suppress(SessionFileError):  # a new session may have no record that shows its format
         found = recognized(found)
     if named is not None:
         return [_session_meter(found)]
@@ -156,7 +156,7 @@ Arguments = Mapping[str, Any]
 
 
 class ToolUse(Struct, frozen=True):
-    """One use of a tool. `agreed` is the key of the question that the person has agreed to; `here` says whether the
+    """One call of a tool. `agreed` is the key of the question that the person has agreed to. `here` is True if the
     client works in this process's folder."""
 
     conversations: Conversations
@@ -167,8 +167,8 @@ class ToolUse(Struct, frozen=True):
 
 
 class Offered(Struct, frozen=True):
-    """A tool as it is offered. `title` is its name for a person; `reads` says that it changes nothing, `destroys` that
-    not everything it changes can be taken back. `output` is the JSON Schema of an answer that is always JSON."""
+    """A tool as it is offered. `title` is its name for a person. A tool that `reads` changes nothing; of one that
+    `destroys`, not every change can be taken back. `output` is the JSON Schema of an answer that is always JSON."""
 
     spec: ToolSpec
     title: str
@@ -178,7 +178,7 @@ class Offered(Struct, frozen=True):
     output: dict[str, Any] | None = None
 
     def structured(self, arguments: Arguments, answer: str) -> dict[str, Any] | None:
-        """Return an answer that is JSON as a value, None for one that is text."""
+        """Return an answer in JSON as a value; None for an answer in text."""
         asked = self.spec.name == SEARCH.name and arguments.get("response_format") == "json"
         return json.loads(answer) if asked or self.output is not None else None
 
@@ -192,8 +192,8 @@ def _model_tool(
     destroys: bool = False,
     output: dict[str, Any] | None = None,
 ) -> Offered:
-    """Return a tool for models as it is offered; `any_will_do`: it is about all conversations; `writes`: it records in
-    one."""
+    """Return a tool of models as it is offered. With `any_will_do` it is about all conversations; with `writes` it
+    records in one."""
     run = partial(_run, tool, any_will_do, writes)
     return Offered(tool.spec, title, run, tool.together, destroys, output)
 
@@ -215,7 +215,7 @@ def _run(tool: Tool, any_will_do: bool, writes: bool, call: ToolUse) -> str | Co
 def _own_tool(spec: ToolSpec, title: str, arguments: type[Struct], run: Callable[..., str]) -> Offered:
     def checked(call: ToolUse) -> str:
         try:
-            given = msgspec.convert(dict(call.arguments), arguments, strict=False)  # numbers of models are texts, too
+            given = msgspec.convert(dict(call.arguments), arguments, strict=False)  # models also send numbers as text
         except (msgspec.ValidationError, RecursionError) as error:
             names = ", ".join(spec.parameters["properties"])
             raise CommandError(f"{spec.name} takes an object with {names}: {str(error)[:200]}") from None
@@ -248,7 +248,7 @@ _OWN = {
 _MODELS = {
     offered.spec.name: offered
     for offered in (
-        # `kill` ends an agent for good; everything else that `slash` does, and a filter, can be restored.
+        # `/kill` ends an agent for good; every other command of `slash`, and a filter, can be taken back.
         _model_tool(SLASH, "Run a command on a conversation", writes=True, destroys=True),
         _model_tool(FILTER_CONTEXT, "Forget or keep messages by topic", writes=True, output=FILTERED),
         _model_tool(EVICT, "Evict tool results", writes=True),
@@ -265,7 +265,7 @@ TOOLS = {**_OWN, **_MODELS}
 
 
 def specs(conversations: Conversations) -> list[ToolSpec]:
-    """Return each tool as it is offered, restricted by the settings of the server's conversation if it exists."""
+    """Return all tools as they are offered, restricted by the settings of the server's conversation if it exists."""
     narrowed = {name: offered.spec for name, offered in _MODELS.items()}
     if conversations.default:
         with suppress(FoldmarkError), conversations.agent(None) as agent:

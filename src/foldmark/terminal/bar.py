@@ -98,14 +98,6 @@ class Bar(Widget, can_focus=True):
         ]
         return Strip(drawn).adjust_cell_length(self.size.width, style)
 
-    def on_focus(self) -> None:
-        """Mark the part that Enter chooses."""
-        self.refresh()
-
-    def on_blur(self) -> None:
-        """Remove the mark."""
-        self.refresh()
-
     def on_click(self, event: Click) -> None:
         """Choose the clicked part."""
         end = 0

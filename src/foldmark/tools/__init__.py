@@ -1,8 +1,8 @@
 """The tools of a model [SPEC 4.1]: each defined once, with its specification and its function.
 
-`tool.py` says what a tool is, and asks a person for permission. By those of `context.py` a model changes its own
-context, by those of `knowledge.py` it stores and finds knowledge; `query_db.py` runs SQL over the model's own log;
-`working/` has the files of a folder and a shell, `mcp/` the tools of MCP servers.
+`tool.py` defines a tool and asks a person for permission. With the tools of `context.py`, a model changes its own
+context; with those of `knowledge.py`, it stores and finds knowledge. `query_db.py` runs SQL over the model's own log.
+`working/` holds the tools for files and the shell, `mcp/` the tools of MCP servers.
 """
 
 from collections.abc import Mapping
@@ -20,24 +20,11 @@ from foldmark.tools.working.bash import BASH
 from foldmark.tools.working.files import LIST_FILES, READ_FILE
 from foldmark.tools.working.grep import GREP
 
-TOOLS: dict[str, Tool] = {
-    tool.spec.name: tool
-    for tool in (
-        SLASH,
-        FILTER_CONTEXT,
-        EVICT,
-        QUERY_DB,
-        DESCRIBE_DB,
-        MANAGE_SCRATCHPAD,
-        SAVE_MEMO,
-        RETRIEVE_MEMOS,
-        RECALL,
-        READ_FILE,
-        LIST_FILES,
-        GREP,
-        BASH,
-    )
-}
+_CONTEXT = (SLASH, FILTER_CONTEXT, EVICT)
+_KNOWLEDGE = (QUERY_DB, DESCRIBE_DB, MANAGE_SCRATCHPAD, SAVE_MEMO, RETRIEVE_MEMOS, RECALL)
+_WORKING = (READ_FILE, LIST_FILES, GREP, BASH)
+
+TOOLS: dict[str, Tool] = {tool.spec.name: tool for tool in (*_CONTEXT, *_KNOWLEDGE, *_WORKING)}
 
 
 def call_tool(agent: Agent, name: str, args: Mapping[str, Any], asking: Asking = NOBODY) -> str:

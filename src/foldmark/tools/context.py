@@ -1,8 +1,8 @@
-"""The tools by which a model changes its own context: `slash`, `evict` and `filter_context` [S0, S1, SPEC 4.2, 5.7].
+"""The tools with which a model changes its own context: `slash`, `evict` and `filter_context` [S0, S1, SPEC 4.2, 5.7].
 
-`filter_context` is the model's part in a planning conversation: `preview` finds what its criteria mean and changes
-nothing; `apply` records the filter once a person has agreed. Ids from a model are checked against the preview and never
-trusted.
+`filter_context` is the model's part in a planning conversation: `preview` finds the messages that match the criteria
+and changes nothing; `apply` records the filter once a person has agreed. Ids from a model are never trusted: they are
+checked against the preview.
 """
 
 from collections.abc import Sequence
@@ -83,13 +83,13 @@ EVICT = Tool.of(
 
 
 SHOWN, CHARACTERS = 100, 80
-"""Maximum number of matches that a preview shows one by one, and characters of each; the ranges cover all."""
+"""Maximum number of matches that a preview lists, and of characters of each. The ranges cover all matches."""
 
 _Id = Annotated[int, Meta(ge=1, le=END)]
 
 
 class NotAgreedError(CommandError):
-    """There is a preview to apply, but the person has not agreed yet."""
+    """The person has not agreed to the preview yet."""
 
 
 class FilterContextArguments(Struct, frozen=True, forbid_unknown_fields=True):
@@ -126,7 +126,7 @@ def _preview(agent: Agent, open_one: Planning, arguments: FilterContextArguments
 
 
 def _shown(moment: Snapshot, at: Standing, mode: str, looked: FilterMatches) -> dict[str, Any]:
-    """Return the preview as JSON. The counts come first: a long result is cut at its end [SPEC 5.2]."""
+    """Return the preview as JSON. The counts come first, because a long result is cut at its end [SPEC 5.2]."""
     candidates, found = looked.candidates.rows, looked.matches
     tokens = {row.id: row.tokens for row in candidates}
     said = [message.id for message in moment.messages(intersect(at.visible, talk(moment, at)))]
@@ -192,7 +192,7 @@ def _apply(agent: Agent, open_one: Planning, arguments: FilterContextArguments, 
 
 
 def _foreign(moment: Snapshot, at: Standing, open_one: Planning, ids: Sequence[int]) -> list[int]:
-    """Return the ids that are not of the planning conversation."""
+    """Return the ids that do not belong to the planning conversation."""
     own = (Segment(at.record.id, open_one.first, at.newest),)
     inside = [id for id in {*ids} if open_one.first <= id <= at.newest]
     known = {event.id for event in moment.lookup(inside) if contains(own, event.agent_id, event.id)}

@@ -1,4 +1,4 @@
-"""The tools by which a model stores and finds knowledge: its scratchpad, memos, and `recall` over everything that was
+"""The tools with which a model stores and finds knowledge: its scratchpad, memos, and `recall` over everything that was
 said [S1, S2, SPEC 4.1, 7]."""
 
 import re
@@ -24,7 +24,7 @@ from foldmark.text.keywords import memo_entry
 from foldmark.tools.tool import Tool, about
 
 LONGEST_PAD = 20_000
-"""Maximum number of characters of a scratchpad that a model writes: all of it goes into every request."""
+"""Maximum number of characters of a scratchpad that a model writes. The whole scratchpad is part of every request."""
 
 
 class ScratchpadArguments(Struct, frozen=True, forbid_unknown_fields=True):
@@ -61,10 +61,10 @@ MANAGE_SCRATCHPAD = Tool.of(
 
 
 RETRIEVED, CHARACTERS = 20, 12_000
-"""Maximum number of memos of one answer, and characters after which no further one is shown."""
+"""Maximum number of memos in one answer, and number of characters after which no further memo is shown."""
 
 TAGS = 40
-"""Maximum number of tags that are named when nothing was found."""
+"""Maximum number of tags that are listed if no memo was found."""
 
 
 class SaveMemoArguments(Struct, frozen=True, forbid_unknown_fields=True):
@@ -95,7 +95,7 @@ def _retrieve(agent: Agent, arguments: RetrieveMemoArguments, asking: Asking) ->
 
 
 def _answer(moment: Snapshot, head: str, found: Sequence[Memo]) -> str:
-    """Return the memos as far as there is space, or else the existing tags."""
+    """Return as many memos as fit; without memos, return the existing tags."""
     shown: list[str] = []
     for text in map(memo_entry, found):
         if shown and sum(map(len, shown)) + len(text) > CHARACTERS:
@@ -109,7 +109,7 @@ def _answer(moment: Snapshot, head: str, found: Sequence[Memo]) -> str:
 
 
 def _several(tags: list[str] | str) -> list[str]:
-    """Return tags as a list; models give a list, or one text with commas."""
+    """Return tags as a list. Models send a list, or one text with commas."""
     return tags.split(",") if isinstance(tags, str) else tags
 
 
@@ -136,10 +136,10 @@ MOST_HITS = 50
 """Maximum number of results."""
 
 NAMED = 12
-"""Maximum number of messages of a run whose ids are given."""
+"""Maximum number of ids that are listed of a run of messages."""
 
 BESIDE, WHOLE, NEIGHBOUR = 3, 20_000, 1000
-"""Neighbours on each side of a passage; characters of the message that was asked for, and of each neighbour."""
+"""Neighbours on each side of a passage, and maximum characters of the requested message and of each neighbour."""
 
 _AROUND = "around: "
 _PLACE = re.compile(r".+:[0-9]{1,12}", re.DOTALL)
@@ -180,14 +180,13 @@ def _search(agent: Agent, arguments: RecallArguments) -> str:
 
 
 def _is_news(agent: str, turn: int | None, found: SearchResult) -> bool:
-    """Return False for results of the open turn, which the model sees already, and for earlier results of `recall`
-    itself."""
+    """Return False for messages of the open turn, which the model sees already, and for earlier results of searches."""
     goes_on = turn is not None and found.id == agent and found.event_id is not None and found.event_id >= turn
     return not goes_on and not _ECHO.fullmatch(found.tool or "")
 
 
 def _ids(visible: Segments, run: Run) -> str:
-    """Return the messages of a run by id, whether each is in the context, and who can read them."""
+    """Return the ids of a run's messages, and whether each is in the context or another conversation."""
     ids = sorted(hit.event_id for hit in run.hits)
     if run.where == "elsewhere":
         return f"messages {listing(ids, NAMED)} of another conversation (around reads them)"

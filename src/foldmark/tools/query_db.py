@@ -1,7 +1,7 @@
 """`query_db` and `describe_db`: SQL of a model over its own log [S2, SPEC 4.1].
 
-The answer is JSON, each row an object on a line of its own: a message cannot pass for another row or a remark of
-Foldmark's. Remarks about the answer precede the rows, because a long result is cut at its end.
+The answer is JSON with one row per line, so a message cannot pass for another row or for a remark of Foldmark.
+Remarks precede the rows, because a long result is cut at its end.
 """
 
 import math
@@ -25,7 +25,7 @@ from foldmark.sending.interruption import watched
 from foldmark.tools.tool import Tool, about, schema
 
 SECONDS, ROWS, ANSWER = 2.0, 200, 50_000
-"""Limits: seconds of a query, rows of an answer, and characters of its rows."""
+"""Maximum seconds of a query, rows of an answer, and characters of its rows."""
 
 _CELLS = (40_000, 20_000, 10_000, 5_000, 2_000, 1_000, 500, 200)
 """Lengths to which the longest texts of an answer are cut, so that all of its rows fit."""
@@ -34,13 +34,13 @@ _NAME = 80
 """Maximum number of characters of a column's name."""
 
 _MOST_CALLS = 5
-"""Maximum number of cut texts with a call that reads on."""
+"""Maximum number of cut texts for which the answer gives a statement that reads on."""
 
 _FRAME, _GRAPHEME = 500, 70
-"""Characters around one text that is the whole answer, and how much earlier than necessary a text may be cut."""
+"""Characters around a text that is the whole answer, and how many characters too early a text may be cut."""
 
 _PART = re.compile(r"substr\((.*), *([1-9]\d{0,17}), *([1-9]\d{0,17})\)", re.IGNORECASE | re.DOTALL)
-"""A column that is already a part of a text."""
+"""A column that is itself a part of a text."""
 
 _EXAMPLE = (
     "SELECT role, content FROM messages WHERE status != 'dropped' AND content LIKE '%plan%' ORDER BY id DESC LIMIT 5"
@@ -88,7 +88,7 @@ def _sandbox(agent: Agent) -> SqlSandbox:
 
 
 def _answer(sql: str, found: Rows, find: Find, shown: int) -> str:
-    """Return the answer as JSON; `shown` is the number of its characters in the model's next request."""
+    """Return the answer as JSON. `shown` is the number of its characters that the model's next request holds."""
     names = _distinct(found.columns)
     lines, cuts = _lines(names, found.rows)
     notes = []
@@ -139,7 +139,7 @@ def _joined(lines: Sequence[str], notes: Sequence[str]) -> str:
 
 
 def _lines(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> tuple[list[str], list[_Cut]]:
-    """Return the rows as JSON, as many as fit an answer, and the texts that were cut."""
+    """Return the rows as JSON, as many as fit into an answer, and the texts that were cut."""
     lines: list[str] = []
     cuts: list[_Cut] = []
     for most in (ANSWER, *_CELLS):
@@ -161,7 +161,7 @@ def _cell(cell: Any, most: int) -> Any:
         case str():
             return cell[:most]
         case bytes():
-            return {"blob_bytes": len(cell)}  # no text has this form
+            return {"blob_bytes": len(cell)}  # cannot be confused with a text
         case float() if not math.isfinite(cell):
             return str(cell)
         case _:
@@ -194,7 +194,7 @@ def _reads_on(sql: str, found: Rows, cut: _Cut, most: int, find: Find) -> str:
 def _distinct(names: Sequence[str]) -> list[str]:
     found: list[str] = []
     for whole in names:
-        # That of an expression is its text.
+        # The name of an expression is its text, which may be long.
         name = whole if len(whole) <= _NAME else f"{whole[: _NAME - 1]}…"
         same, number = name, 1
         while same in found:

@@ -1,8 +1,8 @@
 """Tools, and the permission of a person that some of them need [SPEC 4.1].
 
-A person answers ask, always or never, remembered for the conversation: a permanent answer is a setting of its root
-agent, so that its children need not ask again. A project's file cannot give it (`foldmark.settings.loading`). Settings
-of the environment or the command line override it; a permanent answer then holds until the log is closed.
+An answer of always or never is remembered for the conversation, as a setting of its root agent, so its children need
+not ask again. A project's settings file cannot give this permission (`foldmark.settings.loading`). Settings of the
+environment or the command line override it; a permanent answer then holds until the log is closed.
 """
 
 from collections import defaultdict
@@ -105,15 +105,15 @@ class Tool(Struct, frozen=True):
 
 
 class _Conversation:
-    """One conversation while its log is open: a question holds `lock`; `waiting` are the uuids of the agents with a
-    question that is put or waits; `answers` are permanent ones, by tool."""
+    """A conversation while its log is open. The question being asked holds `lock`, `waiting` lists the uuids of all
+    agents with an unanswered question, and `answers` holds permanent answers by tool."""
 
     def __init__(self) -> None:
         self.lock, self.waiting, self.answers = Lock(), list[str](), dict[str, str]()
 
     @contextmanager
     def waits(self, agent: Agent) -> Iterator[None]:
-        """Count the agent among those that wait while the block runs."""
+        """List the agent as waiting during the block."""
         self.waiting.append(agent.id)
         try:
             yield
@@ -126,12 +126,12 @@ _opening = Lock()
 
 
 def approve(agent: Agent, tool: str, question: str, asking: Asking, arguments: Mapping[str, Any] | None = None) -> None:
-    """Return if the tool may do what `question` says, with `arguments` where it shortens them; blocks while a person is
-    asked.
+    """Return if the tool may do what `question` describes; block while a person is asked. `arguments` are the tool's if
+    the question shortens them.
 
-    A conversation asks one question at a time; a caller that waited for another's question need not ask if that was
-    answered permanently. Raises CommandError, worded for the model, if it may not, nobody is there, the agent has ended
-    or the turn was interrupted meanwhile.
+    A conversation asks one question at a time. A permanent answer to another question also answers those that wait.
+    Raises CommandError, worded for the model, if the tool may not, nobody can be asked, the agent has ended, or the
+    turn was interrupted.
     """
     _check_living(agent)
     root = family.root(agent)
@@ -163,8 +163,8 @@ def approve(agent: Agent, tool: str, question: str, asking: Asking, arguments: M
 
 
 def waiting_for_approval(agent: Agent) -> list[str]:
-    """Return the uuids of the agents of a conversation that wait for a person's approval in this process, the one whose
-    question is put included."""
+    """Return the uuids of the agents of a conversation that wait for a person's approval in this process, including the
+    agent whose question is being asked."""
     return [*_conversation(family.root(agent)).waiting]
 
 
@@ -181,7 +181,7 @@ def _allowed(root: Agent, tool: str) -> bool:
 
 
 def _known(text: str) -> dict[str, str]:
-    """Return the parsed setting; an unreadable one, from another person's file, means to ask."""
+    """Return the parsed setting. An invalid setting, as from another person's file, means ask."""
     try:
         return approvals(text)
     except ValueError:
@@ -189,7 +189,7 @@ def _known(text: str) -> dict[str, str]:
 
 
 def _remember(root: Agent, tool: str, answer: str) -> None:
-    """Store an answer for the conversation; where it would not count, keep it as long as the log is open."""
+    """Store an answer for the conversation. If the setting is overridden, keep the answer while the log is open."""
     with root.log.store.write():
         root.context()
         value = _setting_with(root, tool, answer)
@@ -200,7 +200,7 @@ def _remember(root: Agent, tool: str, answer: str) -> None:
 
 
 def _setting_with(root: Agent, tool: str, answer: str) -> str:
-    """Return the conversation's setting with another answer for one tool."""
+    """Return the conversation's setting with a new answer for one tool."""
     try:
         return approved(root.standing().config.tool_approval, tool, answer)
     except ValueError:
@@ -214,7 +214,7 @@ def _conversation(root: Agent) -> _Conversation:
 
 @contextmanager
 def _exclusive(lock: Lock, cut: Event) -> Iterator[None]:
-    """Hold the lock. A caller whose turn is interrupted stops waiting. Raises CommandError."""
+    """Hold the lock during the block. Raises CommandError if the turn is interrupted meanwhile."""
     while not lock.acquire(timeout=WAKE):
         _check_going_on(cut)
     try:
@@ -226,11 +226,11 @@ def _exclusive(lock: Lock, cut: Event) -> Iterator[None]:
 
 def _check_going_on(cut: Event) -> None:
     if cut.is_set():
-        raise CommandError("the turn was interrupted before a person had agreed; nothing was done")
+        raise CommandError("the turn was interrupted before a person agreed; nothing was done")
 
 
 def _check_living(agent: Agent) -> None:
     with agent.log.store.read() as moment:
         end = moment.end(agent.id)
     if end:
-        raise CommandError(f"{end.sentence}; it does nothing any more")
+        raise CommandError(f"{end.sentence}; it can run no more tools")

@@ -126,14 +126,6 @@ class RowList(ScrollView, can_focus=True):
         name = name if cell_len(name) <= left else f"{set_cell_size(name, left - 1)}…"
         return f"{begin}{set_cell_size(name + pin, room)} {end}"
 
-    def on_focus(self) -> None:
-        """Show the cursor."""
-        self.refresh()
-
-    def on_blur(self) -> None:
-        """Hide the cursor."""
-        self.refresh()
-
     def on_click(self, event: Click) -> None:
         """Put the cursor on the clicked row. A click on its tick toggles it; a click on the current row opens it."""
         at = int(self.scroll_y) + event.y

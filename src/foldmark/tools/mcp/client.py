@@ -1,8 +1,9 @@
 """The MCP servers of a working folder, connected, and their tools [SPEC 4.1].
 
-Names, descriptions and schemas come from the servers and are bounded and checked. One schema that a provider refuses
-fails every request, so doubtful tools are left out with a message. A tool's annotations are only the server's claim;
-but the person agreed to the server itself, so a tool that it calls read-only runs without another question.
+Names, descriptions and schemas come from the servers, so they are limited and checked. One schema that a provider
+refuses makes every request fail; doubtful tools are therefore left out with a message. A tool's annotations are only
+the server's claim, but the person has agreed to the server itself: a tool that it calls read-only runs without another
+question.
 """
 
 import os
@@ -41,18 +42,18 @@ MOST_ERROR = 10_000
 """Maximum number of characters of an error."""
 
 Call = Callable[[str, dict[str, Any]], "CallToolResult"]
-"""Calls the server's tool of this name; blocks. Raises CommandError."""
+"""Calls the server's tool of this name, and waits for the result. Raises CommandError."""
 
 
 class McpTool:
-    """A tool of the server `server`, which calls it `name`."""
+    """A tool of a server, which calls it `name`."""
 
     def __init__(self, spec: ToolSpec, together: bool, server: str, name: str, call: Call) -> None:
         self.spec, self.together = spec, together
         self._server, self._name, self._call = server, name, call
 
     def __call__(self, agent: Agent, args: Mapping[str, Any], asking: Asking) -> str:
-        """Run it, after asking the person if it may change something. Raises CommandError."""
+        """Run the tool, after asking the person unless it is read-only. Raises CommandError."""
         if not isinstance(args, Mapping) or not all(isinstance(key, str) for key in args):
             raise CommandError(f"{self.spec.name} takes an object with the members that its schema names")
         given: dict[str, Any] = well_formed({**args})
@@ -75,7 +76,7 @@ class McpTool:
 
 
 def _offered(server: str, listed: Sequence["Listed"], call: Call) -> tuple[list[McpTool], list[str]]:
-    """Return the tools that a server lists, and one error for each that is left out."""
+    """Return the tools that a server lists, and an error for each tool that is left out."""
     found: dict[str, McpTool] = {}
     wrong = []
     for each in listed:
@@ -107,15 +108,15 @@ DEEPEST = 32
 """Maximum depth of nesting."""
 
 _NOT_AT_THE_TOP = ("$schema", "oneOf", "anyOf", "allOf", "enum", "not")
-"""Anthropic and OpenAI refuse them at the top; the server checks the arguments anyway."""
+"""Members that Anthropic and OpenAI refuse at the top level. The server checks the arguments anyway."""
 _PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 """Anthropic: "Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'"."""
 _NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-"""Members whose own members are schemas by name."""
+"""Members that hold schemas by name."""
 
 
 def _parameters(schema: Any) -> dict[str, Any]:
-    """Return the schema as it is sent. Raises CommandError, as in "its schema is ..."."""
+    """Return the schema as it is sent. Raises CommandError with a text such as "its schema is ..."."""
     if not isinstance(schema, dict) or schema.get("type") != "object":
         raise CommandError("its schema is not one of an object")
     if not shallow(schema, DEEPEST):
@@ -156,7 +157,7 @@ def _check(schema: dict[str, Any]) -> None:
 
 
 def _parts(schema: Any) -> Iterator[dict[str, Any]]:
-    """Yield all schemas inside a valid one, itself included."""
+    """Yield a valid schema and all schemas inside it."""
     if isinstance(schema, list):
         for each in schema:
             yield from _parts(each)
@@ -190,8 +191,8 @@ MOST_NAME = 200
 
 
 def _result_text(result: "CallToolResult") -> str:
-    """Return the texts of a result one below the other, a line for every other content, the structured content as JSON
-    if there is no text; cut with a note after `MOST_RESULT` characters."""
+    """Return the texts of a result, and a line for every other content; the structured content as JSON if there is no
+    text. After `MOST_RESULT` characters, the text is cut with a note."""
     pieces = list(_pieces(result.content))
     if result.structured_content is not None and not any(getattr(each, "text", "") for each in result.content):
         pieces.insert(0, msgspec.json.encode(well_formed(result.structured_content)).decode())
@@ -199,7 +200,7 @@ def _result_text(result: "CallToolResult") -> str:
 
 
 def _cut(text: str, most: int = MOST_RESULT) -> str:
-    """Return the text, or its beginning and its length."""
+    """Return the text; a longer one is cut with a note of its length."""
     if len(text) <= most:
         return text
     return f"{text[:most]}\n[Cut here: {most:,} of {len(text):,} characters.]"
@@ -236,15 +237,15 @@ def _named(text: str) -> str:
 
 
 MOST_TOOLS = 100
-"""Maximum number of tools of all servers together; OpenAI takes 128 in a request, and Foldmark has its own."""
+"""Maximum number of tools of all servers together. OpenAI accepts 128 in a request, including Foldmark's own."""
 STARTING, CALLING = 10.0, 60.0
-"""Maximum seconds for a server's start, and for one call."""
+"""Maximum seconds for the start of a server, and for one call."""
 
 
 class Servers:
-    """The servers of the `.mcp.json` in `folder`; a context manager.
+    """The servers of the `.mcp.json` in `folder`, as a context manager.
 
-    `environment` provides `${NAME}` in the file, by default this process's; `secrets` are never shown.
+    `environment` holds the values of `${NAME}` in the file; by default it is this process's. `secrets` are never shown.
     """
 
     def __init__(
@@ -268,9 +269,9 @@ class Servers:
         self.close()
 
     def connect(self, agent: Agent, asking: Asking) -> list[str]:
-        """Start and connect all servers that the person agrees to, side by side; `tools` are theirs afterwards.
+        """Start and connect all servers that the person agrees to, side by side, and set `tools`. Call this only once.
 
-        Return one line for each server or tool that failed. Waits at most for the servers' starts. To be called once.
+        Return one line for each server or tool that failed. The wait for the servers is limited by their start time.
         """
         found = configured(self.folder, self._environment, self._secrets)
         wrong = [*found.wrong]
@@ -289,7 +290,7 @@ class Servers:
         return [self._secrets.hidden(each) for each in wrong]
 
     def close(self) -> None:
-        """Disconnect from all servers and end those that were started; waits until they have ended."""
+        """Disconnect from all servers, end those that were started, and wait for their end."""
         self._opened.close()
 
     def _question(self, server: McpServer) -> str:
@@ -317,7 +318,7 @@ class Servers:
         return [text for connection in connections for text in self._take(connection, end - time.monotonic())]
 
     def _take(self, connection: "McpConnection", seconds: float) -> list[str]:
-        """Take a server's tools. Return the errors."""
+        """Add the tools of a server, and return the errors."""
         name = connection.server.name
         try:
             listed = connection.listed(seconds)

@@ -1,6 +1,6 @@
-"""The connection to one MCP server over the SDK: opened, shared by threads, and reopened.
+"""The connection to one MCP server over the SDK: opened, shared by threads, and reopened if it is lost.
 
-Imported only if there is a server to connect to: the SDK takes a second.
+This module is imported only if there is a server to connect to, because the SDK takes a second.
 """
 
 import logging
@@ -37,11 +37,11 @@ MOST_LOGGED = 1024 * 1024
 _SECONDS = httpx2.Timeout(30, read=300)
 
 for _name in ("mcp", "client"):
-    logging.getLogger(_name).addHandler(logging.NullHandler())  # otherwise warnings go to the person's terminal
+    logging.getLogger(_name).addHandler(logging.NullHandler())  # otherwise warnings appear in the person's terminal
 
 
 class Life:
-    """A connection from its beginning until it is lost; `ready` returns the tools once the server has listed them."""
+    """A connection from its beginning until it is lost. `ready` holds the tools once the server has listed them."""
 
     def __init__(self) -> None:
         self.ready: Future[list[Tool]] = Future()
@@ -50,18 +50,18 @@ class Life:
         self.task: Future[None] | None = None
 
     def end(self) -> None:
-        """Disconnect, or stop trying to connect; the cleanup runs in the portal."""
+        """Disconnect, or stop connecting. The cleanup runs in the portal."""
         self.ready.cancel()
         if self.task is not None:
             self.task.cancel()
 
 
 class McpConnection:
-    """The connection to `server`, whose program runs in `folder`; `call` is thread-safe.
+    """The connection to `server`, whose program runs in `folder`. `call` is thread-safe.
 
     `starting` and `calling` are the maximum seconds for the server's start and for a call. The program's standard error
-    goes to the file `errors`. (The SDK's `ClientSessionGroup` does not fit: it has no such file, reads one page of
-    tools, connects to one server after the other, and does not reconnect.)
+    goes to the file `errors`. The SDK's `ClientSessionGroup` cannot replace this class: it has no such file, reads only
+    one page of tools, connects to one server after the other, and does not reconnect.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class McpConnection:
         self._lock, self._life = Lock(), Life()
 
     def begin(self) -> None:
-        """Start to connect, without waiting. Raises CommandError if the portal was closed."""
+        """Begin to connect, and return at once. Raises CommandError if the portal is closed."""
         life = Life()
         try:
             life.task = self._portal.start_task_soon(self._live, life)
@@ -81,7 +81,7 @@ class McpConnection:
         self._life = life
 
     def listed(self, seconds: float) -> list[Tool]:
-        """Return the server's tools, waiting up to `seconds` for it. Raises CommandError if it is not there by then."""
+        """Wait up to `seconds` for the server, and return its tools. Raises CommandError if it does not answer."""
         life = self._life
         try:
             with CURRENT.get().ended_by(life.end):
@@ -129,7 +129,7 @@ class McpConnection:
         )
 
     def _reconnect(self, life: Life, quoted: str = "") -> None:
-        """Reconnect, unless another thread did. Raises CommandError if that fails."""
+        """Reconnect, unless another thread has done so. Raises CommandError if that fails."""
         with self._lock:
             if self._life is life:
                 life.end()
@@ -169,7 +169,7 @@ class McpConnection:
             life.ready.cancel()
 
     async def _transport(self, stack: AsyncExitStack) -> Any:
-        """Return the SDK's transport. A program has a few harmless variables and its own."""
+        """Return the SDK's transport. A program gets its own variables and a few harmless ones."""
         at = self.server.at
         if isinstance(at, Program):
             command, *args = at.command
@@ -191,7 +191,7 @@ class McpConnection:
             return await life.client.session.send_request(request, CallToolResult)
 
     def _quoted_errors(self) -> str:
-        """Return the end of the program's standard error, as a part of an error message."""
+        """Return the end of the program's standard error, to append to an error message."""
         try:
             with self._errors.open("rb") as file:
                 size = file.seek(0, 2)
@@ -211,7 +211,7 @@ def _is_lost(error: Exception) -> bool:
 
 
 def _reason(error: BaseException) -> str:
-    """Return why there is no connection or no result, in a few words."""
+    """Return in a few words why there is no connection or no result."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, FileNotFoundError):

@@ -1,7 +1,7 @@
 """The MCP servers of a project's `.mcp.json`, in Claude Code's format [SPEC 4.1].
 
-The file comes with a project and is not trusted: each server is checked by itself, and nothing can happen beyond what a
-person is shown before it is started.
+The file comes with a project and is not trusted. Each server is checked by itself, and does nothing beyond what a
+person sees before it starts.
 """
 
 import re
@@ -28,15 +28,16 @@ _SECRET = re.compile(r"key|token|secret|passw|pwd|auth|credential|bearer|cookie|
 
 
 class Expansion(NamedTuple):
-    """A text with its variables' values, and its form for a person: `${GITHUB_TOKEN}` stays as it is."""
+    """A text with expanded variables, and its form for a person, in which secrets such as `${GITHUB_TOKEN}` stay as
+    they are."""
 
     text: str
     shown: str
 
 
 def _expanded(text: str, environment: Mapping[str, str]) -> Expansion:
-    """Return `text` with the variables of `environment` expanded, once. A default replaces a variable that is unset or
-    empty. Raises CommandError for a missing variable, or a text that is too long."""
+    """Return `text` with the variables of `environment` expanded once. A default replaces an unset or empty variable.
+    Raises CommandError for a missing variable or a text that is too long."""
     values = [_value(match, environment) for match in _REFERENCE.finditer(text)]
     if len(text) > LONGEST or sum(map(len, values)) > LONGEST:
         raise CommandError(f"is longer than {LONGEST:,} characters")
@@ -70,7 +71,7 @@ MOST_SERVERS = 32
 MOST_ITEMS = 256
 """Maximum number of arguments, variables or headers of one server."""
 MOST_SHOWN = 4000
-"""Maximum number of characters of a server's description: nobody can agree to what they cannot read."""
+"""Maximum number of characters of a server's description. Nobody can agree to what they cannot read."""
 
 _NAME = re.compile(r"(?=.{1,32}$)[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^`|~_-]{1,100}")
@@ -79,14 +80,14 @@ _HTTP = {"http": "http", "streamable-http": "http", "sse": "sse"}
 
 
 class Program(Struct, frozen=True):
-    """A server that is started: its command line, and its variables beside a few harmless ones."""
+    """A server to start: its command line, and its variables in addition to a few harmless ones."""
 
     command: tuple[str, ...]
     env: dict[str, str]
 
 
 class Endpoint(Struct, frozen=True):
-    """A server that runs already; `transport` is `http` (streamable) or `sse`."""
+    """A server that runs elsewhere. `transport` is `http` (streamable) or `sse`."""
 
     transport: str
     url: str
@@ -94,8 +95,8 @@ class Endpoint(Struct, frozen=True):
 
 
 class McpServer(Struct, frozen=True):
-    """One configured server: `shown` is what a person has to agree to, one line without keys, and `approval` the name
-    under which an answer is remembered, which changes with the command and its folder."""
+    """A configured server. `shown` is the line that a person has to agree to, without keys. `approval` is the name
+    under which an answer is remembered; it changes with the command and its folder."""
 
     name: str
     at: Program | Endpoint
@@ -104,14 +105,14 @@ class McpServer(Struct, frozen=True):
 
 
 class ConfiguredServers(NamedTuple):
-    """The usable servers, in the file's order, and the errors of the others, one line each."""
+    """The usable servers in the order of the file, and one line for each error of the others."""
 
     servers: tuple[McpServer, ...] = ()
     wrong: tuple[str, ...] = ()
 
 
 def configured(folder: Path, environment: Mapping[str, str], secrets: Secrets) -> ConfiguredServers:
-    """Return the servers of the `.mcp.json` in `folder`; none if there is no file. Starts none and raises nothing."""
+    """Return the servers of the `.mcp.json` in `folder`; none if there is no file. Start none, and raise nothing."""
     path = folder / FILE
     try:
         named = _named(path)
@@ -154,7 +155,7 @@ def _named(path: Path) -> dict[str, Any]:
 
 
 class _ServerParser(NamedTuple):
-    """Parses one server; errors begin with the member that they are about, as in `.args[1] is ...`."""
+    """Parses one server. Errors begin with the member that they are about, as in `.args[1] is ...`."""
 
     folder: Path
     environment: Mapping[str, str]
@@ -189,7 +190,7 @@ class _ServerParser(NamedTuple):
         env = dict(self._pairs("env", about, _VARIABLE, "a variable's name has no ="))
         shown = shlex.join(part.shown for part in line)
         if env:
-            # A semicolon inside an argument would be quoted.
+            # A semicolon inside an argument would be quoted, so this separator is unambiguous.
             named = (f"{shlex.quote(name)}={shlex.quote(value.shown)}" for name, value in env.items())
             shown += "; with " + " ".join(named)
         return Program(tuple(part.text for part in line), {name: value.text for name, value in env.items()}), shown
@@ -224,7 +225,7 @@ class _ServerParser(NamedTuple):
             if not names.fullmatch(name):
                 raise CommandError(f".{member}: {rule}, not {name[:40]!r}")
             read = self._text(f".{member}.{name[:40]}", value)
-            # A key that was written into the file itself.
+            # Hide a key that is written into the file itself.
             yield name, read._replace(shown="…") if _is_secret(name) and read.shown == read.text else read
 
     def _text(self, member: str, value: Any) -> Expansion:

@@ -1,8 +1,8 @@
 """`bash`: one shell command in the working folder, after a person has agreed to it [SPEC 4.1].
 
-It runs in a session of its own, without the providers' keys, with bounded output, until its end, a time limit or an
-interruption. No process of that session is left behind; a process that leaves the session (`setsid`) is, and is not
-waited for. Not available on Windows.
+It runs in its own process session, without the providers' keys and with bounded output, until it ends, its time limit
+expires, or the turn is interrupted. All processes of that session are ended. A process that leaves the session
+(`setsid`) runs on and is not waited for. Not available on Windows.
 """
 
 import os
@@ -31,9 +31,9 @@ from foldmark.tools.tool import Tool
 from foldmark.tools.working.paths import working_folder
 
 HEAD, TAIL = 64 * 1024, 64 * 1024
-"""Bytes of the output that are kept of its beginning and of its end."""
+"""Bytes of the beginning and of the end of the output that are kept."""
 TICK = 0.05
-"""Seconds between two checks whether to go on."""
+"""Seconds between two checks whether the command has ended or must end."""
 LINGER = 0.5
 """Seconds for background processes of a command to end by themselves."""
 GRACE = 0.3
@@ -42,7 +42,7 @@ GRACE = 0.3
 _PROC = Path("/proc")
 
 End = Literal["done", "background", "late", "interrupted"]
-"""The end of a run: by itself; by itself, with background processes ended; by its time limit; with the turn."""
+"""How a run ended: by itself; by itself, with background processes killed; by its time limit; with the turn."""
 
 
 class CommandResult(NamedTuple):
@@ -73,7 +73,7 @@ class CommandOutput:
         if not left_out:
             return _text(bytes(self._head + self._tail))
         head, tail = bytes(self._head), bytes(self._tail)
-        while head and head[-1] & 0xC0 == 0x80:  # never half a character
+        while head and head[-1] & 0xC0 == 0x80:  # cut between characters
             head = head[:-1]
         note = f"[... {left_out:,} of {self._total:,} bytes left out ...]"
         return f"{_text(head[:-1] if head and head[-1] >= 0xC0 else head)}\n{note}\n{_text(tail.lstrip(_INSIDE))}"
@@ -107,7 +107,7 @@ def run(command: Sequence[str | bytes], folder: str, environment: Mapping[str, s
 
 
 def _follow(process: "Popen[bytes]", source: int, output: CommandOutput, until: float, cut: Event) -> End:
-    """Read output until the command and all its processes have ended, or have to be ended."""
+    """Read output until the command and all its processes have ended, or must be ended."""
     ended, opened = None, True
     with DefaultSelector() as selector:
         selector.register(source, EVENT_READ)
@@ -133,7 +133,7 @@ def _follow(process: "Popen[bytes]", source: int, output: CommandOutput, until: 
 
 
 def _drain(source: int, output: CommandOutput) -> None:
-    """Read the output written before the end; processes that left the session may write on, and are not waited for."""
+    """Read the output written before the end. Processes that left the session may write on; do not wait for them."""
     os.set_blocking(source, False)
     until = monotonic() + GRACE
     with suppress(BlockingIOError):
@@ -156,8 +156,8 @@ def _end(process: "Popen[bytes]") -> None:
 
 
 def _alive(process: "Popen[bytes]") -> bool:
-    """Return True if processes of the command's group still run, not counting zombies where they can be recognized: in
-    a container nobody may collect them."""
+    """Return True if processes of the command's group still run. Zombies do not count where `/proc` shows them: in a
+    container, nobody may collect them."""
     ended = process.poll() is not None
     try:
         os.killpg(process.pid, 0)
@@ -181,7 +181,7 @@ def _text(data: bytes) -> str:
 
 
 LONGEST = 100_000
-"""Maximum number of bytes of a command; systems take up to 128 KB."""
+"""Maximum number of bytes of a command. Systems accept up to 128 KB."""
 
 
 class BashArguments(Struct, frozen=True, forbid_unknown_fields=True):
@@ -192,7 +192,7 @@ class BashArguments(Struct, frozen=True, forbid_unknown_fields=True):
 def _question(agent: Agent, arguments: BashArguments) -> str:
     """Return the question to a person: the command, line by line, with control characters made visible."""
     if sys.platform == "win32":
-        raise CommandError("bash is not there on Windows; go on without it")
+        raise CommandError("bash is not available on Windows; go on without it")
     command = arguments.command
     if not command.strip() or "\0" in command or len(command.encode()) > LONGEST:
         raise CommandError(f"a command must be a text of at most {LONGEST:,} bytes without NUL; use a file for more")
@@ -209,7 +209,7 @@ def _run(agent: Agent, arguments: BashArguments, asking: Asking) -> str:
 
 
 def environment(agent: Agent) -> dict[str, str]:
-    """Return the environment of this process without the providers' keys, under whatever name."""
+    """Return the environment of this process without the providers' keys, including copies under other names."""
     hidden = keys(os.environ, agent.log.given)
     secrets = [key for key in hidden.values() if len(key) >= SHORTEST]
     others = {name: value for name, value in os.environ.items() if name not in hidden}

@@ -1,7 +1,7 @@
 """`read_file` and `list_files`, and the walk through folders [SPEC 4.1].
 
-Both work in the working folder, and in other places if a person agrees. Lines are numbered like those of `cat -n`,
-which models know from coding agents [S4].
+Both work in the working folder, and elsewhere if a person agrees. Lines are numbered as by `cat -n`, which models know
+from coding agents [S4].
 """
 
 import os
@@ -47,7 +47,7 @@ _BRACES = re.compile(r"\{([^{},]*,[^{}]*)\}")
 
 
 class Level(NamedTuple):
-    """One folder, still open: its path below the top, () for the top itself, and its entries, sorted by name."""
+    """An open folder: its path below the top (empty for the top itself), and its entries, sorted by name."""
 
     below: tuple[str, ...]
     folder: Folder
@@ -55,11 +55,11 @@ class Level(NamedTuple):
 
 
 class Walk:
-    """Walks `top`, a real path, folder by folder, the nearest first, without following links.
+    """Walks through `top`, a real path, folder by folder, the nearest first, without following links.
 
-    Ends when all was seen, after `MOST_ENTRIES` entries, `MOST_DEPTH` folders deep, or when `over` returns True;
-    `complete` is True if all was seen. Unreadable folders are passed over. `skipped` are the names of `SKIPPED` that
-    occurred.
+    It ends when everything was seen, after `MOST_ENTRIES` entries, at a depth of `MOST_DEPTH`, or when `over` returns
+    True. `complete` is True if everything was seen, except unreadable folders. `skipped` holds the names of `SKIPPED`
+    that occurred.
     """
 
     def __init__(self, top: str, over: Callable[[], bool], deepest: int | None = None) -> None:
@@ -100,8 +100,8 @@ class Walk:
 class Pattern:
     """Names as in a shell: `*`, `?`, `[a-z]`, `{a,b}`, and `**` for any folders between. Raises CommandError.
 
-    Each part is matched by itself, so that no pattern takes more time than its length times that of the path. A pattern
-    of a single part matches files at any depth if it is `anywhere`.
+    Each part is matched by itself, so the time is at most proportional to the lengths of pattern and path. With
+    `anywhere`, a pattern of a single part matches files at any depth.
     """
 
     def __init__(self, text: str, *, anywhere: bool = False) -> None:
@@ -127,7 +127,7 @@ class Pattern:
 
 
 def _fits(parts: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
-    """Match the parts; `reached` are the numbers of parts that the pattern so far can have consumed."""
+    """Match the parts. `reached` holds the numbers of parts that the pattern so far may have consumed."""
     reached = {0}
     for each in pattern:
         if each == "**":
@@ -156,7 +156,7 @@ def _alternatives(text: str) -> list[str]:
 MOST_BYTES = 256 * 1024
 """Maximum bytes of one answer."""
 MOST_LINE = 16 * 1024
-"""Maximum bytes of one line that are shown."""
+"""Maximum bytes shown of one line."""
 SECONDS = 10
 """Maximum seconds of a listing."""
 _CHUNK = 1 << 20
@@ -186,7 +186,7 @@ def _read(agent: Agent, arguments: ReadFileArguments, asking: Asking) -> str:
 
 
 def _lines(file: BinaryIO, arguments: ReadFileArguments, size: int, cut: Event) -> str:
-    """Return the requested lines, numbered, and how to read on after them."""
+    """Return the requested lines, numbered, with a note that says how to read on."""
     before = _skip(file, arguments.offset - 1, cut)
     found, left, number = list[str](), MOST_BYTES, arguments.offset
     while left > 0 and number < arguments.offset + arguments.limit and (line := file.readline(min(MOST_LINE, left))):
@@ -289,7 +289,7 @@ def _target(level: Level, name: str) -> str:
 
 
 def _notes(found: int, arguments: ListFilesArguments, walk: Walk) -> list[str]:
-    """Return remarks about what was not listed or not looked at."""
+    """Return remarks about everything that was not listed."""
     notes = []
     if not found:
         notes.append(f"nothing matches {one_line(arguments.pattern[:100])}")

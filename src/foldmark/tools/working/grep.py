@@ -1,9 +1,9 @@
 """`grep`: lines that match a regular expression, in a file or in all files below a folder [SPEC 4.1].
 
-Files are opened here. Their bytes go to `matcher.py`, which runs in a process of its own: a model's expression can take
-hours or all memory, and only ending the process stops it, after its time or with the turn. RE2 would search in this
-process, but it has no lookarounds, knows only ASCII in `\\w` and `\\b`, and needs a minute for a line of 1 MB with its
-worst expressions, which nothing can end.
+Files are opened here. Their bytes go to `matcher.py`, which runs in its own process: a model's expression can take
+hours or all memory, and only the end of the process stops it. RE2 could search in this process, but it has no
+lookarounds, knows only ASCII in `\\w` and `\\b`, and its worst expressions need a minute for a line of 1 MB, which
+cannot be interrupted.
 """
 
 import json
@@ -70,7 +70,7 @@ def _run(agent: Agent, arguments: GrepArguments, asking: Asking) -> str:
 
 
 class _Search:
-    """One search: its files, opened one after another, what the matcher answers, and what was passed over."""
+    """One search: its files, opened one after another, the matcher's answers, and the number of skipped files."""
 
     def __init__(self, arguments: GrepArguments, real: str, folder: str, glob: Pattern | None) -> None:
         self._arguments, self._real, self._folder, self._glob = arguments, real, folder, glob
@@ -121,7 +121,7 @@ class _Search:
             process.wait()
 
     def notes(self) -> list[str]:
-        """Return remarks about what was not shown or not searched."""
+        """Return remarks about everything that was not shown or not searched."""
         found = [] if self.lines else [f"no match in {count(self._searched, 'file')}"]
         if self._full:
             found.append("there may be more; use a narrower pattern, path or glob, or a higher limit")
@@ -145,9 +145,9 @@ class _Search:
             source.write(text)
 
     def _receive(self, answers: IO[bytes]) -> None:
-        """Read the matcher's answers to their end, in a thread of their own."""
+        """Read all answers of the matcher; runs in its own thread."""
         for line in answers:
-            with suppress(ValueError):  # it was ended in the middle of a line
+            with suppress(ValueError):  # the process was killed while it wrote a line
                 match json.loads(line):
                     case {"wrong": wrong}:
                         self.wrong = wrong
@@ -157,7 +157,7 @@ class _Search:
                         self.lines.append((name, number, fits, text))
 
     def _files(self) -> Iterator[tuple[str, bytes]]:
-        """Yield names, in a form that a model can use, and contents."""
+        """Yield the name of each file, readable for a model, with its content."""
         try:
             for level in self._walk:
                 for entry in level.entries:
@@ -180,7 +180,7 @@ class _Search:
             yield name, text
 
     def _text(self, file: BinaryIO) -> bytes | None:
-        """Return the bytes of a file, None for one that is passed over."""
+        """Return the bytes of a file; None if the file is not searched."""
         text = file.read(8192)
         if binary_kind(text):
             return None

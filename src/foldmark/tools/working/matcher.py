@@ -1,6 +1,6 @@
-"""Search texts for a regular expression: a program of its own, which imports nothing of Foldmark.
+"""Search texts for a regular expression: a separate program that imports nothing from Foldmark.
 
-A model's expression can take hours or all memory, and only ending the process stops it.
+A model's expression can take hours or all memory, and only the end of the process stops it.
 
 Standard input: a line of JSON with `pattern`, `ignore_case`, `context`, `limit` and `most`, then for each text a line
 of JSON, [name, bytes], and the bytes. Standard output, lines of JSON: [name, line, whether it matches, text], or
@@ -20,7 +20,7 @@ SHOWN = 300
 
 
 def main() -> None:
-    """Read texts until there are no more, or enough was found."""
+    """Search texts until they end, or until enough was found."""
     _limit()
     source = sys.stdin.buffer
     wanted = json.loads(source.readline())
@@ -42,7 +42,7 @@ class TextSearch:
         self.full = False
 
     def text(self, name: str, text: str) -> None:
-        """Write the matching lines, and those around them."""
+        """Write the matching lines and their context."""
         before: deque[tuple[int, str]] = deque(maxlen=self._context)
         after = 0
         for number, whole in enumerate(io.StringIO(text, newline="\n"), 1):
@@ -74,13 +74,13 @@ class TextSearch:
 
 
 def answer(value: Any) -> None:
-    """Write one line of JSON and flush: this process may be ended at any time."""
+    """Write one line of JSON, and flush it, because this process may be killed at any time."""
     sys.stdout.write(json.dumps(value) + "\n")
     sys.stdout.flush()
 
 
 def _limit() -> None:
-    """Limit memory to half a GB, and time to half a minute, should no parent be left to end this."""
+    """Limit memory to half a GB, and time to half a minute in case the parent is gone."""
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource
 

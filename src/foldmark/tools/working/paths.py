@@ -1,9 +1,9 @@
-"""Resolve a model's path, ask a person where that is needed, and open exactly that path [SPEC 4.1].
+"""Resolve a model's path, ask a person if necessary, and open exactly that path [SPEC 4.1].
 
-Files inside the working folder are read without asking, except those that may hold secrets. A path counts as its
-target, after `..` and symbolic links. Replacing one of its folders by a link between the agreement and the opening
-gains nothing: each step is opened below the one before, and a link is an error. Only regular files are opened, and
-nothing blocks: a pipe, a socket or a device could hang, or have effects.
+Files inside the working folder are read without a question, except those that may hold secrets. A path is judged by its
+target, after `..` and symbolic links. Replacing one of its folders by a link after the person has agreed gains nothing:
+each step is opened below the one before, and a link is an error. Only regular files are opened, because a pipe, a
+socket or a device could block or have effects.
 """
 
 import errno
@@ -58,8 +58,8 @@ def working_folder(log: Log) -> str:
 
 
 def agreed_path(agent: Agent, tool: str, doing: str, path: str, asking: Asking) -> str:
-    """Return the real path of `path`, after a person has agreed where that is needed; `doing` is the verb of the
-    question, `read`. Raises CommandError, also for an invalid path."""
+    """Return the real path of `path`, after asking a person if necessary. `doing` is the verb of the question, such as
+    `read`. Raises CommandError, also for an invalid path."""
     folder = working_folder(agent.log)
     real = resolved_path(path, folder)
     if worry := reason_to_ask(real, folder):
@@ -68,8 +68,8 @@ def agreed_path(agent: Agent, tool: str, doing: str, path: str, asking: Asking) 
 
 
 def resolved_path(path: str, folder: str) -> str:
-    """Return the absolute path without `.`, `..` and symbolic links; `~` is the home folder, and relative paths begin
-    at `folder`. The file need not exist. Raises CommandError."""
+    """Return the absolute path without `.`, `..` and symbolic links. `~` is the home folder; relative paths begin at
+    `folder`. The file need not exist. Raises CommandError."""
     if not path or len(path) > LONGEST or "\0" in path or path.count("/") > MOST_PARTS:
         raise CommandError(f"a path must have 1 to {LONGEST:,} characters, no NUL, and at most {MOST_PARTS} names")
     try:
@@ -80,7 +80,7 @@ def resolved_path(path: str, folder: str) -> str:
 
 
 def reason_to_ask(real: str, folder: str) -> str:
-    """Return why a person has to agree that a real path is read; empty if nobody has to."""
+    """Return the reason to ask a person before a real path is read; empty if there is none."""
     found = []
     if any(PurePath(real).is_relative_to(each) for each in SYSTEM):
         found.append("which is the system's")
@@ -97,7 +97,7 @@ def is_inside(real: str, folder: str) -> bool:
 
 
 def may_hold_secrets(real: str) -> bool:
-    """Return True if a file may hold keys or passwords, judged by its name and those of its folders."""
+    """Return True if the names of a file and its folders suggest that it holds keys or passwords."""
     parts = PurePath(real.lower()).parts
     name, last = parts[-1], "/".join(parts[-2:])
     return (
@@ -108,7 +108,7 @@ def may_hold_secrets(real: str) -> bool:
 
 
 def readable(path: str, folder: str | None = None) -> str:
-    """Return a path in a form that a model can give back: relative if it lies in `folder`, on one line."""
+    """Return a path as a model can use it: on one line, and relative if it lies in `folder`."""
     if folder is not None and is_inside(path, folder):
         path = str(PurePath(path).relative_to(folder))
     text = path if len(path) <= 200 else f"{path[:80]}…{path[-119:]}"
@@ -129,7 +129,7 @@ _KINDS = {
 
 
 def _flags(*names: str) -> int:
-    """Return these flags of `open`, as far as the system has them."""
+    """Return the flags of `open` with these names, as far as the system has them."""
     return sum(getattr(os, f"O_{name}", 0) for name in ("CLOEXEC", "NOFOLLOW", *names))
 
 
@@ -139,18 +139,18 @@ _STEP = _flags("DIRECTORY", "PATH") if hasattr(os, "O_PATH") else _FOLDER
 
 
 class Folder(NamedTuple):
-    """An open folder: its real path, and its descriptor where the system has one for folders."""
+    """An open folder: its real path, and its descriptor if the system supports them for folders."""
 
     path: str
     at: int | None
 
     def entries(self) -> Iterator[os.DirEntry[str]]:
-        """Return its entries, in no order, without `.` and `..`. Raises OSError."""
+        """Yield its entries, unordered and without `.` and `..`. Raises OSError."""
         with os.scandir(self.path if self.at is None else self.at) as entries:
             yield from entries
 
     def open(self, name: str) -> BinaryIO:
-        """Open one of its files for reading. Raises CommandError for all but a regular file, OSError."""
+        """Open one of its files for reading. Raises CommandError if it is not a regular file, OSError."""
         place = name if self.at is not None else str(PurePath(self.path, name))
         _check_file(os.stat(place, dir_fd=self.at, follow_symlinks=False), PurePath(self.path, name))
         descriptor = os.open(place, _FILE, dir_fd=self.at)
@@ -168,7 +168,7 @@ class Folder(NamedTuple):
 
 @contextmanager
 def opened_folder(real: str) -> Iterator[Folder]:
-    """Open the folder with this real path. Raises OSError, also if one of its steps is a link."""
+    """Open the folder with this real path. Raises OSError, also if a part of the path is a link."""
     if not STEPWISE:
         if os.path.realpath(real) != real:
             raise OSError(errno.ELOOP, "it was exchanged for a link meanwhile")
@@ -188,7 +188,7 @@ def opened_folder(real: str) -> Iterator[Folder]:
 
 @contextmanager
 def opened_file(real: str) -> Iterator[BinaryIO]:
-    """Open the regular file with this real path, for reading. Raises CommandError for another kind, OSError."""
+    """Open the file with this real path for reading. Raises CommandError if it is not a regular file, OSError."""
     with opened_folder(str(PurePath(real).parent)) as folder:
         file = folder.open(PurePath(real).name or ".")
     with file:
@@ -196,7 +196,7 @@ def opened_file(real: str) -> Iterator[BinaryIO]:
 
 
 def _why(error: OSError, real: str) -> str:
-    """Describe an error with a real path, for a model."""
+    """Describe an error about a real path for a model."""
     match error.errno:
         case errno.ENOENT:
             return f"there is no {readable(real)}"
@@ -221,7 +221,7 @@ MOST_NAMES = 1000
 
 @contextmanager
 def errors_explained(real: str, folder: str) -> Iterator[None]:
-    """Turn OSErrors about a real path inside the block into CommandErrors, worded for a model."""
+    """Turn an OSError about a real path inside the block into a CommandError, worded for a model."""
     try:
         yield
     except FileNotFoundError:
@@ -231,8 +231,8 @@ def errors_explained(real: str, folder: str) -> Iterator[None]:
 
 
 def _missing(real: str, folder: str) -> str:
-    """Return the message for a missing file, with similar names beside it, or beside its first missing folder. Outside
-    of the working folder it names nothing: a person agreed to that one path only."""
+    """Return the message for a missing file, with similar names from the nearest existing folder. Outside of the
+    working folder it lists no names, because the person has agreed to that one path only."""
     place, text = PurePath(real), f"there is no {readable(real, folder)}"
     for parent in place.parents:
         if not is_inside(str(parent), folder):
@@ -279,8 +279,8 @@ _BINARY_KINDS = (
 
 
 def binary_kind(beginning: bytes) -> str | None:
-    """Return the kind of a file that begins with these bytes; None for text. A NUL, or a PDF's signature, makes it
-    binary."""
+    """Return the kind of a binary file that begins with these bytes; None for text. A NUL or the signature of a PDF
+    makes a file binary."""
     if b"\0" not in beginning and not beginning.startswith(b"%PDF-"):
         return None
     return next((kind for magic, kind in _BINARY_KINDS if beginning.startswith(magic)), "binary")
