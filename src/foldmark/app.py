@@ -36,12 +36,12 @@ def open(
     """Open the log in the SQLite file at `path`, in memory for ":memory:", or in the PostgreSQL database at an address
     that begins with "postgresql://" [SPEC 9].
 
-    A missing file, and tables in an empty database, are made unless `create` is false. Settings are read as on the
-    command line [SPEC 10], from environment, project and user file. `settings` is what is taken in their place: key ->
-    value, {} for what is built in; agents may change them. A recall also searches the coding sessions that are
-    archived on this machine: not of a log in memory, which is for trying things out, and not where a mapping of
-    settings keeps this machine out. Raises CommandError for settings that are wrong, StoreError: not a database, not
-    Foldmark's, written by a newer Foldmark, no such folder.
+    A missing file, and tables in an empty database, are created unless `create` is false. Settings are read as on the
+    command line [SPEC 10], from environment, project and user file. A mapping `settings` (key -> value) replaces them;
+    {} means the built-in defaults. Agents may change them. Recall also searches the coding sessions archived on this
+    machine, except for a log in memory, or if a mapping of settings excludes this machine. Raises CommandError for
+    invalid settings, and StoreError if it is not a database, not Foldmark's, written by a newer Foldmark, or in no
+    existing folder.
     """
     path = fspath(path)
     own = isinstance(settings, Settings | None)
@@ -53,9 +53,9 @@ def open(
 
 
 def open_over(store: Store, settings: Mapping[str, Any] = {}) -> Log:
-    """Open the log in a store of your own [docs/stores.md]; `settings` is key -> value, all others are as built in.
+    """Open the log in your own store [docs/stores.md]. `settings` (key -> value) override the built-in defaults.
 
-    Closing the log closes the store. Raises CommandError for settings that are wrong.
+    Closing the log closes the store. Raises CommandError for invalid settings.
     """
     return _over(store, _given(settings))
 
@@ -69,20 +69,20 @@ def _over(store: Store, given: Settings) -> Log:
 
 
 def read_settings(options: Mapping[str, Any] = {}) -> Settings:
-    """Return the settings of this process: its environment, its working folder, the user's folder [SPEC 10]. `options`
-    are those of the command line, key -> value; they override all others. Raises CommandError."""
+    """Return the settings of this process from its environment, its working folder and the user's folder [SPEC 10].
+    `options` (key -> value) are those of the command line; they override all others. Raises CommandError."""
     from foldmark.settings.loading import load
 
     try:
         working = Path.cwd()
-    except OSError:  # it was removed
+    except OSError:  # the folder was removed
         working = None
     return load(os.environ, working, Path(config_folder(os.environ)), options)
 
 
 def known_keys() -> Secrets:
-    """Return the keys of all providers, to hide them in a text that is about to be shown. With invalid settings, keys
-    of configured providers are missing."""
+    """Return the keys of all providers, to hide them in a text before it is shown. With invalid settings, the keys of
+    configured providers are missing."""
     try:
         return _secrets(read_settings())
     except FoldmarkError:
@@ -99,16 +99,15 @@ def _secrets(settings: Settings, database: str = "") -> Secrets:
 
 
 def _without_keys(settings: Settings, secrets: Secrets) -> Settings:
-    """Return the settings without keys, as the log may hold them: a system prompt from a file or the environment may
-    contain one."""
+    """Return the settings for the log, without keys: a system prompt from a file or the environment may contain one."""
 
-    def told(values: Mapping[str, Value]) -> dict[str, Value]:
+    def hidden(values: Mapping[str, Value]) -> dict[str, Value]:
         return {
             key: each._replace(value=secrets.hidden(each.value)) if isinstance(each.value, str) else each
             for key, each in values.items()
         }
 
-    return structs.replace(settings, defaults=told(settings.defaults), overrides=told(settings.overrides))
+    return structs.replace(settings, defaults=hidden(settings.defaults), overrides=hidden(settings.overrides))
 
 
 def _given(keys: Mapping[str, Any]) -> Settings:
@@ -117,7 +116,7 @@ def _given(keys: Mapping[str, Any]) -> Settings:
     return program_settings(keys)
 
 
-# What only some programs use is imported when they use it: `import foldmark` takes half the time.
+# Modules that only some programs use are imported when they are used. That halves the time of `import foldmark`.
 
 
 def _commands(agent: Agent, line: str, actor: str, asking: Asking) -> Result:
@@ -132,8 +131,8 @@ def _tools(store: Store) -> list[ToolSpec]:
     specs = [tool.spec for tool in TOOLS.values()]
     if store.sandbox is None:
         return specs
-    told = query_db.spec(store.sandbox.dialect)
-    return [told if spec.name == told.name else spec for spec in specs]
+    own = query_db.spec(store.sandbox.dialect)
+    return [own if spec.name == own.name else spec for spec in specs]
 
 
 def _call_tool(agent: Agent, name: str, args: Mapping[str, Any], asking: Asking) -> str:
@@ -165,12 +164,12 @@ class _CodingSessions:
 
 
 def _complete(given: Settings, request: Request) -> str:
-    """Return the model's whole answer to a request, text only. Raises as `_pieces`."""
+    """Return the text of the model's whole answer to a request. Raises the same errors as `_pieces`."""
     return "".join(piece for piece in _pieces(given, request) if isinstance(piece, str))
 
 
 def _pieces(given: Settings, request: Request) -> list[Piece]:
-    """Return the model's whole answer to a request; blocks. Raises FoldmarkError, also for an incomplete answer."""
+    """Wait for the model's whole answer to a request. Raises FoldmarkError, also for an incomplete answer."""
     import asyncio
     from contextlib import aclosing
 
@@ -205,13 +204,13 @@ def _pieces(given: Settings, request: Request) -> list[Piece]:
 
 
 COUNT_EVERY = 1.0
-"""Seconds between two requests for a count: they are free, and limited in number."""
+"""Minimum seconds between two requests for a count. They are free, but rate-limited."""
 
 _counted = 0.0
 
 
 def _count(given: Settings, request: Request) -> int:
-    """Return the tokens of a request as its provider counts them; blocks. Raises FoldmarkError."""
+    """Wait for the provider's count of the tokens in a request. Raises FoldmarkError."""
     import asyncio
     import time
 
@@ -224,11 +223,11 @@ def _count(given: Settings, request: Request) -> int:
 
 
 def provider(name: str, settings: Settings, delay: float = 0.0, attempts: int = 5) -> Provider:
-    """Return the provider of a model, named as in `Config.model`; `delay` is the offline model's, in seconds between
-    words.
+    """Return the provider of a model with a name in the form of `Config.model`. `delay` is the number of seconds
+    between words of the offline model.
 
-    It is asked up to `attempts` times if it cannot answer at once. Keys come from the environment. It raises errors
-    when it is asked: CommandError for an unknown provider, ProviderError for a missing key or SDK.
+    A request is sent up to `attempts` times if the provider cannot answer at once. Keys come from the environment.
+    Errors are raised by requests: CommandError for an unknown provider, ProviderError for a missing key or SDK.
     """
     if name.partition("/")[0] == "offline":
         from foldmark.providers.offline import OfflineModel
@@ -256,11 +255,11 @@ def _provider(name: str, settings: Settings, attempts: int) -> Provider:
 def supervise(
     log: Log, models: Callable[[str], Provider] | None = None, audience: "Audience | None" = None
 ) -> "Supervisor":
-    """Return the supervisor of `log`'s agents, an asynchronous context manager: it runs turns in the foreground and
-    forked children beside them [SPEC 6].
+    """Return the supervisor of the log's agents, an asynchronous context manager. It runs turns in the foreground and
+    forked children in the background [SPEC 6].
 
-    `models` makes the provider of a model's name, by default `provider`; `audience` is told of agents in the background
-    (`foldmark.runtime.supervisor.Audience`).
+    `models` creates the provider for a model name, by default with `provider`. `audience` is notified of agents in the
+    background (`foldmark.runtime.supervisor.Audience`).
     """
     from foldmark.runtime.supervisor import Supervisor
 
@@ -269,7 +268,7 @@ def supervise(
 
 def embedding(path: str, settings: Settings) -> "AbstractContextManager[None]":
     """Keep the vectors of the database at `path` and of archived sessions up to date in the background during the
-    block. Without vectors it does nothing (`foldmark index` makes the first)."""
+    block. Without vectors, do nothing; `foldmark index` makes the first."""
     from foldmark.log.embedding import VectorDatabase, kept_up
     from foldmark.sessions.archive.index import NAME
     from foldmark.sessions.archive.storing import archive_folder
@@ -277,7 +276,7 @@ def embedding(path: str, settings: Settings) -> "AbstractContextManager[None]":
 
     folder = archive_folder(os.environ)
     sources = [VectorDatabase(folder / NAME, lambda: opened(folder))]
-    if not scheme(path):  # which programs of many machines use; one of them runs `foldmark index`
+    if not scheme(path):  # on a server, one of the machines runs `foldmark index`
         sources.append(VectorDatabase(Path(path), lambda: _vectors(path)))
     return kept_up(sources, settings.recall_model)
 
@@ -301,7 +300,7 @@ def _now() -> str:
 
 @lru_cache(maxsize=1)
 def _second(seconds: int) -> str:
-    return timestamp(datetime.fromtimestamp(seconds, UTC), "seconds")[:-1]  # each event is stamped, many in a second
+    return timestamp(datetime.fromtimestamp(seconds, UTC), "seconds")[:-1]  # cached: many events share a second
 
 
 def _new_id() -> str:
@@ -311,7 +310,7 @@ def _new_id() -> str:
 
 
 class Setup:
-    """The settings and the database of a command line, each read when first needed. `db` is the database named on the
+    """The settings and the database of a command line, each read on first use. `db` is the database named on the
     command line, if any."""
 
     def __init__(self, db: str | None) -> None:
@@ -329,7 +328,7 @@ class Setup:
 
     @property
     def has_database(self) -> bool:
-        """True if there is a database. One on a server counts as there: only opening it can tell."""
+        """True if there is a database. A database on a server counts as existing: only opening it would tell."""
         return may_exist(self.db)
 
     @property
@@ -345,7 +344,7 @@ class Setup:
 
     @contextmanager
     def log(self, *, create: bool, given: Settings | None = None) -> Iterator[Log]:
-        """Open the log with these settings, by default the process's own. Creates Foldmark's own folder if needed."""
+        """Open the log with these settings, by default the process's own. Create Foldmark's folder if needed."""
         if create and not self._chosen:
             from foldmark.stores.folders import make_folder
 
@@ -362,7 +361,7 @@ class Setup:
 
 
 def nothing_to(do: str) -> str:
-    """Return the message for a program that would `do` something with an archive or a database, and has neither."""
+    """Return the message of a program that is to `do` something, without an archive and without a database."""
     return (
         f"there is nothing to {do} yet: `foldmark sync` archives coding agents' sessions, `foldmark chat` starts a "
         "conversation"

@@ -1,10 +1,10 @@
-"""Text for a terminal or a pipe: results as text and JSON, without control characters, broken between words."""
+"""Text for a terminal or a pipe: results as text and JSON, free of control characters and wrapped between words."""
 
 import os
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
 import msgspec
@@ -15,8 +15,8 @@ from foldmark.log import Result
 from foldmark.operations.history import sized
 from foldmark.operations.receipts import DeliveredMail, Receipt
 
-# Control characters but tab and line feed, and the marks that turn the direction of writing: text from a model, a file
-# or a web page must not steer the terminal. No terminal takes a lone surrogate.
+# Control characters except tab and line feed, and marks that change the text direction: text from a model, a file or a
+# web page must not control the terminal. Lone surrogates cannot be printed at all.
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
@@ -24,17 +24,17 @@ _STYLE = re.compile("\x1b\\[[0-9;]*m")
 
 
 def harmless(text: str) -> str:
-    """Return text with control characters made visible, so that it cannot steer a terminal; CR LF becomes LF."""
+    """Return text with visible control characters, so that it cannot control a terminal. CR LF becomes LF."""
     return _STEERING.sub(lambda match: ascii(match[0])[1:-1], text.replace("\r\n", "\n"))
 
 
 def is_bold() -> bool:
-    """Return True if standard output shows bold text: if it is a terminal and `NO_COLOR` is not set."""
+    """Return True if standard output is a terminal, which can show bold text, and `NO_COLOR` is not set."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
 def marked(text: str, places: Iterable[tuple[int, int]], *, bold: bool) -> str:
-    """Return harmless text, in bold between each of these pairs of positions, which are in order."""
+    """Return harmless text, bold between each of these pairs of positions, which are in ascending order."""
     shown, at = "", 0
     for start, end in places if bold else ():
         shown += f"{harmless(text[at:start])}{_BOLD}{harmless(text[start:end])}{_PLAIN}"
@@ -84,12 +84,12 @@ def result_json(result: Result) -> str:
 
 
 def json_text(value: Any) -> str:
-    """Return indented JSON; control characters are escaped, which means the same in JSON."""
+    """Return indented JSON. Control characters are escaped, which does not change the value."""
     return _escaped(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
 def json_line(value: Any) -> str:
-    """Return JSON on one line; control characters are escaped."""
+    """Return JSON on one line, with escaped control characters."""
     return _escaped(msgspec.json.format(msgspec.json.encode(value), indent=0).decode())
 
 
@@ -97,8 +97,18 @@ def _escaped(text: str) -> str:
     return _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Return a table: the first column left-aligned, all others right-aligned."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for name, *cells in rows:
+        right = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
+        lines.append("  ".join([name.ljust(widths[0]), *right]))
+    return "\n".join(lines)
+
+
 def counter(label: str) -> Progress | None:
-    """Return a function that reports progress on a line of standard error; None where standard error is no terminal."""
+    """Return a function that reports progress on a line of standard error; None if that is not a terminal."""
     if not sys.stderr.isatty():
         return None
 
@@ -120,21 +130,21 @@ def columns(stream: TextIO) -> int:
 
 
 def fitted(text: str, stream: TextIO | None = None) -> str:
-    """Return text as it is printed to `stream`, by default standard output: broken between words for a terminal."""
+    """Return text as it is printed to `stream` (default: standard output), wrapped between words for a terminal."""
     wrapping = Wrapping(columns(stream or sys.stdout))
     return wrapping.feed(text) + wrapping.flush()
 
 
 class Wrapping:
-    """Breaks streamed text into lines; with 0 columns it breaks nothing.
+    """Wraps streamed text; with 0 columns, it wraps nothing.
 
     A word is held back until it ends. A continued line keeps its indentation. A word that is wider than the terminal
-    begins a line, and the terminal breaks it.
+    begins a new line, and the terminal breaks it.
     """
 
     def __init__(self, columns: int) -> None:
         self.columns = columns
-        self._at: int | None = None  # the column; none on a line where nothing stands yet, not even a lone accent
+        self._at: int | None = None  # the column; None at the beginning of a line
         self._gap = self._word = self._indent = ""
 
     def feed(self, text: str) -> str:
@@ -164,7 +174,7 @@ class Wrapping:
             shown = self.flush()
             self._gap += char if char == " " else "    "
             return shown
-        if _is_wide(char):  # such scripts have no spaces, and are broken anywhere
+        if _is_wide(char):  # scripts without spaces are broken anywhere
             shown = self.flush()
             self._word = char
             return shown + self.flush()
@@ -173,7 +183,7 @@ class Wrapping:
 
 
 def _width(text: str) -> int:
-    """Return the number of columns that text takes."""
+    """Return the width of a text in columns."""
     plain = _STYLE.sub("", text)
     return sum(2 if _is_wide(char) else 0 if unicodedata.combining(char) else 1 for char in plain)
 

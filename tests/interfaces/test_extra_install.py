@@ -97,7 +97,7 @@ def test_uv_installs_where_there_is_no_pip(
 
     monkeypatch.setattr(foldmark.cli.index, "find_spec", lambda _: None)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert asked(True) == (False, "foldmark: neither pip nor uv is here to run this; install one of them first\n")
+    assert asked(True) == (False, "foldmark: pip and uv are both missing here; install one of them first\n")
     uv = tmp_path / "uv"
     uv.write_text(f'#!{sys.executable}\nimport sys\nopen("given", "a").write(" ".join(sys.argv[1:]) + "\\n")\n')
     uv.chmod(0o700)

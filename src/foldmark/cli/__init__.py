@@ -1,7 +1,7 @@
-"""The program `foldmark`: commands that a coding agent runs after each step skip the imports of the command line.
+"""The program `foldmark`. Commands that a coding agent runs after each step skip the imports of the command line.
 
-Those take five times as long as all the rest of a hook [SPEC 8]. If help is requested, or anything precedes the
-command's name, the command line handles the command like any other (`hook_commands`).
+These imports take five times as long as the rest of a hook [SPEC 8]. With a request for help, or if anything precedes
+the command's name, the command line handles the command like any other.
 """
 
 import sys
@@ -21,7 +21,7 @@ def main() -> int:
         return hook() if words[0] == "hook" else statusline()
     import gc
 
-    # What is imported stays: to look through it for garbage, again and again and at the end, takes a tenth of a start.
+    # Imported objects stay alive. Searching them for garbage, repeatedly and at the end, takes a tenth of a start.
     gc.disable()
     from foldmark.cli.program import main
 
@@ -32,24 +32,24 @@ def main() -> int:
 
 
 def hook(log: "Callable[[], AbstractContextManager[Log]] | None" = None) -> int:
-    """Run `foldmark hook` and return 0, whatever happens. `log` opens the database, by default this user's."""
+    """Run `foldmark hook`. Always return 0. `log` opens the database, by default this user's."""
     try:
         from foldmark.sessions.hook.answering import run
 
         run(log or _log)
-    except BaseException:  # interrupted while it was imported
-        return 0
+    except BaseException:  # interrupted during the import
+        pass
     return 0
 
 
 def statusline() -> int:
-    """Run `foldmark statusline` and return 0, whatever happens."""
+    """Run `foldmark statusline`. Always return 0."""
     try:
         from foldmark.sessions.hook.statusline import run
 
         run()
-    except BaseException:  # interrupted while it was imported
-        return 0
+    except BaseException:  # interrupted during the import
+        pass
     return 0
 
 

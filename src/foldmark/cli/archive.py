@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def update_index(setup: Setup) -> None:
-    """Index what was archived since the last time. A failure is a warning only: what is indexed can be used."""
+    """Index newly archived sessions. A failure is only a warning, because the existing index can be used."""
     from foldmark.sessions.archive.syncing import catch_up
 
     try:
@@ -116,7 +116,7 @@ def forest_text(trees: "Sequence[Node]", others: "Sequence[Node]", all_others: i
 
 
 def forest_data(trees: "Sequence[Node]", others: "Sequence[Node]", all_others: int) -> dict[str, Any]:
-    """Return the same as JSON: trees as flat lists, parents before children."""
+    """Return the same as JSON: each tree as a flat list, parents before children."""
     from foldmark.sessions.archive.forest import walk
 
     return {
@@ -168,7 +168,7 @@ def _times(node: "Node") -> tuple[str | None, str | None]:
     known, archived = node.known, node.archived
     began = (known and known.started_at) or (archived and archived.first) or None
     ended = (known and known.ended_at) or (archived and archived.last) or None
-    return began, None if began and ended and ended < began else ended  # what a trim has copied was said before
+    return began, None if began and ended and ended < began else ended  # a trim copies earlier messages
 
 
 def _session_data(depth: int, node: "Node") -> dict[str, Any]:

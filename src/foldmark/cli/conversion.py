@@ -44,22 +44,22 @@ def import_(setup: Setup, named: str, name: str | None, as_json: bool) -> None:
 
 
 def session_file(named: str) -> Path:
-    """Return the session that a file or the beginning of an id names. Raises CommandError; SessionFileError if a file
-    is no session."""
+    """Return the session file that a path or the beginning of an id names. Raises CommandError, and SessionFileError if
+    a file is not a session."""
     from foldmark.sessions.conversion.importing import format_in
     from foldmark.sessions.places import find, names_file
 
     file = Path(named) if names_file(named) else find(named, Path.cwd(), os.environ).path
-    format_in(file)  # before there is a database to write to
+    format_in(file)  # before a database is created
     return file
 
 
 def import_file(log: "Log", file: Path, name: str | None) -> "ImportReport":
-    """Import with a progress bar on a terminal's standard error; an interruption leaves nothing behind."""
+    """Import a session with a progress bar. An interruption leaves nothing behind."""
     from foldmark.sessions.conversion.importing import import_session
 
-    # Nothing that an import makes refers to itself. Each record is a hundred objects, and what is left of it stays to
-    # the end: looking for garbage among them would take a tenth of the time.
+    # An import makes no reference cycles, and its objects, a hundred for each record, live to the end. To search them
+    # for garbage would take a tenth of the time.
     gc.set_threshold(100_000, 100, 100)
     with progress_bar(f"Importing {file.name}") as progress:
         return import_session(log, file, name, progress=progress)

@@ -1,7 +1,7 @@
 """`foldmark cost`: a conversation's requests under several policies, as a table, as JSON and as a drawing."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,8 +13,8 @@ from foldmark.app import Setup
 from foldmark.cli.parameters import AS_JSON, conversations_and_files
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.wording import count
-from foldmark.log import Agent, Log
-from foldmark.rendering import counter, harmless, json_text
+from foldmark.log import Agent
+from foldmark.rendering import aligned, counter, harmless, json_text
 from foldmark.stores.addresses import may_exist, shown
 
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 def conversation(db: str, target: str) -> Iterator[Agent]:
     """Yield the conversation of this name in the database, or else the session file of this name, read into memory.
 
-    Raises CommandError if there is neither, SessionFileError, StoreError.
+    Raises CommandError if both are missing, SessionFileError, StoreError.
     """
     path = Path(target)
-    with _existing(db) as log:
+    with foldmark.open(db, create=False) if may_exist(db) else nullcontext() as log:
         if log is not None and (log.exists(target) or not path.is_file()):
             yield log.find(target)
             return
@@ -40,15 +40,6 @@ def conversation(db: str, target: str) -> Iterator[Agent]:
 
     with foldmark.open(":memory:") as log:
         yield log.agent(import_file(log, path, None).agent_id)
-
-
-@contextmanager
-def _existing(db: str) -> Iterator[Log | None]:
-    if not may_exist(db):
-        yield None
-        return
-    with foldmark.open(db, create=False) as log:
-        yield log
 
 
 def _text(found: "CostReport") -> str:
@@ -70,22 +61,17 @@ def _text(found: "CostReport") -> str:
         ]
         for row in rows
     ]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    lines = []
-    for name, *numbers in table:
-        cells = (cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True))
-        lines.append("  ".join([name.ljust(widths[0]), *cells]))
     unit = "dollars" if tariff.input is not None else "fresh input tokens' worth"
     recorded = "as recorded" if found.thinks else "assuming that every answer began with one, since none is recorded"
     below = [
         f"Input in tokens (~), cost in {unit}. Every row excludes answers of ~{found.answered:,} tokens.",
         f"Thinking: the share that could still be sent if it is bound to the messages before it, {recorded}.",
     ]
-    return "\n".join([title(found), "", *lines, "", *below, found.verdict])
+    return "\n".join([title(found), "", aligned(table), "", *below, found.verdict])
 
 
 def title(found: "CostReport") -> str:
-    """Return the conversation, and the model and budget it was replayed with."""
+    """Return a line with the conversation, and the model and the budget of the replay."""
     requests = count(len(found.rows[0].billed), "request")
     return f"{found.name}: {requests} to {found.provider}/{found.model}, budget {found.budget:,} tokens"
 
@@ -119,7 +105,7 @@ def _data(found: "CostReport") -> dict[str, Any]:
 
 
 def drawing() -> Any:
-    """Import matplotlib, which only plots need. Raises FoldmarkError if it is not installed."""
+    """Import matplotlib, which only plots need. Raises FoldmarkError if it is missing."""
     try:
         matplotlib = import_module("matplotlib")
     except ImportError:
@@ -129,7 +115,7 @@ def drawing() -> Any:
 
 
 def draw(panels: "Sequence[tuple[str, Sequence[Replayed], Tariff]]", path: Path) -> None:
-    """Draw bars of the cost of each policy, one panel for each title. Raises FoldmarkError, OSError."""
+    """Draw bars with the cost of each policy, one panel for each title. Raises FoldmarkError, OSError."""
     matplotlib, pyplot = drawing(), import_module("matplotlib.pyplot")
     with matplotlib.rc_context({"svg.hashsalt": "foldmark", "svg.fonttype": "none", "font.size": 8}):
         figure, axes = pyplot.subplots(
@@ -194,7 +180,7 @@ def cost(setup: Setup, /, name: str, plot: Path | None, as_json: bool, **options
     from foldmark.cost.comparison import CostOptions, compare  # takes 20 ms, and `foldmark --help` loads every command
 
     if plot is not None:
-        drawing()  # a missing package is reported before the long part
+        drawing()  # report a missing package before the long part
     with conversation(setup.db, name) as agent:
         found = compare(agent, CostOptions(**options), counter("making request"))
     if plot is not None:

@@ -63,7 +63,7 @@ def backup(setup: Setup, file: Path, verify: bool, force: bool, as_json: bool) -
 
 
 def _dump_command(address: str, file: Path) -> str:
-    """Return the command that backs up a database on a server; without the password, which is asked for or in
+    """Return the command that backs up a database on a server, without the password: it is asked for, or in
     ~/.pgpass."""
     from shlex import quote
 
@@ -100,7 +100,7 @@ def copy(setup: Setup, source: str, target: str, names: tuple[str, ...], as_json
         raise CommandError("a database in memory ends with this command; name a file")
     with foldmark.open(source, create=False, settings=setup.given) as log:
         with log.store.read() as moment:
-            scope(moment, names)  # before there is a database to write to
+            scope(moment, names)  # before the target is created
         with foldmark.open(target, settings=setup.given) as other, progress_bar("Copying") as progress:
             if other.store.address == log.store.address:
                 raise CommandError(f"{shown(target)} is the source of the copy; name another database")
@@ -153,15 +153,15 @@ def doctor(setup: Setup, named: str | None, repair: bool, out: Path | None, as_j
 
 
 def _check_database(log: Log, name: str, repair: bool, as_json: bool, schema: int | None = None) -> int:
-    """Print the findings, with `repair` repaired as far as possible, and the `schema` if it is given. Return the exit
-    code, 1 if a finding remains."""
+    """Print the findings and, if given, the `schema`. With `repair`, repair them as far as possible. Return the exit
+    code: 1 if a finding remains."""
     from foldmark.log.doctor import examine
     from foldmark.log.doctor import repair as repair_finding
 
     findings = [(finding, repair and repair_finding(log, finding)) for finding in examine(log)]
     try:
         agents, unchecked = len(log.agents()), log.store.unchecked()
-    except StoreError:  # they cannot be read any more
+    except StoreError:  # they can no longer be read
         agents = unchecked = 0
     if repair and not log.store.forget_erased():
         print(
@@ -186,7 +186,7 @@ def _check_database(log: Log, name: str, repair: bool, as_json: bool, schema: in
 
 
 def _check_session(named: str, repairing: bool, out: Path | None, as_json: bool) -> int:
-    """Print what is wrong with a session, or repair it. Return the exit code, 1 if a finding remains."""
+    """Print the findings about a session, or repair it. Return the exit code: 1 if a finding remains."""
     from foldmark.sessions.conversion.exporting import session_of
     from foldmark.sessions.doctor import diagnose
     from foldmark.sessions.doctor.repairing import repair

@@ -1,4 +1,4 @@
-"""`foldmark demo`: a dozen commands on a sample session, run for real and printed with their answers."""
+"""`foldmark demo`: a dozen commands on a sample session, carried out and printed with their answers."""
 
 import io
 import shlex
@@ -18,7 +18,7 @@ from foldmark.operations.history import operations
 
 SAMPLE = "notes-cli.jsonl"
 LONGEST = 24
-"""Lines of an answer that are printed before its middle is left out."""
+"""Maximum lines of an answer that are printed; the middle of a longer answer is left out."""
 
 Run = Callable[[list[str]], int]
 _T = TypeVar("_T")
@@ -60,7 +60,7 @@ class _Demo:
         print(f"\n{self.step}. {text}\n")
 
     def foldmark(self, *arguments: str, shown: str | None = None, wrong: bool = False) -> None:
-        """Run a command and print it with its answer. With `wrong` it is meant to be refused."""
+        """Run a command and print it with its answer. With `wrong`, it must fail."""
         print(f"$ {shown or shlex.join(('foldmark', *arguments))}", flush=True)
         answer = io.StringIO()
         with redirect_stdout(answer), redirect_stderr(answer):
@@ -81,7 +81,7 @@ class _Demo:
             sys.stdin = typed
 
     def ask(self, question: Callable[[Agent], _T]) -> _T:
-        """Return an answer about the conversation `notes` as it stands."""
+        """Return the answer to a question about the conversation `notes` in its current state."""
         with foldmark.open(str(self.db), create=False) as log:
             return question(log.agent("notes"))
 

@@ -1,4 +1,4 @@
-"""`foldmark index`: vectors of messages, so that a search also goes by meaning [SPEC 7]."""
+"""`foldmark index`: vectors of messages, for the search by meaning [SPEC 7]."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from foldmark.recall.embeddings import Embedder
 
 _LONG = 30.0
-"""Minimum seconds of work that are announced beforehand."""
+"""Work that takes longer than this, in seconds, is announced."""
 
 
 @click.command()
@@ -92,7 +92,7 @@ def _stores(setup: Setup) -> Iterator[dict[str, Vectors]]:
 
 
 def _loaded(name: str, *, offering: bool = False) -> "Embedder":
-    """Return the model. If packages are missing and `offering`, offer a person at a terminal to install them. Raises
+    """Return the model. With `offering`, offer a person at a terminal to install missing packages. Raises
     EmbeddingError."""
     from foldmark.recall.embeddings import NotInstalledError
     from foldmark.recall.embeddings.model import kept
@@ -106,13 +106,13 @@ def _loaded(name: str, *, offering: bool = False) -> "Embedder":
 
         warn(str(error))
         if not offer_install(error.steps):
-            raise click.exceptions.Exit(error.exit_code) from None  # all is said
+            raise click.exceptions.Exit(error.exit_code) from None  # everything was printed
         one_thread_each()
     return kept(name)
 
 
 def _make(stores: Mapping[str, Vectors], embedder: "Embedder", limit: int | None) -> None:
-    """Make vectors, store by store, of `limit` messages at most."""
+    """Make vectors, store by store, for at most `limit` messages."""
     from foldmark.log.embedding import BATCH, LogVectors
     from foldmark.recall.embeddings.model import together
 
@@ -132,8 +132,8 @@ def _make(stores: Mapping[str, Vectors], embedder: "Embedder", limit: int | None
 
 @contextmanager
 def _bar(total: int) -> Iterator[Callable[[int], None]]:
-    """Show a bar with the rate and the remaining time on a terminal's standard error. A long duration is announced
-    first, everywhere; so the bar begins after the first messages."""
+    """Show a bar with the rate and the remaining time on a terminal's standard error. Long work is announced first,
+    also without a terminal; the bar therefore begins after the first messages."""
     began, done = time.monotonic(), 0
     bar: Any = None
 
@@ -165,7 +165,7 @@ def _duration(seconds: float) -> str:
 
 
 def _removed(store: Vectors, fingerprint: str | None) -> int:
-    """Remove the vectors of one model, or of all; return the number of models."""
+    """Remove the vectors of one model, or of all models. Return the number of models."""
     gone = [each for each in store.embedders() if fingerprint in (None, each)]
     for each in gone:
         store.remove_vectors(each)
@@ -191,8 +191,8 @@ def _data(embedder: "Embedder", stores: Mapping[str, Vectors], covered: Mapping[
 
 
 def offer_install(steps: Sequence[Sequence[str]]) -> bool:
-    """Show the commands for these arguments of `pip install`, ask, and run them. Return False if the person refuses, or
-    one of them fails. The installed packages can be imported at once."""
+    """Show the commands for these arguments of `pip install`, ask the person, and run them. Return False if the person
+    refuses or a command fails. Afterwards, the installed packages can be imported."""
     from importlib import invalidate_caches
     from shlex import join
 
@@ -200,7 +200,7 @@ def offer_install(steps: Sequence[Sequence[str]]) -> bool:
 
     installer = _installer()
     if installer is None:
-        warn("neither pip nor uv is here to run this; install one of them first")
+        warn("pip and uv are both missing here; install one of them first")
         return False
     commands = [[*installer, *step] for step in steps]
     for command in commands:
@@ -216,8 +216,8 @@ def offer_install(steps: Sequence[Sequence[str]]) -> bool:
 
 
 def _installer() -> list[str] | None:
-    """Return the beginning of a command that installs into the environment of this interpreter, with pip or else with
-    uv; None without either."""
+    """Return the beginning of a command that installs packages for this interpreter, with pip or else uv; None if both
+    are missing."""
     if find_spec("pip"):
         return [sys.executable, "-m", "pip", "install"]
     uv = shutil.which("uv")

@@ -1,4 +1,4 @@
-"""Foldmark in other programs: `install` and `uninstall` for Claude Code, and the commands that such programs start:
+"""Foldmark in other programs: `install` and `uninstall` for Claude Code, and the commands that other programs start:
 `hook`, `statusline` and `mcp` [SPEC 8, 9]."""
 
 import difflib
@@ -24,13 +24,10 @@ if TYPE_CHECKING:
     from foldmark.sessions.install.locations import Places
     from foldmark.sessions.install.plan import FileOutcome, InstallPlan
 
-_WHERE = (
-    click.option("--user", "user", is_flag=True, help="Install for you, in every project (default)."),
-    click.option("--project", "project", is_flag=True, help="Install for everybody in this folder's project."),
-    AS_JSON,
-)
+_USER = click.option("--user", is_flag=True, help="Install for you, in every project (default).")
+_PROJECT = click.option("--project", is_flag=True, help="Install for everybody in this folder's project.")
 _LONGEST_LINE = 400
-"""Maximum characters of a line in a preview; Claude Code's own file may be one long line."""
+"""Maximum characters of a line in a preview. A settings file of Claude Code may be one long line."""
 
 _NO_MCP = (
     "no MCP server is added: it needs the package `mcp`; `pip install 'foldmark[mcp]'`, then repeat, or add it anyway "
@@ -38,20 +35,25 @@ _NO_MCP = (
 )
 
 
-def _options(command: Any) -> Any:
-    for option in reversed(_WHERE):
-        command = option(command)
-    return command
-
-
 @click.command()
 @click.argument("program", metavar="claude", required=False)
-@_options
+@_USER
+@_PROJECT
+@AS_JSON
 @click.option("--print", "preview", is_flag=True, help="Write nothing; show the changes, file by file.")
 @click.option("--mcp", is_flag=True, help="Add the MCP server `foldmark mcp` even if it could not start here.")
 @click.option("--no-prompt", is_flag=True, help="Leave CLAUDE.md unchanged.")
 @click.option("--replace-statusline", is_flag=True, help="Replace another status line.")
-def install(program: str | None, preview: bool, as_json: bool, **given: Any) -> None:
+def install(
+    program: str | None,
+    user: bool,
+    project: bool,
+    as_json: bool,
+    preview: bool,
+    mcp: bool,
+    no_prompt: bool,
+    replace_statusline: bool,
+) -> None:
     """Add Foldmark to Claude Code.
 
     Adds hooks that warn when the context fills up, a status line, the skills /trim and /rollover, a paragraph in
@@ -63,14 +65,10 @@ def install(program: str | None, preview: bool, as_json: bool, **given: Any) -> 
     from foldmark.sessions.install.plan import install as carry_out
 
     _check(program, "install", needed=not preview)
-    places = _places(**_scope(given))
-    mcp = given["mcp"] or find_spec("mcp") is not None
-    options = InstallOptions(
-        PLAIN if places.root else installed_program(),
-        mcp=mcp,
-        prompt=not given["no_prompt"],
-        replace_status_line=given["replace_statusline"],
-    )
+    places = _places(user, project)
+    mcp = mcp or find_spec("mcp") is not None
+    named = PLAIN if places.root else installed_program()
+    options = InstallOptions(named, mcp=mcp, prompt=not no_prompt, replace_status_line=replace_statusline)
     plan = (plan_install if preview else carry_out)(places, options, os.environ)
     if not mcp:
         plan.done.append(FileOutcome(places.mcp, "left out", (_NO_MCP,)))
@@ -78,10 +76,9 @@ def install(program: str | None, preview: bool, as_json: bool, **given: Any) -> 
         print(json_text([_data(done, preview) for done in plan.done]))
         return
     if preview:
-        print(
-            "".join(f"{_difference(done)}\n" for done in plan.done if done.before != done.after and not done.ours),
-            end="",
-        )
+        for done in plan.done:
+            if done.before != done.after and not done.ours:
+                print(_difference(done))
     lines = [_line(done, preview) for done in plan.done]
     if places.root and not shutil.which("foldmark"):
         lines.append("foldmark is not on your PATH: these hooks do nothing here until it is")
@@ -93,8 +90,10 @@ def install(program: str | None, preview: bool, as_json: bool, **given: Any) -> 
 
 @click.command()
 @click.argument("program", metavar="claude", required=False)
-@_options
-def uninstall(program: str | None, as_json: bool, **given: Any) -> None:
+@_USER
+@_PROJECT
+@AS_JSON
+def uninstall(program: str | None, user: bool, project: bool, as_json: bool) -> None:
     """Remove Foldmark from Claude Code.
 
     Restores every file byte for byte. From a file that was changed since, only Foldmark's entries are removed.
@@ -102,7 +101,7 @@ def uninstall(program: str | None, as_json: bool, **given: Any) -> None:
     from foldmark.sessions.install.plan import uninstall as carry_out
 
     _check(program, "uninstall", needed=True)
-    places = _places(**_scope(given))
+    places = _places(user, project)
     plan = carry_out(places, os.environ)
     if as_json:
         print(json_text([_data(done, False) for done in plan.done]))
@@ -119,10 +118,6 @@ def _check(program: str | None, verb: str, needed: bool) -> None:
         raise CommandError(f"name the program: `foldmark {verb} claude`")
     if program not in (None, "claude"):
         raise CommandError(f"cannot {verb} for '{one_line(program or '')[:40]}'; available: claude")
-
-
-def _scope(given: dict[str, Any]) -> dict[str, bool]:
-    return {name: given[name] for name in ("user", "project")}
 
 
 def _places(user: bool, project: bool) -> "Places":
@@ -188,7 +183,7 @@ def mcp(setup: Setup, name: str | None, port: int | None, host: str, names: tupl
     """
     if port is None and (host != "127.0.0.1" or names):
         raise click.UsageError("--host and --allow-host require --http")
-    setup.given  # noqa: B018 - wrong settings are reported before anybody connects
+    setup.given  # noqa: B018 - report invalid settings before a client connects
     try:
         import_module("mcp")
     except ImportError:
@@ -203,13 +198,13 @@ def mcp(setup: Setup, name: str | None, port: int | None, host: str, names: tupl
         from foldmark.mcp.stdio import serve
 
         if sys.platform != "win32":
-            # The thread that waits for a line cannot be interrupted; there is nothing to tidy up either.
+            # The thread that waits for a line cannot be interrupted, and there is nothing to clean up.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
         try:
             with embedding(setup.db, setup.given):
                 anyio.run(serve, server(conversations, here=True))
         except* (BrokenPipeError, ConnectionResetError):
-            pass  # nobody is there any more
+            pass  # the client has gone
         return
     from foldmark.mcp import http
 
@@ -222,7 +217,7 @@ def mcp(setup: Setup, name: str | None, port: int | None, host: str, names: tupl
 
 
 _WHATEVER = {"ignore_unknown_options": True, "allow_extra_args": True}
-"""A newer or older coding agent may pass further arguments: that is no reason to fail."""
+"""Another version of the coding agent may pass further arguments, which are ignored."""
 
 
 @click.command(context_settings=_WHATEVER)

@@ -1,6 +1,6 @@
-"""Parameters of several commands, and their completion: conversations, and the chat commands of `foldmark do`.
+"""Parameters that several commands share, and their completion: conversations, and the chat commands of `foldmark do`.
 
-On any error nothing is completed: nobody would read a message.
+On an error nothing is completed, because a message would not be seen.
 """
 
 import os
@@ -18,7 +18,7 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def conversations(context: Context, _: Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Return the conversations whose names begin with what was typed, the one with the newest event first."""
+    """Return the conversations whose names begin with the typed text, the one with the newest event first."""
     setup = Setup(context.find_root().params.get("db"))
     with suppress(FoldmarkError, OSError):
         if setup.has_database:
@@ -35,8 +35,8 @@ def conversations_and_files(context: Context, parameter: Parameter, incomplete: 
 
 
 def chat_commands(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Return the next words of a line: the registry's commands, `/session` then `list` or both in a quoted line, then
-    options, and values of conversation NAME."""
+    """Return the next words of a line: commands of the registry (`/session` then `list`, or both in a quoted line),
+    then options and values from conversation NAME."""
     from foldmark.commands import REGISTRY
 
     before = "".join(f"{word} " for word in context.params.get(parameter.name or "") or ())
@@ -51,7 +51,8 @@ def chat_commands(context: Context, parameter: Parameter, incomplete: str) -> li
 
 
 def _values(context: Context, before: str, incomplete: str) -> list[CompletionItem[str]]:
-    """Return the options and arguments that go on a line in a word of the shell, where a whole line may be quoted."""
+    """Return the options and arguments that continue a line, of which a shell word may be a part or, quoted, the
+    whole."""
     from foldmark.chat.completion import complete
     from foldmark.commands import REGISTRY
 
@@ -66,8 +67,8 @@ def _values(context: Context, before: str, incomplete: str) -> list[CompletionIt
 
 
 class _Bash(BashComplete):
-    """Completion for bash, which takes a completion as typed text: blanks and special characters need a backslash
-    outside quotes."""
+    """Completion for bash, which inserts a completion as typed text: outside quotes, blanks and special characters need
+    a backslash."""
 
     source_template = BashComplete.source_template.replace("read type", "read -r type")
 

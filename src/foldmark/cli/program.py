@@ -1,4 +1,4 @@
-"""The command line: parse, call a command, render. Exit codes: 0 done, 1 failed, 2 wrong request, 130 interrupted."""
+"""The command line: parse, call a command, render. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
 
 import os
 import sys
@@ -28,14 +28,14 @@ def main(arguments: list[str] | None = None) -> None:
         ("stdout", "w", "backslashreplace"),
         ("stderr", "w", "backslashreplace"),
     ):
-        if getattr(sys, name) is None:  # closed by whoever started us; this takes the same descriptor again
-            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - stays open as long as we run
+        if getattr(sys, name) is None:  # the caller closed it; the new file takes the same descriptor
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - stays open until the process ends
         getattr(sys, name).reconfigure(errors=errors)
     sys.exit(run(arguments))
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Run one command and return its exit code. Any error of a person ends in one line."""
+    """Run one command and return its exit code. An error is printed in one line."""
     try:
         code = cli.main(arguments, prog_name="foldmark", standalone_mode=False)
         sys.stdout.flush()
@@ -55,9 +55,9 @@ def run(arguments: list[str] | None = None) -> int:
         _give_up_output()
         return 0
     except SystemExit as error:
-        if error.code != 1:  # a signal's
+        if error.code != 1:  # from a signal
             raise
-        _give_up_output()  # click's, where it met the closed pipe first
+        _give_up_output()  # from click, which has met the closed pipe
         return 0
     except OSError as error:
         if error.filename is None:
@@ -77,7 +77,7 @@ def _is_folder_gone() -> bool:
 
 
 def _give_up_output() -> None:
-    """Discard further output: its reader is gone or its disk is full, and Python would complain when it flushes."""
+    """Discard further output. Its reader is gone or the disk is full, and Python would report that when it flushes."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -107,11 +107,11 @@ _COMMANDS = {
     "trim": "trim:trim",
     "uninstall": "integration:uninstall",
 }
-"""Commands in other modules, each imported when it is asked for: most programs run one."""
+"""Commands in other modules. Each is imported when it is used, because most processes run only one."""
 
 
 class _Commands(click.Group):
-    """Imports commands when they are asked for, and adds the command to errors of options that do not name it."""
+    """Imports commands when they are used, and adds the command to errors of options that do not name it."""
 
     group_class = type
 
@@ -119,7 +119,7 @@ class _Commands(click.Group):
         return sorted({*self.commands, *_COMMANDS})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        # For a name that is unknown click compares it with all that are there.
+        # For an unknown name, click suggests similar ones, so it needs all commands.
         wanted = [cmd_name] if cmd_name in self.commands or cmd_name in _COMMANDS else list(_COMMANDS)
         for name in wanted:
             if name not in self.commands:
@@ -177,17 +177,18 @@ def chat(setup: Setup, name: str | None, session: str | None, model: str | None,
     from foldmark.chat.lines.keyboard import Typed, piped
     from foldmark.chat.lines.line_mode import chat as talk
     from foldmark.chat.lines.person import asks
+    from foldmark.cli.conversion import session_file
     from foldmark.cli.process import leaving
     from foldmark.providers.registry import check_model
 
     typed = sys.stdin.isatty()
     if name is not None and not setup.has_database:
         check_name(name)
-    file = _session_file(session) if session is not None else None
+    file = session_file(session) if session is not None else None
     given = setup.given
     if model is not None:
         check_model(model, given.dialects)
-        # A model of the command line overrides the environment; one that is set later in the chat overrides both.
+        # A model on the command line overrides the environment. A model set later in the chat overrides both.
         given = given.without("model")
 
     def models(name: str) -> Provider:
@@ -213,14 +214,8 @@ def chat(setup: Setup, name: str | None, session: str | None, model: str | None,
             return talk(agent, models, lines, asks if typed else None, opening)
 
 
-def _session_file(named: str) -> Path:
-    from foldmark.cli.conversion import session_file
-
-    return session_file(named)
-
-
 def _opened(log: Log, file: Path, name: str | None) -> tuple[Agent, str]:
-    """Import a session into its conversation, or into `name`. Return the conversation, and what was imported."""
+    """Import a session into its conversation, or into `name`. Return the conversation and a report as text."""
     from foldmark.cli.conversion import import_file
     from foldmark.sessions.conversion.chatting import adopt_model
     from foldmark.sessions.conversion.reports import short_report_text
@@ -237,7 +232,7 @@ class _WithCommands(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         begin = next((index for index, word in enumerate(args) if word.startswith("/")), len(args))
         if "--" not in args[:begin] and "--" in args[begin:]:
-            args.insert(args.index("--"), "--")  # click takes the first one for itself
+            args.insert(args.index("--"), "--")  # click removes the first one
         return super().parse_args(ctx, args)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -273,7 +268,7 @@ def do(setup: Setup, name: str, command: tuple[str, ...], agreed: bool, as_json:
             interrupt(agent)
         try:
             result = agent.do(line, asking=asking)
-        except ConflictError:  # another program has recorded something meanwhile
+        except ConflictError:  # another program has appended meanwhile
             agent.context()
             result = agent.do(line, asking=asking)
         if isinstance(result.effect, StartPlanning):

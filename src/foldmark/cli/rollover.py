@@ -91,8 +91,8 @@ def _working_folder() -> str:
 
 
 def _read(name: str) -> str:
-    """Return the text of a summary file. Raises SummaryError if it is absurdly long, FoldmarkError if it cannot be
-    read."""
+    """Return the beginning of a summary file, enough to recognize a summary that is too long. Raises FoldmarkError if
+    the file cannot be read."""
     from foldmark.sessions.rollover.handoff import LONGEST
 
     try:
@@ -108,7 +108,7 @@ def _read(name: str) -> str:
 
 
 def _written(setup: Setup, session: "SessionPath", model: str | None) -> str:
-    """Return a summary written by a model; only the text that the rollover hands over is kept."""
+    """Return a summary that a model has written, in a log that is not kept."""
     import foldmark
     from foldmark.providers.registry import check_model
     from foldmark.sessions.rollover.auto_summary import summarize

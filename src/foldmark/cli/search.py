@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 _AROUND = 3
 
 NEIGHBOUR = 2000
-"""Maximum number of characters of a message next to the one that was asked for."""
+"""Maximum number of characters of a message beside the requested one."""
 
 LINE = 120
-"""Maximum number of characters of a neighbour on one line."""
+"""Maximum number of characters of a neighbour that is shown on one line."""
 
 
 def _date(context: click.Context, option: click.Parameter, value: str | None) -> datetime | None:
-    """Parse a date or a time in ISO 8601; UTC where it names no zone."""
+    """Parse a date or a time in ISO 8601; without a time zone, it is UTC."""
     from foldmark.core.codec import utc
 
     try:
@@ -145,7 +145,7 @@ def search(
 
 
 def _neighbours(hit: SearchResult, log: Log | None, archive: Path, reach: int) -> list[PassageMessage]:
-    """Return the messages around a hit; none if they cannot be read any more."""
+    """Return the messages around a hit; none if they can no longer be read."""
     from foldmark.log.search import message_excerpt
     from foldmark.sessions.archive.reading import excerpt, read
 
@@ -180,8 +180,8 @@ def hits_text(
     filtered: bool = False,
     neighbours: Mapping[SearchResult, Sequence[PassageMessage]] = {},
 ) -> str:
-    """Return hits as text by session or conversation, the one with the best hit first. `filtered` says that the search
-    had filters; `neighbours` are messages to show with a hit."""
+    """Return hits as text, grouped by session or conversation, the one with the best hit first. `filtered` is True if
+    the search had filters. `neighbours` are the messages to show with each hit."""
     if not hits:
         return f"No messages match{' these words and filters' if filtered else ''}."
     groups: dict[tuple[str, str], list[SearchResult]] = {}
@@ -199,7 +199,7 @@ def _passage_text(passage: "Passage | Excerpt") -> str:
 
 
 def _place(hit: SearchResult) -> str | None:
-    """Return what `--read` takes to print a hit whole; None for a memo."""
+    """Return the place of a hit for `--read`; None for a memo."""
     if hit.event_id is not None:
         return f"{hit.name}:{hit.event_id}"
     return f"{hit.file}:{hit.line}" if hit.file else None

@@ -1,8 +1,8 @@
-"""`foldmark trim`: a coding agent's session with less in it, and how to go on with it [SPEC 8, S4]."""
+"""`foldmark trim`: a shortened copy of a coding agent's session, and the command that continues it [SPEC 8, S4]."""
 
 import os
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,16 +14,16 @@ from foldmark.cli.parameters import AS_JSON
 from foldmark.cli.process import check_launch, session_outcome, start, warn
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import one_line
-from foldmark.rendering import harmless, json_text
+from foldmark.rendering import aligned, harmless, json_text
 
 if TYPE_CHECKING:
     from foldmark.sessions.trim.job import ToolTally, TrimOptions
     from foldmark.sessions.trim.report import TrimReport
 
 _DIGITS = 10
-_HEAD = ("tool", "results", "cut", "characters", "~tokens")
+_HEAD = ["tool", "results", "cut", "arguments", "characters", "~tokens"]
 _ARGUMENTS = 3
-"""Column of the calls whose arguments were cut, which there is only if there are any."""
+"""Column of the number of calls with cut arguments. It is left out if there are none."""
 
 
 @click.command()
@@ -182,23 +182,13 @@ def _tools_table(tally: Mapping[str, "ToolTally"], bytes_per_token: float) -> st
         whole.bytes += each.bytes
     if len(rows) != 1:
         rows.append(_row("all", whole, bytes_per_token))
-    rows.insert(0, [*_HEAD[:_ARGUMENTS], "arguments", *_HEAD[_ARGUMENTS:]])
-    return _aligned(rows if whole.arguments else [row[:_ARGUMENTS] + row[_ARGUMENTS + 1 :] for row in rows])
+    rows.insert(0, _HEAD)
+    return aligned(rows if whole.arguments else [row[:_ARGUMENTS] + row[_ARGUMENTS + 1 :] for row in rows])
 
 
 def _steps_table(head: str, steps: Mapping[str, int]) -> str:
     rows = [(step, f"{tokens:,}") for step, tokens in {**steps, "all": sum(steps.values())}.items()]
-    return _aligned([(head, "~tokens"), *rows])
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(
-            [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-        )
-        for row in rows
-    )
+    return aligned([(head, "~tokens"), *rows])
 
 
 def _row(name: str, each: "ToolTally", bytes_per_token: float) -> list[str]:

@@ -1,1 +1,1 @@
-"""Foldmark inside of other agent libraries: one folder for each, imported when it is used."""
+"""Foldmark inside other agent libraries, one folder for each. A folder is imported when it is used."""

@@ -226,7 +226,7 @@ def _exclusive(lock: Lock, cut: Event) -> Iterator[None]:
 
 def _check_going_on(cut: Event) -> None:
     if cut.is_set():
-        raise CommandError("the turn was interrupted before a person agreed; nothing was done")
+        raise CommandError("the turn was interrupted before a person had agreed; nothing was done")
 
 
 def _check_living(agent: Agent) -> None:

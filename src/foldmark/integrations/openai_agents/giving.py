@@ -1,10 +1,9 @@
-"""Items for the SDK, made of the visible messages: its own as it gave them, Foldmark's messages in the form of its
-items.
+"""Turn visible messages into items for the SDK: its own items as they were added, Foldmark's messages as new items.
 
-Items that the API would refuse are not given: a result whose call has left the context, tools of another dialect [SPEC
-5.2]. An item by whose id the API would look for the thinking of its answer loses the id once an operation has removed
-that thinking. A call without a result is given, as by the SDK's own sessions: the runner leaves it out by itself, and a
-pending approval needs it.
+Items that the API would refuse are left out: a result whose call has left the context, and tools of another dialect
+[SPEC 5.2]. With the id of an item, the API looks for the thinking of the same answer; an item loses its id once an
+operation has removed that thinking. A call without a result is included, as in the SDK's own sessions: the runner
+leaves it out by itself, and a pending approval needs it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,10 +27,10 @@ from foldmark.request.standing import Standing
 from foldmark.tokens.counting import TOKENIZED
 
 WINDOW = ("sliding_context_tokens", "context_size")
-"""The settings that give an agent a window here if they were set for it: `/context budget` and `/context window`."""
+"""Settings that give an agent a window here if they were set for it: `/context budget` and `/context window`."""
 
 _MODEL = "openai_responses", "gpt-5"
-"""The model whose token counts measure a window if the conversation's own model is not OpenAI's."""
+"""The model whose token counts measure a window if the conversation's own model has none."""
 
 
 _WORDED = ("function_call_output", "custom_tool_call_output")
@@ -47,7 +46,8 @@ class Given(NamedTuple):
 
 
 def newest_items(moment: Snapshot, at: Standing, limit: int | None) -> list[Any]:
-    """Return the newest `limit` items of the context in the order of the log; all for None. Reads no more than that."""
+    """Return the newest `limit` items of the context in the order of the log; all for None. Read no more than
+    needed."""
     found: list[Any] = []
     for each in [] if limit == 0 else newest_first(moment, at, window(moment, at)):
         found += reversed(each.items)
@@ -63,7 +63,7 @@ def newest_first(moment: Snapshot, at: Standing, segments: Segments) -> Iterator
         if event.kind == "tool_result" and not _called(moment, at, event):
             continue
         items = _evicted(event, items_of(event), at.fold.evicted)
-        if items == []:  # what the provider's own tool answered is in the item of the call
+        if items == []:  # the result of a provider's own tool is part of the call's item
             beside.append(event.id)
             continue
         items = _own(event) if items is None else _complete(moment, at, event, items)
@@ -78,7 +78,7 @@ def window(moment: Snapshot, at: Standing) -> Segments:
     if not any(own.get(key) for key in WINDOW):
         return at.visible
     budget = own.get("sliding_context_tokens") or 0
-    # Items are given whole: so is what the window is measured by.
+    # Items are given whole, so the window measures whole messages.
     config = replace(at.config, sliding_context_tokens=budget, truncation=False, memos_injected=0)
     provider, _, model = at.config.model.partition("/")
     known = (provider, model) if provider in TOKENIZED else _MODEL
@@ -94,8 +94,8 @@ def window(moment: Snapshot, at: Standing) -> Segments:
 
 
 def _evicted(event: Event, items: list[Any] | None, evicted: Mapping[int, int]) -> list[Any] | None:
-    """Return the items of a result, with its placeholder if it was evicted. A result of a provider's own tool has no
-    place for one."""
+    """Return the items of a result, with its placeholder if it was evicted. The result of a provider's own tool has no
+    item to replace."""
     if event.id not in evicted or items == []:
         return items
     if items is None:
@@ -105,7 +105,7 @@ def _evicted(event: Event, items: list[Any] | None, evicted: Mapping[int, int]) 
 
 
 def _complete(moment: Snapshot, at: Standing, event: Event, items: list[Any]) -> list[Any]:
-    """Return the items of an answer: none if the event that they were taken from is visible again, and without ids if
+    """Return the items of an answer: none if the event that they were popped from is visible again, and without ids if
     the model's thinking before them has left the context."""
     if _visible(moment, at, link(event, "left")):
         return []

@@ -1,16 +1,16 @@
-"""Items of the SDK: what each is in Foldmark's terms, and how an event keeps the item itself [SPEC 1].
+"""Items of the SDK: their content in Foldmark's terms, and the form in which an event keeps the item itself [SPEC 1].
 
-The SDK speaks the Responses API, whatever model it asks. A call whose result is an item of its own is a `tool_call`,
-that item a `tool_result`; a tool that the provider runs itself has both in one item. Only the text of an unknown item
-is read.
+The SDK uses the format of the Responses API for all models. A call whose result is a separate item is a `tool_call`,
+and that item a `tool_result`; a tool that the provider runs itself has both in one item. Of an unknown item, only the
+text is read.
 
 The event's own content is not stored twice: the text of a message, the arguments of a call and images are holes in the
-item, which are filled again when it is given back. `data["openai_agents"]` of the event holds
+item, which are filled when the item is given back. `data["openai_agents"]` of the event holds
 
 - `as`: the item with its holes, `holes`: [path, source] of each, where the source is the number of an image among
   `data["blocks"]`, or null for the event's text;
 - `before`: how many of the first `data["blocks"]` are items in front of it: the model's thinking;
-- `with`: the event with the model's thinking in the same answer, if that is another one;
+- `with`: the event with the model's thinking in the same answer, if that is another event;
 - `left`: the event that held this thinking and the item that it led to, which was popped;
 - `json`: instead of the first two, the items as JSON text, if a log cannot hold them otherwise: with lone surrogates,
   NaN, integers of more than 64 bits; a compacted copy, which is a `summary`, has it in `native`.
@@ -45,7 +45,7 @@ RESULTS = {
     "program": "program_output",
     "mcp_approval_request": "mcp_approval_response",
 }
-"""Calls whose result is an item of its own, and what that is."""
+"""Calls whose result is a separate item, with the type of that item."""
 
 _CALLS_OF_RESULTS = {result: call for call, result in RESULTS.items()}
 _DATA_URL = re.compile(r"data:(image/[a-z0-9.+-]+);base64,([^,]*)")
@@ -129,7 +129,7 @@ def _result(item: Mapping[str, Any]) -> Reading:
 
 
 def _outcome(item: Mapping[str, Any], kind: str) -> Reading:
-    """Return the result of a tool that the provider ran. An image that it made is in the item alone."""
+    """Return the result of a tool that the provider ran. An image that it made is only in the item."""
     if error := item.get("error"):
         return Reading("tool_result", error if isinstance(error, str) else _json(error) or str(error), failed=True)
     text = "\n".join(filter(None, (_answer(item, key)[0] for key in _ANSWERS)))
@@ -143,7 +143,7 @@ def _failed(item: Mapping[str, Any]) -> bool:
 
 
 def _answer(item: Mapping[str, Any], key: str) -> tuple[str, list[dict[str, Any]], list[Hole]]:
-    """Return the value of a key as text, as JSON text if it is not a text, and its images."""
+    """Return the value of a key as text, or as JSON if it is not text, with its images and holes."""
     answer = item.get(key)
     text, blocks, holes = _content(answer, (key,))
     return (text, blocks, holes) if text or blocks or not answer else (_json(answer) or str(answer), [], [])
@@ -187,7 +187,7 @@ def _image(url: str) -> dict[str, Any] | None:
 
 
 def _id(item: Mapping[str, Any]) -> str:
-    """Return the id that a call and its result share; a result of a local shell has only an `id`."""
+    """Return the id that a call and its result share. The result of a local shell has only an `id`."""
     return as_text(item.get("call_id")) or as_text(item.get("id"))
 
 
@@ -199,11 +199,11 @@ def _json(value: Any) -> str | None:
         return None
 
 
-# What an event keeps
+# The data of an event
 
 
 def json_copy(item: Any) -> Any:
-    """Return a copy of an item as JSON gives it back. Raises CommandError for what is not JSON."""
+    """Return a copy of an item through JSON. Raises CommandError if it is not JSON."""
     try:
         return json.loads(json.dumps(item))
     except (TypeError, ValueError, RecursionError) as error:
@@ -219,9 +219,9 @@ def data_of(
     blocks: Sequence[dict[str, Any]] = (),
     holes: Sequence[Hole] = (),
 ) -> dict[str, Any]:
-    """Return the data of an event that stands for `thoughts` and, if there is one, the `item` that they led to.
+    """Return the data of an event that stands for `thoughts` and, if given, the `item` that they led to.
 
-    All are as `json_copy` made them; `blocks` are those that the event has besides: images where there is no thought.
+    All were made by `json_copy`. `blocks` are further blocks of the event, such as images.
     """
     items = [*thoughts, *([] if item is msgspec.UNSET else [item])]
     source = json.dumps(items)
@@ -253,13 +253,13 @@ def is_inline(event: Event) -> bool:
 
 
 def items_of(event: Event) -> list[Any] | None:
-    """Return the items that an event stands for, as the SDK gave them; None for one that is not from there.
+    """Return the items that an event stands for, as the SDK gave them; None for an event that is not from the SDK.
 
-    A result stands for none where its text is a part of the item of its call.
+    A result stands for no item if its text is part of its call's item.
     """
     try:
         found = unpacked(_own(event), event.content)
-    except (AttributeError, LookupError, TypeError, ValueError, RecursionError):  # somebody else's data under our key
+    except (AttributeError, LookupError, TypeError, ValueError, RecursionError):  # data of other code under our key
         return None
     return found if found or event.kind == "tool_result" else None
 
@@ -277,7 +277,7 @@ def _own(event: Event) -> Mapping[str, Any]:
 
 
 def unpacked(data: Mapping[str, Any], text: str) -> list[Any]:
-    """Return the items in an event's data. Raises KeyError and its like for what `data_of` did not make."""
+    """Return the items in an event's data. Raises errors such as KeyError for data that `data_of` did not make."""
     about = data[KEY]
     if "json" in about:
         found = json.loads(about["json"])

@@ -1,14 +1,14 @@
 """Records items of the SDK in a conversation: each as a message, in turns, or as a compacted copy of many [SPEC 1, 2,
 3, 5.7].
 
-The SDK does not say where a run begins and ends. A person's item, or an instruction, begins a turn, unless it follows
-another one in the same list. An answer after which no call waits for its result ends the turn. The next turn also ends
-it, if a run failed. Thinking is recorded with the item that it led to, so that no operation separates the two: the API
-refuses one without the other.
+The SDK does not say where a run begins and ends. A person's item or an instruction begins a turn, unless it follows
+another one in the same list. An answer ends the turn if no call waits for its result; after a failed run, the next turn
+ends it. Thinking is recorded with the item that it led to, so no operation separates the two: the API refuses one
+without the other.
 
 A compacted copy is one `summary`, which holds all of its items. The copy and its originals are never given together.
-`/restore` of the copy brings the originals back and removes the copy in one step. A copy also replaces what earlier
-copies replaced: taking one of those back changes nothing while a later copy holds.
+`/restore` of the copy brings the originals back and removes the copy in one step. A copy also replaces the originals of
+earlier copies: restoring an earlier copy changes nothing while a later copy is in force.
 """
 
 from collections.abc import Iterable, Sequence
@@ -50,7 +50,7 @@ class Entry(NamedTuple):
 
 
 def entries(items: Iterable[Any]) -> list[Entry]:
-    """Return what to append for a list of items. Raises CommandError for what is not JSON."""
+    """Return the entries to append for a list of items. Raises CommandError for an item that is not JSON."""
     found: list[Entry] = []
     thoughts: list[Any] = []
     for each in items:
@@ -115,7 +115,7 @@ def _append(agent: Agent, reading: Reading, data: dict[str, Any]) -> int:
             event_id = agent.append_tool_call(reading.name, args, call_id=call_id, dialect=DIALECT, data=data)
             if reading.outcome is not None:
                 text, failed = reading.outcome.text, reading.outcome.failed
-                # It is a part of the item of the call: nothing of its own.
+                # The result is part of the call's item, so it keeps none.
                 beside = {KEY: {"with": event_id}}
                 agent.append_tool_result(call_id, text, dialect=DIALECT, is_error=failed, data=beside)
         case "tool_result":
@@ -124,11 +124,13 @@ def _append(agent: Agent, reading: Reading, data: dict[str, Any]) -> int:
             )
             with agent.log.store.read() as moment:
                 event = moment.event(event_id)
-            if event is not None and event.kind == "user":  # its call has left the context; a notice tells of it
+            if (
+                event is not None and event.kind == "user"
+            ):  # its call has left the context; a notice was appended instead
                 agent.record("record", reading.text, data={"source": KEY, **data})
         case _:
             dialect = DIALECT if data.get("blocks") and reading.kind == "assistant" else None
-            # A block at the end of a text is the agent's own affair: the text comes back as it was.
+            # Verbatim: a state block at the end of a text stays in it.
             event_id = agent.append(reading.kind, reading.text, data=data, dialect=dialect, verbatim=True)
     return event_id
 
@@ -169,7 +171,7 @@ def replace_tail(agent: Agent, found: Tail, start: int, copy: Sequence[Any]) -> 
         there = list(takewhile(lambda each: each.event.id >= first, newest_first(moment, at, at.visible)))[::-1]
     if [(each.event.id, number) for each in there for number in range(len(each.items))][kept:] != found.places[start:]:
         return False
-    # Of one event that stands for several items, an earlier copy, the first may stay.
+    # If an event stands for several items, as an earlier copy does, its first items may stay.
     replace(agent, [*there[0].items[:kept], *copy], first)
     return True
 
@@ -245,7 +247,7 @@ def instead_of_cleared(agent: Agent, items: Sequence[Any]) -> bool:
 
 
 def _text(items: Sequence[Any]) -> str:
-    """Return the text of a copy, for readers of the conversation elsewhere."""
+    """Return the text of a copy, for other readers of the conversation."""
     said = []
     for item in items:
         if _is_opaque(item):

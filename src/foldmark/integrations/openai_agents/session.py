@@ -1,4 +1,4 @@
-"""`FoldmarkSession`: what the SDK's runner calls to keep and to fetch a conversation."""
+"""`FoldmarkSession`, with which the SDK's runner stores and fetches a conversation."""
 
 import asyncio
 import os
@@ -44,13 +44,13 @@ class SessionClosedError(StoreError, RuntimeError):
 class FoldmarkSession:
     """A session of the OpenAI Agents SDK that is a Foldmark conversation.
 
-    `session_id` is the conversation's name, or the uuid of an agent, as of a fork; sessions of one id share one
-    conversation. `db_path` is a database, a log that is open already (closing the session leaves it open), or None for
-    this user's own (FOLDMARK_DB, or the platform's data folder). `agent` is the conversation as Foldmark's agent.
+    `session_id` is the conversation's name, or the uuid of an agent such as a fork. Sessions with the same id share a
+    conversation. `db_path` is a database, an open log (which stays open when the session is closed), or None for this
+    user's database (FOLDMARK_DB, or the platform's data folder). `agent` is the conversation as Foldmark's agent.
 
-    Every method may be called from any task, thread and process at once: a list of items is recorded whole and in one
-    piece. Each works in a thread, so that nobody waits for a disk or another process. What it was about to record is
-    recorded, or refused, before a cancellation goes on. Raises FoldmarkError.
+    Every method may be called from any task, thread and process at once; a list of items is recorded as a whole. The
+    methods work in a thread, so the event loop never waits for a disk or another process. A cancellation takes effect
+    after a recording that has begun was completed or refused. Methods raise FoldmarkError.
     """
 
     session_id: str
@@ -84,12 +84,12 @@ class FoldmarkSession:
             self.log.close()
         self._closed = True
 
-    # What the SDK calls
+    # Called by the SDK
 
     async def get_items(self, limit: int | None = None) -> "list[TResponseInputItem]":
         """Return the context as items, oldest first; with a limit (default: that of the settings) only the newest.
 
-        Without operations these are the items that were added, as they were. Limits below 0 mean none, as in the SDK's
+        Without operations, these are the added items, unchanged. A limit below 0 means no limit, as in the SDK's
         SQLiteSession.
         """
         if limit is None and self.session_settings is not None:
@@ -98,7 +98,7 @@ class FoldmarkSession:
         return await _settled(lambda: self._read(lambda moment, at: newest_items(moment, at, most)))
 
     async def add_items(self, items: "list[TResponseInputItem]") -> None:
-        """Record items: all of them or, on an error, none."""
+        """Record items; on an error, record none of them."""
         self._living()
         if items:
             wanted = list(items)
@@ -112,16 +112,16 @@ class FoldmarkSession:
         """Empty the context as `/clear` does. `/restore` brings everything back."""
         await _settled(lambda: self._writing(self._clear))
 
-    # What the SDK's compaction calls, and other sessions of the SDK have, too
+    # Called by the compaction of the SDK, as in its own sessions
 
     async def _get_compaction_snapshot(
         self, limit: int, *, prune_prefix: "Callable[[TResponseInputItem], bool] | None" = None
     ) -> "_CompactionSnapshot | None":
         """Return the newest items, and a function that replaces the last of them with a compacted copy.
 
-        `prune_prefix` says which items a wrapper does not show any more; here they stay in the log.
+        `prune_prefix` marks items that a wrapper no longer shows; here, they stay in the log.
         """
-        if type(self) is not FoldmarkSession:  # it may give other items than these
+        if type(self) is not FoldmarkSession:  # a subclass may give other items
             return None
         from agents.memory.session import _CompactionSnapshot
 
@@ -139,13 +139,13 @@ class FoldmarkSession:
         await _settled(lambda: self._writing(lambda: recording.replace(self.agent, items)))
         return True
 
-    # What a person does
+    # Called for a person
 
     def do(self, line: str) -> Result:
-        """Carry out a command as it is typed, "/mark BEFORE", on the present conversation. Raises CommandError."""
+        """Carry out a typed command such as "/mark BEFORE" on the conversation. Raises CommandError."""
         return self._repeated(lambda: self._living().do(line))
 
-    # Inside of a thread
+    # In a thread
 
     def _living(self) -> Agent:
         if self._closed:
@@ -157,7 +157,7 @@ class FoldmarkSession:
             return wanted(moment, at)
 
     def _add(self, items: list[Any]) -> None:
-        entries(items)  # what cannot be recorded is refused before anything is
+        entries(items)  # refuse an invalid item before anything is recorded
 
         def once() -> None:
             if not recording.instead_of_cleared(self.agent, items):
@@ -196,7 +196,7 @@ class FoldmarkSession:
         return self._repeated(recorded)
 
     def _repeated(self, action: Callable[[], _T]) -> _T:
-        """Repeat work in which another writer may append: read the new events, then do it again after them."""
+        """Do work, and repeat it after reading the new events if another writer has appended meanwhile."""
         while True:
             self._living().context()
             try:
@@ -216,7 +216,7 @@ def _left(moment: Snapshot, at: Standing, event_id: int) -> bool:
 
 
 def _without(moment: Snapshot, at: Standing, events: tuple[int, ...]) -> Filter:
-    """Return a filter of exactly these events, even one half of a call and its result: the SDK takes items back one by
+    """Return a filter of exactly these events, even if it separates a call from its result: the SDK pops items one by
     one."""
     ranges = ranges_of(moment, at, moment.lookup(events))
     left = moment.size(subtract(at.visible, ranges)).messages
@@ -224,7 +224,7 @@ def _without(moment: Snapshot, at: Standing, events: tuple[int, ...]) -> Filter:
 
 
 async def _settled(action: Callable[[], _T]) -> _T:
-    """Run work in a thread, and wait for its end however often the wait is cancelled."""
+    """Run work in a thread, and wait for its end even if the wait is cancelled."""
     work = asyncio.ensure_future(asyncio.to_thread(action))
     try:
         return await asyncio.shield(work)
@@ -233,12 +233,12 @@ async def _settled(action: Callable[[], _T]) -> _T:
             with suppress(asyncio.CancelledError):
                 await asyncio.wait({work})
         if not work.cancelled():
-            work.exception()  # the cancellation is what is told
+            work.exception()  # retrieved, because only the cancellation is raised
         raise
 
 
 def _opened(path: str | os.PathLike[str] | None) -> Log:
-    """Open the log in a database; None is this user's own, whose folder is created if needed [SPEC 9]. Raises
+    """Open the log in a database; None means this user's own, whose folder is created if needed [SPEC 9]. Raises
     FoldmarkError."""
     if path is not None:
         return foldmark.open(path)

@@ -36,18 +36,18 @@ from foldmark.request.standing import Standing
 class FoldmarkHistory(AbstractCapability[Any]):
     """The history of a Pydantic AI agent, kept by Foldmark: `Agent(model, capabilities=[FoldmarkHistory("chat.db")])`.
 
-    Everything that passes through a run is recorded in the conversation `name` of a log, each message once; what the
-    model sees, and what the run goes on with, is the context of that conversation: what is left after clear, rewind,
-    forget, drop, and what came back by restore. So a run goes on with the conversation, whether or not it is given a
-    `message_history`; what that holds and is not recorded yet is recorded first.
+    Every message of a run is recorded once, in the conversation `name` of a log. The model sees the context of that
+    conversation, with the effects of clear, rewind, forget, drop and restore, and the run continues with it. A run
+    therefore continues the conversation with or without a `message_history`; messages of such a history that are not
+    recorded yet are recorded first.
 
     `log` is an open log or the path of one. `window` sends only the newest whole turns that fit the token budget, with
-    the pinned turns, and `truncation` shortens old results of tools, both as the conversation's settings say
-    [SPEC 5.2, 5.3]. `tools` names those of Foldmark's own tools that the model is offered, as "recall" and "slash";
-    `asking` reaches the person where a command or a tool has to ask. Several runs at a time share one conversation.
+    the pinned turns, and `truncation` shortens old tool results, both according to the conversation's settings
+    [SPEC 5.2, 5.3]. `tools` lists Foldmark's own tools that the model is offered, such as "recall" and "slash".
+    `asking` reaches the person if a command or a tool has to ask. Several concurrent runs share one conversation.
 
-    `ProcessHistory(history)` works as well, but records an answer only with the next request, and a tool that changes
-    the context comes too early for its own call.
+    `ProcessHistory(history)` works as well, but it records an answer only with the next request, and a tool that
+    changes the context runs before its own call is recorded.
     """
 
     log: Log | str | os.PathLike[str]
@@ -74,34 +74,35 @@ class FoldmarkHistory(AbstractCapability[Any]):
         self.close()
 
     def close(self) -> None:
-        """Release the database, if it was opened here."""
+        """Release the database if this object has opened it."""
         if self._own:
             self._log.close()
 
     def do(self, line: str, *, actor: str = "human") -> Result:
-        """Carry out a command, "/mark BEFORE", also from within a tool. Raises CommandError; nothing was done then."""
+        """Carry out a command such as "/mark BEFORE", also from within a tool. Raises CommandError if nothing was
+        done."""
         self.agent.context()
         return self.agent.do(line, actor=actor, asking=self.asking)
 
     def messages(self, *, waiting: bool = False) -> list[ModelMessage]:
-        """Return the context as it is now, for `message_history=`, and for looking at it.
+        """Return the current context, for `message_history=` or for inspection.
 
-        A call that never got its result gets one that says so; with `waiting` the calls of the last response do not,
-        since `deferred_tool_results=` will answer them. Writes nothing.
+        A call without a result gets a result that says so; with `waiting`, calls of the last response do not, because
+        `deferred_tool_results=` will answer them. Nothing is written.
         """
         with self._lock:
-            self.agent.context()  # takes note of what others have written
+            self.agent.context()  # accounts for events that others have appended
             with self.agent.reading() as (moment, at):
                 made = history(self._shown(moment, at), self._logbook.standing(moment, at), waiting=waiting)
             self._logbook.handed(made)
             return [message for message, _ in made]
 
     def record(self, messages: Sequence[ModelMessage], run_id: str | None = None) -> None:
-        """Record the messages of a history that are not recorded yet. Raises FoldmarkError; then none is recorded."""
+        """Record the messages of a history that are not recorded yet. Raises FoldmarkError, and records none then."""
         with self._lock:
             try:
                 with self._log.store.write() as transaction:
-                    self.agent.context()  # somebody else may have written, from another process
+                    self.agent.context()  # another process may have appended
                     self._logbook.record(
                         transaction, messages, run_id, joins=any(other != run_id for other in self._running)
                     )
@@ -109,7 +110,7 @@ class FoldmarkHistory(AbstractCapability[Any]):
                 self._logbook = self._logbook.anew()
                 raise
 
-    # As Pydantic AI calls it
+    # Called by Pydantic AI
 
     async def __call__(self, ctx: RunContext[Any], messages: list[ModelMessage]) -> list[ModelMessage]:
         """Record and replace a history, as the processor of `ProcessHistory`."""
@@ -132,7 +133,7 @@ class FoldmarkHistory(AbstractCapability[Any]):
     async def before_tool_execute(
         self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: Any
     ) -> Any:
-        """Record a call before its tool runs: a crash loses nothing, and the tool's changes to the context hold."""
+        """Record a call before its tool runs, so that a crash loses nothing and the tool can change the context."""
         self.record(ctx.messages, ctx.run_id)
         return args
 
@@ -166,10 +167,10 @@ class FoldmarkHistory(AbstractCapability[Any]):
             self._logbook.handed(made)
             return [message for message, _ in made]
 
-    # What is shown
+    # The context for a model
 
     def _shown(self, moment: Snapshot, standing: Standing, model: AbstractModel | None = None) -> list[Piece]:
-        """Return the pieces for a model; without a model those for the provider of each summary."""
+        """Return the pieces for a model; without a model, for the provider of each summary."""
         at = read_by(moment, standing, partial(self._reads, moment, model))
         shown = [event for event, _ in moment.weights(at.visible)]
         summaries = {event.id: begins(event) for event in moment.events(moment.of_kind("summary", at.visible))}
@@ -183,7 +184,7 @@ class FoldmarkHistory(AbstractCapability[Any]):
         return _shortened(pieces, request) if self.truncation else pieces
 
     def _reads(self, moment: Snapshot, model: AbstractModel | None, event: Event) -> bool:
-        """Return True if a model takes a summary as it is: one of its own provider, or one in plain text."""
+        """Return True if a model accepts a summary as it is: one of its own provider, or one in plain text."""
         (piece,) = self._logbook.pieces(moment, [event.id])
         made = next((part for part in piece.parts if isinstance(part, CompactionPart)), None)
         if made is None or not isinstance(piece.message, ModelResponse):
@@ -218,8 +219,8 @@ def _shorten(piece: Piece, text: str) -> Piece:
 
 
 def _toolset(agent: Agent, names: Sequence[str], asking: Asking) -> FunctionToolset[Any]:
-    """Return the tools with these names; each works on the conversation of `agent`, and asks the person through
-    `asking`. Raises CommandError for an unknown name."""
+    """Return the tools with these names. They work on the conversation of `agent` and ask the person through `asking`.
+    Raises CommandError for an unknown name."""
     there = {spec.name: spec for spec in agent.tools()}
     if unknown := [name for name in names if name not in there]:
         raise CommandError(f"there is no tool '{str(unknown[0])[:40]}'; available: {listing(there, 40)}")
@@ -229,10 +230,10 @@ def _toolset(agent: Agent, names: Sequence[str], asking: Asking) -> FunctionTool
 def _tool(agent: Agent, spec: ToolSpec, asking: Asking) -> Tool[Any]:
     def call(**args: Any) -> str:
         try:
-            agent.context()  # somebody else may have written, from another process
+            agent.context()  # another process may have appended
             return agent.call_tool(spec.name, args, asking=asking)
         except CommandError as error:
             raise ToolFailed(str(error)) from None
 
-    # One at a time: what one of them does to the context, the others see.
+    # Sequential, because each call sees the changes of earlier calls to the context.
     return Tool.from_schema(call, spec.name, spec.description, spec.parameters, sequential=True)

@@ -21,7 +21,7 @@ from foldmark.request.standing import Standing
 
 
 class _Met(NamedTuple):
-    """A message that was seen before, as it was then: its parts, and their events."""
+    """A message that was seen before: its parts at that time, and their events."""
 
     message: ModelMessage
     parts: tuple[Any, ...]
@@ -29,7 +29,7 @@ class _Met(NamedTuple):
 
 
 class Logbook:
-    """Records the messages of runs in a conversation, and knows the piece that each event gives back."""
+    """Records the messages of runs in a conversation, and restores the piece of each event."""
 
     def __init__(self, agent: Agent, run_id: str | None = None) -> None:
         self._agent = agent
@@ -41,14 +41,14 @@ class Logbook:
         self._instructions: tuple[str, int] | None = None
 
     def anew(self) -> "Logbook":
-        """Return a logbook that knows only the log, and whose turn is open."""
+        """Return a new logbook with the same open turn, which reads everything else from the log."""
         return Logbook(self._agent, self._run)
 
     def record(
         self, transaction: Transaction, messages: Sequence[ModelMessage], run_id: str | None, *, joins: bool = False
     ) -> None:
         """Record the messages of a history of run `run_id` that are not recorded yet. A prompt of another run begins a
-        turn, unless that run `joins` one that is still going on.
+        turn, unless that run `joins` one that is still running.
 
         If the transaction fails, discard this object and continue with `anew`.
         """
@@ -58,7 +58,7 @@ class Logbook:
         new = [
             (i, split(message, opens=i == first))
             for i, message in enumerate(messages)
-            # A suspended answer, which its provider has paused, comes again as a whole.
+            # An answer that its provider has paused is recorded once it is complete.
             if met[i] is None and (isinstance(message, ModelRequest) or message.state != "suspended")
         ]
         used = {event for each in met if each for event in each.events}
@@ -93,12 +93,12 @@ class Logbook:
         return [part for piece in pieces for part in piece.parts]
 
     def handed(self, made: Iterable[Handed]) -> None:
-        """Record messages that were made of pieces: they come back."""
+        """Remember messages that were made from pieces, because they will come back."""
         for message, events in made:
             self._met.setdefault(id(message), _Met(message, tuple(message.parts), events))
 
     def end_turn(self, run_id: str | None, *, interrupted: bool) -> None:
-        """End the turn if it belongs to this run: other runs may share the conversation."""
+        """End the turn if it belongs to this run. Other runs may share the conversation."""
         if self._run == run_id:
             self._agent.end_turn(interrupted=interrupted)
             self._run = None
@@ -113,8 +113,8 @@ class Logbook:
         return None
 
     def _find(self, moment: Snapshot, sought: list[Sought], used: set[int]) -> list[int | None]:
-        """Return the events as `Recorded.find`; the system prompt in front is recognized by its text alone, since every
-        run repeats it."""
+        """Return the events as `Recorded.find` does. The system prompt in front is recognized by its text alone,
+        because every run repeats it."""
         found = self._recorded.find(moment, sought, used) if sought else []
         front = [i for i, each in enumerate(sought) if each.entry.standing]
         if any(found[i] is None for i in front):
@@ -134,9 +134,9 @@ class Logbook:
         known: Sequence[int | None],
         behind: Sequence[int],
     ) -> list[int]:
-        """Record the entries of a message that are not `known`, and return the events of all. `behind` are events of
-        later messages, which no summary in it replaces. The system prompt in front is kept apart from its message,
-        because it outlives the message."""
+        """Record the entries of a message that are not `known`, and return the events of all its entries. `behind` are
+        events of later messages, which a summary in this message does not replace. The system prompt in front is kept
+        apart from its message, because it outlives the message."""
         heads = {True: None, False: self._head_of(transaction, known, entries)}
         dumped = dump(message) if None in known else None
         events: list[int] = []
@@ -206,8 +206,8 @@ class Logbook:
     # Giving back
 
     def _take(self, moment: Snapshot, message: ModelMessage, entry: Entry, event_id: int, head: int) -> None:
-        """Store an event's parts as they came: a changed part was changed on purpose. Foldmark's own cut of a result,
-        and a notice in its place, do not count."""
+        """Store an event's parts as they arrived: a changed part was changed on purpose. Exceptions are a result that
+        Foldmark has truncated, and a notice in place of a result."""
         (piece,) = self.pieces(moment, [event_id])
         if piece.kind != entry.kind:
             self._pieces[event_id] = piece._replace(head=head, message=message)

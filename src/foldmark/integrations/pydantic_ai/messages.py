@@ -1,14 +1,14 @@
-"""Messages of Pydantic AI as messages of a conversation: the content of each, and its form in events.
+"""Messages of Pydantic AI as messages of a conversation: their content, and their form in events.
 
 A request or a response holds parts. A part with text for a reader (a prompt, an answer, a call, a result, a summary of
 earlier messages) is an entry of its own. Other parts (thinking, files, calls that the provider runs itself, changes of
 instructions, unknown kinds) go with a neighbouring entry: in a response with the next one, since thinking belongs to
 the part that it led to, in a request with the one before.
 
-The data of an event holds the JSON of its parts under the key `pydantic_ai`, so that the identical message can be given
-back. The first event of a message also holds the rest of the message; the others name that event. The event's own text
-is not repeated: `said` is the part with that text, and `field` the place of it in the part. Fields with the default
-values of their class are left out.
+The data of an event holds the JSON of its parts under the key `pydantic_ai`, from which the identical message is
+restored. The first event of a message also holds the rest of the message; the others name that event. The event's own
+text is not repeated: `said` is the part with that text, and `field` the place of it in the part. Fields with the
+default values of their class are left out.
 """
 
 import dataclasses
@@ -44,19 +44,19 @@ from foldmark.core.assembly.eviction import OPAQUE, forms
 from foldmark.core.events import Event
 
 OMITTED = UserPromptPart("[Earlier conversation omitted.]", timestamp=datetime.fromtimestamp(0, UTC))
-"""Stands in front of a context that does not begin with a request. It is recognised by its time, and never recorded."""
+"""Precedes a context that does not begin with a request. It is recognized by its time and never recorded."""
 
 NO_RESULT = {"foldmark": "no result"}
-"""The metadata of a tool return that stands in for one that never came, or is not shown. It is never recorded."""
+"""The metadata of a tool return that replaces a missing or hidden one. It is never recorded."""
 
 
 class Entry(NamedTuple):
-    """One message of a conversation, and the parts that it was made of.
+    """One message of a conversation, and the parts that it was made from.
 
-    `at` are the indices of its parts in the message and `said` the one of them that says `text`, None if none does.
-    `time` is when it was said. For a call, `text` is its arguments as JSON and `args` the same as a value. A prompt is
-    a `person`'s; what Pydantic AI itself asks for again is the system's. `standing` marks the system prompt that an
-    agent begins with.
+    `at` are the indices of its parts in the message, `said` is the index of the part with `text` (None if there is
+    none), and `time` is the time of the message. For a call, `text` is its arguments as JSON and `args` the same as a
+    value. A prompt comes from a `person`; a retry prompt of Pydantic AI itself comes from the system. `standing` marks
+    the system prompt that an agent begins with.
     """
 
     kind: str
@@ -73,9 +73,10 @@ class Entry(NamedTuple):
 
 
 def split(message: ModelMessage, *, opens: bool) -> list[Entry]:
-    """Return the entries of a message in order; none for what Foldmark put in, or what an interrupted run left empty.
+    """Return the entries of a message in order; none for parts that Foldmark has added, or an empty message that an
+    interrupted run has left.
 
-    `opens` says whether it is the first request of a history, where an agent's own system prompt stands.
+    `opens` is True for the first request of a history, which holds the agent's own system prompt.
     """
     request, time = isinstance(message, ModelRequest), message.timestamp
     standing = len(standing_prompt(message)) if opens else 0
@@ -142,14 +143,15 @@ def _said(part: Any, index: int, time: datetime | None, *, standing: bool, reque
 
 
 def _stands_for_something(part: CompactionPart, *, request: bool) -> bool:
-    """Return True if a compaction has a reader: that of a response is for its provider; one without content failed."""
+    """Return True if a compaction can be read. One in a response is for its provider; one without content has
+    failed."""
     opaque = (part.provider_details or {}).get("encrypted_content")
     return bool(part.content or opaque) and (request or part.provider_name is not None)
 
 
 def _readable(part: ToolReturnPart[Any]) -> str:
-    """Return a tool's return as the model reads it; content that cannot be written as text, such as JSON nested too
-    deeply, is named."""
+    """Return a tool's return as the model reads it. A note replaces content that cannot be written as text, such as
+    JSON that is nested too deeply."""
     try:
         return part.model_response_str()
     except (ValueError, TypeError, RecursionError):
@@ -161,7 +163,7 @@ def _result(part: ToolReturnPart[Any] | RetryPromptPart, text: str, index: int, 
 
 
 def _arguments(args: Any) -> tuple[Any, str]:
-    """Return a call's arguments as a value, and that as JSON; a text that is not JSON is its own value."""
+    """Return a call's arguments as a value and as JSON. A text that is not JSON is its own value."""
     value = {} if args in (None, "") else args
     if isinstance(value, str):
         with suppress(msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
@@ -200,7 +202,7 @@ def _is_own(part: Any) -> bool:
     return isinstance(part, UserPromptPart) and part.timestamp == OMITTED.timestamp and part.content == OMITTED.content
 
 
-# What an event keeps
+# The data of an event
 
 KEY = "pydantic_ai"
 _FIELDS = {"tool_call": "args"}
@@ -210,7 +212,7 @@ Json = dict[str, Any]
 
 
 def dump(message: ModelMessage) -> tuple[Json, list[Json]] | None:
-    """Return a message without its parts, and these, as JSON values; None for what cannot be JSON."""
+    """Return a message without its parts, and the parts, as JSON values; None if they cannot be JSON."""
     try:
         (whole,) = ModelMessagesTypeAdapter.dump_python([message], mode="json", fallback=repr, warnings=False)
         parts = [_bare(part, made) for part, made in zip(whole.pop("parts"), message.parts, strict=True)]
@@ -240,21 +242,20 @@ def data_of(entry: Entry, parts: Sequence[Json], beside: Json) -> Json:
 
 
 def kept_in(event: Event) -> Json | None:
-    """Return what an event keeps under `KEY`; None for an event that no message of Pydantic AI was recorded as."""
+    """Return the data of an event under `KEY`; None for an event that is not from Pydantic AI."""
     data = event.data or {}
     kept = (forms(event) if event.kind == "summary" else data).get(KEY)
     return kept if isinstance(kept, dict) and isinstance(kept.get("parts"), list) else None
 
 
 def head_of(event: Event) -> int:
-    """Return the first event of the message that this event is of."""
+    """Return the first event of the message to which this event belongs."""
     head = (kept_in(event) or {}).get("of", event.id)
     return head if isinstance(head, int) and 0 < head < event.id else event.id
 
 
 def restore(envelope: Json, events: Sequence[tuple[Event, Json]]) -> tuple[ModelMessage, list[list[Any]]] | None:
-    """Return the message that these events were recorded from, and the parts of each; None if it cannot be read any
-    more."""
+    """Return the message that these events record, and the parts of each event; None if it can no longer be read."""
     try:
         parts = [_whole(event, kept) for event, kept in events]
         text = json.dumps([{**envelope, "parts": [part for own in parts for part in own]}])

@@ -1,4 +1,4 @@
-"""From the messages of a context to a history of Pydantic AI, with every call and its result side by side."""
+"""Make a history of Pydantic AI from the messages of a context, with every call directly before its result."""
 
 import dataclasses
 from collections.abc import Collection, Iterable, Sequence
@@ -23,9 +23,9 @@ from foldmark.integrations.pydantic_ai.messages import NO_RESULT, OMITTED
 
 
 class Piece(NamedTuple):
-    """One message of the context: its event, the first event of the message of Pydantic AI that it is of, that message,
-    and the parts of it. `answers` is the event of the call that a result is for. An own prompt of the agent is
-    `standing`. `event` is 0 for what stands in for a result."""
+    """One message of the context: its event, the message of Pydantic AI to which it belongs with that message's first
+    event (`head`), and its parts. `answers` is the event of the call that a result is for. An agent's own prompt is
+    `standing`. `event` is 0 for a synthetic message."""
 
     event: int
     kind: str
@@ -50,11 +50,11 @@ def history(
     *,
     waiting: bool = False,
 ) -> list[Handed]:
-    """Return the messages that pieces in the order of the log make; `last`, if given, is the last of them in any case.
+    """Return the messages made from pieces in the order of the log. `last`, if given, is always the last message.
 
-    Results stand directly behind their calls. A call without a result gets one that says so, those of `last` never, and
-    those of a response at the end not if they may be `waiting` for one. A result without its call is left out. The
-    agent's own prompt stands in front. No history begins with an answer, and none has two of them in a row.
+    Results directly follow their calls. A call without a result gets a result that says so, except the calls of `last`,
+    and those of a response at the end if they may be `waiting` for a result. A result without its call is left out. The
+    agent's own prompt comes first. No history begins with an answer or has two answers in a row.
     """
     shown = [piece for piece in pieces if not piece.standing]
     calls = {piece.event for piece in shown if piece.kind == "tool_call"}
@@ -71,13 +71,13 @@ def history(
 
 
 def with_parts(message: ModelMessage, parts: Sequence[Any]) -> ModelMessage:
-    """Return a message like this one with other parts, of its own kind."""
+    """Return a copy of a message with other parts."""
     changed: ModelMessage = dataclasses.replace(cast(Any, message), parts=list(parts))
     return changed
 
 
 def plain(event: Event) -> Piece:
-    """Return the piece of an event that no message of Pydantic AI was recorded as, or whose data cannot be read."""
+    """Return the piece of an event that is not from Pydantic AI, or whose data cannot be read."""
     time, part = codec.stored_time(event.created_at), _plain_part(event)
     if isinstance(part, TextPart | ToolCallPart):
         return Piece(event.id, event.kind, None, event.id, ModelResponse([part], timestamp=time), (part,))
@@ -119,7 +119,7 @@ def _together(before: Piece, piece: Piece) -> bool:
 
 
 def _ending(groups: list[Group], last: ModelMessage) -> list[Group]:
-    """Return the groups with `last` at their end, even if others have appended since, or if it is not shown."""
+    """Return the groups with `last` at their end, even if others have appended meanwhile or it is not visible."""
     at = next((i for i in reversed(range(len(groups))) if any(p.message is last for p in groups[i])), None)
     if at is None:
         parts = tuple(part for part in last.parts if not isinstance(part, ToolReturnPart))
@@ -170,8 +170,8 @@ def _omission() -> Group:
 
 
 def _alternating(before: Handed | None, each: Handed) -> list[Handed]:
-    """Return a message, with a short prompt in front of it if two answers would follow each other: not every provider
-    takes that. Pydantic AI itself joins answers that no provider gave."""
+    """Return a message, preceded by a short prompt if two answers would follow each other, which not every provider
+    accepts. Pydantic AI itself joins answers that are not from a provider."""
     two = [each.message] if before is None else [before.message, each.message]
     answers = [message for message in two if isinstance(message, ModelResponse)]
     given = any(m.provider_name or m.model_name or m.provider_response_id for m in answers)

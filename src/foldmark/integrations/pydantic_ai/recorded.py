@@ -1,8 +1,8 @@
-"""Finds the recorded events of a message that comes back.
+"""Find the recorded events of a message that comes back.
 
-An entry is recognized by its kind, its time and, for calls and results, the call's id. That works across runs,
-processes, and requests that Pydantic AI has joined, and also if somebody has changed the text. If a history was made
-anew without its times, as by a browser, an entry is recognized by its text, in the order of the log.
+An entry is recognized by its kind, its time and, for calls and results, the call's id. That works across runs and
+processes, for requests that Pydantic AI has joined, and for changed texts. If a history has lost its times, as one from
+a browser, an entry is recognized by its text, in the order of the log.
 """
 
 from collections import defaultdict
@@ -52,7 +52,7 @@ class Recorded:
         own = kept_in(event) is not None
         self._by_key[event.kind, event.created_at, event.call_id or ""].append(event.id)
         if event.kind == "user" and event.actor == "system" and not own:
-            # A notice, which was recorded in place of a result (SPEC 3).
+            # A notice that was recorded in place of a result (SPEC 3).
             self._by_key["tool_result", event.created_at, None].append(event.id)
         text = self._text(event.content)
         self._by_text[event.kind, text].append(event.id)
@@ -60,7 +60,8 @@ class Recorded:
         self._newest = max(self._newest, event.id)
 
     def find(self, moment: Snapshot, sought: Sequence[Sought], used: set[int]) -> list[int | None]:
-        """Return the event of each entry, None for one that is not recorded; none twice, and none of `used`."""
+        """Return the event of each entry, None if it is not recorded. No event is returned twice, and none of
+        `used`."""
         found: list[int | None] = [None] * len(sought)
         self._read_newer(moment)
         while True:
@@ -77,7 +78,7 @@ class Recorded:
         return self._hidden(str(codec.well_formed(text)))
 
     def standing(self, moment: Snapshot, at: Standing) -> list[Event]:
-        """Return the newest system prompt that an agent began with: one event for each of its parts."""
+        """Return the newest system prompt that an agent began with, one event for each of its parts."""
         newest: list[Event] = []
         for event_id in sorted(of_kind(moment, at, "system", at.lineage), reverse=True):
             event = moment.event(event_id)
@@ -139,7 +140,7 @@ class Recorded:
 
 
 def stamp(time: datetime | None) -> str | None:
-    """Return a time in the form of an event's `created_at`; None without one, or for a time that no event can have."""
+    """Return a time in the form of an event's `created_at`; None for None, or a time that no event can have."""
     if time is None:
         return None
     try:
