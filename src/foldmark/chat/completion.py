@@ -148,7 +148,8 @@ def _candidates(kind: Meaning, registry: Registry, agent: Agent, word: str, firs
         return []
     if kind == "setting and value" and "=" in word:
         key, _, word = word.partition("=")
-        values = _settings_values(agent, key.lower())
+        key = key.lower()
+        values = _models(agent) if key == "model" else iter([(each, "") for each in KINDS[key].choices])
         first += len(key) + 1
     elif kind == "command":
         values = iter([(each.name, each.help) for each in registry.commands.values()])
@@ -249,11 +250,6 @@ def _settings(agent: Agent) -> Iterator[Value]:
         yield key, f"{one_line(str(getattr(config, key)))[:40] or 'empty'} · {KINDS[key].takes}"
 
 
-def _settings_values(agent: Agent, key: str) -> Iterator[Value]:
-    listed = {"model": _models}.get(key)
-    return listed(agent) if listed is not None else iter([(each, "") for each in KINDS[key].choices])
-
-
 def _models(agent: Agent) -> Iterator[Value]:
     from foldmark.tokens.models import published
 
@@ -284,10 +280,6 @@ def _state(moment: Snapshot, agent: Agent) -> str:
     return lease.state if lease else "idle" if record is None or record.open_turn is None else "turn open"
 
 
-def _tools(agent: Agent) -> Iterator[Value]:
-    return iter([(spec.name, title(spec.description)) for spec in agent.log.tools()])
-
-
 _VALUES: dict[Meaning, Callable[[Agent], Iterator[Value]]] = {
     "agent": _agents,
     "conversation": _conversations,
@@ -298,11 +290,11 @@ _VALUES: dict[Meaning, Callable[[Agent], Iterator[Value]]] = {
     "operation": _operations,
     "pinned turn": _pinned,
     "request": _requests,
-    "role": lambda _: iter([(each, "") for each in SPEAKERS]),
+    "role": lambda _: ((each, "") for each in SPEAKERS),
     "setting": _settings,
     "setting and value": lambda agent: ((f"{key}=", help) for key, help in _settings(agent)),
     "tagged text": _tags,
-    "tool": _tools,
+    "tool": lambda agent: ((spec.name, title(spec.description)) for spec in agent.log.tools()),
     "tool result": _results,
     "turn": lambda agent: _turns(agent, lambda at: at.lineage),
     "visible turn": lambda agent: _turns(agent, lambda at: at.visible),

@@ -84,7 +84,7 @@ class ChatController:
             else:
                 self.view.show_typed(line)
                 self._attempt(partial(self._line, line))
-        self._prompt()
+        self.view.show_prompt(self.agent, self._offered())
 
     def _attempt(self, step: Callable[[], None]) -> None:
         try:
@@ -101,9 +101,6 @@ class ChatController:
                 self.left = self.broken = True
         except KeyboardInterrupt:
             self.view.show("\n(interrupted)")
-
-    def _prompt(self) -> None:
-        self.view.show_prompt(self.agent, self._offered())
 
     def _offered(self) -> str:
         """Return the open offer in a few words; empty if no offer is open."""

@@ -5,7 +5,6 @@ import shlex
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
-from functools import partial
 from pathlib import Path
 from shutil import which
 from typing import TypeVar
@@ -34,7 +33,7 @@ class _Demo:
         self.explain("This is what a model would see of it: whole turns, each with its id and its size.")
         self.foldmark("context", "show", "notes")
         self.explain("One turn was an experiment that led nowhere. It leaves the context, not the log.")
-        self.foldmark("do", "notes", f"/context drop {self.ask(partial(_turn_about, 'full-text'))}")
+        self.foldmark("do", "notes", f"/context drop {self.ask(_full_text_turn)}")
         self.explain("Set a checkpoint before trying something ...")
         self.foldmark("do", "notes", "/mark BEFORE_PLUGINS")
         self.explain("... try it (the offline model answers here; it is no language model and says so) ...")
@@ -42,8 +41,7 @@ class _Demo:
         self.explain("... and go back. The two turns leave the context; the checkpoint stays.")
         self.foldmark("do", "notes", "/rewind BEFORE_PLUGINS")
         self.explain("Changed your mind? Every operation can be taken back, in any order.")
-        rewind = self.ask(_newest_operation)
-        self.foldmark("do", "notes", f"/restore {rewind}")
+        self.foldmark("do", "notes", f"/restore {self.ask(_newest_operation)}")
         self.explain("Delegate: mark, say the goal, fork from the mark.")
         self.foldmark("do", "notes", "/mark RESEARCH")
         self.chat("Find out how other note tools lock their files. Report in five lines.")
@@ -91,10 +89,9 @@ def _newest_operation(agent: Agent) -> int:
         return operations(moment, at)[-1].event.id
 
 
-def _turn_about(word: str, agent: Agent) -> int:
-    """Return the id of the oldest turn whose prompt has this word."""
+def _full_text_turn(agent: Agent) -> int:
     prompts = (message for message in agent.context().messages if message.kind == "user")
-    return next(message.turn_id or message.id for message in prompts if word in message.content)
+    return next(message.turn_id or message.id for message in prompts if "full-text" in message.content)
 
 
 @click.command()

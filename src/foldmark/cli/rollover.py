@@ -113,17 +113,16 @@ def _written(setup: Setup, session: "SessionPath", model: str | None) -> str:
     from foldmark.providers.registry import check_model
     from foldmark.sessions.rollover.auto_summary import summarize
 
+    def report(name: str) -> None:
+        if sys.stderr.isatty():
+            print(f"{name} writes the summary …", file=sys.stderr)
+
     given = setup.given
     if model is not None:
         check_model(model, given.dialects)
         given = given.without("model")
     with foldmark.open(":memory:", settings=given) as log:
-        return summarize(log, session, model, _report_writer)
-
-
-def _report_writer(model: str) -> None:
-    if sys.stderr.isatty():
-        print(f"{model} writes the summary …", file=sys.stderr)
+        return summarize(log, session, model, report)
 
 
 def _text(rolled: "RolloverReport") -> str:

@@ -10,7 +10,6 @@ from foldmark.app import Setup
 from foldmark.core.agents import AgentRecord
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
-from foldmark.core.ports import Snapshot
 from foldmark.core.request import ToolCall
 from foldmark.core.wording import listing
 from foldmark.log import Agent, Log
@@ -74,8 +73,12 @@ def _caller(log: Log, call: ToolCall) -> Agent | None:
 
     def waiting() -> list[str]:
         with log.store.read() as moment:
-            open_ones = [record.id for record in moment.agents() if record.open_turn is not None]
-            return [each for each in open_ones if any(_is(call, event) for event in _calls(moment, each))]
+            asked = {
+                record.id: moment.events([each.id for each in moment.waiting(record.id)])
+                for record in moment.agents()
+                if record.open_turn is not None
+            }
+        return [agent for agent, calls in asked.items() if any(_is(call, event) for event in calls)]
 
     with log.store.read() as moment:
         if not any(record.open_turn is not None for record in moment.agents()):
@@ -87,10 +90,6 @@ def _caller(log: Log, call: ToolCall) -> Agent | None:
             f"`{ARGUMENT}`: {listing(each[:8] for each in found)}"
         )
     return log.agent(found[0]) if found else None
-
-
-def _calls(moment: Snapshot, agent_id: str) -> list[Event]:
-    return moment.events([call.id for call in moment.waiting(agent_id)])
 
 
 def _is(call: ToolCall, event: Event) -> bool:

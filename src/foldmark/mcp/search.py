@@ -175,13 +175,9 @@ def _concepts(results: Sequence[SearchResult], concepts: Sequence[str]) -> Itera
 
 
 def _title(hit: SearchResult) -> str:
-    parts = ((hit.at or "no date")[:10], one_line(hit.name), f"{_kind(hit)} {one_line(hit.id)}")
+    kind = f"{PROGRAMS[hit.source]} session" if hit.source in PROGRAMS else hit.source
+    parts = ((hit.at or "no date")[:10], one_line(hit.name), f"{kind} {one_line(hit.id)}")
     return " · ".join(part for part in parts if part)
-
-
-def _kind(hit: SearchResult) -> str:
-    program = PROGRAMS.get(hit.source)
-    return f"{program} session" if program else hit.source
 
 
 def _snippet(hit: SearchResult) -> str:

@@ -65,7 +65,8 @@ class MessageLines:
         """Return the next line that is a message. At the end, wait for pending requests and return an empty line."""
         while line := self._raw.readline(LONGEST + 1):
             if len(line) > LONGEST:
-                self._pass_over(line)
+                while line and not line.endswith(b"\n"):
+                    line = self._raw.readline(LONGEST)
                 self.refuse(_error(None, types.INVALID_REQUEST, f"a message has at most {LONGEST:,} bytes"))
             elif line.strip():
                 found = self._checked(line.decode("utf-8", "replace"))
@@ -74,10 +75,6 @@ class MessageLines:
                 self.refuse(found)
         self._pending.wait(LINGER)
         return ""
-
-    def _pass_over(self, line: bytes) -> None:
-        while line and not line.endswith(b"\n"):
-            line = self._raw.readline(LONGEST)
 
     def _checked(self, line: str) -> str | types.JSONRPCError:
         """Return the line, corrected if necessary, or the error that answers it."""

@@ -272,7 +272,11 @@ class Prompt(Vertical):
         choices.display = bool(rows)
         if rows:
             choices.highlighted = 0
-        shown = found if any(found.usage) or rows or not found.candidates else _explained(found.candidates[0])
+        shown = (
+            found
+            if any(found.usage) or rows or not found.candidates
+            else Completion((), (found.candidates[0].label, "", ""), found.candidates[0].help)
+        )
         self._usage.display = any(shown.usage)
         before, awaited, behind = shown.usage
         self._usage.update(Content.assemble(before, (awaited, "bold"), behind, (f"   {shown.help}", "$text-muted")))
@@ -341,8 +345,3 @@ def _row(candidate: Candidate, width: int) -> Content:
     if help:
         label += " " * (width - cell_len(label))
     return Content.assemble(label, (f"  {help}", "$text-muted"))
-
-
-def _explained(candidate: Candidate) -> Completion:
-    """Return the usage of a command that is typed to its end."""
-    return Completion((), (candidate.label, "", ""), candidate.help)

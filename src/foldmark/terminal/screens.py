@@ -98,7 +98,10 @@ class KeyLine(Footer):
 
     def compose(self) -> ComposeResult:
         """Return the keys, the screen's own first. If they do not fit, omit `^C`, then the last of its own."""
-        keys = sorted((key for key in super().compose() if isinstance(key, FooterKey)), key=_place)
+        keys = sorted(
+            (key for key in super().compose() if isinstance(key, FooterKey)),
+            key=lambda key: LAST.index(key.key) if key.key in LAST else -1,
+        )
         room = self.app.size.width - 2
         while sum(cell_len(f"{key.key_display} {key.description} ") for key in keys) > room + 1:
             own = [key for key in keys if key.key not in ("escape", "f1")]
@@ -110,10 +113,6 @@ class KeyLine(Footer):
     def on_resize(self) -> None:
         """Lay out the keys again."""
         self.refresh(recompose=True)
-
-
-def _place(key: FooterKey) -> int:
-    return LAST.index(key.key) if key.key in LAST else -1
 
 
 class ContextScreen(Screen[None]):

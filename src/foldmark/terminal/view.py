@@ -120,7 +120,7 @@ class TerminalView:
     """
 
     def __init__(self, display: Display, put: Callable[[Callable[[], object]], None]) -> None:
-        self.confirm: Callable[[str], bool] | None = self._confirm
+        self.confirm: Callable[[str], bool] | None = lambda question: self._ask(partial(display.ask, question), False)
         self.waiting: deque[str] = deque()
         self.idle = False
         self._display, self._put = display, put
@@ -292,9 +292,6 @@ class TerminalView:
     def approve(self, approval: Approval) -> Decision:
         """Ask whether a tool may do something; called in the tool's thread."""
         return self._ask(partial(self._display.ask_approval, approval), "no")
-
-    def _confirm(self, question: str) -> bool:
-        return self._ask(partial(self._display.ask, question), False)
 
     def _ask(self, ask: "Callable[[Future[_T]], None]", otherwise: _T) -> _T:
         """Return the answer, or `otherwise` if the turn is interrupted before there is one."""

@@ -101,7 +101,6 @@ class Past(Struct, frozen=True):
     """A moment: who did what with which reason, and the sizes of the context before and after; the context or the
     request of then, and what changed."""
 
-    at: int
     head: str
     shown: str
     changed: str
@@ -123,7 +122,7 @@ def past(agent: Agent, line: Timeline, at: int, second: int | None = None, *, re
     if second is None:
         changed[0] = "Changed with this event:" if changed[1:] else "Nothing changed in the context with this event."
     shown = _request(agent, at) if request else _context(agent, at)
-    return Past(at, head, _ends(shown), "\n".join(changed))
+    return Past(head, _ends(shown), "\n".join(changed))
 
 
 def _ends(text: str) -> str:

@@ -100,9 +100,7 @@ def told(operation: Operation, words: str) -> tuple[str, str]:
             return "✂", "context cleared"
         case Evict(results=results):
             return "✂", f"{count(len(results), 'result')} evicted"
-        case Redact():
-            return "✂", words
-        case Filter() | Rewind() | Summary():
+        case Filter() | Redact() | Rewind() | Summary():
             return "✂", words
         case Restore(target=target):
             return "↶", f"operation {target} taken back"

@@ -280,8 +280,9 @@ def _whole(event: Event, kept: Json) -> list[Json]:
 def _bare(value: Mapping[str, Any], made: Any) -> Json:
     """Return the fields of a dataclass as JSON, without those that have their default values."""
     usual = {f.name: f.default for f in dataclasses.fields(made) if f.name not in _TELLING}
-    return {key: each for key, each in value.items() if not (key in usual and _same(usual[key], each))}
-
-
-def _same(usual: Any, value: Any) -> bool:
-    return type(usual) is type(value) and bool(usual == value)
+    # Of the same type, because 1 == True.
+    return {
+        key: each
+        for key, each in value.items()
+        if not (key in usual and type(usual[key]) is type(each) and usual[key] == each)
+    }

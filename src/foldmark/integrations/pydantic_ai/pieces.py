@@ -105,17 +105,15 @@ Group = list[Piece]
 def _grouped(pieces: Sequence[Piece]) -> list[Group]:
     groups: list[Group] = []
     for piece in pieces:
-        if groups and _together(groups[-1][-1], piece):
+        before = groups[-1][-1] if groups else None
+        if before and (
+            before.message is piece.message
+            or (before.head == piece.head and type(before.message) is type(piece.message))
+        ):
             groups[-1].append(piece)
         else:
             groups.append([piece])
     return groups
-
-
-def _together(before: Piece, piece: Piece) -> bool:
-    return before.message is piece.message or (
-        before.head == piece.head and type(before.message) is type(piece.message)
-    )
 
 
 def _ending(groups: list[Group], last: ModelMessage) -> list[Group]:

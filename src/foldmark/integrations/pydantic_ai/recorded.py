@@ -63,7 +63,8 @@ class Recorded:
         """Return the event of each entry, None if it is not recorded. No event is returned twice, and none of
         `used`."""
         found: list[int | None] = [None] * len(sought)
-        self._read_newer(moment)
+        for event in moment.messages(_between(self._lineage, self._newest + 1, END)):
+            self.add(event)
         while True:
             self._match(sought, found, used)
             if self._done or all(f is not None or s.new for f, s in zip(found, sought, strict=True)):
@@ -91,10 +92,6 @@ class Recorded:
         return newest[::-1]
 
     # Reading
-
-    def _read_newer(self, moment: Snapshot) -> None:
-        for event in moment.messages(_between(self._lineage, self._newest + 1, END)):
-            self.add(event)
 
     def _read_older(self, moment: Snapshot) -> None:
         page = moment.messages(_between(self._lineage, 0, self._oldest), newest_first=True)
