@@ -107,13 +107,22 @@ class Screen:
                 reason = harmless(piece.reason).rstrip(".")
                 when = f" in {piece.seconds:.0f} s" if piece.seconds else ""
                 print(fitted(f"({reason}; asking again{when})", sys.stderr), file=sys.stderr, flush=True)
-            case Stopped() if piece.why in STOPPED:
-                self.blank = False
-                self.line(f"({STOPPED[piece.why]}: {harmless(piece.said)})")
-            case Usage() if omitted := left_out(piece.altered):
-                self.line(f"({omitted})")
+            case _ if text := remark(piece):
+                self.blank = self.blank and not isinstance(piece, Stopped)
+                self.line(harmless(text))
             case _:
                 pass
+
+
+def remark(piece: Piece) -> str:
+    """Return the remark about a piece of an answer that a person should see; empty if there is none."""
+    match piece:
+        case Stopped() if piece.why in STOPPED:
+            return f"({STOPPED[piece.why]}: {piece.said})"
+        case Usage() if omitted := left_out(piece.altered):
+            return f"({omitted})"
+        case _:
+            return ""
 
 
 def call_line(name: str, arguments: str) -> str:

@@ -3,11 +3,10 @@
 from itertools import count as numbers_from
 
 from foldmark.chat.display.transcript import Call, Calls, Said, about
-from foldmark.chat.lines.screen import STOPPED
+from foldmark.chat.lines.screen import remark
 from foldmark.core.codec import count_tokens, well_formed
-from foldmark.core.request import Piece, Stopped, Thought, ToolCall, Usage, Waiting
+from foldmark.core.request import Piece, Thought, ToolCall, Waiting
 from foldmark.rendering import json_line
-from foldmark.request.usage import left_out
 from foldmark.terminal.scrollback.drawing import Loose
 
 SETTLED, LONGEST = 2_000, 8_000
@@ -83,10 +82,8 @@ class Answer:
             case Waiting(seconds=seconds, reason=reason):
                 when = f" in {seconds:.0f} s" if seconds else ""
                 self._say(f"▍ {reason.rstrip('.')}; asking again{when}")
-            case Stopped(why=why, said=said) if why in STOPPED:
-                self.add(Loose(number(), f"({STOPPED[why]}: {said})"))
-            case Usage(altered=altered) if omitted := left_out(altered):
-                self.add(Loose(number(), f"({omitted})"))
+            case _ if text := remark(piece):
+                self.add(Loose(number(), text))
             case _:
                 pass
 
