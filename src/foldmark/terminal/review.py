@@ -13,6 +13,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
 
 from foldmark.chat.display.review import Review, range_messages, review
 from foldmark.commands.show import message_line
@@ -21,6 +22,7 @@ from foldmark.core.wording import count
 from foldmark.log import Agent
 from foldmark.rendering import harmless
 from foldmark.terminal.dialogs import Question
+from foldmark.terminal.panels import fill
 from foldmark.terminal.prompt import Prompt
 from foldmark.terminal.screens import Submit, TextScreen, read_in_thread
 from foldmark.text.consent import chosen, is_no, is_yes
@@ -110,14 +112,8 @@ class ReviewPanel(Vertical):
         found = self._found
         if found is None:
             return
-        ranges, options = self._list, found.ranges
-        rows = _rows(found, frozenset(self._unticked), ranges.scrollable_content_region.width - 2)
-        if ranges.option_count != len(options):
-            ranges.clear_options().add_options(rows)
-            ranges.highlighted = 0
-        else:
-            for place, row in enumerate(rows):
-                ranges.replace_option_prompt_at_index(place, row)
+        rows = _rows(found, frozenset(self._unticked), self._list.scrollable_content_region.width - 2)
+        fill(self._list, [Option(row, id=str(each.number)) for row, each in zip(rows, found.ranges, strict=True)])
         self.query_one(".heading", Static).update(harmless(found.heading))
         self.query_one(".outcome", Static).update(harmless("\n".join((found.outcome, *found.price))))
         self.query_one(".rest", Static).update(BEGUN if self._begun else REST)

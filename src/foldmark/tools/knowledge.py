@@ -3,6 +3,7 @@ said [S1, S2, SPEC 4.1, 7]."""
 
 import re
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Annotated, Literal
 
@@ -209,13 +210,19 @@ def _archived(log: Log, place: str) -> Excerpt:
     if not _PLACE.fullmatch(place):
         raise CommandError(f"there is no message '{one_line(place[:80])}'; recall with a query gives places")
     try:
-        if log.archive is not None:
-            with log.archive(ANY, lambda _: None) as archive:
-                if archive is not None:
-                    return archive.read(place, BESIDE)
+        found = archived_excerpt(log, place, BESIDE)
     except FoldmarkError as error:
         raise CommandError(str(error)) from None
-    raise CommandError(f"there is nothing at '{one_line(place[:80])}': no session is archived here")
+    if found is None:
+        raise CommandError(f"there is nothing at '{one_line(place[:80])}': no session is archived here")
+    return found
+
+
+def archived_excerpt(log: Log, place: str, reach: int) -> Excerpt | None:
+    """Return the message of an archived session at a place, with `reach` neighbours on each side; None without an
+    archive. Raises FoldmarkError if there is no such place."""
+    with log.archive(ANY, lambda _: None) if log.archive is not None else nullcontext() as archive:
+        return None if archive is None else archive.read(place, reach)
 
 
 RECALL = Tool.of(

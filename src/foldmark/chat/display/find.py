@@ -11,11 +11,12 @@ from foldmark.commands.registry import CommandCall, split_options
 from foldmark.core.agents import minute
 from foldmark.core.codec import utc
 from foldmark.core.errors import CommandError
-from foldmark.core.search import ANY, PROGRAMS, SPEAKERS, Excerpt, PassageMessage, SearchResult
+from foldmark.core.search import PROGRAMS, SPEAKERS, Excerpt, PassageMessage, SearchResult
 from foldmark.core.segments import contains
 from foldmark.core.wording import count, one_line
 from foldmark.log import Agent, Log
 from foldmark.log.search import message_excerpt
+from foldmark.tools.knowledge import archived_excerpt
 
 DAYS = (1, 7, 30)
 """The periods that the time filter offers, in days."""
@@ -100,11 +101,9 @@ def surroundings(log: Log, hit: FoundHit, reach: int) -> Excerpt:
         text = memo.content if memo is not None else "(it was removed)"
         line = PassageMessage(f"memo {result.id}", result.id, "memo", None, result.at, text, True, result.name)
         return Excerpt("memo of this database", (line,))
-    if log.archive is not None:
-        with log.archive(ANY, lambda _: None) as archive:
-            if archive is not None:
-                return archive.read(f"{result.file}:{result.line}", reach)
-    raise CommandError("the archive of sessions is not there any more")
+    if (found := archived_excerpt(log, f"{result.file}:{result.line}", reach)) is None:
+        raise CommandError("the archive of sessions no longer exists; /recall searches what is left")
+    return found
 
 
 def opening(hit: FoundHit) -> str | None:

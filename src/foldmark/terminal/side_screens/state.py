@@ -19,9 +19,6 @@ from foldmark.rendering import harmless
 from foldmark.terminal.panels import Panel, PanelScreen, fill
 from foldmark.terminal.screens import Submit, read_in_thread
 
-MARK, OPERATION = "mark ", "operation "
-"""Prefixes of row ids."""
-
 
 class StatePanel(Panel):
     """The state of this agent. The last lines describe the highlighted row; for a mark, they show the cost of a rewind.
@@ -38,6 +35,7 @@ class StatePanel(Panel):
     def __init__(self, agent: Agent, submit: Submit) -> None:
         super().__init__(agent, submit)
         self._found: AgentState | None = None
+        self._rows: dict[str, MarkEntry | OperationEntry] = {}
         self._priced: str | None = None
 
     def compose(self) -> ComposeResult:
@@ -63,18 +61,15 @@ class StatePanel(Panel):
         ]
         shown = [part for head, text in texts for part in (Content.styled(head, "bold"), Content(harmless(text)))]
         self.query_one("#texts", Static).update(Content("\n").join(shown))
-        rows = [Option(_mark_row(each), id=f"{MARK}{each.name}") for each in found.marks]
-        rows += [Option(_operation_row(each), id=f"{OPERATION}{each.event.id}") for each in found.operations]
+        self._rows = {f"mark {each.name}": each for each in found.marks}
+        self._rows |= {f"operation {each.event.id}": each for each in found.operations}
+        rows = [Option(_row(each), id=id) for id, each in self._rows.items()]
         fill(self.query_one(OptionList), rows or [Option("No mark and no operation yet.", disabled=True)])
         self._tell()
 
     def _chosen(self) -> MarkEntry | OperationEntry | None:
         option = self.query_one(OptionList).highlighted_option
-        if option is None or self._found is None:
-            return None
-        rows: dict[str, MarkEntry | OperationEntry] = {f"{MARK}{each.name}": each for each in self._found.marks}
-        rows |= {f"{OPERATION}{each.event.id}": each for each in self._found.operations}
-        return rows.get(option.id or "")
+        return None if option is None else self._rows.get(option.id or "")
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         """Describe the highlighted row."""
@@ -113,14 +108,14 @@ class StatePanel(Panel):
             self.submit(newest.back)
 
 
-def _mark_row(mark: MarkEntry) -> Content:
-    behind = f"{count(mark.behind.messages, 'message')}, {brief(mark.behind.tokens)} behind it"
-    return Content.assemble(f"⚑ {harmless(mark.name)}", (f" · {behind if mark.first else 'nothing behind it'}", "dim"))
-
-
-def _operation_row(done: OperationEntry) -> Content:
-    """Return the row of an operation. A restored operation is struck out, and its line says so."""
-    return Content.styled(harmless(line(done)), "" if done.by is None else "strike dim")
+def _row(entry: MarkEntry | OperationEntry) -> Content:
+    """Return the row of a mark or an operation. A restored operation is struck out, and its line says so."""
+    if isinstance(entry, OperationEntry):
+        return Content.styled(harmless(line(entry)), "" if entry.by is None else "strike dim")
+    behind = f"{count(entry.behind.messages, 'message')}, {brief(entry.behind.tokens)} behind it"
+    return Content.assemble(
+        f"⚑ {harmless(entry.name)}", (f" · {behind if entry.first else 'nothing behind it'}", "dim")
+    )
 
 
 def _about(done: OperationEntry) -> list[str]:
