@@ -43,7 +43,7 @@ def test_reading_on(place: Place) -> None:
     )
     assert place.call("read_file", path="long.txt", offset=3000) == "  3000\tline 3000"
     refusal = place.refused("read_file", path="long.txt", offset=3001)
-    assert refusal == "the file has 3,000 lines; offset 3,001 is behind them"
+    assert refusal == "the file has 3,000 lines; offset 3,001 is after the last one"
     place.write("one.txt", "no end of line")
     assert "has 1 line;" in place.refused("read_file", path="one.txt", offset=5)
 
@@ -99,7 +99,7 @@ def test_an_empty_file(place: Place) -> None:
 )
 def test_binary_files_are_refused_by_size_and_kind(place: Place, content: bytes, kind: str) -> None:
     place.write("file", content)
-    assert f"is no text ({kind})" in place.refused("read_file", path="file")
+    assert f"is not text ({kind})" in place.refused("read_file", path="file")
 
 
 def test_a_large_file_takes_no_memory(place: Place) -> None:
@@ -139,10 +139,10 @@ def test_a_missing_file_is_an_error_with_similar_names(place: Place) -> None:
         "there is no scr/deep/x.py, nor a folder scr; did you mean src?"
     )
     assert place.refused("read_file", path="src/other.py/x") == (
-        f"{place.folder}/src/other.py/x cannot be reached: a part of it is no folder, or was exchanged meanwhile"
+        f"{place.folder}/src/other.py/x cannot be reached: a part of it is not a folder, or was replaced meanwhile"
     )
     assert place.refused("read_file", path="src") == f"{place.folder}/src is a folder; list_files shows what is in it"
-    assert place.refused("list_files", path="src/other.py") == "src/other.py is no folder; read_file reads files"
+    assert place.refused("list_files", path="src/other.py") == "src/other.py is not a folder; read_file reads files"
     assert place.refused("list_files", path="scr") == "there is no scr; did you mean src?"
 
 
@@ -372,7 +372,7 @@ def test_a_folder_that_becomes_a_link_while_a_person_is_asked(place: Place) -> N
     place.write("sub/.env", "MINE")
     place.write(".env", "SECRET", place.outside)
     place.meanwhile = lambda: exchange(place.folder / "sub", place.outside)
-    assert "exchanged meanwhile" in place.refused("read_file", path="sub/.env")
+    assert "replaced meanwhile" in place.refused("read_file", path="sub/.env")
     place.meanwhile = lambda: None
     assert place.call("read_file", path="moved/.env") == "     1\tMINE"
 
@@ -385,7 +385,7 @@ def test_a_file_that_becomes_a_link_while_a_person_is_asked(place: Place) -> Non
         env.symlink_to(secret)
 
     place.meanwhile = swap
-    assert "exchanged meanwhile" in place.refused("read_file", path=".env")
+    assert "replaced meanwhile" in place.refused("read_file", path=".env")
 
 
 @pytest.mark.parametrize("stepwise", [True, False])
@@ -401,7 +401,7 @@ def test_what_is_opened_is_what_was_resolved(place: Place, stepwise: bool, monke
     assert place.call("grep", pattern="MINE") == "sub/file.txt:1:MINE"
     exchange(place.folder / "sub", place.outside)
     for opened in (paths.opened_file(real), paths.opened_folder(str(place.folder / "sub"))):
-        with pytest.raises(OSError, match=r"exchanged|Not a directory"), opened:
+        with pytest.raises(OSError, match=r"replaced|Not a directory"), opened:
             pass
 
 

@@ -96,7 +96,7 @@ def test_binary_files_are_passed_over_and_other_bytes_are_replaced(place: Place)
     place.write("b.bin", b"needle\0")
     place.write("l.txt", b"caf\xe9 needle")
     assert lines(place, pattern="needle") == ["l.txt:1:caf\ufffd needle"]
-    assert place.refused("grep", pattern="needle", path="b.bin").startswith("b.bin is no text; bash can")
+    assert place.refused("grep", pattern="needle", path="b.bin").startswith("b.bin is not text; bash can")
 
 
 def test_a_long_line_is_cut_around_what_was_found(place: Place) -> None:
@@ -163,7 +163,7 @@ def test_too_many_files(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_invalid_expression_is_refused(place: Place, pattern: str) -> None:
     place.write("f.txt", "x")
     told = place.refused("grep", pattern=pattern)
-    assert told.startswith("the pattern is no regular expression that can be searched for: ")
+    assert told.startswith("the pattern is not a regular expression that can be searched for: ")
 
 
 @pytest.mark.parametrize("pattern", ["\0", "\n", "\ud800", "(?i)X", "[[:alpha:]]", "a&&b||c--d", "x\r", "(?#c)x", "é"])
@@ -221,7 +221,7 @@ def test_nothing_is_left_open(tree: Place) -> None:
 
 def test_a_broken_matcher_is_no_empty_answer(tree: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.executable", "/bin/false")
-    assert tree.refused("grep", pattern="open").startswith("the search broke down")
+    assert tree.refused("grep", pattern="open").startswith("the search failed, perhaps")
     monkeypatch.setattr("sys.executable", "/nowhere/python")
     assert tree.refused("grep", pattern="open").startswith("no process can be started")
     monkeypatch.setattr("sys.executable", None)

@@ -168,7 +168,7 @@ WRONG = {
     "header name": ({"type": "http", "url": "http://x/", "headers": {"A B": "1"}}, ".headers: a header's name is"),
     "header value": (
         {"type": "http", "url": "http://x/", "headers": {"A": "1\r\nB: 2"}},
-        ".headers.A has characters that stand in no header",
+        ".headers.A has characters that are not allowed in a header",
     ),
     "long": ({"command": "x" * 5000}, " is longer than the 4,000 characters that a person can be shown"),
     "longer": ({"command": "x" * 40_000}, ".command is longer than 32,768 characters"),
@@ -233,7 +233,7 @@ def test_half_a_character(tmp_path: Path) -> None:
 
 def test_no_file_of_another_kind(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / ".mcp.json")
-    assert "is no ordinary file" in configured(tmp_path, {}, SECRETS).wrong[0]
+    assert "is not an ordinary file" in configured(tmp_path, {}, SECRETS).wrong[0]
     (tmp_path / ".mcp.json").unlink()
     (tmp_path / ".mcp.json").mkdir()
-    assert "is no ordinary file" in configured(tmp_path, {}, SECRETS).wrong[0]
+    assert "is not an ordinary file" in configured(tmp_path, {}, SECRETS).wrong[0]

@@ -158,7 +158,7 @@ def test_calls(agent: Agent, server: str) -> None:
     assert agent.call_tool(f"mcp__{server}__add", {"first": 1, "second": 2}) == '{"sum":3}'
     with pytest.raises(CommandError, match=r"^it went wrong$"):
         agent.call_tool(f"mcp__{server}__fail", {"text": "it went wrong"})
-    with pytest.raises(CommandError, match=f"^mcp__{server}__fail failed and did not say why$"):
+    with pytest.raises(CommandError, match=f"^mcp__{server}__fail failed without a reason$"):
         agent.call_tool(f"mcp__{server}__fail", {"text": ""})
 
 
@@ -407,7 +407,7 @@ def test_a_long_call_ends_with_the_turn(
     assert thread.is_alive()
     interruption.happen()
     thread.join()
-    assert told == [f"the call was interrupted; the MCP server {server} was told, and may have done a part of it"]
+    assert told == [f"the call was interrupted; the MCP server {server} was notified, and may have done a part of it"]
     until((folder / "cancelled").exists)  # the server's own tool was told
     assert agent.call_tool(f"mcp__{server}__echo", {"text": "on"}) == "on"
 
@@ -456,7 +456,7 @@ def test_closing_during_a_call(tmp_path: Path, lone: Agent, monkeypatch: pytest.
         until((tmp_path / "asked").exists)
         assert len(running(tmp_path)) == 1
     thread.join()
-    assert told == ["the call was interrupted; the MCP server raw was told, and may have done a part of it"]
+    assert told == ["the call was interrupted; the MCP server raw was notified, and may have done a part of it"]
     assert running(tmp_path) == []
     assert {*threading.enumerate()} <= before
 
@@ -502,7 +502,7 @@ LEFT_OUT: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "required": ({"required": "a"}, "its schema is not one of draft 2020-12, at required"),
     "a property": ({"properties": {"a": 1}}, "its schema is not one of draft 2020-12, at properties.a"),
-    "an odd name": ({"properties": {"$filter": {}}}, "its parameter '$filter' has a name that not every model takes"),
+    "an odd name": ({"properties": {"$filter": {}}}, "its parameter '$filter' has a name that not every model accepts"),
     "deep": (NESTED, "its schema is nested more than 32 levels deep"),
     "wide": ({"properties": {"a": {"anyOf": [{}] * 1000}}}, "its schema has more than 500 parts"),
     "huge": ({"description": "x" * 20_000}, "its schema has 20,034 bytes, more than 16,384"),

@@ -1,4 +1,4 @@
-"""Approvals of tool calls as they are put to a person: which agent asks for what, in one line and in full."""
+"""Approvals of tool calls, as a question to a person: in one line, and in full."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -39,7 +39,7 @@ class Approval(Struct, frozen=True):
 
     @property
     def question(self) -> str:
-        """What the tool would do, in words."""
+        """The question to the person, in words."""
         return self.permission.question
 
     @property

@@ -25,8 +25,8 @@ LINGER = 5.0
 
 LISTEN = "subscriptions/listen"
 
-_NO_MESSAGE = "this is no request, notification or response of JSON-RPC 2.0"
-_NO_ID = "the id of a request is a text or a whole number"
+_NO_MESSAGE = "this is not a request, notification or response of JSON-RPC 2.0"
+_NO_ID = "the id of a request must be a text or an integer"
 
 
 class Pending:
@@ -112,7 +112,7 @@ def _error(id: types.RequestId | None, code: int, message: str) -> types.JSONRPC
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no value of JSON")
+    raise ValueError(f"{constant} is not a JSON value")
 
 
 async def serve(server: Server[Any]) -> None:

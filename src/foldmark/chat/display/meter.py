@@ -40,7 +40,7 @@ class MeterReading(NamedTuple):
 
     @property
     def cost(self) -> str:
-        """`cache 87% · $0.84`, as far as known; `$0.84+` if the price of some requests is unknown."""
+        """`cache 87% · $0.84`, or less if that is unknown; `$0.84+` if the price of some requests is unknown."""
         spending, found = self.spending, []
         if spending.read:
             found.append(f"cache {spending.cached}%")

@@ -1,7 +1,7 @@
-"""The moments of an agent's timeline: its operations on a line, and what its context and its request were at each.
+"""The moments of an agent's timeline: its operations on a line, and its context and request at each moment.
 
-A step goes from message to message and from operation to operation; state blocks, settings and the like stand between
-them. What is read follows the operations and the turns that are shown, not the history.
+A step leads to the next message or operation; records such as state blocks and settings are skipped. Cost grows with
+the operations and the turns shown, not with the history.
 """
 
 from bisect import bisect_left, bisect_right
@@ -27,17 +27,17 @@ from foldmark.request.standing import showing
 from foldmark.sending.rebuilding import rebuilt
 
 MOST_TURNS = 30
-"""Number of newest turns of a past context that are shown."""
+"""Maximum number of turns shown of a past context: the newest."""
 
 MOST_CHARACTERS, BEGINNING = 40_000, 2_000
-"""Maximum characters of a context or a request, and how many of these are its beginning; the rest is its end."""
+"""Maximum characters shown of a context or a request, and how many of them come from its beginning."""
 
 HERE, SECOND = "█", "◆"
 
 
 class Timeline(Struct, frozen=True):
-    """An agent's operations by the ids of their events, oldest first, between its first and its newest event; both are
-    0 where it has none. A fork begins with the event that made it."""
+    """An agent's operations by the ids of their events, oldest first, with its first and its newest event; both are 0
+    without events. The first event of a fork is the one that created it."""
 
     first: int
     newest: int
@@ -55,8 +55,8 @@ class Timeline(Struct, frozen=True):
         return self.places[place] if place < len(self.places) else event_id
 
     def line(self, at: int, second: int | None, width: int) -> str:
-        """Return the timeline in so many columns, with a sign for each operation; where several share a column, that of
-        the newest."""
+        """Return the timeline as `width` columns, with a sign for each operation; if several share a column, the sign
+        of the newest."""
         if not self.newest:
             return "─" * width
         cells = ["─"] * width
@@ -73,7 +73,7 @@ class Timeline(Struct, frozen=True):
 
 
 def timeline(agent: Agent) -> Timeline:
-    """Read the timeline of an agent. Cost grows with its operations."""
+    """Return the timeline of an agent. Cost grows with its operations."""
     with agent.reading() as (moment, at):
         done = {entry.event.id: entry for entry in operations(moment, at)}
         first = at.record.fork_event or next((event.id for event in moment.events_after(agent.id, 0, 1)), 0)
@@ -98,8 +98,8 @@ def after(agent: Agent, line: Timeline, event_id: int) -> int:
 
 
 class Past(Struct, frozen=True):
-    """A moment: who did what with which reason, and the sizes of the context before and after; the context or the
-    request of then, and what changed."""
+    """A moment. `head` describes the event, its reason and the sizes of the context before and after; `shown` is the
+    context or the request at that moment, and `changed` the changes."""
 
     head: str
     shown: str
@@ -107,8 +107,8 @@ class Past(Struct, frozen=True):
 
 
 def past(agent: Agent, line: Timeline, at: int, second: int | None = None, *, request: bool = False) -> Past:
-    """Return the moment after event `at`: its context or, if asked for, its request; and what changed since just before
-    it, or between it and a `second` event. Raises CommandError for an event that is not the agent's to see."""
+    """Return the moment after event `at`, with its context or `request`, and the changes made by the event, or between
+    it and a `second` event. Raises CommandError for an event outside the agent's lineage."""
     with agent.log.store.read() as moment:
         now = agent.stood(moment, at)
         earlier = at - 1 if second is None else second
@@ -126,7 +126,7 @@ def past(agent: Agent, line: Timeline, at: int, second: int | None = None, *, re
 
 
 def _ends(text: str) -> str:
-    """Return a text without its middle if it is too long to show."""
+    """Return a text; the middle of a text that is too long is left out."""
     cut = len(text) - MOST_CHARACTERS
     if cut <= 0:
         return text
@@ -154,7 +154,7 @@ def _context(agent: Agent, at: int) -> str:
 
 
 def _request(agent: Agent, at: int) -> str:
-    """Return the newest request up to a moment, rebuilt; if none was sent yet, the one that would be made then."""
+    """Return the newest request up to a moment, rebuilt; if none was sent yet, the request that would have been."""
     with agent.log.store.read() as moment:
         sent = sent_before(moment, agent.id, at)
         standing = agent.stood(moment, at)
@@ -166,8 +166,8 @@ def _request(agent: Agent, at: int) -> str:
 
 
 def sent_before(moment: Snapshot, agent_id: str, event_id: int) -> SentRequest | None:
-    """Return the newest request that an agent sent up to one of its events; None if it sent none by then. Cost grows
-    with the logarithm of the number of requests."""
+    """Return the newest request that an agent sent up to one of its events, or None. Cost grows with the logarithm of
+    the number of requests."""
     found, newest = None, moment.newest_sent(agent_id, 1)
     if not newest or newest[0].event <= event_id:
         return newest[0] if newest else None
@@ -183,9 +183,9 @@ def sent_before(moment: Snapshot, agent_id: str, event_id: int) -> SentRequest |
 
 
 def way_back(agent: Agent, entry: OperationEntry) -> tuple[str, str]:
-    """Return the question whether to take an operation back, with what that costs, and the command that does it. Raises
-    CommandError for one that cannot be taken back; writes nothing."""
+    """Return the question whether to take an operation back, with the cost, and the command that does it. Write
+    nothing. Raises CommandError if the operation cannot be taken back."""
     if entry.back is None:
         raise CommandError(f"the {entry.words} cannot be taken back")
-    told = agent.do(f"{entry.back} --preview").text
-    return f"{told}\n\nCarry out {entry.back}?", entry.back
+    preview = agent.do(f"{entry.back} --preview").text
+    return f"{preview}\n\nCarry out {entry.back}?", entry.back

@@ -1,4 +1,4 @@
-"""Operations in a transcript: one line for each, and which messages each of them keeps out of the context."""
+"""Operations in a transcript: a line for each, and the messages that each keeps out of the context."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -24,7 +24,7 @@ from foldmark.operations.history import OperationEntry, ids_named
 from foldmark.operations.receipts import Receipt
 
 WHO = {"human": "you", "model": "the model", "system": "Foldmark"}
-"""Actors as a person at the terminal reads them."""
+"""Actors, as named to a person at the terminal."""
 
 _REASON = 60
 
@@ -86,7 +86,7 @@ def receipt_line(done: Receipt) -> str:
 
 
 def told(operation: Operation, words: str) -> tuple[str, str]:
-    """Return the sign of an operation, and what it did."""
+    """Return the sign of an operation, and its description."""
     match operation:
         case Mark():
             return "⚑", words
@@ -113,7 +113,7 @@ def told(operation: Operation, words: str) -> tuple[str, str]:
 
 
 def kept_out(gone: Segments, entries: Sequence[OperationEntry]) -> Iterator[tuple[Segment, OperationEntry | None]]:
-    """Yield the parts of what left a context, each with the newest operation in force that keeps it out; None where the
+    """Yield the segments that left a context, each with the newest operation in force that keeps it out; None if the
     log does not say."""
     targets = {entry.by: entry for entry in entries if entry.by is not None}
     for entry in reversed(entries):
@@ -127,7 +127,7 @@ def kept_out(gone: Segments, entries: Sequence[OperationEntry]) -> Iterator[tupl
 
 
 def _hides(entry: OperationEntry, gone: Segments, target: OperationEntry | None) -> Iterable[Segment]:
-    """Return ranges that an operation in force keeps out; `target` is what it took back."""
+    """Return the ranges that an operation in force keeps out. `target` is the operation that it took back."""
     event, operation = entry.event, operation_of(entry.event)
     match operation:
         case Clear():

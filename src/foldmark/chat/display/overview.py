@@ -1,4 +1,4 @@
-"""What the panels beside the chat show: the agents of a conversation, and the state that an agent works with."""
+"""The data of the panels beside the chat: the agents of a conversation, and the state of an agent."""
 
 from collections import Counter
 from itertools import islice
@@ -20,12 +20,12 @@ MEMOS = 100
 """Maximum number of memos that are counted."""
 
 LOOKED_AT = 50
-"""Number of an agent's newest messages among which a text from a person is looked for."""
+"""Number of an agent's newest messages that are searched for a text from a person."""
 
 
 class AgentLine(NamedTuple):
-    """An agent of the conversation; `goal` is that of its state block, else how its newest text from a person begins;
-    `asks` is the number of its questions that wait for an approval in this process."""
+    """An agent of the conversation. `goal` comes from its state block, or else is the beginning of its newest text from
+    a person. `asks` is the number of its questions that wait for an approval in this process."""
 
     entry: AgentEntry
     goal: str
@@ -51,8 +51,8 @@ def _goal(agent: Agent) -> str:
 
 
 class AgentState(Struct, frozen=True):
-    """What an agent works with besides its messages: the state block in force, the scratchpad, the number of memos of
-    the database (MEMOS stands for more), marks, newest first, and operations, newest first."""
+    """The state of an agent apart from its messages: the state block in force, the scratchpad, the number of memos in
+    the database (at most MEMOS), and its marks and operations, newest first."""
 
     state: str | None
     scratchpad: str | None
@@ -62,8 +62,8 @@ class AgentState(Struct, frozen=True):
 
     @property
     def newest(self) -> OperationEntry | None:
-        """The newest operation in force that can be taken back, other than a restore. Whoever takes it back again and
-        again walks back through the operations."""
+        """The newest operation in force that can be taken back, other than a restore. Taking it back repeatedly walks
+        back through the operations."""
         done = (each for each in self.operations if each.by is None and each.event.kind != "restore")
         return next((each for each in done if each.back is not None), None)
 
@@ -82,7 +82,7 @@ def agent_state(agent: Agent) -> AgentState:
 
 
 def price_of_rewind(agent: Agent, mark: str) -> list[str]:
-    """Return what a rewind to a mark would take and cost, as lines for a person; why it cannot be made, if so."""
+    """Return the effect and cost of a rewind to a mark, as lines for a person, or the reason why it is impossible."""
     from foldmark.cost.requests import preview  # takes 20 ms
 
     try:

@@ -1,7 +1,7 @@
-"""The transcript: what an agent's lineage holds, page by page, as a person reads it.
+"""The transcript: an agent's lineage, page by page, as a person reads it.
 
-A page has the messages in the context, the marks, the window's edge, operations as one line each, and for what left the
-context one line that can be opened. Its cost follows the page and the operations, never the history.
+A page shows the messages in the context, the marks, the edge of the window, a line for each operation, and for messages
+that left the context a line that can be opened. Cost grows with the page and the operations, not with the history.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ from foldmark.operations.history import OperationEntry, operations
 from foldmark.request.standing import Standing
 
 LIMIT = 40
-"""Messages of a page, at least where there are as many; a page holds whole turns unless one turn is longer."""
+"""Minimum number of messages on a page, if there are enough. A page holds whole turns unless a turn is longer."""
 
 _CALLS = ("tool_call", "tool_result")
 
@@ -41,8 +41,8 @@ class TurnSize(NamedTuple):
 
 
 class Said(Struct, frozen=True):
-    """A message that is text. `opens` is the size of its turn if the message opened it; `outside` is True in front of
-    the window, `left` if it is not in the context."""
+    """A message that is text. `opens` is the size of its turn if the message opened the turn. `outside` is True before
+    the window, `left` if the message is not in the context."""
 
     id: int
     turn: int | None
@@ -56,8 +56,8 @@ class Said(Struct, frozen=True):
 
 
 class Call(Struct, frozen=True):
-    """A tool call with its result; `tokens` of both. `result` is the result's event, None while there is none;
-    `evicted` is the operation that evicted it, 0 for one that the parent made."""
+    """A tool call with its result, and the `tokens` of both. `result` is the result's event, or None before it arrives.
+    `evicted` is the operation that evicted the result, 0 for an operation of the parent."""
 
     id: int
     name: str
@@ -97,7 +97,7 @@ class Flag(Struct, frozen=True):
 
 
 class WindowEdge(Struct, frozen=True):
-    """Where the window begins, and how much of the context lies before it."""
+    """The beginning of the window, and the size of the context before it."""
 
     id: int
     before: Size
@@ -110,7 +110,7 @@ class WindowEdge(Struct, frozen=True):
 
 
 class Operated(Struct, frozen=True):
-    """An operation at its place in time; `back` is the command that takes it back."""
+    """An operation at its place in time. `back` is the command that takes it back."""
 
     id: int
     line: str
@@ -118,8 +118,8 @@ class Operated(Struct, frozen=True):
 
 
 class Gap(Struct, frozen=True):
-    """Messages that left the context, behind one line; `id` is the first event of `segments`. `operation` keeps them
-    out (None: the log does not say)."""
+    """Messages that left the context, as one line. `id` is the first event of `segments`. `operation` keeps them out of
+    the context; None if the log does not say which one does."""
 
     id: int
     segments: Segments
@@ -130,7 +130,7 @@ class Gap(Struct, frozen=True):
 
 
 class _Step(NamedTuple):
-    """A tool call or its result, before calls in a row become one entry."""
+    """A tool call or its result, before consecutive calls become one entry."""
 
     event: Event
     outside: bool
@@ -175,7 +175,7 @@ def page(
 ) -> Page:
     """Return the page of an agent's transcript that ends before event `before`, or begins after event `after`.
 
-    `edge` is that of the agent's next request; messages that left the context are shown inside of `opened`.
+    `edge` is that of the agent's next request. Messages that left the context are shown if they are in `opened`.
     """
     lineage = until(at.lineage, at.newest)
     shown = normal((*at.visible, *intersect(lineage, opened)))
@@ -200,14 +200,14 @@ def page(
         messages = [message for message in messages if first <= message.id <= last]
     if edge.first is not None and edge.before and first <= edge.first <= last:
         rows.append(WindowEdge(edge.first, moment.size(until(at.visible, edge.first - 1))))
-    said = _told(moment, at, edge, shown, messages, last)
+    said = _messages(moment, at, edge, shown, messages, last)
     return Page(_in_order(moment, at, rows, said, entries), first, last, at.newest)
 
 
 def page_at(moment: Snapshot, at: Standing, edge: Edge, event_id: int, opened: Segments = ()) -> tuple[Page, Segments]:
-    """Return the page with event `event_id`, and what is opened then: also the gap that it lies in.
+    """Return the page with event `event_id`, and the opened segments, including the gap that contains the event.
 
-    Raises CommandError if the agent's lineage does not have this event.
+    Raises CommandError if the event is not in the agent's lineage.
     """
     event = moment.event(event_id)
     lineage = until(at.lineage, at.newest)
@@ -223,8 +223,8 @@ def page_at(moment: Snapshot, at: Standing, edge: Edge, event_id: int, opened: S
 
 
 def _whole_turns(read: Iterator[Event]) -> tuple[list[Event], int]:
-    """Return the next messages without the turn that is cut off, and the id of the first that follows them; 0 if none
-    does. A turn that is longer is cut between its tool calls."""
+    """Return the next messages without an incomplete turn, and the id of the message after them, or 0. A turn that is
+    longer than a page is cut between its tool calls."""
     found: list[Event] = []
     for message in read:
         in_run = bool(found) and message.kind in _CALLS and found[-1].kind in _CALLS
@@ -242,7 +242,7 @@ def _whole_turns(read: Iterator[Event]) -> tuple[list[Event], int]:
 def _gaps(
     at: Standing, gone: Segments, entries: Sequence[OperationEntry], span: tuple[int, int], opened: Segments
 ) -> Iterator[Gap]:
-    """Yield what left the context, for each operation and each place that begins inside `span`; without lines."""
+    """Yield the gaps that begin inside `span`, one for each operation and place, without their lines."""
     first, last = span
     near = tuple(each for each in gone if each.last >= first and each.first <= last)
     for segment, entry in kept_out(near, entries):
@@ -258,10 +258,10 @@ def _operated(at: Standing, entry: OperationEntry) -> list[Entry]:
     return [Flag(event.id, name) for name, place in at.fold.marks.items() if place == event.id]
 
 
-def _told(
+def _messages(
     moment: Snapshot, at: Standing, edge: Edge, shown: Segments, messages: Sequence[Event], last: int
 ) -> Iterator[Said | _Step]:
-    """Yield messages that are text, and the parts of calls with `outside` and `left`, in order."""
+    """Yield messages that are text, and the steps of calls, in order."""
     sizes: dict[int | None, TurnSize] = {}
     for message in messages:
         tokens, calls, pinned = sizes.get(message.turn_id, TurnSize(0, 0, message.turn_id in at.fold.pins))
@@ -292,7 +292,8 @@ def _in_order(
     said: Iterable[Said | _Step],
     entries: Sequence[OperationEntry],
 ) -> tuple[Entry, ...]:
-    """Put everything in the order of the log: calls in a row become one entry, and so do gaps of one operation."""
+    """Return everything in the order of the log. Consecutive calls become one entry, and so do gaps of one
+    operation."""
     found: list[Entry] = []
     run: list[_Step] = []
     behind: list[Entry] = []
@@ -309,7 +310,7 @@ def _in_order(
             if run and (run[-1].event.turn_id, *run[-1][1:]) != (each.event.turn_id, *each[1:]):
                 end_run()
             run.append(each)
-        elif isinstance(each, Operated | Flag) and run:  # a model's operation stands behind the calls around it
+        elif isinstance(each, Operated | Flag) and run:  # a model's operation follows the calls around it
             behind.append(each)
         else:
             end_run()
@@ -344,7 +345,7 @@ def _calls(run: Sequence[_Step], evicted: Mapping[int, int]) -> Calls:
         if event.kind == "tool_call":
             name, result = str((event.data or {}).get("name")), results.get(event.id)
             calls.append(_call(event, name, about(event.content), result, evicted))
-        elif event.answers not in asked:  # its call stands elsewhere
+        elif event.answers not in asked:  # its call is on another page
             calls.append(_call(event, "result", f"of call {event.answers or '?'}", event, evicted))
     return Calls(run[0].id, tuple(calls), run[0].outside, run[0].left)
 
@@ -357,7 +358,7 @@ def _call(event: Event, name: str, what: str, result: Event | None, evicted: Map
 
 
 def about(arguments: str) -> str:
-    """Return what a tool call is about, from its arguments as JSON: the first text among them, in one line."""
+    """Return the subject of a tool call in one line: the first text among its arguments, which are JSON."""
     try:
         found = msgspec.json.decode(arguments) if len(arguments) < 100_000 else arguments
     except (msgspec.MsgspecError, ValueError, RecursionError):

@@ -1,6 +1,6 @@
-"""The turns of a context as a list to choose from: their sizes, and what an edit of those that are ticked would cost.
+"""The turns of a context as a list to choose from: their sizes, and the cost of an edit of the ticked ones.
 
-The cost of a list follows the window; what lies before the window is read page by page.
+The cost of the list grows with the window. Messages before the window are read page by page.
 """
 
 from collections import deque
@@ -29,7 +29,7 @@ PAGE = 1000
 """Messages before the window that are read at a time."""
 
 PLACEHOLDER = 40
-"""Tokens of what is sent instead of a result, at most; shorter results of a turn that is ticked stay."""
+"""Maximum tokens of the placeholder for an evicted result. Shorter results of a ticked turn are not evicted."""
 
 ORDERS = ("size", "newest", "kind")
 """The orders of the list."""
@@ -38,8 +38,8 @@ ORDERS = ("size", "newest", "kind")
 class Row(NamedTuple):
     """A turn, or a tool result in it (`tool` is its tool, empty for a turn). `id` is the GID or the result's event.
 
-    `tokens` are those in the next request; of what lies before the window (not `sent`) those that it would have there.
-    `kinds` are the kinds of content of the turn and the names of its tools, as `cost.filling` has them.
+    `tokens` is the number of tokens in the next request; before the window (not `sent`), the number that it would have
+    there. `kinds` are the kinds of content of the turn and the names of its tools, as in `cost.filling`.
     """
 
     id: int
@@ -55,8 +55,8 @@ class Row(NamedTuple):
 
 
 class ContextTurns(NamedTuple):
-    """The turns of a context, newest first, each with its results behind it. `tokens` are those of the next request,
-    `older` counts the messages before the listed ones. `back` is the newest operation to restore, and `newest` the
+    """The turns of a context, newest first, each followed by its results. `tokens` is the size of the next request, and
+    `older` the number of messages before the listed ones. `back` is the newest operation to restore, and `newest` the
     agent's newest event."""
 
     rows: tuple[Row, ...]
@@ -85,7 +85,7 @@ def context_turns(agent: Agent, most: int = 0) -> ContextTurns:
 
 
 def _sent(request: Request, at: Standing) -> list[Row]:
-    """Return the rows of a request, each result behind its turn."""
+    """Return the rows of a request: its turns, then the results."""
     turns: dict[int, Row] = {}
     results: list[Row] = []
     calls: deque[str] = deque()
@@ -133,8 +133,8 @@ def _before(messages: Iterable[Event], listed: Collection[int], at: Standing, re
 
 
 def arranged(rows: Iterable[Row], order: str, wanted: str = "") -> list[Row]:
-    """Return the rows that `wanted` is found in, in one of `ORDERS`: results stand behind their turns, largest first;
-    by kind all results of one tool stand together, those of the largest first."""
+    """Return the rows that match `wanted`, in one of `ORDERS`. Results follow their turns, the largest first; by kind,
+    all results of a tool are together, the largest tool first."""
     rows = list(rows)
     low = wanted.casefold().strip()
     if low:
@@ -160,15 +160,15 @@ def arranged(rows: Iterable[Row], order: str, wanted: str = "") -> list[Row]:
 
 
 def _matches(row: Row, low: str, *, exact: bool) -> bool:
-    """Return True if a row is wanted; a text that is the name of a kind or of a tool stands for that alone."""
+    """Return True if a row matches; `exact` if the text is the name of a kind or a tool, which matches only that."""
     if exact:
         return low == row.tool.casefold() or (not row.tool and any(low == kind.casefold() for kind in row.kinds))
     return low in row.title.casefold() or low == str(row.turn) or low == str(row.id)
 
 
 class EditPrice(NamedTuple):
-    """The price of one edit of the ticked rows: the `key` that makes it, `what` it does, and a line about it, or about
-    why it cannot be made."""
+    """The price of one edit of the ticked rows: the `key` that carries it out, `what` it does, and a line about its
+    cost or the reason why it is impossible."""
 
     key: str
     what: str

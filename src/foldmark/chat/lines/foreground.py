@@ -1,4 +1,4 @@
-"""The main thread, which owns the terminal: other threads hand over what it should show or ask."""
+"""The main thread, which owns the terminal: other threads hand over output and questions."""
 
 import signal
 from collections.abc import Callable, Iterator

@@ -83,8 +83,8 @@ def append(agent: Agent, wanted: Iterable[Entry]) -> None:
         if kind in _BEGINS and before not in _BEGINS:
             end_turn(agent)
         answers = kind in ANSWER_KINDS
-        told = carrier is not None and answers and not entry.thinks
-        data = {**entry.data, KEY: {**entry.data[KEY], "with": carrier}} if told else entry.data
+        follows = carrier is not None and answers and not entry.thinks
+        data = {**entry.data, KEY: {**entry.data[KEY], "with": carrier}} if follows else entry.data
         event_id = _append(agent, entry.reading, data)
         carrier = event_id if entry.thinks else carrier if answers else None
         before = kind

@@ -62,7 +62,7 @@ class McpTool:
         result = self._call(self._name, given)
         text = _result_text(result)
         if result.is_error:
-            raise CommandError(_cut(text, MOST_ERROR) or f"{self.spec.name} failed and did not say why")
+            raise CommandError(_cut(text, MOST_ERROR) or f"{self.spec.name} failed without a reason")
         return text
 
     def _question(self, args: dict[str, Any]) -> str:
@@ -118,13 +118,13 @@ _NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentS
 def _parameters(schema: Any) -> dict[str, Any]:
     """Return the schema as it is sent. Raises CommandError with a text such as "its schema is ..."."""
     if not isinstance(schema, dict) or schema.get("type") != "object":
-        raise CommandError("its schema is not one of an object")
+        raise CommandError("its schema does not describe an object")
     if not shallow(schema, DEEPEST):
         raise CommandError(f"its schema is nested more than {DEEPEST} levels deep")
     try:
         text = msgspec.json.encode(schema)
     except (TypeError, ValueError, OverflowError, msgspec.MsgspecError):
-        raise CommandError("its schema is not JSON that others read") from None
+        raise CommandError("its schema is not valid JSON") from None
     if len(text) > MOST_SCHEMA:
         raise CommandError(f"its schema has {len(text):,} bytes, more than {MOST_SCHEMA:,}")
     if text.count(b"{") > MOST_BRACES:
@@ -147,7 +147,7 @@ def _check(schema: dict[str, Any]) -> None:
         raise CommandError(f"its schema is not one of draft 2020-12{f', at {place[:80]}' if place else ''}") from None
     for name in schema.get("properties", {}):
         if not _PROPERTY.fullmatch(name):
-            raise CommandError(f"its parameter {name[:40]!r} has a name that not every model takes")
+            raise CommandError(f"its parameter {name[:40]!r} has a name that not every model accepts")
     for part in _parts(schema):
         target = part.get("$ref", part.get("$dynamicRef", "#"))
         if not target.startswith("#") or ("$id" in part and part is not schema):

@@ -109,10 +109,13 @@ class McpConnection:
                 result: CallToolResult = task.result()
                 return result
         except CancelledError:
-            raise CommandError(f"the call was interrupted; {name} was told, and may have done a part of it") from None
+            raise CommandError(
+                f"the call was interrupted; {name} was notified, and may have done a part of it"
+            ) from None
         except TimeoutError:
             raise CommandError(
-                f"{name} did not answer within {self._calling:g} seconds; it was told to stop, and may have done a part"
+                f"{name} did not answer within {self._calling:g} seconds; it was told to stop, and may have done "
+                "a part of the work"
             ) from None
         except ValidationError:
             raise CommandError(

@@ -133,7 +133,7 @@ def _named(path: Path) -> dict[str, Any]:
     """Return the members of `mcpServers`. Raises CommandError."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise CommandError(f"{path} is no ordinary file; MCP servers are read from a JSON file")
+            raise CommandError(f"{path} is not an ordinary file; MCP servers are read from a JSON file")
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
@@ -209,7 +209,7 @@ class _ServerParser(NamedTuple):
         headers = dict(self._pairs("headers", about, _HEADER, "a header's name is letters, digits and -"))
         for name, value in headers.items():
             if not value.text.isascii() or not value.text.isprintable():
-                raise CommandError(f".headers.{name} has characters that stand in no header")
+                raise CommandError(f".headers.{name} has characters that are not allowed in a header")
         shown = f"{url.shown} ({transport})"
         if headers:
             shown += "; with " + " ".join(f"{name}: {shlex.quote(value.shown)}" for name, value in headers.items())

@@ -177,7 +177,7 @@ def _read(agent: Agent, arguments: ReadFileArguments, asking: Asking) -> str:
         size = max(os.fstat(file.fileno()).st_size, len(beginning))
         if kind := binary_kind(beginning):
             raise CommandError(
-                f"{readable(real)} is no text ({kind}, {count(size, 'byte')}); bash can run a program that reads it"
+                f"{readable(real)} is not text ({kind}, {count(size, 'byte')}); bash can run a program that reads it"
             )
         if not beginning:
             return "[The file is empty.]"
@@ -198,7 +198,7 @@ def _lines(file: BinaryIO, arguments: ReadFileArguments, size: int, cut: Event) 
         found.append(f"{number:6}\t{text}".replace("\0", "\ufffd"))
         number += 1
     if not found:
-        raise CommandError(f"the file has {count(before, 'line')}; offset {arguments.offset:,} is behind them")
+        raise CommandError(f"the file has {count(before, 'line')}; offset {arguments.offset:,} is after the last one")
     here = file.tell()
     if file.read(1):
         rest = f"{count(size - here, 'byte')} more" if size > here else "more"
@@ -261,7 +261,7 @@ def _list(agent: Agent, arguments: ListFilesArguments, asking: Asking) -> str:
             for level in walk:
                 found += _fitting(level, pattern, folder)
         except NotADirectoryError:
-            raise CommandError(f"{readable(real, folder)} is no folder; read_file reads files") from None
+            raise CommandError(f"{readable(real, folder)} is not a folder; read_file reads files") from None
     _check_going_on(cut)
     return "\n".join([*found[: arguments.limit], *_notes(len(found), arguments, walk)])
 

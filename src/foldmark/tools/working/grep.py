@@ -63,9 +63,9 @@ def _run(agent: Agent, arguments: GrepArguments, asking: Asking) -> str:
     if search.cut.is_set():
         raise CommandError("the turn was interrupted")
     if search.wrong:
-        raise CommandError(f"the pattern is no regular expression that can be searched for: {search.wrong[:200]}")
+        raise CommandError(f"the pattern is not a regular expression that can be searched for: {search.wrong[:200]}")
     if failed and not search.late.is_set():
-        raise CommandError("the search broke down, perhaps for want of memory; try a simpler pattern, or fewer files")
+        raise CommandError("the search failed, perhaps for lack of memory; try a simpler pattern, or fewer files")
     return "\n".join([*_shown(search.lines, arguments.context), *remarks(search.notes())])
 
 
@@ -175,7 +175,7 @@ class _Search:
             with opened_file(self._real) as file:
                 text = self._text(file)
             if text is None:
-                why = f"is larger than {MOST_FILE >> 20} MB" if self._large else "is no text"
+                why = f"is larger than {MOST_FILE >> 20} MB" if self._large else "is not text"
                 raise CommandError(f"{name} {why}; bash can run a program that reads it") from None
             yield name, text
 

@@ -120,7 +120,7 @@ STEPWISE = {os.open, os.stat, os.readlink} <= os.supports_dir_fd and os.scandir 
 
 _KINDS = {
     stat.S_IFDIR: "a folder",
-    stat.S_IFLNK: "a symbolic link that leads nowhere, or was exchanged meanwhile",
+    stat.S_IFLNK: "a symbolic link that leads nowhere, or was replaced meanwhile",
     stat.S_IFIFO: "a pipe",
     stat.S_IFSOCK: "a socket",
     stat.S_IFCHR: "a device",
@@ -171,7 +171,7 @@ def opened_folder(real: str) -> Iterator[Folder]:
     """Open the folder with this real path. Raises OSError, also if a part of the path is a link."""
     if not STEPWISE:
         if os.path.realpath(real) != real:
-            raise OSError(errno.ELOOP, "it was exchanged for a link meanwhile")
+            raise OSError(errno.ELOOP, "it was replaced by a link meanwhile")
         yield Folder(real, None)
         return
     root, *names = PurePath(real).parts
@@ -203,7 +203,7 @@ def _why(error: OSError, real: str) -> str:
         case errno.EACCES | errno.EPERM:
             return f"{readable(real)} may not be read by this user"
         case errno.ELOOP | errno.ENOTDIR:
-            return f"{readable(real)} cannot be reached: a part of it is no folder, or was exchanged meanwhile"
+            return f"{readable(real)} cannot be reached: a part of it is not a folder, or was replaced meanwhile"
         case _:
             return f"{readable(real)} cannot be read: {error.strerror or type(error).__name__}"
 
@@ -212,7 +212,7 @@ def _check_file(found: os.stat_result, path: PurePath) -> None:
     kind = stat.S_IFMT(found.st_mode)
     if kind != stat.S_IFREG:
         more = "; list_files shows what is in it" if kind == stat.S_IFDIR else "; only regular files are read"
-        raise CommandError(f"{readable(str(path))} is {_KINDS.get(kind, 'no regular file')}{more}")
+        raise CommandError(f"{readable(str(path))} is {_KINDS.get(kind, 'not a regular file')}{more}")
 
 
 MOST_NAMES = 1000
