@@ -342,14 +342,18 @@ class Setup:
     def _chosen(self) -> str | None:
         return self._named or named_database(os.environ, self.given.database)
 
-    @contextmanager
-    def log(self, *, create: bool, given: Settings | None = None) -> Iterator[Log]:
+    def opened(self, *, create: bool, given: Settings | None = None) -> Log:
         """Open the log with these settings, by default the process's own. Create Foldmark's folder if needed."""
         if create and not self._chosen:
             from foldmark.stores.folders import make_folder
 
             make_folder(Path(self.db).parent)
-        with open(self.db, create=create, settings=given or self.given) as log:
+        return open(self.db, create=create, settings=given or self.given)
+
+    @contextmanager
+    def log(self, *, create: bool, given: Settings | None = None) -> Iterator[Log]:
+        """Open the log for a block, as `opened`. Report a file that other users could read until now."""
+        with self.opened(create=create, given=given) as log:
             if log.store.narrowed:
                 from foldmark.rendering import harmless
 

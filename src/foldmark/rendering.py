@@ -144,7 +144,7 @@ class Wrapping:
 
     def __init__(self, columns: int) -> None:
         self.columns = columns
-        self._at: int | None = None  # the column; None at the beginning of a line
+        self._at: int | None = None  # the column; None until something is printed on the line
         self._gap = self._word = self._indent = ""
 
     def feed(self, text: str) -> str:

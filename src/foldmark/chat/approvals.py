@@ -38,11 +38,6 @@ class Approval(Struct, frozen=True):
         return f"{who[0].upper()}{who[1:]} asks to use {self.permission.tool}"
 
     @property
-    def question(self) -> str:
-        """The question to the person, in words."""
-        return self.permission.question
-
-    @property
     def waiting(self) -> int:
         """The number of questions in this conversation that are queued after this one."""
         return max(0, len(waiting_for_approval(self.agent)) - 1)
@@ -50,10 +45,9 @@ class Approval(Struct, frozen=True):
     def lines(self) -> list[ApprovalLine]:
         """Return the question in full: the question itself, or all arguments if the question shortens them, with a
         diff where one text replaces another."""
+        question = [ApprovalLine(" ", line) for line in self.permission.question.split("\n")]
         arguments = self.permission.arguments
-        if not arguments:
-            return [ApprovalLine(" ", line) for line in self.question.split("\n")]
-        return [*_members(arguments, ""), *(ApprovalLine(" ", line) for line in self.question.split("\n")[1:])]
+        return [*_members(arguments, ""), *question[1:]] if arguments else question
 
 
 def _members(arguments: Mapping[str, Any], indent: str) -> Iterator[ApprovalLine]:

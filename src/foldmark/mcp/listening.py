@@ -167,10 +167,8 @@ class News:
         found = {uri for uri in followed if lives and self._agents.get(uri, uri) != now[uri]}
         self._agents = now
         records = {id: record for id in {change.agent_id for change in changes} if (record := moment.agent(id))}
-        touched = {
-            *records,
-            *(records[each.agent_id].parent for each in lives if each.kind == "killed"),
-        }  # a parent is notified
+        killed = [each.agent_id for each in lives if each.kind == "killed"]
+        touched = {*records, *(records[agent_id].parent for agent_id in killed)}  # their parents are notified
         # An erasure concerns all agents that inherited the turn.
         erased = {moment.root_of(each.agent_id) for each in changes if each.kind == "redact"}
         roots = {id for id, record in records.items() if record.parent is None}

@@ -132,5 +132,5 @@ class ApprovalBar(Static):
             approval = asked.approval
             behind = others + approval.waiting
             more = f" ({count(behind, 'more question')} behind it)" if behind else ""
-            text = f"{approval.heading}; F8 answers{more}\n{approval.question}"
+            text = f"{approval.heading}; F8 answers{more}\n{approval.permission.question}"
             self.update(harmless(text))

@@ -170,7 +170,7 @@ class LineView:
                 if line.strip() and not self._is_late_answer(line):
                     self.waiting.append(line)
             try:
-                return decides(approval.heading, approval.question, self._keyboard.answer, self._keep_line)
+                return decides(approval.heading, approval.permission.question, self._keyboard.answer, self._keep_line)
             except TakenError:
                 print("\n(the question is withdrawn: its turn has ended)", flush=True)
                 return "no"

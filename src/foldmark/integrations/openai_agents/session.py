@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import foldmark
-from foldmark.app import read_settings
+from foldmark.app import Setup
 from foldmark.core.agents import check_name, is_uuid
 from foldmark.core.errors import CommandError, ConflictError, FoldmarkError, StoreError
 from foldmark.core.events import Clear, Filter
@@ -23,8 +22,6 @@ from foldmark.integrations.openai_agents.recording import append, end_turn, entr
 from foldmark.log import Agent, Log, Result
 from foldmark.request.exchanges import ranges_of
 from foldmark.request.standing import Standing
-from foldmark.settings.user_folders import default_database, named_database
-from foldmark.stores.folders import make_folder
 
 if TYPE_CHECKING:
     from agents import TResponseInputItem
@@ -64,7 +61,11 @@ class FoldmarkSession:
         session_settings: "SessionSettings | Mapping[str, Any] | None" = None,
     ) -> None:
         self.session_id, self.session_settings = session_id, _settings(session_settings)
-        self.log, self._own = (db_path, False) if isinstance(db_path, Log) else (_opened(db_path), True)
+        self._own = not isinstance(db_path, Log)
+        if isinstance(db_path, Log):
+            self.log = db_path
+        else:
+            self.log = Setup(None).opened(create=True) if db_path is None else foldmark.open(db_path)
         self._closed = False
         try:
             self.agent = _conversation(self.log, session_id)
@@ -235,18 +236,6 @@ async def _settled(action: Callable[[], _T]) -> _T:
         if not work.cancelled():
             work.exception()  # retrieved, because only the cancellation is raised
         raise
-
-
-def _opened(path: str | os.PathLike[str] | None) -> Log:
-    """Open the log in a database; None means this user's own, whose folder is created if needed [SPEC 9]. Raises
-    FoldmarkError."""
-    if path is not None:
-        return foldmark.open(path)
-    given = read_settings()
-    chosen = named_database(os.environ, given.database)
-    if not chosen:
-        make_folder(Path(default_database(os.environ)).parent)
-    return foldmark.open(chosen or default_database(os.environ), settings=given)
 
 
 def _conversation(log: Log, session_id: str) -> Agent:
