@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from plan import Answer, Reply, Say
 from server import Loopback
+from tmux import Tmux
 from wire_anthropic import AnthropicWire
 
 import foldmark
@@ -114,3 +115,35 @@ def test_commands_and_a_compaction(upstream: Loopback, tmp_path: Path) -> None:
         texts = [event.content.strip() for event in agent.context().messages if event.kind != "system"]
     assert texts[0].startswith("This session is being continued")
     assert texts[-2:] == ["The fourth prompt", "Answer number 5."]
+
+
+def test_a_chat_beside_it(upstream: Loopback, tmp_path: Path) -> None:
+    """The chat in another terminal shows the session grow, and what it drops is not in the agent's next request."""
+    if not (BIN / "claude").exists() or shutil.which("tmux") is None:
+        pytest.skip("claude or tmux is not there: `make clients` installs the one")
+    screen = Screen(tmp_path, upstream.url)
+    try:
+        screen.wait("? for shortcuts")
+        screen.type("The first prompt", "Answer number 1.")
+        screen.type("The second prompt", "Answer number 2.")
+        with foldmark.open(screen.database, settings={}) as log:
+            (agent,) = log.agents()
+            turn = next(each for each in agent.context().messages if each.content == "The second prompt").turn_id
+        assert agent.name is not None
+        variables = {"FOLDMARK_DB": str(screen.database), "HOME": str(tmp_path), "LANG": "C.UTF-8"}
+        variables["TERM"] = "xterm-256color"
+        with Tmux(tmp_path, sys.executable, "-m", "foldmark", "chat", agent.name, env=variables, rows=40) as chat:
+            chat.until("Answer number 2.", "F1 keys")
+            chat.line(f"/context drop {turn}")
+            chat.until("left the context")
+            screen.type("The third prompt", "Answer number 3.")
+            chat.until("The third prompt", "Answer number 3.")
+            assert "The second prompt" not in json.dumps(upstream.asked[-1].body["messages"])
+            chat.press("Tab", "u")
+            chat.until("came back into the context")
+            screen.type("The fourth prompt", "Answer number 4.")
+            assert "The second prompt" in json.dumps(upstream.asked[-1].body["messages"])
+            chat.until("The fourth prompt", "Answer number 4.")
+    finally:
+        screen.close()
+    assert upstream.refusals == []

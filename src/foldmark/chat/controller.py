@@ -15,10 +15,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from foldmark.chat import live
 from foldmark.chat.approvals import Approval
 from foldmark.chat.imported import ImportNotes
 from foldmark.chat.views import View
 from foldmark.commands import REGISTRY
+from foldmark.core.agents import Change
 from foldmark.core.errors import CommandError, ConflictError, FoldmarkError, ProviderError, StoreError
 from foldmark.core.request import Request
 from foldmark.core.segments import END, Segment
@@ -121,7 +123,9 @@ class ChatController:
         what = f"{count(len(context.messages), 'message')} in the context" if context.messages else "no messages yet"
         model, label = agent.standing().config.model, family.label(agent)
         self.view.show(f"{label[0].upper()}{label[1:]}, {what}; model: {model}. /help lists the commands.")
-        if (lease := running(agent)) is not None:
+        if live.is_live(agent):
+            self.view.show(live.GREETING)
+        elif (lease := running(agent)) is not None:
             self.view.show(f"Another program is answering at the moment, {lease.state}.")
         elif agent.open_turn is not None:
             self.view.show("The last turn was cut off; what was recorded of it is kept.")
@@ -134,7 +138,8 @@ class ChatController:
 
     def _show_fullness(self, request: Request) -> None:
         """Show how full the context is, and remark once if the size of the model's window is assumed."""
-        self.view.show_fullness(fullness(self.agent, request))
+        agent = self.agent
+        self.view.show_fullness(live.fullness(agent) if live.is_live(agent) else fullness(agent, request))
         assumption = assumed(self.agent)
         if assumption not in (None, self._assumption):
             self.view.show(f"({assumption})")
@@ -160,6 +165,9 @@ class ChatController:
     def _line(self, line: str) -> None:
         if line.lstrip().startswith("/"):
             self._command(line)
+        elif line.strip() and live.is_live(self.agent):
+            done = live.answered(self.agent, line)
+            self.view.show(live.ELSEWHERE) if done is None else self.view.show_result(done)
         elif line.strip():
             self._send(line)
 
@@ -193,6 +201,9 @@ class ChatController:
             case SwitchAgent(agent):
                 self.agent = self.agent.log.agent(agent)
                 self.greet()
+            case AskModel() if live.is_live(self.agent):
+                planned = live.planned(self.agent, result, self.asking(self.agent))
+                self.view.show(live.ELSEWHERE) if planned is None else self.view.show_result(planned)
             case AskModel():
                 self._send(None)
             case LeaveChat():
@@ -302,6 +313,15 @@ class ChatController:
                 self._attempt(partial(self._command, line))
             else:
                 self._waiting.append(line)
+
+    # What is recorded meanwhile
+
+    def changed(self, changes: list[Change]) -> None:
+        """Show what other programs have recorded in the conversation; called in a thread of its own."""
+        agent = self.agent
+        events = [each.event_id for each in changes if each.agent_id == agent.id and each.event_id is not None]
+        if events and (agent.is_behind or live.is_live(agent)):
+            self.view.follow(agent, events)
 
     # Agents in the background
 

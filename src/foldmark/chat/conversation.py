@@ -1,12 +1,13 @@
 """A chat from greeting to end, on any view, with its background agents and the tools of MCP servers."""
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from threading import Thread
 
 from foldmark.chat.controller import ChatController
+from foldmark.chat.following import Following
 from foldmark.core.ports import Provider
 from foldmark.core.wording import count, listing
 from foldmark.operations.effects import Asking
@@ -23,11 +24,14 @@ def converse(chat: ChatController, models: Models, lines: Iterable[str], first: 
     """Chat until the lines end or a command leaves the chat. Return the exit code of the last error.
 
     `first` asks whether MCP servers may start, before the chat begins. Ctrl-C during an answer closes the turn as
-    interrupted and keeps the text so far. At the end, wait for agents that are still at work.
+    interrupted and keeps the text so far. At the end, wait for agents that are still at work. While a person is there,
+    they see what other programs record.
     """
-    with _mcp_servers(chat, first), Background(chat.agent.log, models, chat) as chat.agents:
+    log, attended = chat.agent.log, chat.view.confirm is not None
+    following = Following(log, chat.changed) if attended else nullcontext()
+    with _mcp_servers(chat, first), Background(log, models, chat) as chat.agents, following:
         chat.carry_out(chat.greet)
-        if chat.view.confirm is not None:  # otherwise nobody is typing
+        if attended:  # otherwise nobody is typing
             _prepare(models(chat.agent.standing().config.model))
         for line in lines:
             chat.carry_out(partial(chat.line, line))

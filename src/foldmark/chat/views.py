@@ -1,7 +1,7 @@
 """The interfaces that display a chat: what the controller needs from a view, and from a turn shown on it."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
@@ -31,9 +31,9 @@ class TurnView(Protocol):
 class View(Protocol):
     """The display of a chat, which also asks its questions: the line mode, or another terminal application.
 
-    `notify` and `approve` are called in any thread, everything else in the controller's. `confirm` asks a command's
-    yes-or-no question; None if nobody can answer. `waiting` holds the lines that wait for the end of the turn, oldest
-    first: the controller sets it, and the view may add and remove lines.
+    `notify`, `approve` and `follow` are called in any thread, everything else in the controller's. `confirm` asks a
+    command's yes-or-no question; None if nobody can answer. `waiting` holds the lines that wait for the end of the
+    turn, oldest first: the controller sets it, and the view may add and remove lines.
     """
 
     confirm: Callable[[str], bool] | None
@@ -92,3 +92,6 @@ class View(Protocol):
 
     def approve(self, approval: Approval) -> Decision:
         """Ask the person whether a tool may do something."""
+
+    def follow(self, agent: Agent, events: Sequence[int]) -> None:
+        """Show what was recorded meanwhile, by any program: the ids of the agent's new events."""

@@ -13,9 +13,9 @@ from foldmark.core.wording import count, one_line
 from foldmark.editing import offers
 from foldmark.live.transcript import taken_out
 from foldmark.log import Agent
+from foldmark.log.live_session import client_tokens
 from foldmark.operations.effects import AskModel, EditText, Result, StartPlanning, WaitForAgents
 from foldmark.rendering import harmless, result_text
-from foldmark.request.usage import usage_of
 
 SIGN = ":"
 """Stands before a command."""
@@ -124,13 +124,10 @@ def _repeated(agent: Agent, act: Callable[[], T]) -> T:
 
 
 def context(agent: Agent) -> str:
-    """Return how much the context holds, by the newest answer's own count where there is one, and its largest turns."""
+    """Return how much the client's next request will hold, and the largest turns of the context."""
     with agent.reading() as (moment, at):
-        newest = moment.recent("usage", agent.id, at.newest, 1)
-        usage = usage_of(newest[0].data) if newest else None
-        out = taken_out(moment, at)
+        tokens, out = client_tokens(agent, moment, at), taken_out(moment, at)
     window, size = agent.window, at.size
-    tokens = size.tokens if usage is None else usage.fresh + usage.cache_read + usage.cache_write + usage.output
     turns = [turn for turn in agent.context().turns(10_000) if turn.id is not None]
     filled = f"~{tokens:,} of {window:,} tokens ({100 * tokens // max(1, window)}%)"
     first = f"Context of this session: {filled} · {count(size.messages, 'message')}, {count(len(turns), 'turn')}"

@@ -3,8 +3,9 @@
 from typing import NamedTuple
 
 from foldmark.core.wording import count
-from foldmark.live.transcript import client_session, taken_out
+from foldmark.live.transcript import taken_out
 from foldmark.log import Agent, Log
+from foldmark.log.live_session import client_session, client_tokens
 from foldmark.request.usage import usage_of
 
 _NEWEST = 200
@@ -12,7 +13,7 @@ _NEWEST = 200
 
 
 class LiveStatus(NamedTuple):
-    """A recorded session: the tokens of its newest request and of the model's window, the answers (at most the newest
+    """A recorded session: the tokens of its next request and of the model's window, the answers (at most the newest
     200 are counted), the share of their input that was read from the cache, the tokens that were taken out, and the
     operations of people and models."""
 
@@ -49,14 +50,10 @@ def status(agent: Agent, session: str) -> LiveStatus:
     with agent.reading() as (moment, at):
         usages = [usage_of(event.data) for event in moment.recent("usage", agent.id, at.newest, _NEWEST)]
         operations = len([event for event in moment.operations(agent.id) if event.actor != "system"])
-        out = taken_out(moment, at)
+        out, tokens = taken_out(moment, at), client_tokens(agent, moment, at)
     known = [each for each in usages if each is not None]
     read = sum(each.cache_read for each in known)
     asked = sum(each.fresh + each.cache_read + each.cache_write for each in known)
-    newest = known[0] if known else None
-    tokens = at.size.tokens
-    if newest is not None:
-        tokens = newest.fresh + newest.cache_read + newest.cache_write + newest.output
     return LiveStatus(
         agent.name or agent.id,
         agent.id,

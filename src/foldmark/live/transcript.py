@@ -12,12 +12,13 @@ from typing import Any, TypeVar
 
 from foldmark.core.assembly.eviction import placeholder
 from foldmark.core.errors import ConflictError
-from foldmark.core.events import Event, Filter, Fork
+from foldmark.core.events import Filter, Fork
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import Segment, normal, subtract
 from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, Message
 from foldmark.live.leaving_out import LOCAL, Known, aligned
 from foldmark.log import Agent
+from foldmark.log.live_session import gateway_record
 from foldmark.request.exchanges import ranges_of
 from foldmark.request.standing import Standing
 from foldmark.request.usage import usage_data
@@ -31,8 +32,6 @@ LEFT = "the client no longer sends it"
 CHILD = "a sub-agent of the client"
 
 _ATTEMPTS, _PAGE = 10, 1000
-_BEGINNING = 3
-"""Events among which a live conversation says that it is one."""
 
 
 class Transcript:
@@ -53,11 +52,11 @@ class Transcript:
         begun, after = False, 0
         while page := agent.events(after, _PAGE):
             after = page[-1].id
-            for about in filter(None, map(_live, page)):
+            for about in filter(None, map(gateway_record, page)):
                 begun = True
                 self._follow(about)
         if not begun:
-            self._retried(lambda: self._record({"session": session}))
+            self._retried(lambda: self._begin(session))
 
     @property
     def edited(self) -> bool:
@@ -119,6 +118,12 @@ class Transcript:
             self._retried(born)
             self.children[named] = own
         return log.agent(self.children[named])
+
+    def _begin(self, session: str) -> None:
+        self._record({"session": session})
+        if self.agent.standing().config.sliding_context_tokens:
+            # The client decides how far back its requests reach; no chat on this conversation shows another window.
+            self.agent.configure("sliding_context_tokens", 0, actor="system")
 
     def _take(self, places: Sequence[int], new: Sequence[Message]) -> None:
         kept = set(places)
@@ -222,17 +227,6 @@ def _ranges(places: Sequence[int]) -> list[list[int]]:
         else:
             found.append([place, place])
     return found
-
-
-def _live(event: Event) -> dict[str, Any] | None:
-    about = (event.data or {}).get("live") if event.kind == "record" else None
-    return about if isinstance(about, dict) else None
-
-
-def client_session(agent: Agent) -> str | None:
-    """Return the client's id of the session that a gateway recorded into this conversation; None for any other one."""
-    about = next(filter(None, map(_live, agent.events(0, _BEGINNING))), None)
-    return None if about is None else str(about.get("session", ""))
 
 
 def taken_out(moment: Snapshot, at: Standing) -> int:

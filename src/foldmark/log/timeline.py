@@ -217,6 +217,11 @@ class Timeline:
         """The id of the turn that has not ended."""
         return self.standing().record.open_turn
 
+    @property
+    def is_behind(self) -> bool:
+        """True if somebody else has appended since this object last did, or was last brought up to date."""
+        return (self.standing().record.head or 0) > (self._head or 0)
+
     # Where it stands
 
     @contextmanager

@@ -26,7 +26,7 @@ from foldmark.operations.notices import happened
 from foldmark.providers.retrying import LazyProvider, streams_closed
 from foldmark.runtime.lease import SECONDS, LeaseError, renew, take
 from foldmark.runtime.loop import Shown, turn
-from foldmark.runtime.unprompted import MailNotices, WindowSummaries, append_birth, append_mail_notice
+from foldmark.runtime.unprompted import MailNotices, WindowSummaries, append_birth, append_mail_notice, runs_elsewhere
 from foldmark.sending.status import waits
 
 AT_ONCE = 32
@@ -366,8 +366,9 @@ class Supervisor:
         if not self.takes_up or not self._on:
             return
         with self.log.store.read() as moment:
-            waiting = [each.id for each in moment.unstarted() if each.id not in {*self._started, *self._tasks}]
-            ours = [agent for agent in map(self.log.agent, waiting) if self._at_hand(moment, family.root(agent))]
+            waiting = [each for each in moment.unstarted() if each.id not in {*self._started, *self._tasks}]
+            there = [each.id for each in waiting if not runs_elsewhere(moment, each)]
+            ours = [agent for agent in map(self.log.agent, there) if self._at_hand(moment, family.root(agent))]
         for agent in ours:
             self.start(agent)
 

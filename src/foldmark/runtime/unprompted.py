@@ -8,10 +8,12 @@ from contextlib import suppress
 from functools import partial
 from typing import Literal
 
+from foldmark.core.agents import AgentRecord
 from foldmark.core.assembly.layers import birth_message, mail_notice
 from foldmark.core.codec import operation_of
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.events import Fork
+from foldmark.core.ports import Snapshot
 from foldmark.log import Agent
 from foldmark.request.layers import fork_text
 from foldmark.request.planning import planning
@@ -21,6 +23,13 @@ from foldmark.sending.interruption import CURRENT, Interruption
 WAKES = 20
 """Maximum number of times that mail wakes an agent until a person speaks again: agents that thank each other would
 never stop."""
+
+
+def runs_elsewhere(moment: Snapshot, child: AgentRecord) -> bool:
+    """Return True for the sub-agent of a coding agent, which that program runs: a gateway records it as a fork of the
+    actor `system`."""
+    born = moment.event(child.fork_event)
+    return born is not None and born.actor == "system"
 
 
 def append_birth(agent: Agent) -> bool:

@@ -277,6 +277,11 @@ class ChatApplication(App[None]):
             if isinstance(screen, ContextScreen):
                 screen.attend(agent)
 
+    def follow(self, agent: Agent, offer: str) -> None:
+        """Show what was recorded meanwhile, unless another agent is shown by now."""
+        if agent.id == self.agent.id and self.attended:
+            self.attend(agent, offer)
+
     def begin_turn(self) -> None:
         """Begin an answer."""
         self.chat.meter.show_own(answering=True)

@@ -5,7 +5,7 @@ answers; an interrupted turn withdraws its question.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from functools import partial
@@ -17,6 +17,7 @@ from foldmark.chat.controller import runs_at_once
 from foldmark.core.ports import Progress
 from foldmark.core.request import Edge, ToolCall
 from foldmark.core.wording import count
+from foldmark.editing.offers import question
 from foldmark.log import Agent, Result
 from foldmark.operations.effects import Decision, EditText
 from foldmark.runtime.loop import Shown
@@ -44,7 +45,10 @@ class Display(Protocol):
         """Add the result of a command."""
 
     def attend(self, agent: Agent, offer: str) -> None:
-        """Show this agent and its open offer again: the log may have changed."""
+        """Show this agent, as the log has it now, and its open offer."""
+
+    def follow(self, agent: Agent, offer: str) -> None:
+        """Show this agent as the log has it now, unless another one is shown by now."""
 
     def begin_turn(self) -> None:
         """Begin an answer at the end of the transcript."""
@@ -288,6 +292,12 @@ class TerminalView:
     def notify(self, text: str) -> None:
         """Show a notice; called in any thread."""
         self.show(text)
+
+    def follow(self, agent: Agent, events: Sequence[int]) -> None:
+        """Show the agent as the log has it now; in any thread."""
+        with agent.reading() as (moment, at):
+            offer = question(moment, at)
+        self._put(partial(self._display.follow, agent, offer))
 
     def approve(self, approval: Approval) -> Decision:
         """Ask whether a tool may do something; called in the tool's thread."""

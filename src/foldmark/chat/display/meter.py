@@ -3,14 +3,21 @@
 from typing import NamedTuple
 
 from foldmark.chat.display.operated import brief
+from foldmark.chat.live import is_live
 from foldmark.core.wording import light, percent
-from foldmark.cost.filling import Share, portions, shares
+from foldmark.cost.filling import FORM, Share, portions, shares
 from foldmark.cost.spending import Spending, spent
 from foldmark.log import Agent
 from foldmark.log.family import here, running
+from foldmark.log.live_session import client_tokens
 from foldmark.request.standing import Standing
 
 IDLE, ANSWERING, ELSEWHERE, ENDED = "idle", "answering", "another program answers", "ended"
+WORKING = "at work"
+"""What the agent of a live session is while its turn is open."""
+
+_FOLDMARKS = ("system", "tools", "state", "memos", FORM)
+"""What a client has of its own in its requests, which Foldmark does not see by kinds."""
 
 
 class MeterReading(NamedTuple):
@@ -51,29 +58,39 @@ class MeterReading(NamedTuple):
 
 def meter(agent: Agent, before: Spending | None = None) -> MeterReading:
     """Return the current meter of an agent; `before` is its spending at an earlier moment. Raises FoldmarkError if no
-    request can be made."""
+    request can be made.
+
+    For a live session it is about the request of the session's agent: its own system prompt, its tools and the form are
+    what the messages leave.
+    """
     with agent.reading() as (moment, at):
         request, spending = agent.request(), spent(moment, agent, before)
+        tokens, filled = request.tokens, shares(portions(request))
+        if is_live(agent):
+            tokens = client_tokens(agent, moment, at)
+            filled = [share for share in filled if share.kind not in _FOLDMARKS]
+            own = max(0, tokens - sum(share.tokens for share in filled))
+            filled.insert(0, Share("system", "system", own))
         limit, limited_by = _limit(agent.window, at)
         state = ENDED if moment.end(agent.id) is not None else state_of(agent)
     return MeterReading(
         agent.name or f"agent {agent.id[:8]}",
         at.model[1],
         state,
-        request.tokens,
+        tokens,
         limit,
         limited_by,
-        light(percent(request.tokens, agent.window)),
-        tuple(shares(portions(request))),
+        light(percent(tokens, agent.window)),
+        tuple(filled),
         spending,
     )
 
 
 def state_of(agent: Agent) -> str:
-    """Return the current activity of an agent, with a single read."""
+    """Return the current activity of an agent, with two reads."""
     lease = running(agent)
     if lease is None:
-        return IDLE
+        return WORKING if agent.open_turn is not None and is_live(agent) else IDLE
     return ANSWERING if (lease.host, lease.process) == here() else ELSEWHERE
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -15,8 +15,10 @@ from foldmark.chat.controller import ChatController
 from foldmark.chat.conversation import Models, converse
 from foldmark.chat.lines.foreground import Foreground
 from foldmark.chat.lines.keyboard import ScriptedLines, TakenError, Typed
+from foldmark.chat.lines.news import news
 from foldmark.chat.lines.person import ANSWERS, decides, edit_command, show_text
 from foldmark.chat.lines.screen import Screen, last_turns, moved_to
+from foldmark.chat.live import is_live
 from foldmark.core.ports import Progress
 from foldmark.core.request import Edge
 from foldmark.log import Agent, Result
@@ -74,6 +76,7 @@ class LineView:
         self._screen = Screen(self._front.put)
         self._streaming = self._asked = False
         self._notices: deque[str] = deque()
+        self._done: set[int] = set()
 
     def show(self, text: str, *, error: bool = False) -> None:
         """Print a text on its own line; errors go to standard error."""
@@ -83,6 +86,8 @@ class LineView:
 
     def show_result(self, result: Result) -> None:
         """Print a result; a long one opens in an editor or a pager."""
+        if result.event_id is not None:
+            self._done.add(result.event_id)
         if text := result_text(result):
             self._screen.end_line()
             show_text(text)
@@ -159,6 +164,16 @@ class LineView:
             self._notices.append(text)
         else:
             print(fitted(text), flush=True)
+
+    def follow(self, agent: Agent, events: Sequence[int]) -> None:
+        """Print what the agent of a live session and other programs have recorded; called in any thread."""
+        if is_live(agent):
+            self._front.put(partial(self._print_news, agent, events))
+            self._keyboard.take()
+
+    def _print_news(self, agent: Agent, events: Sequence[int]) -> None:
+        for line in news(agent, [each for each in events if each not in self._done]):
+            self._screen.line(line)
 
     def approve(self, approval: Approval) -> Decision:
         """Ask in the main thread, instead of the prompt; called in the tool's thread."""

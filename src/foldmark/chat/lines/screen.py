@@ -190,13 +190,14 @@ def rule(text: str) -> str:
 def _turn(turn: Turn, weighed: dict[int, Weighed]) -> list[str]:
     found = []
     for message in turn.messages:
-        if text := _message(message):
+        if text := message_text(message):
             beside = weighed.get(message.id) if message.kind in ANSWER_KINDS else None
             found.append(text if beside is None else f"{text} {beside}")
     return fitted("\n".join(found)).split("\n")
 
 
-def _message(message: Event) -> str:
+def message_text(message: Event) -> str:
+    """Return a message as it was shown when it came; empty for one that says nothing."""
     text, interrupted = harmless(message.content.strip("\n")), " (interrupted)" if message.interrupted else ""
     match message.kind:
         case "user":

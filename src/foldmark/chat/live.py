@@ -1,0 +1,44 @@
+"""A chat on a conversation that is recorded while its agent runs [SPEC 5.7]: it edits what the agent sends, and the
+prompts belong to the agent."""
+
+from foldmark.core.wording import meter
+from foldmark.editing import offers
+from foldmark.log import Agent, Result
+from foldmark.log.live_session import client_session, client_tokens
+from foldmark.operations.effects import Asking, StartPlanning
+
+GREETING = (
+    "This session is recorded while its agent runs. What you take out here is left out of the agent's next request; "
+    "what you restore is there again."
+)
+ELSEWHERE = (
+    "(Nothing was sent: a prompt for this session belongs in the agent itself. To talk about it here, /fork makes a "
+    "copy, and /switch goes there.)"
+)
+"""The reply to a text that is no command."""
+
+SIGN = ":"
+"""Stands before a command in the agent; an answer to a preview may have it here, too."""
+
+
+def is_live(agent: Agent) -> bool:
+    """Return True for a conversation that a gateway records."""
+    return client_session(agent) is not None
+
+
+def fullness(agent: Agent) -> str:
+    """Return the meter for the next request of the session's agent."""
+    with agent.reading() as (moment, at):
+        tokens = client_tokens(agent, moment, at)
+    return meter(tokens, agent.window)
+
+
+def answered(agent: Agent, line: str) -> Result | None:
+    """Carry out an answer to the open preview; return None for a line that is none, with nothing recorded."""
+    agent.context()
+    return offers.answered(agent, line.strip().removeprefix(SIGN))
+
+
+def planned(agent: Agent, result: Result, asking: Asking) -> Result | None:
+    """Return the preview of a `/forget` or `/remember` that has just begun; None for the result of anything else."""
+    return offers.preview(agent, asking) if isinstance(result.effect, StartPlanning) else None

@@ -1,0 +1,37 @@
+"""Conversations that a gateway records while a coding agent runs [SPEC 5.7]: how to recognize one, and how full its
+agent's context is."""
+
+from typing import Any
+
+from foldmark.core.events import Event
+from foldmark.core.ports import Snapshot
+from foldmark.log.log import Agent
+from foldmark.request.standing import Standing
+from foldmark.request.usage import usage_of
+
+_BEGINNING = 3
+"""Number of events among which a live conversation says that it is one."""
+
+
+def gateway_record(event: Event) -> dict[str, Any] | None:
+    """Return what a gateway recorded with an event about the client's transcript; None for any other event."""
+    about = (event.data or {}).get("live") if event.kind == "record" else None
+    return about if isinstance(about, dict) else None
+
+
+def client_session(agent: Agent) -> str | None:
+    """Return the client's id of the session that a gateway recorded into this conversation; None for any other one."""
+    about = next(filter(None, map(gateway_record, agent.events(0, _BEGINNING))), None)
+    return None if about is None else str(about.get("session", ""))
+
+
+def client_tokens(agent: Agent, moment: Snapshot, at: Standing) -> int:
+    """Return the tokens of the client's next request: those of its newest request and answer by the provider's count,
+    changed by what came and left since. Without an answer, the estimate of the messages."""
+    newest = moment.recent("usage", agent.id, at.newest, 1)
+    usage = usage_of(newest[0].data) if newest else None
+    if usage is None:
+        return at.size.tokens
+    then = agent.stood(moment, newest[0].id)
+    counted = usage.fresh + usage.cache_read + usage.cache_write + usage.output
+    return max(0, counted + at.size.tokens - then.size.tokens)
