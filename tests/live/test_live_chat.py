@@ -12,6 +12,7 @@ from test_live_sessions import SESSION, Running, running, wire  # noqa: F401 - f
 from tmux import Tmux
 
 import foldmark
+from foldmark.live.clients.anthropic import ANTHROPIC
 from foldmark.live.transcript import Transcript
 from foldmark.log import Agent, Log
 from foldmark.providers.offline import OfflineModel
