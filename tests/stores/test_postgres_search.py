@@ -14,6 +14,7 @@ from foldmark.app import open_over
 from foldmark.core.search import Filters, How, SearchScope, TermQuery
 from foldmark.recall.query import read
 from foldmark.stores.postgres import appender, search
+from foldmark.stores.postgres.connection import statement
 from foldmark.stores.postgres.store import PostgresStore
 from postgres_server import Databases
 
@@ -159,7 +160,7 @@ def test_a_text_with_more_words_than_an_entry_holds(log: Log) -> None:
 
     assert isinstance(log.store, PostgresStore)
     with log.store.read() as moment:
-        pieces = moment._search("SELECT count(*) FROM long_words", {})
+        pieces = moment._search(statement("SELECT count(*) FROM long_words"), {})
     assert pieces[0][0] > 1
     assert found("zebra aardvark") == {long, short}
     assert found('"zebra w0"') == {long}
@@ -171,7 +172,7 @@ def test_a_text_with_more_words_than_an_entry_holds(log: Log) -> None:
     agent.do(f"/message remove {long} --yes")
     assert found("zebra aardvark", "any") == set()  # both stood in that turn
     with log.store.read() as moment:
-        assert moment._search("SELECT count(*) FROM long_words", {}) == [(0,)]
+        assert moment._search(statement("SELECT count(*) FROM long_words"), {}) == [(0,)]
 
 
 def test_the_entry_of_an_index_has_no_more_than_it_may() -> None:

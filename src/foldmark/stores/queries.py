@@ -11,10 +11,10 @@ _HERE = Path(__file__).parent
 
 
 @cache
-def queries(dialect: str) -> dict[str, str]:
-    """Return the named queries of a database, name -> SQL. A query begins with `-- name:` and lines that describe
-    it."""
-    text = (_HERE / dialect / "sql" / "queries.sql").read_text(encoding="utf-8")
+def queries(dialect: str, file: str = "queries") -> dict[str, str]:
+    """Return the named queries in a file of a database, name -> SQL. A query begins with `-- name:` and lines that
+    describe it."""
+    text = (_HERE / dialect / "sql" / f"{file}.sql").read_text(encoding="utf-8")
     found = {}
     for block in text.split("-- name: ")[1:]:
         name, *lines = block.split("\n")

@@ -17,10 +17,13 @@ from psycopg import sql as quoting
 
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.ports import VIEWS
+from foldmark.stores.queries import queries
 from foldmark.stores.sandbox import ROLE
 
+_SQL = queries("postgres", "sandbox")
+
 _VERSION = 1
-"""Version of the output of `_BUILD`; an older one is replaced."""
+"""Version of the schema that `build` creates; an older one is replaced."""
 
 _MOST_TEXT = 1_000_000
 """Maximum bytes of a text that a statement makes."""
@@ -66,7 +69,9 @@ class _Setup:
 
     def _run(self, *statements: str) -> None:
         for statement in statements:
-            self._db.execute(statement.replace("{name}", self._name))
+            for known, value in (("{name}", self._name), ("{most}", str(_MOST_TEXT)), ("{role}", ROLE)):
+                statement = statement.replace(known, value)
+            self._db.execute(statement)
 
     def _one(self, query: str, **given: Any) -> Any:
         """Return the first row of a query."""
@@ -89,7 +94,7 @@ class _Setup:
             if refusal is None and (is_new or not there):
                 refusal = self._make("ALTER" if there else "CREATE")
             if refusal is None and (is_new or not granted):
-                self._run(*_GRANT)
+                self._run(_SQL["grant"])
             found = self._secrets("password, secret")
         if refusal is not None:
             raise CommandError(refusal)
@@ -98,7 +103,7 @@ class _Setup:
     def _state(self) -> tuple[int | None, bool, bool, bool, bool]:
         """Return the version of the schema, None if there is none; whether there is the role; whether it may do more
         than read, may read the tables, may use the schema."""
-        has_schema, *role = self._one(_STATE, name=self._name)
+        has_schema, *role = self._one(_SQL["state"], name=self._name)
         (version,) = (self._secrets("version") if has_schema else None) or (None,)
         return version, *role
 
@@ -121,13 +126,13 @@ class _Setup:
         """Create the schema with the views. Raises CommandError."""
         try:
             with self._db.transaction():
-                self._run(*_BUILD)
+                self._run(_SQL["build"])
                 keep = f'INSERT INTO "{self._name}".login VALUES (%s, %s, %s)'
                 row = (_VERSION, secrets.token_urlsafe(32), secrets.token_urlsafe(32))
                 self._db.execute(keep, row)
-                for view, body in _VIEWS.items():
-                    columns = ", ".join(VIEWS[view])
-                    self._run(f'CREATE VIEW "{{name}}".{view} ({columns}) WITH (security_barrier) AS {body}')
+                for view, columns in VIEWS.items():
+                    made = f'CREATE VIEW "{{name}}".{view} ({", ".join(columns)}) WITH (security_barrier)'
+                    self._run(f"{made} AS {_SQL[view]}")
         except psycopg.errors.InsufficientPrivilege:
             raise CommandError(
                 "query_db needs a schema of its own, and this user may not make one. An administrator runs: GRANT "
@@ -154,89 +159,3 @@ class _Setup:
             # Only a superuser may; time limits the files as well.
             self._run(f"ALTER ROLE \"{{name}}\" SET temp_file_limit = '{_MOST_FILES}'")
         return None
-
-
-_STATE = """SELECT to_regclass(format('%%I.login', %(name)s::text)) IS NOT NULL, r.oid IS NOT NULL,
-    coalesce(r.rolsuper OR r.rolcreaterole OR r.rolcreatedb OR r.rolreplication OR r.rolbypassrls
-        OR EXISTS (SELECT 1 FROM pg_auth_members m WHERE m.member = r.oid), false),
-    coalesce(has_table_privilege(r.oid, to_regclass('events'), 'SELECT'), false)
-        OR coalesce(has_table_privilege(r.oid, to_regclass(format('%%I.login', w.name)), 'SELECT'), false),
-    coalesce(has_schema_privilege(r.oid, n.oid, 'USAGE'), false)
-FROM (SELECT %(name)s::name AS name) w
-LEFT JOIN pg_roles r ON r.rolname = w.name LEFT JOIN pg_namespace n ON n.nspname = w.name"""
-
-_BUILD = (
-    'DROP SCHEMA IF EXISTS "{name}" CASCADE',
-    'CREATE SCHEMA "{name}"',
-    'REVOKE ALL ON SCHEMA "{name}" FROM PUBLIC',
-    'CREATE TABLE "{name}".login (version integer NOT NULL, password text NOT NULL, secret text NOT NULL)',
-    'REVOKE ALL ON "{name}".login FROM PUBLIC',
-    # The rows of a scope: an agent each, its range of events, and the visible part of that.
-    """CREATE FUNCTION "{name}".scope(OUT root bigint, OUT agent bigint, OUT uuid text, OUT own boolean,
-        OUT first bigint, OUT last bigint, OUT lineage int8multirange, OUT visible int8multirange)
-    RETURNS SETOF record LANGUAGE sql STABLE SECURITY DEFINER ROWS 1 SET search_path = pg_catalog, pg_temp AS $$
-        SELECT s.* FROM "{name}".login l,
-            LATERAL (SELECT current_setting('foldmark.scope', true) AS scope) g,
-            LATERAL json_to_recordset(CASE WHEN encode(sha256(
-                convert_to(l.secret, 'UTF8') || sha256(convert_to(l.secret || g.scope, 'UTF8'))
-            ), 'hex') = current_setting('foldmark.seal', true) THEN g.scope::json ELSE '[]' END)
-            AS s (root bigint, agent bigint, uuid text, own boolean, first bigint, last bigint,
-                lineage int8multirange, visible int8multirange)
-    $$""",
-    # The original text, except for NUL, which PostgreSQL's text cannot hold: see `foldmark.stores.postgres.connection`.
-    """CREATE FUNCTION "{name}".said(stored text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
-        SELECT CASE WHEN strpos(stored, chr(16)) = 0 THEN stored ELSE
-            replace(replace(replace(stored, chr(16) || chr(16), chr(16) || '1'), chr(16) || '0', chr(9216)),
-                chr(16) || '1', chr(16)) END
-    $$""",
-    """CREATE FUNCTION "{name}".sized(made text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN
-        IF octet_length(made) > {most} THEN
-            RAISE EXCEPTION 'a text got longer than {most} bytes; ask for parts: substr(content, 1, 4000)'
-                USING ERRCODE = 'program_limit_exceeded';
-        END IF;
-        RETURN made;
-    END $$""".replace("{most}", str(_MOST_TEXT)),
-    """CREATE FUNCTION "{name}".short(sought text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN
-        IF length(sought) > 200 THEN
-            RAISE EXCEPTION 'what is searched for has at most 200 characters' USING ERRCODE = 'program_limit_exceeded';
-        END IF;
-        RETURN sought;
-    END $$""",
-    """CREATE FUNCTION "{name}".joined(sofar text, added text, mark text) RETURNS text LANGUAGE plpgsql IMMUTABLE
-    AS $$ BEGIN
-        IF added IS NULL THEN RETURN sofar; END IF;
-        IF sofar IS NULL THEN RETURN added; END IF;
-        RETURN "{name}".sized(sofar || coalesce(mark, '') || added);
-    END $$""",
-    'CREATE AGGREGATE "{name}".string_agg(text, text) (sfunc = "{name}".joined, stype = text)',
-    'REVOKE ALL ON ALL FUNCTIONS IN SCHEMA "{name}" FROM PUBLIC',
-)
-
-_GRANT = (
-    'GRANT USAGE ON SCHEMA "{name}" TO "{name}"',
-    *(f'GRANT SELECT ON "{{name}}".{view} TO "{{name}}"' for view in VIEWS),
-    'GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA "{name}" TO "{name}"',
-)
-
-_INSIDE = (
-    'FROM "{name}".scope() s JOIN events e ON e.root = s.root AND e.agent = s.agent AND e.id BETWEEN s.first AND s.last'
-)
-
-_VIEWS = {
-    "messages": f"""SELECT e.id, s.uuid, e.turn, {ROLE}, e.kind, "{{name}}".said(e.content),
-        CASE WHEN NOT e.id <@ s.visible THEN 'dropped' WHEN e.kind = 'tool_call' THEN e.kind ELSE 'completed' END,
-        e.dialect, e.tokens, e.created_at
-        {_INSIDE} WHERE e.nth IS NOT NULL AND e.id <@ s.lineage""",
-    "turns": """SELECT group_id, min(agent_id), min(id), max(id), count(*), sum(tokens)::bigint,
-        CASE WHEN bool_or(status <> 'dropped') THEN 'completed' ELSE 'dropped' END, min(created_at)
-        FROM "{name}".messages WHERE group_id IS NOT NULL GROUP BY group_id""",
-    # A parent's operations belong to the parent: a fork records what another child was given. The replay reads ends of
-    # turns as well.
-    "operations": f"""SELECT e.id, s.uuid, e.turn, e.kind, e.actor, CASE WHEN s.own THEN "{{name}}".said(e.data) END,
-        e.created_at
-        {_INSIDE} WHERE e.replayed = 1 AND e.kind <> 'turn_ended' AND e.redacted IS NULL AND e.id <@ s.lineage""",
-    "memos": """SELECT m.id, "{name}".said(m.content),
-        (SELECT coalesce(json_agg("{name}".said(t.tag) ORDER BY t.tag), '[]')::text
-            FROM memo_tags t WHERE t.memo = m.id), m.created_at
-        FROM memos m""",
-}

@@ -11,10 +11,10 @@ from foldmark.core.search import Phrase, SearchScope, Term, TermQuery
 from foldmark.recall.ranking import LONGEST, NEIGHBOUR
 from foldmark.recall.searching import COUNTED, extrapolated
 from foldmark.stores.postgres.appender import LONG, lexemes, needle, searchable, sought
-from foldmark.stores.postgres.connection import Ints
+from foldmark.stores.postgres.connection import STATEMENTS, Ints, Statement, statement
 from foldmark.stores.search import Row, StoredIndex
 
-Run = Callable[[str, Mapping[str, Any]], list[Row]]
+Run = Callable[[Statement, Mapping[str, Any]], list[Row]]
 """Runs a statement with its bindings."""
 
 CacheBlock = Callable[[int, int], None]
@@ -39,21 +39,6 @@ _NAMED = """LEFT JOIN agents a ON a.root = e.root AND a.key = e.agent
     LEFT JOIN events c ON c.root = e.root AND c.id = e.answers"""
 _ASKED = f"""FROM unnest(:ids::bigint[]) WITH ORDINALITY AS i (id, place)
     JOIN blocks b ON b.block = i.id >> {_BITS} JOIN events e ON e.root = b.root AND e.id = i.id"""
-
-_AROUND = f"""SELECT o.place, e.id, CASE WHEN octet_length(e.content) <= e.longest THEN e.content
-        ELSE substr(e.content, 1, e.longest) END, e.created_at, coalesce(a.id, 'unknown agent ' || e.agent), a.name,
-        e.kind, e.turn, {_TOOL}
-FROM (SELECT i.place, e.root, e.agent, e.id {_ASKED}) AS o CROSS JOIN LATERAL (
-    (SELECT root, id, agent, kind, turn, tool, answers, created_at, content,
-        CASE id WHEN o.id THEN :whole::integer ELSE :cut::integer END AS longest
-    FROM events WHERE root = o.root AND agent = o.agent AND nth IS NOT NULL AND id <= o.id
-    ORDER BY id DESC LIMIT :reach::bigint + 1)
-    UNION ALL
-    (SELECT root, id, agent, kind, turn, tool, answers, created_at, content, :cut::integer
-    FROM events WHERE root = o.root AND agent = o.agent AND nth IS NOT NULL AND id > o.id
-    ORDER BY id LIMIT :reach::bigint)
-) AS e {_NAMED}
-WHERE e.content <> ''"""
 
 
 class _MessagePosition:
@@ -97,12 +82,9 @@ class PostgresIndex(StoredIndex):
         asked = [*(Term((phrase,)) for phrase in phrases), *several]
         bound: dict[str, Any] = {}
         counts = "".join(f", {self._counting(term, bound)}" for term in asked)
-        ((messages, first, last, rows, average, *found),) = self._run(
-            f"""SELECT (SELECT coalesce(sum(messages), 0)::bigint FROM agents), edges.first, edges.last,
-                sample.rows, sample.average{counts}
-            FROM {_EDGES} AS edges, {_SAMPLE} AS sample""",
-            bound,
-        )
+        sql = f"""SELECT (SELECT coalesce(sum(messages), 0)::bigint FROM agents), edges.first, edges.last,
+            sample.rows, sample.average{counts} FROM {_EDGES} AS edges, {_SAMPLE} AS sample"""
+        ((messages, first, last, rows, average, *found),) = self._run(statement(sql), bound)
         self._size = (rows if rows < COUNTED else max(rows, messages)), average
         held = [extrapolated(number, (reached or first) - first, last - first) for number, reached in found]
         self._counts.update(zip(phrases, held, strict=False))
@@ -142,7 +124,7 @@ class PostgresIndex(StoredIndex):
                     ) AS w ORDER BY score DESC, w.id LIMIT :most
                 ) AS f JOIN events e ON e.root = f.root AND e.id = f.id {_NAMED})"""
             )
-        rows = self._run(" UNION ALL ".join(parts), bound) if parts else []
+        rows = self._run(statement(" UNION ALL ".join(parts)), bound) if parts else []
         for number, id, _, root, *whose in sorted(rows, key=_best_first):
             self._cache_block(id, root)
             yield number, id, *whose
@@ -150,12 +132,12 @@ class PostgresIndex(StoredIndex):
     def _passing(self, ids: Sequence[int]) -> Iterable[Row]:
         conditions = " AND ".join(self._conditions) or "true"
         sql = f"SELECT e.id, e.root, {_WHOSE} {_ASKED} {_NAMED} WHERE {conditions} ORDER BY i.place"
-        for id, root, *whose in self._run(sql, {**self._bound, "ids": Ints(ids)}):
+        for id, root, *whose in self._run(statement(sql), {**self._bound, "ids": Ints(ids)}):
             self._cache_block(id, root)
             yield id, *whose
 
     def _around(self, ids: Sequence[int], reach: int) -> Iterable[Row]:
-        rows = self._run(_AROUND, {"ids": Ints(ids), "reach": reach, "whole": LONGEST, "cut": NEIGHBOUR})
+        rows = self._run(STATEMENTS["around"], {"ids": Ints(ids), "reach": reach, "whole": LONGEST, "cut": NEIGHBOUR})
         for place, id, text, *message in rows:
             *_, kind, _, tool = message
             # An escape becomes two spaces: the length of the text must still show whether it was cut.

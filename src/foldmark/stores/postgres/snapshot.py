@@ -29,7 +29,7 @@ from foldmark.core.segments import END, Segments
 from foldmark.core.turns import Message
 from foldmark.stores import reader
 from foldmark.stores.copying import PAGE, CopyingSnapshot
-from foldmark.stores.postgres.connection import STATEMENTS, Ints, PostgresSession, Texts, statement
+from foldmark.stores.postgres.connection import STATEMENTS, Ints, PostgresSession, Statement, Texts
 from foldmark.stores.reader import Bindings, Row
 from foldmark.text.keywords import folded, spellings
 
@@ -211,11 +211,11 @@ class PostgresSnapshot(PostgresReader, CopyingSnapshot):
     def _cache_block(self, event_id: int, root: int) -> None:
         self._blocks[event_id // BLOCK] = root
 
-    def _search(self, sql: str, bindings: Mapping[str, Any]) -> list[Row]:
-        """Run a statement made for one search."""
+    def _search(self, wanted: Statement, bindings: Mapping[str, Any]) -> list[Row]:
+        """Run a statement of a search."""
         self._check()
         self.settle()
-        return self._session.run(statement(sql), bindings)
+        return self._session.run(wanted, bindings)
 
     # Beside the log
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from foldmark.core.ports import VIEWS
+from foldmark.stores.queries import queries
 from foldmark.stores.sandbox import ROLE
 
 Ranges = Sequence[tuple[int, int, int]]
@@ -56,14 +57,16 @@ def views(
 
     def events(select: str, along: str) -> str:
         inside = f"{along} AND ({_inside(lineage, handed)})"
-        return read(select).format(uuid=uuid, own=f"e.agent = {own}", inside=inside, visible=_inside(visible, shown))
+        seen = _inside(visible, shown)
+        return read(select).format(uuid=uuid, own=f"e.agent = {own}", inside=inside, visible=seen, role=ROLE)
 
+    sql = queries("sqlite", "sandbox")
     bodies = {
-        log: events(_MESSAGES, along_ids),
-        done: events(_OPERATIONS, along_agents),
-        notes: read(_MEMOS),
+        log: events(sql["messages"], along_ids),
+        done: events(sql["operations"], along_agents),
+        notes: read(sql["memos"]),
         "messages": f"SELECT {', '.join(VIEWS['messages'])} FROM temp.{log}",
-        "turns": _TURNS,
+        "turns": sql["turns"],
         "operations": f"SELECT {', '.join(VIEWS['operations'])} FROM temp.{done}",
         "memos": f"SELECT {', '.join(VIEWS['memos'])} FROM temp.{notes}",
     }
@@ -74,29 +77,6 @@ def views(
     tables = frozenset({"events"})
     inside = {log: tables, done: tables, notes: frozenset({"memos", "memo_tags"})}
     return Built(statements, inside, frozenset({*VIEWS, log, done, notes, handed, shown}))
-
-
-_MESSAGES = f"""SELECT e.id, {{uuid}} AS agent_id, e.turn AS group_id, {ROLE} AS role,
-    <e.kind> AS kind, <e.content> AS content,
-    CASE WHEN NOT ({{visible}}) THEN 'dropped' WHEN e.kind = 'tool_call' THEN e.kind ELSE 'completed' END AS status,
-    <e.dialect> AS parsing_strategy, e.tokens, <e.created_at> AS created_at
-FROM main.events e WHERE e.nth IS NOT NULL AND {{inside}}"""
-
-# A parent's operations belong to the parent: a fork records what another child was given. The replay reads ends of
-# turns as well.
-_OPERATIONS = """SELECT e.id, {uuid} AS agent_id, e.turn AS group_id, <e.kind> AS kind, <e.actor> AS actor,
-    CASE WHEN {own} THEN <e.data> END AS data, <e.created_at> AS created_at
-FROM main.events e WHERE e.replayed = 1 AND e.kind <> 'turn_ended' AND e.redacted IS NULL AND {inside}"""
-
-_TURNS = """SELECT group_id, min(agent_id), min(id), max(id), count(*), sum(tokens),
-    CASE WHEN max(status <> 'dropped') THEN 'completed' ELSE 'dropped' END, min(created_at)
-FROM temp.messages WHERE group_id IS NOT NULL GROUP BY group_id"""
-
-# The condition is for `count(*)`, which names no column: SQLite would check whether the table may be read from outside.
-_MEMOS = """SELECT m.id, <m.content> AS content,
-    (SELECT json_group_array(<t.tag> ORDER BY t.tag) FROM main.memo_tags t WHERE t.memo = m.id) AS tags,
-    <m.created_at> AS created_at
-FROM main.memos m WHERE m.created_at > ''"""
 
 
 def _table(name: str, ranges: Ranges, ids: dict[int, str]) -> Iterator[str]:

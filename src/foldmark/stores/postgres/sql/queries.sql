@@ -1297,3 +1297,23 @@ ON CONFLICT (id) DO UPDATE SET file = excluded.file, parent = excluded.parent,
 -- name: number_sessions
 -- Sets the next id of a session of a coding agent above all existing ones.
 SELECT setval(pg_get_serial_sequence('sessions', 'id'), greatest((SELECT max(id) FROM sessions), 1))
+
+-- name: around
+-- For each of some messages, by its number: itself and up to `reach` before and after it, in no order. Each comes with
+-- the beginning of its text, its time, its agent, the agent's name, its kind, turn and tool.
+SELECT o.place, e.id, CASE WHEN octet_length(e.content) <= e.longest THEN e.content
+        ELSE substr(e.content, 1, e.longest) END, e.created_at, coalesce(a.id, 'unknown agent ' || e.agent), a.name,
+        e.kind, e.turn, coalesce(e.tool, c.tool)
+FROM (SELECT i.place, e.root, e.agent, e.id FROM unnest(:ids::bigint[]) WITH ORDINALITY AS i (id, place)
+    JOIN blocks b ON b.block = i.id >> 12 JOIN events e ON e.root = b.root AND e.id = i.id) AS o CROSS JOIN LATERAL (
+    (SELECT root, id, agent, kind, turn, tool, answers, created_at, content,
+        CASE id WHEN o.id THEN :whole::integer ELSE :cut::integer END AS longest
+    FROM events WHERE root = o.root AND agent = o.agent AND nth IS NOT NULL AND id <= o.id
+    ORDER BY id DESC LIMIT :reach::bigint + 1)
+    UNION ALL
+    (SELECT root, id, agent, kind, turn, tool, answers, created_at, content, :cut::integer
+    FROM events WHERE root = o.root AND agent = o.agent AND nth IS NOT NULL AND id > o.id
+    ORDER BY id LIMIT :reach::bigint)
+) AS e LEFT JOIN agents a ON a.root = e.root AND a.key = e.agent
+    LEFT JOIN events c ON c.root = e.root AND c.id = e.answers
+WHERE e.content <> ''
