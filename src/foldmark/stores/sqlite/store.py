@@ -224,8 +224,10 @@ class SqliteStore(SqliteReader):
             pass
 
     def write(self) -> AbstractContextManager[SqliteTransaction]:
-        # Each append opens a block, mostly inside another one: so it is not a generator.
-        if isinstance(inside := self._open, SqliteTransaction) and inside.thread == get_ident():
+        # Each append opens a block, mostly inside another one. So it is no generator, and compares types: `isinstance`
+        # would take ten times as long, because the class derives from protocols.
+        inside = self._open
+        if type(inside) is SqliteTransaction and inside.thread == get_ident():
             return inside.whole()
         return self._begun()
 
