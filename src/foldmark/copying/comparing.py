@@ -145,7 +145,7 @@ _KINDS: Mapping[type[Any], _Rule] = {
 
 
 def _differing(ours: Snapshot, theirs: Snapshot, heads: Sequence[int], gone: Collection[int]) -> Iterator[int]:
-    """Yield the newest events of agents there that differ from those here, except of those that are `gone`."""
+    """Yield the newest events of the other store's agents that differ from those here, unless they are `gone`."""
     for some in parts(heads, _AT_ONCE):
         here = {event.id: event for event in ours.events(some)}
         for event in theirs.events(some):

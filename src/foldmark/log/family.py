@@ -137,7 +137,7 @@ def label(agent: Agent) -> str:
 
 
 class RuntimeLocation(NamedTuple):
-    """Where a runtime is: a machine, identified even among others of its name, and a process of it."""
+    """The location of a runtime: a machine, told apart from others of the same name, and a process on it."""
 
     host: str
     process: int

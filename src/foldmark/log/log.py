@@ -107,7 +107,7 @@ Tools = Callable[[], Sequence[ToolSpec]]
 
 
 class AddedTool(Protocol):
-    """A tool of a program, or of an MCP server: as `foldmark.tools.Tool`."""
+    """A tool of the program or of an MCP server, with the interface of `foldmark.tools.Tool`."""
 
     @property
     def spec(self) -> ToolSpec:
@@ -138,8 +138,8 @@ Archives = Callable[[Filters, Callable[[str], object]], AbstractContextManager[A
 
 
 class CodingSessions(Protocol):
-    """The sessions of coding agents on this machine; None is the session that an agent was imported from, and the
-    folder that this one works in."""
+    """The sessions of coding agents on this machine. Without a name, the session that the agent was imported from is
+    meant; without a folder, the current one."""
 
     def bring_in(self, agent: Agent, named: str | None, progress: Progress | None) -> Result:
         """Import the session that a file or the beginning of an id names. Raises FoldmarkError."""

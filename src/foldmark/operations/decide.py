@@ -63,8 +63,8 @@ def rewind(moment: Snapshot, at: Standing, name: str | None) -> Rewind:
 
 
 def fork(moment: Snapshot, at: Standing, name: str | None, child: str) -> Fork:
-    """Return the birth of `child`: with a mark it starts from what lies after it, without one from everything and the
-    scratchpad. The open exchange is left out, with its text."""
+    """Return the fork that creates `child`. With a mark the child inherits everything after it, without one everything
+    visible and the scratchpad. The open exchange is left out, with its text."""
     not_while_planning(moment, at, "no child should inherit it")
     start, position, scratchpad = at.visible, None, None
     if name is None:
@@ -106,8 +106,8 @@ def undo(moment: Snapshot, at: Standing) -> Undo:
 
 
 def restore(moment: Snapshot, at: Standing, target: int, is_back: Callable[[int], bool]) -> Restore:
-    """Return a restore of one of this agent's operations that counts; `is_back` tells whether one is already
-    restored."""
+    """Return a restore of one of this agent's operations in force. `is_back` returns True for an operation that was
+    taken back already."""
     event = moment.event(target) if target < END else None
     if event is None:
         wrong = f"there is no event {target}"

@@ -43,7 +43,7 @@ class LogSnapshot(BesideReader, Protocol):
     """The form of a cursor of `changes`."""
 
     _over: str = ""
-    """The reason why it cannot be used any more."""
+    """The reason why the moment can no longer be used; empty while it can."""
 
     @property
     def committed(self) -> bool:

@@ -53,8 +53,8 @@ class Appender(AgentWrites):
     """Appends events to one agent."""
 
     def __init__(self, key: int, draw: Callable[[], int], row: Row) -> None:
-        """`row` is where the agent stands: its head, open turn, messages, tokens, its run of calls, whether it has
-        ended, the sum of its weights, the messages and tokens that were erased. `draw` returns the next event's id."""
+        """`row` is the stored state of the agent: head, open turn, messages, tokens, first call of the newest run of
+        calls, True if it has ended, sum of weights, erased messages, erased tokens. `draw` returns the next id."""
         self._key, self._draw = key, draw
         self.head, self.open_turn, self._messages, self._tokens, self._run, self.ended, *self._sums = row
         self.end: End | None = None
