@@ -5,7 +5,6 @@ other code reads lines.
 """
 
 import os
-from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
@@ -64,15 +63,10 @@ def size_and_time(path: Path) -> tuple[int, int]:
         while not path.exists() and path.parent != path:
             path = path.parent
         if path.is_dir():
-            found = [each.stat() for each in _files(path)]
+            found = [Path(parent, name).stat() for parent, _, names in os.walk(path) for name in names]
             return sum(each.st_size for each in found), max((each.st_mtime_ns for each in found), default=0)
     stat = path.stat()
     return stat.st_size, stat.st_mtime_ns
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    for parent, _, names in os.walk(folder):
-        yield from (Path(parent, name) for name in names)
 
 
 def _loaded(point: Any) -> Any:

@@ -47,9 +47,8 @@ Excluded = Callable[[str | None, str], bool]
 def session_of(path: Path, kind: str) -> SessionPath:
     """Return the session in a file of an archive. `<session>.2.jsonl` also holds `<session>`."""
     version = _VERSION.fullmatch(path.stem)
-    if version and path.with_name(version[1] + path.suffix).is_file():
-        return session_path(path.with_name(version[1] + path.suffix), kind)
-    return session_path(path, kind)
+    first = path.with_name(version[1] + path.suffix) if version else path
+    return session_path(first if first.is_file() else path, kind)
 
 
 def bring_up(

@@ -5,6 +5,7 @@ result in a record (`toolUseResult`, Codex's `event_msg`) or the program's own i
 messages).
 """
 
+import os
 import re
 from collections.abc import Iterator
 from itertools import islice
@@ -145,9 +146,8 @@ def _start(archive: Path, name: bytes | None, line: int | None, around: int) -> 
 
 def _resolved(archive: Path, session: str, *, whole: bool, archived_only: bool) -> tuple[Path, str, bytes | None]:
     """Return the named file, its format, and its name in the index."""
-    path = Path(session)
-    if _is_file(path):
-        path, kinds = path.absolute(), []
+    if os.path.isfile(session):  # noqa: PTH113 - never raises, even for a name that is too long
+        path, kinds = Path(session).absolute(), []
         name = index.named(path, archive)
         if (archive / index.NAME).is_file():
             kinds = _rows(archive, "SELECT kind FROM files WHERE path = ? AND state = 'indexed'", name)
@@ -174,13 +174,6 @@ def _resolved(archive: Path, session: str, *, whole: bool, archived_only: bool) 
     # file is read.
     own = [file for file in files if session_path(file[0], file[1]).id == ids[0]]
     return files[0] if whole else (own or files)[0]
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:  # the name is too long
-        return False
 
 
 def _rows(archive: Path, sql: str, *values: Any) -> list[tuple[Any, ...]]:

@@ -6,7 +6,7 @@ are the person's own.
 """
 
 from binascii import a2b_base64, b2a_base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import cached_property
 from struct import Struct as Layout
@@ -140,12 +140,16 @@ def import_record(data: dict[str, Any] | None) -> ImportRecord | None:
 
 def newest_import(agent: Agent) -> tuple[Event, ImportRecord] | None:
     """Return the event and the record of the newest import into a conversation, or None."""
-    with agent.log.store.read() as moment:
-        for event_id in reversed(moment.of_kind("command", (Segment(agent.id, 1, END),))):
+    return next(_imports(agent.log, [agent]), None)
+
+
+def _imports(log: Log, agents: Iterable[Agent]) -> Iterator[tuple[Event, ImportRecord]]:
+    """Yield the events and records of imports into these conversations, the newest first."""
+    with log.store.read() as moment:
+        for event_id in reversed(moment.of_kind("command", tuple(Segment(agent.id, 1, END) for agent in agents))):
             event = moment.event(event_id)
             if event is not None and (note := import_record(event.data)) is not None:
-                return event, note
-    return None
+                yield event, note
 
 
 def packed(key: bytes, line: ImportedLine) -> bytes:
@@ -161,14 +165,9 @@ def record_import(agent: Agent, note: ImportRecord, lines: bytes | bytearray, ti
 
 def conversation_of(log: Log, session: str) -> Agent | None:
     """Return the conversation of the last import of a session, or None."""
-    roots = tuple(Segment(agent.id, 1, END) for agent in log.agents() if agent.name is not None)
-    with log.store.read() as moment:
-        for event_id in reversed(moment.of_kind("command", roots)):
-            event = moment.event(event_id)
-            note = import_record(event.data) if event is not None else None
-            if event is not None and note is not None and note.session == session:
-                return log.agent(event.agent_id)
-    return None
+    imports = _imports(log, [agent for agent in log.agents() if agent.name is not None])
+    newest = next((event for event, note in imports if note.session == session), None)
+    return None if newest is None else log.agent(newest.agent_id)
 
 
 def identity(session: SessionFile, kept: SessionFormat) -> str:

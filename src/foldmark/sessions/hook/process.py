@@ -156,20 +156,14 @@ def note_once(environment: "Mapping[str, str]", text: str) -> None:
 def note(environment: "Mapping[str, str]", text: str) -> None:
     """Add a line to the log of hooks. Ignore errors of the log itself, which cannot be reported anywhere."""
     line = f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {_as_line(text)}\n"
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
     try:
         folder = state_folder(environment)
         os.makedirs(folder, mode=0o700, exist_ok=True)
         path = os.path.join(folder, _LOG)
-        descriptor = os.open(path, flags, 0o600)
-        try:
-            if os.fstat(descriptor).st_size + len(line) > MOST_LOG:
-                os.replace(path, f"{path}.old")
-                os.close(descriptor)
-                descriptor = os.open(path, flags, 0o600)
-            os.write(descriptor, line.encode("utf-8", "backslashreplace"))
-        finally:
-            os.close(descriptor)
+        if os.path.exists(path) and os.path.getsize(path) + len(line) > MOST_LOG:
+            os.replace(path, f"{path}.old")
+        with open(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab", buffering=0) as file:
+            file.write(line.encode("utf-8", "backslashreplace"))
     except (OSError, ValueError):
         return
 

@@ -8,7 +8,7 @@ raises: an unreadable file counts as missing.
 import os
 import tomllib
 from codecs import BOM_UTF8
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from foldmark.sessions.claude import claude_folder
 from foldmark.sessions.codex import codex_folder
 from foldmark.sessions.formats import format_named
 from foldmark.sessions.install.locations import typed_program, user_places
+from foldmark.sessions.lenient_json import member
 from foldmark.sessions.rollover.handoff import QUERY, SearchHint
 
 FOLDMARK, EPISODIC = "foldmark", "episodic-memory"
@@ -65,12 +66,15 @@ def claude_servers(cwd: Path | None, environment: Mapping[str, str]) -> set[str]
 
 def codex_servers(cwd: Path | None, environment: Mapping[str, str]) -> set[str]:
     """Return the names of Codex's MCP servers, which are the same in all folders."""
-    servers = _table(_toml(codex_folder(environment) / "config.toml"), "mcp_servers")
+    config = _read(
+        codex_folder(environment) / "config.toml", lambda data: tomllib.loads(data.decode("utf-8", "replace"))
+    )
+    servers = _table(config, "mcp_servers")
     return {name for name, server in servers.items() if isinstance(server, dict) and server.get("enabled") is not False}
 
 
 def _table(table: Any, key: str) -> Table:
-    value = table.get(key) if isinstance(table, dict) else None
+    value = member(table, key)
     return value if isinstance(value, dict) else {}
 
 
@@ -80,22 +84,15 @@ def _texts(table: Table, key: str) -> list[str]:
 
 
 def _json(path: Path) -> Table:
+    return _read(path, lambda data: msgspec.json.decode(data.removeprefix(BOM_UTF8)))
+
+
+def _read(path: Path, parse: Callable[[bytes], Any]) -> Table:
+    if not os.path.isfile(path):  # noqa: PTH113 - never raises, and a pipe would never end
+        return {}
     try:
-        value = msgspec.json.decode(_bytes(path).removeprefix(BOM_UTF8))
+        with path.open("rb") as file:
+            value = parse(file.read(_LONGEST))
     except (OSError, ValueError, RecursionError):  # msgspec's own errors are ValueErrors
         return {}
     return value if isinstance(value, dict) else {}
-
-
-def _toml(path: Path) -> Table:
-    try:
-        return tomllib.loads(_bytes(path).decode("utf-8", "replace"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-
-
-def _bytes(path: Path) -> bytes:
-    if not os.path.isfile(path):  # noqa: PTH113 - never raises, and a pipe would never end
-        raise FileNotFoundError(path)
-    with path.open("rb") as file:
-        return file.read(_LONGEST)
