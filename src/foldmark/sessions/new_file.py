@@ -42,15 +42,20 @@ def new_file(path: Path, mode: int = 0o600) -> Iterator[IO[bytes]]:
         yield file
         file.close()
         try:
-            os.link(name, path)  # unlike a rename, this replaces nothing
+            _link(name, path)
         except FileExistsError:
-            raise _exists(path) from None
-        except OSError:  # a file system without links
-            try:
-                path.touch(0o600, exist_ok=False)
-            except FileExistsError:
-                raise _exists(path) from None
-            Path(name).replace(path)
+            raise WriteError(f"{one_line(str(path))} already exists and was not changed") from None
+
+
+def _link(name: str, path: Path) -> None:
+    """Give the file its path. Raises FileExistsError if the path exists."""
+    try:
+        os.link(name, path)  # unlike a rename, this replaces nothing
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        path.touch(0o600, exist_ok=False)
+        Path(name).replace(path)
 
 
 @contextmanager
@@ -119,7 +124,3 @@ def _remove_left(folder: Path) -> None:
                         os.unlink(name)  # noqa: PTH108 - a plain name
                 finally:
                     os.close(descriptor)
-
-
-def _exists(path: Path) -> WriteError:
-    return WriteError(f"{one_line(str(path))} already exists and was not changed")

@@ -251,7 +251,7 @@ def as_utf8(file: IO[bytes]) -> IO[bytes]:
     encoding = next((name for mark, name in _WIDE_BOMS if start.startswith(mark)), None)
     if encoding is None:
         return file
-    import tempfile  # with what that imports; hardly any session is wide
+    import tempfile  # slow to import, and hardly any session is wide
 
     decoder = codecs.getincrementaldecoder(encoding)("replace")
     copy: IO[bytes] = tempfile.TemporaryFile(buffering=_PIECE)  # noqa: SIM115 - it lives as long as the session file

@@ -36,7 +36,7 @@ CREATE TABLE files (
     cwd TEXT, title TEXT, parent TEXT, why TEXT, first INTEGER, last INTEGER, calls TEXT NOT NULL DEFAULT '{}'
 );
 -- Session files as they were when they were last archived; `state` as in `Put`, or folder (excluded by it), or held:
--- what is archived has all of it.
+-- the archive has all of it.
 CREATE TABLE sources (
     path BLOB PRIMARY KEY, size INTEGER NOT NULL, modified INTEGER NOT NULL, state TEXT NOT NULL, cwd TEXT
 ) WITHOUT ROWID;
@@ -114,7 +114,7 @@ def _explained(path: Path) -> Iterator[None]:
         yield
     except (apsw.NotADBError, apsw.CorruptError) as error:
         raise IndexFileError(
-            f"the index {one_line(str(path))} is damaged ({error}); delete it, then `foldmark sync` makes it anew"
+            f"the index {one_line(str(path))} is damaged ({error}); delete it, then `foldmark sync` rebuilds it"
         ) from None
     except apsw.Error as error:
         raise IndexFileError(f"the index {one_line(str(path))} cannot be used now: {error}") from None

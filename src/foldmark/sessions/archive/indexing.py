@@ -54,7 +54,7 @@ def session_of(path: Path, kind: str) -> SessionPath:
 def bring_up(
     db: apsw.Connection, path: Path, name: bytes, kind: str, excluded: Excluded, moved: Callable[[int], None]
 ) -> int:
-    """Index what is new in the file `path`, named `name` in the index. Return the number of new messages.
+    """Index the new lines of the file `path`, named `name` in the index. Return the number of new messages.
 
     `moved` is called with the number of bytes read. Raises SessionFileError.
     """

@@ -26,8 +26,8 @@ class CodexFormat(SessionFormat):
     name, title, dialect, running = "codex", "Codex", "openai", "CODEX_THREAD_ID"
     provider = "openai_responses"
     why_not_repaired = (
-        "Codex rollouts are not repaired: Codex itself skips lines that it cannot read, and adds what a call "
-        "is missing; `foldmark import` reads what is there"
+        "Codex rollouts are not repaired: Codex itself skips unreadable lines and adds missing outputs of calls; "
+        "`foldmark import` reads a rollout as it is"
     )
 
     is_record = lazy("foldmark.sessions.codex.records:is_record")

@@ -288,7 +288,7 @@ def export(agent: Agent, cwd: str | os.PathLike[str], version: str, session_id: 
         shown = f"none of its {len(context.messages)} messages can be sent" if context.messages else "it is empty"
         raise CommandError(
             f"the context of {one_line(agent.name or agent.id[:8])} cannot be exported: {shown}. `/restore ID` brings "
-            "back what an operation took out; `/context show` tells why a message is not sent"
+            "back messages that an operation has removed; `/context show` shows why a message is not sent"
         )
     session_id = session_id or agent.log.new_id()
     to = Exporting(

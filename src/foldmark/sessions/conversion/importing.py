@@ -49,7 +49,7 @@ from foldmark.sessions.session_file import Broken, SessionFile, SessionFileError
 def import_session(
     log: Log, path: str | os.PathLike[str], name: str | None = None, progress: Progress | None = None
 ) -> ImportReport:
-    """Import a session as conversation `name`, or bring what is new into it.
+    """Import a session as conversation `name`, or add its new messages to the conversation.
 
     Without a name, the session continues in the conversation of its last import, or becomes a new one with the name
     `default_name`. `progress` gets the number of bytes done, out of the size of the file; the first pass counts for a
@@ -89,7 +89,7 @@ class _Import:
     def __init__(
         self, session: SessionFile, kept: SessionFormat, identity: str, progress: Progress | None, agent: Agent
     ) -> None:
-        agent.context()  # includes what others appended meanwhile
+        agent.context()  # includes events that others appended meanwhile
         self._session, self._format, self._identity, self._agent = session, kept, identity, agent
         self._meter = Meter(session.size, progress)
         self._imported, self._carried = ImportedSession(agent), dict[str, Any]()
@@ -103,7 +103,7 @@ class _Import:
         return self._report
 
     def go_on(self) -> ImportReport:
-        """Import what is new into the conversation that has the session."""
+        """Import new records into the conversation that has the session."""
         imported, session = self._imported, self._session
         newest = imported.newest
         assert newest is not None
@@ -113,28 +113,27 @@ class _Import:
             self._meter.finish()
             self._report.lines = newest.lines
             return self._report
-        entries: list[RecordEntry] | None = None
+        grown: ImportRecord | None = None
+        entries: list[RecordEntry] = []
+        known: dict[int, ImportedLine] = {}
         if newest.source == self._format.name and digests.get(newest.size) == newest.digest:
             self._carried |= newest.carried
             entries = self._index(self._end_of(newest), imported.keys_with_messages)
-            if not imports.only_continues(entries, newest, imported, self._carried, linked=self._format.linked):
-                entries = None
-        if entries is not None:
-            _ready(self._agent)
-            with self._agent.batch():
-                self._write(entries, newest, {})
-            return self._report
-        self._carried.clear()
-        entries = self._index()
-        if missing := imported.missing(entries):
-            raise _DivergedError(
-                f"{session.label} does not continue what was imported into '{one_line(self._agent.name or '')}': "
-                f"{count(missing, 'record')} of its active chain {'is' if missing == 1 else 'are'} not in this "
-                "file. Nothing was written; `--as NAME` imports it as a conversation of its own"
-            )
+            if imports.only_continues(entries, newest, imported, self._carried, linked=self._format.linked):
+                grown = newest
+        if grown is None:
+            self._carried.clear()
+            entries = self._index()
+            if missing := imported.missing(entries):
+                raise _DivergedError(
+                    f"{session.label} does not continue the import in '{one_line(self._agent.name or '')}': "
+                    f"{count(missing, 'record')} of its active chain {'is' if missing == 1 else 'are'} not in this "
+                    "file. Nothing was written; `--as NAME` imports it as a conversation of its own"
+                )
+            known = _known(entries, imported)
         _ready(self._agent)
         with self._agent.batch():
-            self._write(entries, None, _known(entries, imported))
+            self._write(entries, grown, known)
         return self._report
 
     def _index(self, begin: tuple[int, int] = (0, 0), known: Container[bytes] = ()) -> list[RecordEntry]:

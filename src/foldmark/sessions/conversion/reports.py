@@ -14,7 +14,7 @@ LISTED = 10
 
 
 def report_text(report: ImportReport) -> str:
-    """Return the counts of what was read and imported."""
+    """Return the counts of lines read and messages imported, as text."""
     if report.again:
         return short_report_text(report)
     width = max((len(type) for type in report.records), default=0)
@@ -75,7 +75,7 @@ def report_data(report: ImportReport) -> dict[str, Any]:
 
 
 def export_text(found: Export, written: Written) -> str:
-    """Return what was exported and where to, and the command that continues it."""
+    """Return the exported messages, their file and the command that continues the session, as text."""
     messages = ", ".join(f"{number} {kind.replace('_', ' ')}" for kind, number in found.messages.items())
     lines = [f"Session {found.session_id}: {count(len(found.lines), 'record')} ({messages})", f"  {written.file}"]
     whys = Counter(why for _, why in found.left_out)

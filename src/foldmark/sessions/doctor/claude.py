@@ -24,7 +24,7 @@ KNOWN = CHAINED | {
 """Types of records that Claude Code writes."""
 
 _CANNOT = "Claude Code cannot resume the session"
-_LOST = "what stands before it is lost on resuming"
+_LOST = "the records before it are lost on resuming"
 
 _SENT: dict[Fault, tuple[Weight, str, str]] = {
     "no message": ("stops", "it has no message", _CANNOT),
@@ -43,7 +43,7 @@ _SENT: dict[Fault, tuple[Weight, str, str]] = {
 """Faults of messages that are sent: weight, fault and consequence."""
 
 _ANYWHERE: dict[Fault, tuple[Weight, str]] = {
-    "uuid": ("loses", "it has no uuid: it is not sent, nor what stands before it"),
+    "uuid": ("loses", "it has no uuid: neither it nor any record before it is sent"),
     "constant": ("loses", "NaN or Infinity, which is not JSON: Claude Code skips the line"),
     "mark": ("loses", "a byte order mark in front of it: Claude Code skips the line"),
     "bytes": ("note", "invalid UTF-8, which is read as U+FFFD"),
@@ -93,20 +93,16 @@ def _whole(session: SessionPath, found: Sequence[Row], resumed: ResumedChain) ->
     elif ids and session.id not in ids:
         own = one_line(next(iter(ids)))[:100]
         yield Finding("note", None, f"the session id in it is {own}; Claude Code uses the file's name")
-    roots = [row.line for row in found if _is_root(row)]
+    main = [row for row in found if row.chained and not row.side and not row.boundary and not row.summary]
+    roots = [row.line for row in main if row.parent is None and "parent" not in row.faults]
     if len(roots) > 1:
         where = f"{len(roots)} records without a parent (lines {listing(roots, 8)})"
-        yield Finding("note", None, f"{where}: only what follows from one of them is sent")
+        yield Finding("note", None, f"{where}: only the records below one of them are sent")
     inside = set(resumed.order)
     beside = [row.line for row in found if row.said and not row.side and row not in inside]
     if beside:
         where = f"other branches, or before a compaction; the last in line {beside[-1]}"
         yield Finding("note", None, f"{count(len(beside), 'message')} not sent on resuming: {where}")
-
-
-def _is_root(row: Row) -> bool:
-    begins = row.boundary or row.summary
-    return row.chained and not row.side and row.parent is None and "parent" not in row.faults and not begins
 
 
 def _chain(found: Sequence[Row], resumed: ResumedChain) -> Iterator[Finding]:

@@ -53,7 +53,7 @@ def _beginning(session: SessionPath, reader: "_RolloutReader", *, is_marked: boo
         yield Finding("note", None, f"{why}: Codex finds it only under such a name")
     elif reader.begun and reader.id != session.id:
         why = f"the session id in it is {one_line(str(reader.id))[:100]}, not that of the file's name"
-        yield Finding("loses", reader.first, f"{why}: what is said next goes to that session")
+        yield Finding("loses", reader.first, f"{why}: the next messages go to that session")
 
 
 class _RolloutReader:

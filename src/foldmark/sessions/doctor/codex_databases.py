@@ -93,11 +93,11 @@ def _shown(session: SessionPath) -> Iterator[Finding]:
         return
     end, next_ordinal = (number or 0 for number in copied[0])
     name, size = database.name, session.path.stat().st_size
-    anew = f"close Codex and move {name} away: Codex makes it anew from the rollouts"
+    remedy = f"close Codex and move {name} away: Codex rebuilds it from the rollouts"
     if end > size:
         why = f"Codex's {name} was read from this file up to byte {end:,}, and the file has {size:,}"
-        ending = "what is said next reaches the model, and Codex does not show it"
-        yield Finding("loses", None, f"{why}: {ending}; {anew}")
+        ending = "the next messages reach the model, but Codex does not show them"
+        yield Finding("loses", None, f"{why}: {ending}; {remedy}")
         return
     with session.path.open("rb") as file:
         wrong = sum(
@@ -110,7 +110,7 @@ def _shown(session: SessionPath) -> Iterator[Finding]:
         why = f"the file was changed after Codex's {name} was made from it"
         if wrong:
             why += f" ({count(wrong, 'turn')} of {len(turns)} stand elsewhere now, or nowhere)"
-        yield Finding("loses", None, f"{why}: Codex shows other turns than the model is sent; {anew}")
+        yield Finding("loses", None, f"{why}: Codex shows other turns than those that the model gets; {remedy}")
     elif end < size:
         why = f"Codex's {name} lacks the last {size - end:,} bytes of the file"
         yield Finding("note", None, f"{why}: Codex reads them when it opens the session")

@@ -270,7 +270,7 @@ def _mend_records(plan: RepairPlan) -> None:
             plan.note(row, "the model's text put into a block")
         if "constant" in row.faults or "mark" in row.faults:
             plan.change(row).plain = True
-            plan.note(row, "written anew, as JSON that Claude Code reads")
+            plan.note(row, "rewritten as JSON that Claude Code reads")
 
 
 def _fill_in(plan: RepairPlan, now: str) -> None:
@@ -312,7 +312,7 @@ def _mend_tools(plan: RepairPlan) -> None:
         if not spoilt and not _mend_pairs(plan, resumed, moved):
             return
         _link_missing(plan)
-    raise RepairError("the tool calls of this session stand in each other's way; `foldmark import` reads what is there")
+    raise RepairError("the tool calls of this session cannot be put in order; `foldmark import` reads it as it is")
 
 
 def _mend_pairs(plan: RepairPlan, resumed: ResumedChain, moved: set[Row]) -> bool:

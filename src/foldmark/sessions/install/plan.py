@@ -274,7 +274,7 @@ def _without(
         return "deleted", edited
     if entry is None and edited.text != text and edited.text.strip() in ("", "{}"):
         return "deleted", Edited(None)
-    why = "has changed since" if entry else "has no record of what it was"
+    why = "has changed since" if entry else "has no record of its original"
     return "changed", edited._replace(notes=edited.notes or (f"{why}: only Foldmark's entries were removed",))
 
 
