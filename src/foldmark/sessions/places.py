@@ -38,7 +38,7 @@ class NoSessionError(CommandError):
 def session_path(path: Path, kind: str | None = None) -> SessionPath:
     """Return the session at a path. Its format is `kind`, or follows from the file's name and folder."""
     found = format_named(kind) if kind else format_of(path)
-    return _path(found, path)
+    return SessionPath(path, found.name, found.session_id(path) or path.stem)
 
 
 def find(named: str | None, cwd: str | os.PathLike[str], environment: Mapping[str, str]) -> SessionPath:
@@ -106,7 +106,7 @@ def _current(cwd: str | os.PathLike[str], environment: Mapping[str, str]) -> Ses
 
 
 def _by_id(named: str, environment: Mapping[str, str]) -> SessionPath:
-    found = [_path(each, path) for each in formats() for path in each.sessions(environment)]
+    found = [session_path(path, each.name) for each in formats() for path in each.sessions(environment)]
     fitting = [each for each in found if each.id == named] or [each for each in found if each.id.startswith(named)]
     if not named or not fitting:
         folders = " and ".join(one_line(str(each.folder(environment))) for each in formats())
@@ -120,10 +120,6 @@ def _by_id(named: str, environment: Mapping[str, str]) -> SessionPath:
             f"{listing((each.id for each in fitting), 5)}; type more of it"
         )
     return max(fitting, key=lambda each: _written(each.path))
-
-
-def _path(found: SessionFormat, path: Path) -> SessionPath:
-    return SessionPath(path, found.name, found.session_id(path) or path.stem)
 
 
 def _written(path: Path) -> float:

@@ -263,10 +263,8 @@ def _is(path: Path, descriptor: int) -> bool:
 def _explained(path: Path, folder: Path) -> Iterator[None]:
     try:
         yield
-    except FileNotFoundError as error:
-        if error.filename in (path, str(path)):
-            raise ArchiveError(f"there is no file {one_line(str(path))}") from None
-        raise ArchiveError(f"cannot archive {one_line(str(path))}: {error}") from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        if isinstance(error, FileNotFoundError) and error.filename in (path, str(path)):
+            raise ArchiveError(f"there is no file {one_line(str(path))}") from None
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise ArchiveError(f"cannot archive {one_line(str(path))} in {one_line(str(folder))}: {why or error}") from None

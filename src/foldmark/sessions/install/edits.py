@@ -8,7 +8,7 @@ import re
 import shlex
 from importlib.resources import files
 from pathlib import PurePath
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from foldmark.sessions.install.json_text import NotMergeableError, add, blank, check, put, raw, remove
 
@@ -48,21 +48,8 @@ class Edited(NamedTuple):
     replaced: str | None = None
 
 
-class FileKind(Protocol):
-    """Adds Foldmark's entries to one kind of file, and removes them."""
-
-    def put_in(self, text: str | None, ours: bool) -> Edited:
-        """Return the text with Foldmark's entries. `ours`: the file is unchanged since an installation.
-
-        Raises NotMergeableError.
-        """
-
-    def take_out(self, text: str, replaced: str | None) -> Edited:
-        """Return the text without Foldmark's entries. `replaced` comes from `put_in`. Raises NotMergeableError."""
-
-
 class _JsonFile:
-    """A JSON file. An empty one, or none, counts as an empty object."""
+    """A JSON file. A missing or empty one counts as an empty object."""
 
     def put_in(self, text: str | None, ours: bool) -> Edited:
         if text is not None and not blank(text):
@@ -232,6 +219,11 @@ class SkillFile:
     def _is_own(self, text: str) -> bool:
         """Return True if this is Foldmark's text with any path of a program."""
         return re.fullmatch(re.escape(self._template).replace(r"\{foldmark\}", "[^\n]+"), text) is not None
+
+
+FileKind = SettingsFile | McpFile | PromptFile | SkillFile
+"""Edits one kind of file. `put_in` returns the text with Foldmark's entries; `ours`: the file is unchanged since an
+installation. `take_out` returns the text without them; `replaced` comes from `put_in`. Both raise NotMergeableError."""
 
 
 def template(name: str) -> str:
