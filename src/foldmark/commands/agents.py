@@ -52,7 +52,7 @@ def _conversations(call: CommandCall) -> list[dict[str, Any]]:
                 roots[record.id] = roots[record.parent] if record.parent else record.id
                 families.setdefault(roots[record.id], []).append(each)
         here = roots[call.agent.id]
-        # No stored row tells what is under way in this conversation.
+        # The stored size of this conversation does not include work in progress.
         sizes = {
             root: log.agent(root).standing().size if root == here or conversation.size is None else conversation.size
             for root, (conversation, *_) in families.items()
@@ -282,7 +282,7 @@ def _other(call: CommandCall) -> Agent:
 
 @command("import [SESSION...]")
 def _import(call: CommandCall) -> Result:
-    """Import a coding agent's session; without SESSION what is new in this one's."""
+    """Import a coding agent's session; without SESSION, new messages of this one's."""
     return _sessions(call).bring_in(call.agent, call.get("SESSION"), call.asking.progress)
 
 

@@ -74,7 +74,7 @@ def _rewind(call: CommandCall) -> Result:
 
 @command("fork [MARK]", ANYBODY, reason=True)
 def _fork(call: CommandCall) -> Result:
-    """Start a child with this context, or with what lies after MARK."""
+    """Start a child with this context, or only with the messages after MARK."""
     mark, child = call.get("MARK"), call.agent.log.new_id()
     if call.actor == "model":
         _check_room(call.agent)
@@ -138,7 +138,7 @@ def _restore(call: CommandCall) -> Result:
 
 @command("summarize [MARK] [--preview]", interrupts=True, reason=True)
 def _summarize(call: CommandCall) -> Result:
-    """Put a summary in place of what lies after MARK, or of FROM..TO (marks or ids)."""
+    """Replace the messages after MARK, or FROM..TO (marks or ids), with a summary."""
 
     def decision(moment: Snapshot, at: Standing) -> Summary:
         return summaries.summary(moment, at, call.get("MARK"))
@@ -179,8 +179,8 @@ def _unpin(call: CommandCall) -> Result:
 
 
 def _changed(call: CommandCall, decision: Decision, said: Callable[[Receipt], Result]) -> Result:
-    """Preview the operation if the call asks for that; otherwise record it, and return what `said` makes of the
-    receipt."""
+    """Preview the operation if the call has the flag; otherwise record it and return the result that `said` makes of
+    the receipt."""
     return _preview(call, decision) if call.flag(PREVIEW) else said(_record(call, decision))
 
 

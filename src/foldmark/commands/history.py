@@ -53,7 +53,7 @@ def _line(done: OperationEntry) -> str:
 
 @command("marks", at_once=True)
 def _marks(call: CommandCall) -> Result:
-    """List the checkpoints with what lies after each."""
+    """List the checkpoints and how many messages follow each."""
     with call.agent.reading() as (moment, at):
         found = marks(moment, at)
     text = "\n".join(map(_mark, found)) or "No checkpoint yet. Use /mark."
@@ -158,7 +158,7 @@ def _at(call: CommandCall) -> Result:
 
 @command("context diff ID [ID2]", at_once=True)
 def _diff(call: CommandCall) -> Result:
-    """Show what changed in the context from event ID to ID2, or to now."""
+    """Show the changes of the context from event ID to ID2, or to now."""
     agent = call.agent
     first, second = call.number("ID"), call.get("ID2")
     with agent.log.store.read() as moment:

@@ -229,7 +229,7 @@ def _count(call: CommandCall) -> Result:
 
 @command("context sent [ID]", at_once=True)
 def _sent(call: CommandCall) -> Result:
-    """List what was sent to models, or rebuild request ID and show it."""
+    """List the requests sent to models, or rebuild and show request ID."""
     if call.get("ID") is None:
         return _list(call.agent)
     found = rebuilt(call.agent, call.number("ID"))

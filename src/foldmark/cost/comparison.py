@@ -124,6 +124,6 @@ def compare(agent: Agent, options: CostOptions, progress: Progress | None = None
 
 
 def _fitting_model(agent: Agent) -> str:
-    # A text has the dialect of whatever model was set when it was recorded; a call that of who made it.
+    # A text has the dialect of the model that was set at that time, a call the dialect of the model that made it.
     calls = (each for each in reversed(agent.context().messages) if each.dialect and each.kind == "tool_call")
     return next((MODELS[each.dialect] for each in calls if each.dialect in MODELS), MODELS["anthropic"])

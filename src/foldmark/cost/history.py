@@ -69,7 +69,7 @@ def past_requests(moment: Snapshot, agent: Agent) -> list[PastRequest]:
 
 
 def own_messages(moment: Snapshot, at: Standing) -> Iterator[Event]:
-    """Yield the agent's own messages, without turns that were dropped behind the last one."""
+    """Yield the agent's own messages, without turns that were dropped after the last message."""
     return moment.messages(subtract((Segment(at.record.id, 1, at.newest),), _dropped_at_the_end(moment, at)))
 
 
@@ -214,7 +214,7 @@ class Pieces:
         )
 
     def calibrated(self, calibration: dict[str, float]) -> BytesRuler:
-        """Return the ruler with such a calibration."""
+        """Return the ruler with this calibration."""
         found = ruler(self.target.provider, self.target.model, structs.replace(self.config, calibration=calibration))
         return found if isinstance(found, BytesRuler) else self.plain
 

@@ -107,7 +107,8 @@ class Sender:
 
 
 class EagerSender(Sender):
-    """Makes each request anew [S2, S3]: the newest whole turns that fit the budget when the newest one is opened."""
+    """Makes each request independently of the one before [S2, S3]: the newest whole turns that fit the budget when the
+    newest turn is opened."""
 
     def __init__(self, moment: Snapshot, pieces: Pieces, limit: int | None = None) -> None:
         super().__init__(moment, pieces, limit)

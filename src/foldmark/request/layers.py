@@ -123,7 +123,7 @@ def _ends_of_starts(moment: Snapshot, forks: Mapping[int, Fork]) -> dict[int, in
         ends = [(fork, segment) for fork, start in left.items() for segment in start[-count:]]
         bounds = deque(moment.bounds(tuple(segment for _, segment in ends)))
         for fork, (agent, first, last) in ends:
-            # Of those that hold no message there are no bounds.
+            # A segment without a message has no bounds.
             if bounds and bounds[0].agent == agent and first <= bounds[0].first <= last:
                 found[fork] = bounds.popleft().last
         left = {fork: start[:-count] for fork, start in left.items()}

@@ -74,11 +74,11 @@ def prepare(
         prompt, edge = windowing.planning(only) if only is not None else windowing.windowed(limit)
     prompt = prompts.beginning(prompt, upto) if purpose == COMPACTION else prompt
     body, data, size = windowing.encoded(prompt)
-    # A question of Foldmark's own is asked once: no later request would read a cache that it writes.
+    # A request for Foldmark's own purposes is sent once, so no later request would read a cache that it writes.
     ttl = target.options.cache_ttl
     if answers:
         ttl = kept_for(moment, at, config, name, dialect, made.units[0].events[0] if made.units.reach(1) else None)
-    if ttl != target.options.cache_ttl:  # only now: how long it is kept must not move what is sent
+    if ttl != target.options.cache_ttl:  # only now: the lifetime must not influence the window
         body = dialect.encode(model, prompt, target.tools, msgspec.structs.replace(target.options, cache_ttl=ttl))
         data = msgspec.json.encode(body)
     told = made.told if any(part.layer == CHILDREN for part in prompt.parts) else {}
@@ -127,7 +127,7 @@ def on_the_wire(tools: Iterable[ToolSpec]) -> dict[str, ToolSpec]:
 
 
 def options(dialect: Dialect, model: str, config: Config, output: int, purpose: str) -> Options:
-    """Return the options that ask for an answer of at most `output` tokens, with whether the model binds thinking."""
+    """Return the options for an answer of at most `output` tokens, and record whether the model binds thinking."""
     return structs.replace(config.options(output, purpose), binds=_binds(dialect, model))
 
 

@@ -22,7 +22,7 @@ from foldmark.request.standing import Standing, as_of, of_kind, once, state_of
 T = TypeVar("T")
 
 AROUND = 24
-"""Approximate tokens of a message in a request beside its content."""
+"""Approximate tokens of the frame of a message in a request."""
 
 
 class VisibleMessages:
@@ -131,7 +131,7 @@ class Sources:
 
     @once
     def preview(self) -> int | None:
-        """Return the result that holds the preview of the open planning conversation; it is sent whole [SPEC 4.2]."""
+        """Return the tool result with the preview of the open planning conversation; it is sent whole [SPEC 4.2]."""
         open_one = planning(self._moment, self._at)
         preview = None if open_one is None else open_one.preview
         return None if preview is None else result_of(self._moment, self._at, preview)
@@ -234,7 +234,7 @@ class Sources:
 
     @once
     def family(self) -> Family:
-        """Return the children and the mail that the model is told about."""
+        """Return the children and the mail that the request reports."""
         return family_of(self._moment, self._at) if self._answers else Family()
 
     @property

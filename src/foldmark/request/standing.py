@@ -17,7 +17,7 @@ from foldmark.settings.given import Settings, machine
 T = TypeVar("T")
 
 AGREED_AT = "tool_approval_at"
-"""Key beside the setting `tool_approval`: the machine on which a person set it."""
+"""Key of the machine on which a person set `tool_approval`; it is recorded with that setting."""
 
 
 class Standing(Struct, frozen=True):
@@ -56,7 +56,8 @@ class Standing(Struct, frozen=True):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings of this agent, key -> value: the newest `config` event holds all, or a fork handed them down."""
+        """The settings of this agent, key -> value: those of the newest `config` event, which contains all, or those
+        that a fork handed down."""
         event = self.newest_of.get("config")
         if event is None:
             return self.inherited
@@ -148,7 +149,7 @@ def state_in(moment: Snapshot, at: Standing, segments: Segments) -> Event | None
 
 
 def latest(moment: Snapshot, at: Standing, kind: str, within: Segments) -> Event | None:
-    """Return the newest event of a kind inside segments; of summaries one with a state. The store is asked only if the
+    """Return the newest event of a kind inside segments; of summaries one with a state. The store is read only if the
     newest events do not decide."""
     if _knows_none(at, kind, within):
         return None

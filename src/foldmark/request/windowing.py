@@ -248,7 +248,7 @@ class Windowing:
         return self._size(self._prompt(self._sources.then, [*in_front, *then], first_of(events), active_from(events)))
 
     def _rough(self, unit: Unit) -> int:
-        """Return about what a unit that is over adds to a request."""
+        """Return the approximate number of bytes that a finished unit adds to a request."""
         to, behind, evicted = self._target.dialect, unit.events[-1].id + 1, self._sources.evicted
         shown = view(unit.events, to, self._config, 0, behind, evicted=evicted, thoughts=self.thoughts)
         steps = shown.steps
