@@ -94,6 +94,7 @@ def test_the_usage_shows_the_argument_that_is_typed(agent: Agent) -> None:
         ("/config get context_p", ["/config get context_policy"]),
         ("/config set context_policy=e", ["/config set context_policy=eager"]),
         ("/config set model=off", ["/config set model=offline"]),
+        ("/config set nothing=", []),
         ("/model off", ["/model offline"]),
         ("/help context dr", ["/help context drop"]),
         ("/unpin ", ["/unpin 1"]),

@@ -149,7 +149,8 @@ def _candidates(kind: Meaning, registry: Registry, agent: Agent, word: str, firs
     if kind == "setting and value" and "=" in word:
         key, _, word = word.partition("=")
         key = key.lower()
-        values = _models(agent) if key == "model" else iter([(each, "") for each in KINDS[key].choices])
+        named = KINDS[key].choices if key in KINDS else ()
+        values = _models(agent) if key == "model" else iter([(each, "") for each in named])
         first += len(key) + 1
     elif kind == "command":
         values = iter([(each.name, each.help) for each in registry.commands.values()])
