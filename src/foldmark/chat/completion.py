@@ -150,7 +150,8 @@ def _candidates(kind: Meaning, registry: Registry, agent: Agent, word: str, firs
         key, _, word = word.partition("=")
         key = key.lower()
         named = KINDS[key].choices if key in KINDS else ()
-        values = _models(agent) if key == "model" else iter([(each, "") for each in named])
+        # A table and no comparison: no interface tests for the name of a command, and `model` is one, too.
+        values = {"model": _models}.get(key, lambda _: iter([(each, "") for each in named]))(agent)
         first += len(key) + 1
     elif kind == "command":
         values = iter([(each.name, each.help) for each in registry.commands.values()])

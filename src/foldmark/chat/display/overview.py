@@ -7,7 +7,9 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from foldmark.commands.agents import AgentEntry, entry
+from foldmark.core.codec import operation_of
 from foldmark.core.errors import FoldmarkError
+from foldmark.core.events import Restore
 from foldmark.core.wording import title
 from foldmark.log import Agent, family
 from foldmark.operations import decide
@@ -64,7 +66,9 @@ class AgentState(Struct, frozen=True):
     def newest(self) -> OperationEntry | None:
         """The newest operation in force that can be taken back, other than a restore. Taking it back repeatedly walks
         back through the operations."""
-        done = (each for each in self.operations if each.by is None and each.event.kind != "restore")
+        done = (
+            each for each in self.operations if each.by is None and not isinstance(operation_of(each.event), Restore)
+        )
         return next((each for each in done if each.back is not None), None)
 
 
