@@ -28,7 +28,7 @@ def log() -> Iterator[Log]:
 def test_a_model_is_told_that_no_sql_is_answered(log: Log) -> None:
     agent = log.agent("default")
     agent.append("user", "Where are the parsers?")
-    with pytest.raises(CommandError, match="answers no SQL; `recall` searches what was said"):
+    with pytest.raises(CommandError, match="does not answer SQL; `recall` searches what was said"):
         agent.call_tool("query_db", {"sql": "SELECT 1"})
 
 

@@ -514,7 +514,7 @@ LEFT_OUT: dict[str, tuple[dict[str, Any], str]] = {
         {"properties": {"a": {"$ref": "http://169.254.169.254/x"}}},
         "its schema refers to another one, 'http://169.254.169.254/x'",
     ),
-    "nowhere": ({"properties": {"a": {"$ref": "#/$defs/b"}}}, "its schema refers to '#/$defs/b', which is not there"),
+    "nowhere": ({"properties": {"a": {"$ref": "#/$defs/b"}}}, "its schema refers to '#/$defs/b', which does not exist"),
     "inside": ({"properties": {"a": {"$id": "http://x/"}}}, "its schema refers to another one"),
 }
 

@@ -208,7 +208,7 @@ def chat(setup: Setup, name: str | None, session: str | None, model: str | None,
 
                 with embedding(setup.db, given):
                     return talk_on_screen(agent, models, opening)
-            print("(the application on the whole screen is not installed: pip install 'foldmark[terminal]')")
+            print("(the full-screen application is not installed; to install it: pip install 'foldmark[terminal]')")
         lines = Typed(input_history(log)) if typed else piped(sys.stdin.buffer)
         with leaving(), embedding(setup.db, given):
             return talk(agent, models, lines, asks if typed else None, opening)

@@ -183,7 +183,7 @@ class Prompt(Vertical):
         if not self._typed or self._typed[-1] != line:
             self._typed.append(line)
             # Not exclusive: each line is written.
-            self.run_worker(partial(self._history.add, line), thread=True)
+            self.run_worker(partial(self._history.add, line), thread=True, exit_on_error=False)
         self._at = len(self._typed)
 
     # Lines typed before

@@ -60,7 +60,8 @@ def read_in_thread(
 
         node.call_later(finish)
 
-    node.run_worker(run, thread=True, exclusive=True, group=group)
+    # An unexpected error in a screen beside the chat must not end the chat.
+    node.run_worker(run, thread=True, exclusive=True, group=group, exit_on_error=False)
 
 
 def notify_error(node: DOMNode, text: str) -> None:

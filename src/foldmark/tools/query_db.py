@@ -83,7 +83,7 @@ def _find(agent: Agent, flag: Flag, sql: str) -> Rows:
 def _sandbox(agent: Agent) -> SqlSandbox:
     sandbox = agent.log.store.sandbox
     if sandbox is None:
-        raise CommandError("this database answers no SQL; `recall` searches what was said")
+        raise CommandError("this database does not answer SQL; `recall` searches what was said")
     return sandbox
 
 

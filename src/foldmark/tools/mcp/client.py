@@ -153,7 +153,7 @@ def _check(schema: dict[str, Any]) -> None:
         if not target.startswith("#") or ("$id" in part and part is not schema):
             raise CommandError(f"its schema refers to another one, {target[:80]!r}")
         if target.startswith("#/") and not _resolves(schema, target):
-            raise CommandError(f"its schema refers to {target[:80]!r}, which is not there")
+            raise CommandError(f"its schema refers to {target[:80]!r}, which does not exist")
 
 
 def _parts(schema: Any) -> Iterator[dict[str, Any]]:
