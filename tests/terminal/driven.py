@@ -10,6 +10,7 @@ from time import monotonic
 
 from golden import text_of
 from textual.pilot import Pilot
+from textual.widgets import Input, TextArea
 
 import foldmark
 from foldmark.core.ports import Provider
@@ -49,7 +50,9 @@ class Driven:
             await sleep(0.02)
 
     async def still(self) -> None:
-        """Wait until nothing is read any more and the screen has stopped changing."""
+        """Wait until nothing is read any more and the screen has stopped changing. Cursors stop blinking."""
+        for field in (*self.app.screen.query(TextArea), *self.app.screen.query(Input)):
+            field.cursor_blink = False  # a picture shows the cursor, however long the machine has taken to get here
         before = ""
         while (now := self.screen) != before or any(each.is_running for each in self.app.workers):
             before = now
