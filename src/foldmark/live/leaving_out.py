@@ -107,10 +107,11 @@ def _kept(dialect: ClientDialect, raw: bytes, known: Known, view: View) -> bytes
     blocks = dialect.blocks(raw)
     if len(blocks) != len(ids):
         return raw
+    stays = dialect.kept(blocks, [not id or shows(id) for id in ids])
     left = [
         dialect.placeholder(decoded(block), evicted[id]) if id in evicted else block
-        for id, block in zip(ids, blocks, strict=True)
-        if not id or shows(id)
+        for id, block, stay in zip(ids, blocks, stays, strict=True)
+        if stay
     ]
     return dialect.rewritten(raw, left) if left else None
 

@@ -16,6 +16,8 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import NamedTuple
 
+import msgspec
+
 from foldmark.core.errors import CommandError
 
 SECRET = "FOLDMARK_LIVE_SECRET"
@@ -45,21 +47,44 @@ class AgentProgram(NamedTuple):
                     f"{name} is set: {self.program} then asks a service that `foldmark live` does not know. "
                     "Unset it, or run the agent without `foldmark live`"
                 )
-        return environment.get(self.variables[0]) or self.provider
+        if environment.get(self.variables[0]):
+            return environment[self.variables[0]]
+        return CHATGPT if self.program == "codex" and codex_login(environment) == "chatgpt" else self.provider
 
-    def command(self, url: str, arguments: Sequence[str]) -> list[str]:
+    def command(self, url: str, arguments: Sequence[str], environment: Mapping[str, str]) -> list[str]:
         """Return the command line that asks at the base URL `url`."""
-        return [self.program, *self.options(url), *arguments]
+        return [self.program, *self.options(url, environment), *arguments]
 
-    def options(self, url: str) -> list[str]:
+    def options(self, url: str, environment: Mapping[str, str]) -> list[str]:
         """Return the options that name the base URL where variables do not suffice."""
         if self.program == "claude":  # its settings may set variables, over those of the shell
             return ["--settings", f'{{"env":{{"ANTHROPIC_BASE_URL":"{url}"}}}}']
         if self.program == "codex":  # its own provider would be asked by WebSocket
-            table = f'{{ name="OpenAI", base_url="{url}", env_key="OPENAI_API_KEY", wire_api="responses", '
+            variable = environment.get("OPENAI_API_KEY") and not codex_login(environment)
+            credentials = 'env_key="OPENAI_API_KEY"' if variable else "requires_openai_auth=true"
+            table = f'{{ name="OpenAI", base_url="{url}", {credentials}, wire_api="responses", '
             table += "supports_websockets=false }"
-            return ["-c", 'model_provider="foldmark"', "-c", f"model_providers.foldmark={table}"]
+            settings = ['model_provider="foldmark"', f"model_providers.foldmark={table}"]
+            settings.append("features.enable_request_compression=false")  # what is compressed could not be read here
+            return [word for each in settings for word in ("-c", each)]
         return []
+
+
+CHATGPT = "https://chatgpt.com/backend-api/codex"
+"""The base URL that Codex uses with a login to ChatGPT."""
+
+
+def codex_login(environment: Mapping[str, str]) -> str:
+    """Return how Codex is logged in by its file `auth.json`: `chatgpt`, `key`, or nothing."""
+    from foldmark.sessions.codex import codex_folder
+
+    try:
+        found = msgspec.json.decode((codex_folder(environment) / "auth.json").read_bytes())
+    except (OSError, msgspec.MsgspecError):
+        return ""
+    if not isinstance(found, dict):
+        return ""
+    return "key" if found.get("OPENAI_API_KEY") else "chatgpt" if found.get("tokens") else ""
 
 
 AGENTS = {
@@ -82,7 +107,7 @@ AGENTS = {
 def run(agent: AgentProgram, arguments: Sequence[str], url: str) -> int:
     """Run an agent to its end, and return its exit code; that of a signal is 128 and its number. Raises CommandError if
     it is not installed."""
-    command = agent.command(url, arguments)
+    command = agent.command(url, arguments, os.environ)
     program = shutil.which(command[0])
     if program is None:
         raise CommandError(f"{command[0]} is not installed here, or not in the PATH")

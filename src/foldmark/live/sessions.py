@@ -27,10 +27,12 @@ from foldmark.core.segments import contains
 from foldmark.live import prompts
 from foldmark.live.clients.anthropic import ANTHROPIC
 from foldmark.live.clients.dialect import ClientDialect, ClientRequest, Message, decoded
+from foldmark.live.clients.openai import OPENAI
 from foldmark.live.clients.reading import Reader
 from foldmark.live.leaving_out import Edited, Known, View, aligned, edited
 from foldmark.live.transcript import Transcript
-from foldmark.log import Log
+from foldmark.log import Agent, Log
+from foldmark.log.live_session import client_session
 from foldmark.request.planning import talk
 from foldmark.request.standing import Standing
 from foldmark.sessions.messages import TextMessage
@@ -43,9 +45,12 @@ LONGEST = 32 << 20
 PATIENCE = 5.0
 """Seconds that a request waits for the log before it is passed on as it came."""
 
+_LENGTHS = (8, 13, 18)
+"""Characters of a session's id that its conversation is named after: up to a hyphen of a UUID."""
+
 T = TypeVar("T")
 
-DIALECTS: tuple[ClientDialect, ...] = (ANTHROPIC,)
+DIALECTS: tuple[ClientDialect, ...] = (ANTHROPIC, OPENAI)
 """The wires that are recorded."""
 
 _ASKING: ContextVar[tuple[Mapping[str, str], ClientRequest]] = ContextVar("asking")
@@ -124,7 +129,7 @@ class Sessions:
             raw = [_unescaped(request, each) for each in raw]
         sent = request.with_messages(raw) if made.changed or raw != made.messages else body
         prefix = made.prefix if made.changed or transcript.bound else None
-        return Answering(sent, None, partial(self._answer_came, transcript, len(messages), prefix))
+        return Answering(sent, None, partial(self._answer_came, transcript, messages, prefix))
 
     async def _command(
         self,
@@ -163,7 +168,7 @@ class Sessions:
         return "".join(part.text for part in answer.parts if isinstance(part, TextMessage))
 
     def _answer_came(
-        self, transcript: Transcript, after: int, prefix: str | None, answer: bytes, streamed: bool
+        self, transcript: Transcript, after: list[Message], prefix: str | None, answer: bytes, streamed: bool
     ) -> None:
         def take() -> None:
             found = transcript.dialect.answer(answer, streamed=streamed)
@@ -205,13 +210,22 @@ class Sessions:
         if head.aside or (not head.tools and (head.session or root is not None) and not same):
             return None  # titles, quota probes
         if root is None:
-            agent = self._log.agent(f"{self._folder} · {session[:8]}")
+            agent = self._conversation(session)
             root = self._transcripts[session] = Transcript(agent, session, request.dialect)
         if not head.agent:
             return root
         if head.agent not in self._transcripts:
             self._transcripts[head.agent] = Transcript(root.child(head.agent), session, request.dialect)
         return self._transcripts[head.agent]
+
+    def _conversation(self, session: str) -> Agent:
+        """Return the conversation of a session, named after the folder and the beginning of the session's id: as much
+        of it as no other session has, since ids may begin with the time."""
+        for length in (*_LENGTHS, len(session)):
+            agent = self._log.agent(f"{self._folder} · {session[:length]}")
+            if client_session(agent) in (None, session):
+                break
+        return agent
 
     def _is_edited(self, transcript: Transcript, at: Standing | None = None) -> bool:
         """Return True if the log may show something else than what the client sends."""
@@ -220,7 +234,7 @@ class Sessions:
         return changed or transcript.edited or bool(transcript.left)
 
     def _take(self, transcript: Transcript, model: str, messages: list[Message]) -> None:
-        agent, named = transcript.agent, f"{transcript.dialect.name}/{model}"
+        agent, named = transcript.agent, f"{transcript.dialect.provider}/{model}"
         if model and agent.standing().config.model != named:
             with suppress(FoldmarkError):
                 agent.context()
@@ -232,8 +246,10 @@ class Sessions:
         agent, dialect, model = transcript.agent, request.dialect, request.head.model
         messages = request.messages
         places = aligned(transcript.known, [message.key for message in messages])
-        if self._is_edited(transcript) and any(message.results for message in messages[len(places) :]):
-            # A result whose call has left is recorded as a notice, which is sent instead.
+        new = messages[len(places) :]
+        if any(map(dialect.is_reply, new)) or (self._is_edited(transcript) and any(each.results for each in new)):
+            # Replies to commands go to nobody. A result whose call has left is recorded as a notice, which is sent
+            # instead.
             self._take(transcript, model, messages)
             places = list(range(len(messages)))
         known = [transcript.known[place] for place in places]
@@ -251,7 +267,7 @@ class Sessions:
 
             evicted = transcript.placeholders(moment, fold.evicted)
             inserted = list(_inserted(moment, at, transcript, known))
-        bound = agent.log.model_named(f"{dialect.name}/{model}").binds
+        bound = agent.log.model_named(f"{dialect.provider}/{model}").binds
         bound = dialect.binds(model) if bound is None else bound
 
         def notice(event_id: int) -> str:
@@ -315,6 +331,9 @@ def _without_commands(request: ClientRequest) -> bytes:
     """Return a request beside the conversation without the commands to Foldmark that it repeats."""
     dialect, found, changed = request.dialect, list[bytes](), False
     for raw, message in request.sent:
+        if dialect.is_reply(message):
+            changed = True
+            continue
         blocks = list(map(decoded, message.blocks))
         clean = [
             {**block, "text": prompts.without_commands(block["text"])} if isinstance(block.get("text"), str) else block

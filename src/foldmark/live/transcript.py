@@ -81,11 +81,12 @@ class Transcript:
             return
         self._retried(partial(self._take, places, new))
 
-    def take_answer(self, after: int, answer: ClientAnswer, prefix: str | None) -> None:
-        """Record the answer to the first `after` messages; does nothing if the client has gone on meanwhile. `prefix`
-        is what its thinking is bound to, None if that is what the client sent."""
-        if len(self.known) == after:
-            self._retried(partial(self._take_answer, answer, prefix))
+    def take_answer(self, after: Sequence[Message], answer: ClientAnswer, prefix: str | None) -> None:
+        """Record the answer to the messages `after`; does nothing if the client has gone on meanwhile. `prefix` is what
+        its thinking is bound to, None if that is what the client sent."""
+        if len(self.known) == len(after):
+            joined = self.dialect.continued(after[-1], answer) if after else None
+            self._retried(partial(self._take_answer, answer, prefix, joined))
 
     def take_local(self, place: tuple[int, int], prompt: Message, reply: str) -> None:
         """Note a command to Foldmark at a place (message, block), and the key of its reply: neither is recorded as a
@@ -130,8 +131,24 @@ class Transcript:
         gone = [id for place, each in enumerate(self.known) if place not in kept for id in each.ids if id > 0]
         if gone:
             self._leave(gone)
-        added = [Known(message.key, self._append(message)) for message in new]
+        commands = self._commands(new)
+        added = [
+            Known(message.key, self._append(message, commands.get(place, ()))) for place, message in enumerate(new)
+        ]
         self._note(places, added)
+
+    def _commands(self, new: Sequence[Message]) -> dict[int, tuple[int, ...]]:
+        """Return the messages that are surely commands to Foldmark and its replies, with the numbers of their blocks: a
+        client may repeat them in another transcript, as in one of a sub-agent."""
+        found: dict[int, tuple[int, ...]] = {}
+        for place, message in enumerate(new):
+            if self.dialect.is_reply(message):
+                found[place] = tuple(range(len(message.blocks)))
+                asked = next((at for at in range(place - 1, -1, -1) if new[at].role == "user"), None)
+                prompt = None if asked is None else self.dialect.prompt(new[asked])
+                if asked is not None and prompt is not None:
+                    found[asked] = (prompt.block,)
+        return found
 
     def _leave(self, gone: list[int]) -> None:
         """Take events out of the context, exactly these: whole exchanges would take what the client still sends."""
@@ -144,13 +161,18 @@ class Transcript:
         self.agent.end_turn(interrupted=True)
         self.agent.operate(left, actor="system", reason=LEFT)
 
-    def _append(self, message: Message) -> tuple[int, ...]:
+    def _append(self, message: Message, local: Sequence[int] = ()) -> tuple[int, ...]:
+        """Record a message but for the blocks `local`, and return the event of each block."""
         agent, parts = self.agent, self.dialect.parts(message)
+        parts = [None if block in local else part for block, part in enumerate(parts)]
         typed = [part for part in parts if isinstance(part, TextMessage) and part.kind == "user"]
         interrupted = any(map(self.dialect.is_interruption, typed))
-        if typed and not message.results and not interrupted:
+        if any(map(self.dialect.opens, typed)) and not message.results and not interrupted:
             agent.end_turn(interrupted=True)  # no answer ended it
-        ids = tuple(0 if part is None else self._append_part(part) for part in parts)
+        ids = tuple(
+            LOCAL if block in local else 0 if part is None else self._append_part(part)
+            for block, part in enumerate(parts)
+        )
         if interrupted:
             agent.end_turn(interrupted=True)
         return ids
@@ -166,15 +188,19 @@ class Transcript:
         # Verbatim: a state block at the end of a message is not from a model of this conversation.
         return agent.append(part.kind, part.text, data=part.data, dialect=dialect, verbatim=True)
 
-    def _take_answer(self, answer: ClientAnswer, prefix: str | None) -> None:
+    def _take_answer(self, answer: ClientAnswer, prefix: str | None, joined: str | None) -> None:
+        """Record an answer; `joined` is the key of the message that it makes together with the newest one."""
         agent = self.agent
         ids = tuple(0 if part is None else self._append_part(part) for part in answer.parts)
         if answer.usage is not None:
-            agent.record("usage", data=usage_data(self.dialect.name, answer.model, answer.usage, answer.stopped))
+            agent.record("usage", data=usage_data(self.dialect.provider, answer.model, answer.usage, answer.stopped))
         if not any(isinstance(part, CallMessage) for part in answer.parts):
             agent.end_turn()
         bound = {} if prefix is None else {answer.key: prefix}
-        self._note(range(len(self.known)), [Known(answer.key, ids)], bound)
+        if joined is None:
+            self._note(range(len(self.known)), [Known(answer.key, ids)], bound)
+        else:
+            self._note(range(len(self.known) - 1), [Known(joined, (*self.known[-1].ids, *ids))], bound)
 
     def _note(self, places: Sequence[int], added: Iterable[Known], bound: dict[str, str] | None = None) -> None:
         about: dict[str, Any] = {"kept": _ranges(places), "added": [[each.key, *each.ids] for each in added]}

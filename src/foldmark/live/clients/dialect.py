@@ -17,7 +17,7 @@ from msgspec import Raw, Struct
 from foldmark.core.events import Event
 from foldmark.core.request import Request, Stopped, Usage
 from foldmark.sessions import lenient_json
-from foldmark.sessions.messages import Part
+from foldmark.sessions.messages import Part, TextMessage
 
 _SURROGATE = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
@@ -103,29 +103,36 @@ class ClientRequest(Struct, frozen=True):
 
 
 class ClientAnswer(NamedTuple):
-    """A provider's whole answer: its key, what each of its blocks says, its model, and how it ended."""
+    """A provider's whole answer: its key, what each of its blocks says, its model, and how it ended; and its blocks
+    where a dialect joins answers."""
 
     key: str
     parts: list[Part | None]
     model: str
     usage: Usage | None
     stopped: Stopped | None
+    blocks: tuple[bytes, ...] = ()
 
 
 class ClientDialect(ABC):
     """One wire, as clients speak it.
 
-    `name` is the dialect of the events and the provider of the models. `body` is the type of a body. `opening` is the
-    message that stands first if the first one kept would be an answer. `credentials` are the headers that a question of
-    Foldmark's own takes from the client.
+    `name` is the dialect of the events, `provider` the provider of the models, by default of the same name. `body` is
+    the type of a body. `opening` is the message that stands first if the first one kept would be an answer.
+    `credentials` are the headers that a question of Foldmark's own takes from the client.
     """
 
     name: ClassVar[str]
+    provider: ClassVar[str]
     body: ClassVar[type[ClientBody]] = ClientBody
     opening: ClassVar[bytes]
     credentials: ClassVar[tuple[str, ...]]
     groups: ClassVar[bool] = False
     """True if a message may be several neighbours in the list of messages; see `grouped`."""
+
+    def __init_subclass__(cls) -> None:
+        if "name" in vars(cls) and "provider" not in vars(cls):
+            cls.provider = cls.name
 
     # Requests
 
@@ -167,6 +174,14 @@ class ClientDialect(ABC):
         """Return True if a text is what the client says in place of an answer that a person interrupted."""
         return False
 
+    def opens(self, part: TextMessage) -> bool:
+        """Return True if a user's text opens a turn of its own where the one before it was not ended by an answer."""
+        return True
+
+    def is_reply(self, message: Message) -> bool:
+        """Return True for an answer that is surely one of Foldmark's own to a command, wherever it is repeated."""
+        return False
+
     # Edited messages
 
     @abstractmethod
@@ -184,6 +199,10 @@ class ClientDialect(ABC):
     @abstractmethod
     def is_thinking(self, block: Mapping[str, Any]) -> bool:
         """Return True for a block of thinking."""
+
+    def kept(self, blocks: Sequence[bytes], shown: Sequence[bool]) -> Sequence[bool]:
+        """Return which blocks of a message stay, given which of them the context shows."""
+        return shown
 
     def binds(self, model: str) -> bool:
         """Return True if a model binds its thinking to what stands before it."""
@@ -225,6 +244,11 @@ class ClientDialect(ABC):
     @abstractmethod
     def answer(self, body: bytes, *, streamed: bool) -> ClientAnswer | None:
         """Read an answer; None if it is not a whole one."""
+
+    def continued(self, before: Message, answer: ClientAnswer) -> str | None:
+        """Return the key of the message in which the client will repeat an answer together with the message before it,
+        as where an answer broke off and was asked for again; None if the answer will be a message of its own."""
+        return None
 
     @abstractmethod
     def reply(self, text: str, request: ClientRequest) -> tuple[str, bytes]:

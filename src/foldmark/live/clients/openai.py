@@ -1,0 +1,248 @@
+"""OpenAI's Responses API, as Codex speaks it [SPEC 5.7]. Pure.
+
+A list of items takes the place of messages. Here a message is a run of neighbouring items that a model made (thinking,
+what it said, calls), or a run of outputs, or one item of anybody else. The blocks of a run are its items, those of an
+item of the user or the developer its parts. Thinking stays and goes with the item that follows it: the API refuses the
+one without the other.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from foldmark.core.events import Event
+from foldmark.core.request import Request
+from foldmark.live.clients import openai_answers, openai_items
+from foldmark.live.clients.dialect import (
+    ClientAnswer,
+    ClientBody,
+    ClientDialect,
+    ClientRequest,
+    Message,
+    Prompt,
+    RequestHead,
+    decoded,
+    key_of,
+)
+from foldmark.live.clients.openai_items import call_of, is_made, is_output, kind_of
+from foldmark.sessions import lenient_json
+from foldmark.sessions.codex.records import is_injected
+from foldmark.sessions.messages import Part, TextMessage
+
+_PATH = re.compile(r"(?:/v1)?/responses")
+_REPLY = "msg_foldmark_"
+"""Begins the id of an answer of Foldmark's own; Codex sends it again with the answer."""
+
+_BESIDE = ("thread_title", "memory_consolidation", "guardian")
+"""Sources of threads, and kinds of sub-agents, that are no part of a conversation."""
+
+_CONVERSATION = ("turn", "compaction")
+"""Kinds of requests that hold the conversation."""
+
+
+class _Body(ClientBody):
+    messages: Raw = msgspec.field(name="input")
+    model: str = ""
+    stream: bool = False
+    tools: list[Raw] | None = None
+    instructions: str | None = None
+
+
+class ResponsesClient(ClientDialect):
+    """Requests and answers of `/responses`."""
+
+    name, provider = "openai", "openai_responses"
+    body = _Body
+    opening = (
+        b'{"type":"message","role":"user","content":[{"type":"input_text","text":"[Earlier messages were left out.]"}]}'
+    )
+    credentials = (
+        "authorization",
+        "chatgpt-account-id",
+        "openai-organization",
+        "openai-project",
+        "openai-beta",
+        "originator",
+        "user-agent",
+        "version",
+        "x-openai-internal-codex-responses-lite",
+    )
+    groups = True
+
+    def reads(self, path: str) -> bool:
+        return _PATH.fullmatch(path) is not None
+
+    def head(self, target: str, headers: Mapping[str, str], body: _Body) -> RequestHead:
+        about = _about(headers.get("x-codex-turn-metadata", ""))
+        session, thread = headers.get("session-id", ""), headers.get("thread-id", "")
+        beside = about.get("request_kind", "turn") not in _CONVERSATION
+        beside |= about.get("thread_source") in _BESIDE or headers.get("x-openai-subagent") in _BESIDE
+        return RequestHead(
+            body.model,
+            body.stream,
+            # For newer models, the tools are an item.
+            bool(body.tools) or "x-openai-internal-codex-responses-lite" in headers,
+            session or thread,
+            thread if session and thread != session else "",
+            beside,
+            body.instructions or "",
+        )
+
+    def grouped(self, items: Sequence[bytes]) -> Iterator[int]:
+        for kind, run in groupby(map(_group, items)):
+            many = len(list(run))
+            yield from [many] if kind is not None else [1] * many
+
+    def read(self, raw: bytes) -> Message:
+        items = openai_items.items_of(raw)
+        found = list(map(decoded, items))
+        role = _role(found)
+        if _is_spoken(found):
+            blocks = openai_items.contents_of(items[0])
+            return Message(role, blocks, key_of(role, blocks))
+        calls = tuple(call for each in found if is_made(each) and (call := call_of(each)) is not None)
+        results = tuple(call for each in found if (call := self.result_of(each)) is not None)
+        thinks = any(map(self.is_thinking, found))
+        return Message(role, tuple(items), openai_items.key(role, found), calls, results, thinks)
+
+    def blocks(self, raw: bytes) -> tuple[bytes, ...]:
+        items = openai_items.items_of(raw)
+        return openai_items.contents_of(items[0]) if _is_spoken(list(map(decoded, items))) else tuple(items)
+
+    def rewritten(self, raw: bytes, blocks: Iterable[bytes]) -> bytes:
+        items = openai_items.items_of(raw)
+        if _is_spoken(list(map(decoded, items))):
+            return openai_items.with_contents(items[0], list(blocks))
+        if all(map(is_output, map(decoded, items))):
+            # What became a text of the user stands behind the outputs: these follow their calls directly.
+            ordered: list[bytes] = sorted(blocks, key=_is_text)
+            return b",".join(ordered)
+        return b",".join(blocks)
+
+    def parts(self, message: Message) -> list[Part | None]:
+        found = list(map(decoded, message.blocks))
+        if message.role == "system":
+            return [None for _ in found]
+        if message.role == "user":
+            return list(map(openai_items.part_of_user, found))
+        return list(map(openai_items.part_of_item, found))
+
+    def prompt(self, message: Message) -> Prompt | None:
+        block = decoded(message.blocks[-1]) if message.role == "user" and message.blocks else {}
+        text = block.get("text")
+        if not isinstance(text, str) or is_injected(text):
+            return None
+        return Prompt(len(message.blocks) - 1, text.strip())
+
+    def is_interruption(self, part: Part | None) -> bool:
+        return isinstance(part, TextMessage) and part.text.lstrip().startswith(openai_items.INTERRUPTED)
+
+    def opens(self, part: TextMessage) -> bool:
+        return openai_items.opens_turn(part.text)
+
+    def is_reply(self, message: Message) -> bool:
+        return message.role == "assistant" and str(decoded(message.blocks[-1]).get("id")).startswith(_REPLY)
+
+    def result_of(self, block: Mapping[str, Any]) -> str | None:
+        return call_of(block) if is_output(block) else None
+
+    def placeholder(self, block: Mapping[str, Any], text: str) -> bytes:
+        if "output" in block:
+            return msgspec.json.encode({**block, "output": text})
+        return msgspec.json.encode({**block, "tools": []})  # what a search for tools has found
+
+    def notice(self, block: Mapping[str, Any], text: str) -> bytes:
+        content = [{"type": "input_text", "text": text}]
+        return msgspec.json.encode({"type": "message", "role": "user", "content": content})
+
+    def is_thinking(self, block: Mapping[str, Any]) -> bool:
+        return block.get("type") == "reasoning"
+
+    def kept(self, blocks: Sequence[bytes], shown: Sequence[bool]) -> list[bool]:
+        stays, found = list(shown), [self.is_thinking(decoded(block)) for block in blocks]
+        for place in range(len(stays) - 2, -1, -1):
+            if found[place]:
+                stays[place] = stays[place + 1]
+        return stays
+
+    def messages_of(self, events: Iterable[Event]) -> list[bytes]:
+        items = [msgspec.json.encode(item) for event in events for item in openai_items.items_for(event)]
+        found, first = list[bytes](), 0
+        for many in self.grouped(items):
+            found.append(b",".join(items[first : first + many]))
+            first += many
+        return found
+
+    def answer(self, body: bytes, *, streamed: bool) -> ClientAnswer | None:
+        found = openai_answers.read_answer(body, streamed=streamed)
+        if found is None:
+            return None
+        parts, blocks = list(map(openai_items.part_of_item, found.items)), map(msgspec.json.encode, found.items)
+        key = openai_items.key("assistant", found.items)
+        return ClientAnswer(key, parts, found.model, found.usage, found.stopped, tuple(blocks))
+
+    def continued(self, before: Message, answer: ClientAnswer) -> str | None:
+        if before.role != "assistant":
+            return None
+        return openai_items.key("assistant", map(decoded, (*before.blocks, *answer.blocks)))
+
+    def reply(self, text: str, request: ClientRequest) -> tuple[str, bytes]:
+        id = _REPLY + key_of("answer", [text.encode("utf-8", "replace"), str(len(request.sent)).encode()])[:12]
+        return openai_answers.written_answer(text, id, request.head.model, stream=request.head.stream)
+
+    def reply_key(self, text: str) -> str:
+        content = [{"type": "output_text", "text": text}]
+        return openai_items.key("assistant", [{"type": "message", "role": "assistant", "content": content}])
+
+    def question(self, asked: Request, request: ClientRequest) -> tuple[str, bytes]:
+        # As Codex asks: what the system says is a message of the developer, and everything streams.
+        own = asked.body.get("instructions")
+        system = [{"role": "developer", "content": [{"type": "input_text", "text": own}]}] if own else []
+        rest = {name: value for name, value in asked.body.items() if name != "instructions"}
+        body = {**rest, "model": request.head.model, "stream": True, "store": False}
+        body["input"] = [*system, *asked.body["input"]]
+        if request.head.system:
+            body["instructions"] = request.head.system
+        return request.target, msgspec.json.encode(body)
+
+
+OPENAI = ResponsesClient()
+
+
+def _about(text: str) -> dict[str, Any]:
+    """Return what Codex says of a request in a header."""
+    try:
+        found = lenient_json.decode(text.encode("utf-8", "replace"))
+    except lenient_json.NotJsonError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _group(item: bytes) -> str | None:
+    """Return what an item joins its neighbours as; None if it stands alone."""
+    found = decoded(item)
+    return "made" if is_made(found) else "outputs" if is_output(found) else None
+
+
+def _is_text(item: bytes) -> bool:
+    return kind_of(decoded(item)) == "message"
+
+
+def _role(items: Sequence[Mapping[str, Any]]) -> str:
+    if any(map(is_made, items)):
+        return "assistant"
+    if any(map(is_output, items)):
+        return "tool"
+    role, kind = items[0].get("role"), kind_of(items[0])
+    if role in ("developer", "system"):
+        return "system"
+    return "user" if kind == "message" else kind
+
+
+def _is_spoken(items: Sequence[Mapping[str, Any]]) -> bool:
+    """Return True for a message of a user or the developer, whose blocks are its parts."""
+    return len(items) == 1 and kind_of(items[0]) == "message" and not is_made(items[0])

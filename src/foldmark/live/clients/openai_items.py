@@ -1,0 +1,215 @@
+"""The items of OpenAI's Responses API: what they mean, and what the log records of them [SPEC 5.7]. Pure."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from foldmark.core.assembly.eviction import OPAQUE
+from foldmark.core.assembly.eviction import RESPONSES as READER
+from foldmark.core.assembly.media import media_of
+from foldmark.core.events import Event
+from foldmark.core.request import block_in, carry
+from foldmark.dialects.bodies import as_text, objects_in
+from foldmark.dialects.openai.responses import media_parts
+from foldmark.live.clients.dialect import key_of, plain, without_surrogates
+from foldmark.sessions.codex.records import CALLS, is_injected, read_item
+from foldmark.sessions.messages import CallMessage, Part, ResultMessage, TextMessage
+
+Item = Mapping[str, Any]
+
+INTERRUPTED = "<turn_aborted>"
+"""Begins what Codex says in place of an answer that a person interrupted."""
+
+KEPT = "item"
+"""The member of a recorded call or result that holds what else its item says."""
+
+_PASSING = ("id", "status", "internal_chat_message_metadata_passthrough")
+"""Members that differ between an answer and its echo, or from one request to the next."""
+
+_MADE = ("reasoning", "compaction", "context_compaction")
+_WRITTEN_BY_CODEX = re.compile(r"\s*<[a-z_]+>")
+
+
+def items_of(raw: bytes) -> list[bytes]:
+    """Return the items of a message, which are joined by commas. Raises msgspec.MsgspecError."""
+    whole = b"[" + raw + b"]"
+    try:
+        found = msgspec.json.decode(whole, type=list[Raw])
+    except msgspec.DecodeError:
+        found = msgspec.json.decode(without_surrogates(whole), type=list[Raw])
+    return list(map(bytes, found))
+
+
+def kind_of(item: Item) -> str:
+    """Return the type of an item; a message may come without one."""
+    return str(item.get("type", "message" if "role" in item else ""))
+
+
+def is_made(item: Item) -> bool:
+    """Return True if a model has made an item: its thinking, what it says, and its calls."""
+    kind = kind_of(item)
+    return kind in _MADE or kind.endswith("_call") or (kind == "message" and item.get("role") == "assistant")
+
+
+def is_output(item: Item) -> bool:
+    """Return True for the output of a call."""
+    return kind_of(item).endswith("_output")
+
+
+def call_of(item: Item) -> str | None:
+    """Return the id of the call that an item makes or answers; None if it names none."""
+    found = item.get("call_id")
+    return found if isinstance(found, str) else None
+
+
+def contents_of(item: bytes) -> tuple[bytes, ...]:
+    """Return the parts of a message of a user or the developer as JSON."""
+    content = bytes(msgspec.json.decode(item, type=dict[str, Raw]).get("content", b"[]"))
+    if content[:1] == b'"':
+        return (b'{"type":"input_text","text":' + content + b"}",)
+    return tuple(map(bytes, msgspec.json.decode(content, type=list[Raw])))
+
+
+def with_contents(item: bytes, parts: Sequence[bytes]) -> bytes:
+    """Return a message of a user with these parts instead of its own."""
+    members = msgspec.json.decode(item, type=dict[str, Raw])
+    if len(parts) != len(contents_of(item)):
+        members.pop(_PASSING[-1], None)  # it says something about each part
+    members["content"] = Raw(b"[" + b",".join(parts) + b"]")
+    return msgspec.json.encode(members)
+
+
+def opens_turn(text: str) -> bool:
+    """Return True for a text that a person wrote: what Codex adds in the middle of a turn, such as the text of a skill
+    or news of a sub-agent, is in a tag."""
+    return _WRITTEN_BY_CODEX.match(text) is None
+
+
+# Keys
+
+
+def key(role: str, items: Iterable[Item]) -> str:
+    """Return the key of a message of these items: the same for an answer and for its echo."""
+    meanings = [meaning for item in items if (meaning := _meaning(item))]
+    return key_of(role, [msgspec.json.encode(meanings, order="sorted")])
+
+
+def _meaning(item: Item) -> list[Any]:
+    kind = kind_of(item)
+    if kind == "message":
+        said = _said(item).strip()
+        return [kind, item.get("role"), said] if said else []
+    if kind in _MADE and as_text(item.get("encrypted_content")):
+        return [kind, item.get("encrypted_content")]
+    return [kind, plain({name: value for name, value in item.items() if name not in _PASSING and value is not None})]
+
+
+def _said(item: Item) -> str:
+    content = item.get("content")
+    if isinstance(content, str):
+        return content
+    return "\n\n".join(
+        filter(None, (as_text(part.get("text")) or as_text(part.get("refusal")) for part in objects_in(content)))
+    )
+
+
+# What the log records
+
+
+def part_of_user(part: Item) -> Part | None:
+    """Return what a part of a user's message says; None if Codex wrote it."""
+    text = part.get("text")
+    if isinstance(text, str) and is_injected(text) and not text.lstrip().startswith(INTERRUPTED):
+        return None
+    read = read_item(_record({"type": "message", "role": "user", "content": [dict(part)]}))
+    if len(read.parts) == 1:
+        return read.parts[0]
+    return TextMessage("user", "", {"blocks": [carry(dict(part), 0, READER)]})
+
+
+def part_of_item(item: Item) -> Part | None:
+    """Return what an item of a model or a tool says."""
+    kind, call = kind_of(item), call_of(item)
+    if kind == "message":
+        phase = item.get("phase")
+        return TextMessage("assistant", _said(item), {"blocks": [{"type": "phase", "phase": phase}]} if phase else None)
+    if kind == "agent_message":  # of another agent, in the place of a prompt
+        return TextMessage("user", _said(item), {"blocks": [carry(dict(item), 0, READER)]})
+    if not is_made(item) and not is_output(item):
+        return None
+    read = read_item(_record(item)).parts
+    part = read[0] if len(read) == 1 else None
+    if isinstance(part, CallMessage):
+        rest = _rest(item, CALLS[kind])
+        usual = rest == {"type": "function_call", "name": part.name}
+        return CallMessage(part.call_id, part.name, part.args, None if usual else {KEPT: rest})
+    if isinstance(part, ResultMessage):
+        rest = _rest(item, "output")
+        more = {} if rest == {"type": "function_call_output"} else {KEPT: rest}
+        return ResultMessage(part.call_id, part.text, part.is_error, {**(part.data or {}), **more} or None)
+    if part is not None:
+        return part
+    rest = _rest(item, "")
+    if call is not None and is_output(item):
+        return ResultMessage(call, msgspec.json.encode(rest).decode(), data={KEPT: rest})
+    if call is not None:
+        return CallMessage(call, kind.removesuffix("_call"), rest, {KEPT: rest})
+    opaque = OPAQUE if kind.endswith("compaction") else ""
+    return TextMessage("assistant", opaque, {"blocks": [carry(dict(item), 0, READER)]})
+
+
+def _record(payload: Item) -> dict[str, Any]:
+    return {"type": "response_item", "payload": dict(payload)}
+
+
+def _rest(item: Item, besides: str) -> dict[str, Any]:
+    return {name: value for name, value in item.items() if name not in (*_PASSING, besides, "call_id")}
+
+
+# Items for what the client no longer sends
+
+
+def items_for(event: Event) -> list[dict[str, Any]]:
+    """Return a recorded message as items, without its thinking."""
+    data, call = event.data or {}, {"call_id": event.call_id or ""}
+    about = data.get(KEPT)
+    kept: dict[str, Any] = dict(about) if isinstance(about, dict) else {}
+    if event.kind == "tool_call":
+        kind = kept.get("type", "function_call")
+        if kind not in CALLS:
+            return [{**kept, **call}]
+        value: Any = msgspec.json.decode(event.content)
+        if kind == "custom_tool_call":
+            value = value.get("input") if isinstance(value, dict) else value
+        elif kind == "function_call" and not isinstance(value, str):
+            value = event.content
+        return [{"type": kind, "name": data.get("name"), **kept, **call, CALLS[kind]: value}]
+    if event.kind == "tool_result":
+        if kept and "type" in kept and not _has_text(str(kept["type"])):
+            return [{**kept, **call}]
+        return [{"type": "function_call_output", **kept, **call, "output": event.content}]
+    return _said_again(event)
+
+
+def _said_again(event: Event) -> list[dict[str, Any]]:
+    blocks = objects_in((event.data or {}).get("blocks"))
+    carried = [item for block in blocks if (item := block_in(block, READER)) is not None]
+    whole = [item for item in carried if is_made(item) or kind_of(item) == "agent_message"]
+    if whole:
+        return whole
+    texts = [event.content] if event.content.strip() else []
+    if event.kind in ("assistant", "summary"):
+        phases = [block["phase"] for block in blocks if block.get("type") == "phase"]
+        content = [{"type": "output_text", "text": text} for text in texts]
+        phase = {"phase": phases[0]} if phases else {}
+        return [{"type": "message", "role": "assistant", "content": content, **phase}] if content else []
+    shown, _ = media_of(event.data)
+    content = [*({"type": "input_text", "text": text} for text in texts), *media_parts(shown, documents=True), *carried]
+    return [{"type": "message", "role": "user", "content": content}] if content else []
+
+
+def _has_text(kind: str) -> bool:
+    return kind in ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
