@@ -41,9 +41,9 @@ def live(
 ) -> int:
     """Run AGENT (claude, codex or gemini) with its requests going through Foldmark.
 
-    A session of Claude Code is recorded as a conversation while it runs, and operations on that conversation act from
-    its next request on. Type them in the agent, as in :context, :drop 18, :restore 1204 or :help; or in another
-    terminal: foldmark do NAME '/context drop 18'. Requests of codex and gemini pass through unchanged and are not
+    A session of Claude Code or Codex is recorded as a conversation while it runs, and operations on that conversation
+    act from its next request on. Type them in the agent, as in :context, :drop 18, :restore 1204 or :help; or in
+    another terminal: foldmark do NAME '/context drop 18'. Requests of gemini pass through unchanged and are not
     recorded.
     """
     if status:
@@ -67,7 +67,7 @@ def live(
     with setup.log(create=True):
         pass  # whatever is wrong with the database is said before the agent has the screen
     folder = Path(setup.db).parent if Path(setup.db).is_absolute() else Path.cwd()
-    said = "recording; :help inside the agent" if named.program == "claude" else "passing on, not recording"
+    said = "recording; :help inside the agent" if named.recorded else "passing on, not recording"
     print(harmless(f"foldmark: {said} · loopback 127.0.0.1:{own.getsockname()[1]}"), file=sys.stderr)
     with own, supervised(own, secret, ["--db", setup.db, "live", "--upstream", base], folder / "live.log"):
         return run(named, arguments, url)

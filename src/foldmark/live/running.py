@@ -32,12 +32,14 @@ _PAUSE = 0.2
 
 class AgentProgram(NamedTuple):
     """A coding agent: the variables that name its base URL, the first of which is its upstream when set; its provider's
-    own base URL; and the variables with which it asks another service, which no gateway stands in front of."""
+    own base URL; the variables with which it asks another service, which no gateway stands in front of; and whether its
+    sessions are recorded."""
 
     program: str
     variables: tuple[str, ...]
     provider: str
     elsewhere: tuple[str, ...] = ()
+    recorded: bool = True
 
     def upstream(self, environment: Mapping[str, str]) -> str:
         """Return the base URL that the agent would have used. Raises CommandError if it asks another service."""
@@ -100,6 +102,7 @@ AGENTS = {
         ("GOOGLE_GEMINI_BASE_URL",),
         "https://generativelanguage.googleapis.com",
         ("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA"),
+        recorded=False,
     ),
 }
 

@@ -57,14 +57,13 @@ def _events(body: bytes) -> Iterator[dict[str, Any]]:
 
 
 def written_answer(text: str, id: str, model: str, *, stream: bool) -> tuple[str, bytes]:
-    """Return the media type and the body of an answer that says `text`; `id` is that of its message."""
+    """Return the media type and the body of an answer that says `text`; `id` is that of its message. It reports no
+    usage: a client takes what the newest answer reports for the size of its session."""
     part: dict[str, Any] = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
     item: dict[str, Any] = {"id": id, "type": "message", "role": "assistant", "status": "completed", "content": [part]}
-    nothing = {"input_tokens": 0, "input_tokens_details": {"cached_tokens": 0}, "output_tokens": 0}
-    nothing |= {"output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": 0}
     begun: dict[str, Any] = {"id": f"resp_{id}", "object": "response", "created_at": 0, "model": model, "error": None}
     begun |= {"status": "in_progress", "incomplete_details": None, "output": [], "usage": None}
-    whole = {**begun, "status": "completed", "output": [item], "usage": nothing}
+    whole = {**begun, "status": "completed", "output": [item]}
     if not stream:
         return "application/json", msgspec.json.encode(whole)
     at = {"item_id": id, "output_index": 0, "content_index": 0}
