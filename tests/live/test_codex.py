@@ -68,6 +68,7 @@ class Codex:
         self.home, self.work = folder / "home", folder / "work"
         self.upstream, self.database, self.live, self.model = upstream, folder / "live.db", live, model
         self.more: list[str] = []
+        self.key = {"OPENAI_API_KEY": KEY}
         self._begun = False
         self.home.mkdir(parents=True)
         self.work.mkdir()
@@ -85,7 +86,7 @@ class Codex:
             "NO_PROXY": "127.0.0.1",
             "FOLDMARK_DB": str(self.database),
             "OPENAI_BASE_URL": url,
-            "OPENAI_API_KEY": KEY,
+            **self.key,
         }
         plain = [str(BIN / "codex"), *AGENTS["codex"].options(url, variables)]
         program = [sys.executable, "-m", "foldmark", "live", "codex"] if self.live else plain
@@ -210,6 +211,25 @@ def test_sub_agents_and_broken_answers(tmp_path: Path) -> None:
         session.say("Last.")
         assert "call_x" not in json.dumps(upstream.asked[-1].body)
         assert upstream.refusals == []
+
+
+def test_a_login(tmp_path: Path) -> None:
+    """With a login of its own, Codex keeps its own provider, whose sessions it finds again without Foldmark."""
+    with Loopback(CodexWire(), answered("Fine")) as upstream:
+        session = Codex(tmp_path, upstream, live=True)
+        session.key = {}
+        (session.home / ".codex").mkdir()
+        login = {"auth_mode": "apikey", "OPENAI_API_KEY": KEY}
+        (session.home / ".codex" / "auth.json").write_text(json.dumps(login))
+        assert "Fine 1." in session.say("one")
+        assert "nothing taken out" in session.say(":context")
+        assert all(each.headers["authorization"] == f"Bearer {KEY}" for each in upstream.requests)
+        assert "Fine 2." in session.say("two")
+        assert [text for kind, text in session.texts if kind == "user"] == ["one", "two"]
+        session.live = False
+        assert "Fine 3." in session.say("three")
+        assert len(upstream.requests) == 3
+        assert '"one"' in json.dumps(upstream.requests[-1].body["input"])
 
 
 def test_a_compaction_by_codex(tmp_path: Path) -> None:

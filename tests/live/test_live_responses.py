@@ -375,10 +375,10 @@ def test_the_upstream_of_a_login(tmp_path: Path) -> None:
     file.write_text(json.dumps({"OPENAI_API_KEY": None, "tokens": {"access_token": "t"}}))
     assert codex.upstream(key) == CHATGPT
     assert codex.upstream({**key, "OPENAI_BASE_URL": "http://own"}) == "http://own"
-    assert "requires_openai_auth=true" in str(codex.options("http://x", key))
+    assert 'openai_base_url="http://x"' in codex.options("http://x", key)
     file.write_text(json.dumps({"OPENAI_API_KEY": KEY, "tokens": None}))
     assert codex.upstream(key) == codex.provider
-    assert "requires_openai_auth=true" in str(codex.options("http://x", key))
+    assert "foldmark" not in str(codex.options("http://x", key))
     file.write_text("[")
     assert codex.upstream(key) == codex.provider
 
@@ -387,3 +387,9 @@ def test_the_upstream_of_a_login(tmp_path: Path) -> None:
 def test_the_paths_that_answer(path: str) -> None:
     assert OPENAI.reads(path)
     assert not OPENAI.reads(f"{path}/compact")
+
+
+def test_a_websocket_is_refused_so_that_codex_asks_by_http(running: Running) -> None:
+    headers = {"connection": "upgrade", "upgrade": "websocket"}
+    assert httpx.get(f"{running.gateway.url}/v1/responses", headers=headers).status_code == 426
+    assert running.upstream.refusals == []

@@ -120,6 +120,10 @@ class Forwarder:
         if target is None:
             await PlainTextResponse("There is nothing here.\n", 404)(scope, receive, send)
             return
+        if self._sessions is not None and _is_upgrade(request) and self._sessions.reads(self._asked(scope)):
+            # What passes through a WebSocket could not be read. Codex then asks by HTTP.
+            await PlainTextResponse("This gateway takes requests only.\n", 426)(scope, receive, send)
+            return
         headers, taken = forwarded(scope["headers"]), None
         content: bytes | AsyncIterator[bytes] | None = _body(request)
         if self._sessions is not None and request.method == "POST" and self._sessions.reads(self._asked(scope)):
@@ -195,6 +199,10 @@ def forwarded(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
     given = list(headers)
     named = {each.strip().lower() for name, value in given if name == b"connection" for each in value.split(b",")}
     return [(name, value) for name, value in given if name not in HOP_BY_HOP and name not in named and name != b"host"]
+
+
+def _is_upgrade(request: Request) -> bool:
+    return request.headers.get("upgrade", "").lower() == "websocket"
 
 
 def _body(request: Request) -> AsyncIterator[bytes] | None:

@@ -61,12 +61,13 @@ class AgentProgram(NamedTuple):
         """Return the options that name the base URL where variables do not suffice."""
         if self.program == "claude":  # its settings may set variables, over those of the shell
             return ["--settings", f'{{"env":{{"ANTHROPIC_BASE_URL":"{url}"}}}}']
-        if self.program == "codex":  # its own provider would be asked by WebSocket
-            variable = environment.get("OPENAI_API_KEY") and not codex_login(environment)
-            credentials = 'env_key="OPENAI_API_KEY"' if variable else "requires_openai_auth=true"
-            table = f'{{ name="OpenAI", base_url="{url}", {credentials}, wire_api="responses", '
-            table += "supports_websockets=false }"
-            settings = ['model_provider="foldmark"', f"model_providers.foldmark={table}"]
+        if self.program == "codex":
+            settings = [f'openai_base_url="{url}"', 'model_provider="openai"']
+            if environment.get("OPENAI_API_KEY") and not codex_login(environment):
+                # Its own provider takes no key from there.
+                table = f'{{ name="OpenAI", base_url="{url}", env_key="OPENAI_API_KEY", wire_api="responses", '
+                table += "supports_websockets=false }"
+                settings = ['model_provider="foldmark"', f"model_providers.foldmark={table}"]
             settings.append("features.enable_request_compression=false")  # what is compressed could not be read here
             return [word for each in settings for word in ("-c", each)]
         return []
