@@ -3,7 +3,7 @@
 import hashlib
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,34 @@ def body(chance: random.Random) -> bytes:
     return f"{{{','.join(rest)}}}".encode()
 
 
+def item(chance: random.Random, number: int) -> str:
+    """An item of the Responses API, often one that belongs to its neighbours."""
+    spoken = f'{{"type":"message","role":"assistant","content":[{{"type":"output_text","text":{text(chance)}}}]}}'
+    kinds = [
+        f'{{"type":"message","role":"user","content":[{{"type":"input_text","text":{text(chance)}}}]}}',
+        f'{{"role":"user", "content":{text(chance)}}}',
+        f'{{"type":"message","role":"developer","content":[{{"text":{text(chance)},"type":"input_text"}}]}}',
+        spoken,
+        f'{{"type":"reasoning","id":"rs_{number}","summary":[],"encrypted_content":{text(chance)}}}',
+        f'{{"type":"function_call","call_id":"c{number}","name":"Read","arguments":{text(chance)},"n":1.0}}',
+        f'{{"call_id":"c{number - 1}","type":"function_call_output" ,"output":{text(chance)}}}',
+        f'{{"type":"custom_tool_call","call_id":"c{number}","name":"exec","input":{text(chance)}}}',
+        f'{{"type":"custom_tool_call_output","call_id":"c{number - 1}","output":[{{"text":{text(chance)}}}]}}',
+        '{"type":"web_search_call","id":"ws_1","action":{"big":1e999}}',
+        '{"type":"unheard-of","x":[[[[]]]],"x":2}',
+        '{"type":"message","role":"user","content":[]}',
+        "null",
+    ]
+    return chance.choice(kinds[:-1] if chance.random() < 0.99 else kinds)
+
+
+def items_body(chance: random.Random) -> bytes:
+    found = [item(chance, number) for number in range(chance.randint(0, 12))]
+    rest = ['"model":"gpt-5.1"', f'"input": [{" , ".join(found)}]', '"tools":[{"name":"Read"}]']
+    chance.shuffle(rest)
+    return f"{{{','.join(rest)}}}".encode()
+
+
 HOSTILE = [
     b"",
     b"null",
@@ -75,16 +103,29 @@ HOSTILE = [
 ]
 
 
-def test_equal_bodies(tmp_path: Path, upstream: Upstream, caplog: pytest.LogCaptureFixture) -> None:  # noqa: F811
+@pytest.mark.parametrize(
+    ("path", "header", "made"),
+    [("/v1/messages?beta=true", "x-claude-code-session-id", body), ("/v1/responses", "session-id", items_body)],
+    ids=["messages", "responses"],
+)
+def test_equal_bodies(
+    tmp_path: Path,
+    upstream: Upstream,  # noqa: F811
+    caplog: pytest.LogCaptureFixture,
+    path: str,
+    header: str,
+    made: Callable[[random.Random], bytes],
+) -> None:
     chance = random.Random(5)
-    bodies = [*HOSTILE, *(body(chance) for _ in range(BODIES))]
+    hostile = [each.replace(b'"messages":', b'"input":') for each in HOSTILE] if made is items_body else HOSTILE
+    bodies = [*hostile, *(made(chance) for _ in range(BODIES if made is body else BODIES // 4))]
     with foldmark.open(tmp_path / "live.db", settings={}) as log:
         sessions = Sessions(log, "app", upstream.url)
         with Gateway(upstream.url, sessions=sessions) as gateway, httpx.Client(timeout=60) as client:
             for each in bodies:
                 session = chance.choice(["one", "two", ""])
-                headers = {"x-claude-code-session-id": session} if session else {}
-                came = client.post(f"{gateway.url}/v1/messages?beta=true", headers=headers, content=each)
+                headers = {header: session} if session else {}
+                came = client.post(f"{gateway.url}{path}", headers=headers, content=each)
                 assert came.content == b"{}"
         sessions.close()
         assert [hashlib.sha256(got.body).digest() for got in upstream.got] == [
