@@ -17,11 +17,12 @@ from test_live_sessions import KEY, SESSION
 
 import foldmark
 from foldmark.core.errors import CommandError, ProviderError
-from foldmark.live.clients import openai_answers
+from foldmark.live.clients import openai_answers, openai_items
 from foldmark.live.clients.openai import OPENAI
 from foldmark.live.running import AGENTS, CHATGPT
 from foldmark.live.status import statuses
 from foldmark.log import Log
+from foldmark.sessions.messages import CallMessage, ResultMessage, TextMessage
 
 TOOL = {"type": "function", "name": "Read", "parameters": {"type": "object", "properties": {}}}
 ADDED = "internal_chat_message_metadata_passthrough"
@@ -364,6 +365,46 @@ def test_every_request_is_valid_whatever_was_taken_out(running: Running, seed: i
     own = {json.dumps(item) for item in client.items}
     evicted = [item for item in running.upstream.asked[-1].body["input"] if json.dumps(item) not in own]
     assert all(str(item.get("output", "")).startswith("[Evicted: ") for item in evicted)
+
+
+ITEMS: list[dict[str, Any]] = [
+    {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": "Hm."}],
+        "phase": "commentary",
+    },
+    {"type": "function_call", "name": "Read", "arguments": '{"n":1}', "call_id": "c"},
+    {"type": "function_call", "name": "spawn", "namespace": "agents", "arguments": "{}", "call_id": "c"},
+    {"type": "custom_tool_call", "name": "exec", "input": "text(1)", "call_id": "c"},
+    {"type": "local_shell_call", "status": "completed", "action": {"type": "exec", "command": ["ls"]}, "call_id": "c"},
+    {"type": "tool_search_call", "execution": "client", "arguments": {"query": "x"}, "call_id": "c"},
+    {"type": "function_call_output", "output": "A text.", "call_id": "c"},
+    {"type": "custom_tool_call_output", "output": "A text.", "call_id": "c"},
+    {"type": "tool_search_output", "execution": "client", "tools": [{"name": "Read"}], "call_id": "c"},
+    {"type": "web_search_call", "id": "ws_1", "action": {"type": "search"}},
+    {"type": "compaction", "encrypted_content": "opaque"},
+    {"type": "agent_message", "author": "a", "content": [{"type": "input_text", "text": "Done."}]},
+]
+
+
+@pytest.mark.parametrize("item", ITEMS, ids=lambda item: item["type"])
+def test_what_is_recorded_of_an_item_makes_it_again(item: dict[str, Any]) -> None:
+    part = openai_items.part_of_item({"id": "i", ADDED: {"turn_id": "t"}, **item})
+    with foldmark.open(":memory:", settings={}) as log:
+        agent = log.agent("a")
+        if isinstance(part, CallMessage):
+            agent.append_tool_call(part.name, part.args, call_id=part.call_id, dialect="openai", data=part.data)
+        elif isinstance(part, ResultMessage):
+            agent.append_tool_call("Read", {}, call_id=part.call_id, dialect="openai")
+            agent.append_tool_result(part.call_id, part.text, dialect="openai", data=part.data)
+        else:
+            assert isinstance(part, TextMessage)
+            agent.append(part.kind, part.text, data=part.data, dialect="openai", verbatim=True)
+        (made,) = openai_items.items_for(agent.events(0, 10)[-1])
+    assert {name: value for name, value in made.items() if name not in ("id", ADDED)} == {
+        name: value for name, value in item.items() if name != "id"
+    }
 
 
 def test_the_upstream_of_a_login(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from foldmark.core.request import block_in, carry
 from foldmark.dialects.bodies import as_text, objects_in
 from foldmark.dialects.openai.responses import media_parts
 from foldmark.live.clients.dialect import key_of, plain, without_surrogates
-from foldmark.sessions.codex.records import CALLS, is_injected, read_item
+from foldmark.sessions.codex.records import CALLS, OUTPUTS, is_injected, read_item
 from foldmark.sessions.messages import CallMessage, Part, ResultMessage, TextMessage
 
 Item = Mapping[str, Any]
@@ -127,7 +127,7 @@ def part_of_user(part: Item) -> Part | None:
     read = read_item(_record({"type": "message", "role": "user", "content": [dict(part)]}))
     if len(read.parts) == 1:
         return read.parts[0]
-    return TextMessage("user", "", {"blocks": [carry(dict(part), 0, READER)]})
+    return TextMessage("user", "", {"blocks": [carry(dict(part), 0, READER).block]})
 
 
 def part_of_item(item: Item) -> Part | None:
@@ -137,7 +137,7 @@ def part_of_item(item: Item) -> Part | None:
         phase = item.get("phase")
         return TextMessage("assistant", _said(item), {"blocks": [{"type": "phase", "phase": phase}]} if phase else None)
     if kind == "agent_message":  # of another agent, in the place of a prompt
-        return TextMessage("user", _said(item), {"blocks": [carry(dict(item), 0, READER)]})
+        return TextMessage("user", _said(item), {"blocks": [carry(dict(item), 0, READER).block]})
     if not is_made(item) and not is_output(item):
         return None
     read = read_item(_record(item)).parts
@@ -158,7 +158,7 @@ def part_of_item(item: Item) -> Part | None:
     if call is not None:
         return CallMessage(call, kind.removesuffix("_call"), rest, {KEPT: rest})
     opaque = OPAQUE if kind.endswith("compaction") else ""
-    return TextMessage("assistant", opaque, {"blocks": [carry(dict(item), 0, READER)]})
+    return TextMessage("assistant", opaque, {"blocks": [carry(dict(item), 0, READER).block]})
 
 
 def _record(payload: Item) -> dict[str, Any]:
@@ -186,11 +186,12 @@ def items_for(event: Event) -> list[dict[str, Any]]:
             value = value.get("input") if isinstance(value, dict) else value
         elif kind == "function_call" and not isinstance(value, str):
             value = event.content
-        return [{"type": kind, "name": data.get("name"), **kept, **call, CALLS[kind]: value}]
+        named = {"status": "completed"} if kind == "local_shell_call" else {"name": data.get("name")}
+        return [{"type": kind, **named, **kept, **call, CALLS[kind]: value}]
     if event.kind == "tool_result":
-        if kept and "type" in kept and not _has_text(str(kept["type"])):
+        if kept.get("type", OUTPUTS[0]) not in OUTPUTS:
             return [{**kept, **call}]
-        return [{"type": "function_call_output", **kept, **call, "output": event.content}]
+        return [{"type": OUTPUTS[0], **kept, **call, "output": event.content}]
     return _said_again(event)
 
 
@@ -199,7 +200,7 @@ def _said_again(event: Event) -> list[dict[str, Any]]:
     carried = [item for block in blocks if (item := block_in(block, READER)) is not None]
     whole = [item for item in carried if is_made(item) or kind_of(item) == "agent_message"]
     if whole:
-        return whole
+        return [item for item in whole if kind_of(item) != "reasoning"]
     texts = [event.content] if event.content.strip() else []
     if event.kind in ("assistant", "summary"):
         phases = [block["phase"] for block in blocks if block.get("type") == "phase"]
@@ -209,7 +210,3 @@ def _said_again(event: Event) -> list[dict[str, Any]]:
     shown, _ = media_of(event.data)
     content = [*({"type": "input_text", "text": text} for text in texts), *media_parts(shown, documents=True), *carried]
     return [{"type": "message", "role": "user", "content": content}] if content else []
-
-
-def _has_text(kind: str) -> bool:
-    return kind in ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
