@@ -20,8 +20,9 @@ run: $(READY)
 test: $(READY)
 	@$(MAKE) --no-print-directory -j 2 lint pytest
 
+# Each worker takes tests that stand beside each other, so that it imports and starts what they share and little else.
 pytest: $(READY)
-	@$(BIN)/pytest -n auto --durations=10
+	@$(BIN)/pytest -n auto --dist worksteal --durations=10
 
 lint: $(READY)
 	@$(BIN)/ruff check .
@@ -32,7 +33,7 @@ lint: $(READY)
 # All tests with 3,000 new examples of each random one, and with every step of those of which a sample runs otherwise:
 # an hour or two instead of minutes.
 deep: $(READY)
-	@FOLDMARK_DEEP=1 $(BIN)/pytest -n auto
+	@FOLDMARK_DEEP=1 $(BIN)/pytest -n auto --dist worksteal
 	@$(MAKE) --no-print-directory torture
 
 # Kills 500 writers of each store, and more; writes docs/reliability.md with what was found. Takes about half an hour.

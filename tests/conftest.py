@@ -36,6 +36,14 @@ settings.register_profile("quick", _ALWAYS, max_examples=10, stateful_step_count
 settings.register_profile("thorough", _ALWAYS, max_examples=3000, stateful_step_count=80, print_blob=True)
 settings.load_profile("thorough" if DEEP else "quick")
 
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Three workers for two processors: for 30 % of its time a test waits, most of all for a screen to come to rest."""
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return processors * 3 // 2 if processors > 1 else 1
+
+
 # The tests and what they import stay until the end: to look through them for garbage, again and again, takes a sixth of
 # the time of a test, and more while they are collected.
 gc.disable()
