@@ -85,17 +85,18 @@ class Client:
 
 
 class Model:
-    """A model that reads when it is told to, says how many messages it sees, and finds nothing that matches."""
+    """A model that reads when it is told to, says how many messages it sees, and finds what is `found`."""
 
     def __init__(self, wire: AnthropicWire) -> None:
         self.wire, self.asked, self.fails = wire, 0, list[Answer]()
+        self.found: list[int] = []
 
     def __call__(self, body: Any) -> Answer:
         if self.fails:
             return self.fails.pop()
         self.asked += 1
         if not body.get("tools"):
-            return Reply((Say(("[]",)),))
+            return Reply((Say((json.dumps(self.found),)),))
         signature = self.wire.sign(body) if isinstance(self.wire, BoundWire) else f"signed-{self.asked}"
         if "READ" in json.dumps(body["messages"][-1]):
             calls = (Use(f"toolu_{self.asked}a", "Read", {"at": 1.0}), Use(f"toolu_{self.asked}b", "Read", {}))

@@ -80,7 +80,7 @@ def _serve(setup: Setup, base: str, secret: str, own: socket.socket | None, vari
 
     logging.basicConfig(format="%(asctime)s %(name)s %(message)s")
     with setup.log(create=True) as log:
-        sessions = Sessions(log, Path.cwd().name or "/", base)
+        sessions = Sessions(log, Path.cwd().name or "/", base, os.environ)
         try:
             with Gateway(base, secret=secret, sessions=sessions, listening=own) as gateway:
                 if variable:

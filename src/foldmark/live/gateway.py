@@ -5,6 +5,7 @@ Host header has to name the loopback interface, so that neither another user of 
 DNS rebinding) can spend the agent's credentials. The upstream is fixed at the start; no request can change it.
 """
 
+import asyncio
 import json
 import logging
 import secrets
@@ -67,6 +68,8 @@ class Gateway:
             self.port: int = self._socket.getsockname()[1]
             self.url = f"http://127.0.0.1:{self.port}/{self.secret}"
             forwarder = Forwarder(_upstream(upstream), self.secret, self.port, sessions)
+            if sessions is not None and sessions.others is not None:
+                sessions.others.base = f"http://127.0.0.1:{self.port}"
         except BaseException:
             self._socket.close()
             raise
@@ -117,6 +120,9 @@ class Forwarder:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         target = self._target(scope)
+        if target is None and (asked := await self._asked_by_others(request)) is not None:
+            await asked(scope, receive, send)
+            return
         if target is None:
             await PlainTextResponse("There is nothing here.\n", 404)(scope, receive, send)
             return
@@ -164,6 +170,25 @@ class Forwarder:
         finally:
             await answer.aclose()
 
+    async def _asked_by_others(self, request: Request) -> Response | None:
+        """Return the answer to another program of this user that asks a session's model; None for anything else."""
+        others, path = None if self._sessions is None else self._sessions.others, request.url.path
+        if others is None or request.method != "POST" or not others.asks(path) or not self._is_here(request.scope):
+            return None
+        try:
+            body = await _read(request, LONGEST)
+        except ClientDisconnect:
+            return Response(status_code=400)
+        if not isinstance(body, bytes):
+            return Response(status_code=413)
+        status, text = await asyncio.to_thread(others.answer, path, body)
+        return PlainTextResponse(text, status)
+
+    def _is_here(self, scope: Scope) -> bool:
+        """Return True if the Host header names the loopback interface."""
+        hosts = [value for name, value in scope["headers"] if name == b"host"]
+        return len(hosts) == 1 and hosts[0].lower() in self._hosts
+
     def _asked(self, scope: Scope) -> str:
         """Return the target of a request below the gateway's own path."""
         target: bytes = scope["raw_path"][len(self._prefix) :] + b"?" + scope["query_string"]
@@ -174,8 +199,7 @@ class Forwarder:
         path: bytes = scope["raw_path"]
         prefix, rest = path[: len(self._prefix)], path[len(self._prefix) :]
         known = secrets.compare_digest(prefix, self._prefix) and rest[:1] in (b"", b"/")
-        hosts = [value for name, value in scope["headers"] if name == b"host"]
-        if not (known and len(hosts) == 1 and hosts[0].lower() in self._hosts):
+        if not (known and self._is_here(scope)):
             return None
         query = b"?" + scope["query_string"] if scope["query_string"] else b""
         return (self._base + rest or b"/") + query

@@ -30,6 +30,7 @@ from foldmark.live.clients.dialect import ClientDialect, ClientRequest, Message,
 from foldmark.live.clients.openai import OPENAI
 from foldmark.live.clients.reading import Reader
 from foldmark.live.leaving_out import Edited, Known, View, aligned, edited
+from foldmark.live.other_programs import Asked, OtherPrograms
 from foldmark.live.transcript import Transcript
 from foldmark.log import Agent, Log
 from foldmark.log.live_session import client_session
@@ -53,7 +54,7 @@ T = TypeVar("T")
 DIALECTS: tuple[ClientDialect, ...] = (ANTHROPIC, OPENAI)
 """The wires that are recorded."""
 
-_ASKING: ContextVar[tuple[Mapping[str, str], ClientRequest]] = ContextVar("asking")
+_ASKING: ContextVar[Asked] = ContextVar("asking")
 """The headers and the request of the client whose command is being carried out."""
 
 
@@ -85,11 +86,13 @@ class Prepared(NamedTuple):
 
 
 class Sessions:
-    """The sessions of one client, whose working folder is named `folder`."""
+    """The sessions of one client, whose working folder is named `folder`; `others` is what other programs learn of them
+    and may ask. `environment` says where the files for these are; without it none are written."""
 
-    def __init__(self, log: Log, folder: str, upstream: str = "") -> None:
+    def __init__(self, log: Log, folder: str, upstream: str = "", environment: Mapping[str, str] | None = None) -> None:
         self._log, self._folder, self._upstream = log, folder, upstream
-        log.complete = self._complete
+        self.others = None if environment is None else OtherPrograms(environment, self._asked)
+        log.complete = lambda asked: self._asked(_ASKING.get(), asked)
         self._reader = Reader()
         self._transcripts: dict[str, Transcript] = {}
         self._own = log.new_id()
@@ -98,6 +101,8 @@ class Sessions:
     def close(self) -> None:
         """Wait until everything that has passed is recorded."""
         self._worker.shutdown()
+        if self.others is not None:
+            self.others.close()
 
     def settle(self) -> None:
         """Wait until everything that has passed so far is recorded."""
@@ -114,6 +119,7 @@ class Sessions:
         except Exception as error:
             # The text may quote what the client sent.
             LOG.warning("a request is passed on as it came: %s", type(error).__name__, exc_info=_DEBUG)
+            self._later(partial(self._prevented, target, headers, body))
             return Answering(body)
 
     async def _pass_on(self, target: str, headers: Mapping[str, str], body: bytes) -> Answering:
@@ -124,6 +130,7 @@ class Sessions:
             return await self._command(headers, request, transcript, command)
         messages = request.messages
         self._later(lambda: self._take(transcript, request.head.model, messages))
+        self._tell(transcript, headers, request)
         raw = made.messages
         if prompts.ESCAPE in body:
             raw = [_unescaped(request, each) for each in raw]
@@ -142,17 +149,18 @@ class Sessions:
         that."""
         messages = request.messages
         prompt = messages.pop(command.place[0])
-        await self._soon(lambda: self._take(transcript, request.head.model, messages))
+        await self._soon(lambda: self._take_before(transcript, request.head.model, messages))
         _ASKING.set((headers, request))
         text = await asyncio.to_thread(prompts.carried_out, transcript.agent, command.line)
         key = request.dialect.reply_key(text)
         await self._soon(lambda: transcript.take_local(command.place, prompt, key))
+        self._tell(transcript, headers, request)
         return Answering(request.body, request.dialect.reply(text, request))
 
-    def _complete(self, asked: Request) -> str:
-        """Return the model's answer to a question of Foldmark's own, with the credentials of the session whose command
-        asks it. Raises ProviderError."""
-        headers, request = _ASKING.get()
+    def _asked(self, by: Asked, asked: Request) -> str:
+        """Return the model's answer to a question of Foldmark's own, with the credentials of the request `by` which it
+        is asked. Raises ProviderError."""
+        headers, request = by
         dialect = request.dialect
         kept = {name: value for name, value in headers.items() if name in dialect.credentials}
         target, body = dialect.question(asked, request)
@@ -174,6 +182,8 @@ class Sessions:
             found = transcript.dialect.answer(answer, streamed=streamed)
             if found is not None:
                 transcript.take_answer(after, found, prefix)
+                if self.others is not None:
+                    self.others.tell(transcript)
 
         self._later(take)
 
@@ -187,7 +197,25 @@ class Sessions:
 
         self._worker.submit(act).add_done_callback(told)
 
+    def _tell(self, transcript: Transcript, headers: Mapping[str, str], request: ClientRequest) -> None:
+        """Tell other programs of a session, once what has passed so far is recorded."""
+        if (others := self.others) is not None:
+            others.note(transcript, headers, request)
+            self._later(lambda: others.tell(transcript))
+
     # In the worker's thread
+
+    def _prevented(self, target: str, headers: Mapping[str, str], body: bytes) -> None:
+        """Count a request that was passed on as it came, if it can be read and its session is known."""
+        dialect = _dialect_of(target)
+        with suppress(ValueError):
+            assert dialect is not None
+            head = self._reader.read(dialect, target, headers, body).head
+            transcript = self._transcripts.get(head.agent or head.session or self._own)
+            if transcript is not None:
+                transcript.note_prevented()
+                if self.others is not None:
+                    self.others.tell(transcript)
 
     def _prepared(self, target: str, headers: Mapping[str, str], body: bytes) -> Prepared:
         """Read a request, find its transcript, and edit it unless it is a command."""
@@ -240,6 +268,11 @@ class Sessions:
                 agent.context()
                 agent.configure("model", named, actor="system")
         transcript.take(messages)
+
+    def _take_before(self, transcript: Transcript, model: str, messages: list[Message]) -> None:
+        """Record what stands before a command. Who types one waits for no answer any more."""
+        self._take(transcript, model, messages)
+        transcript.end_turn()
 
     def _edited(self, request: ClientRequest, transcript: Transcript) -> Edited:
         """Return the messages of a request as the log shows them."""

@@ -38,11 +38,13 @@ class Transcript:
     """The messages of one agent of a client. `known` are those that it sends, `left` the events of those that it no
     longer does, `bound` the prefix that the thinking of an answer is bound to where that was not what the client sent.
 
-    `children` are the agents of the client's own sub-agents, by the ids that it gave them.
+    `children` are the agents of the client's own sub-agents, by the ids that it gave them. `prevented` counts the
+    requests that were passed on as they came because an edit failed.
     """
 
     def __init__(self, agent: Agent, session: str, dialect: ClientDialect) -> None:
-        self.agent, self.dialect = agent, dialect
+        self.agent, self.dialect, self.session = agent, dialect, session
+        self.prevented = 0
         self.known: list[Known] = []
         self.left: dict[int, None] = {}
         self.bound: dict[str, str] = {}
@@ -101,6 +103,15 @@ class Transcript:
             self._note(range(at), [Known(prompt.key, tuple(ids)), *self.known[at:], Known(reply, (LOCAL,))])
 
         self._retried(noted)
+
+    def end_turn(self) -> None:
+        """End the turn that is open, as one that was not answered to its end."""
+        if self.agent.open_turn is not None:
+            self._retried(lambda: self.agent.end_turn(interrupted=True))
+
+    def note_prevented(self) -> None:
+        """Count a request that was passed on as it came because an edit failed."""
+        self._retried(lambda: self._record({"prevented": self.prevented + 1}))
 
     def child(self, named: str) -> Agent:
         """Return the agent of a sub-agent of the client, made if there is none yet. It inherits no message."""
@@ -209,6 +220,8 @@ class Transcript:
         self._record(about)
 
     def _record(self, about: dict[str, Any]) -> None:
+        if self.prevented:
+            about = {"prevented": self.prevented, **about}  # the newest record has the count
         self.agent.record("record", data={"live": about})
         self._pending.append(about)
 
@@ -234,6 +247,7 @@ class Transcript:
         if "child" in about:
             named, own = about["child"]
             self.children[named] = own
+        self.prevented = about.get("prevented", self.prevented)
         if "added" not in about:
             return
         before = self.known
@@ -262,3 +276,16 @@ def taken_out(moment: Snapshot, at: Standing) -> int:
     ranges = [Segment(*each) for event in own for each in (event.data or {}).get("ranges", ())]
     left = moment.size(subtract(normal(ranges), at.visible)).tokens
     return max(0, at.record.own.tokens - at.size.tokens - left)
+
+
+def prevented_in(moment: Snapshot, at: Standing) -> int:
+    """Return the number of a session's requests that were passed on as they came because an edit failed."""
+    reach = _PAGE
+    while True:  # a session's newest events hold a record, unless much else was recorded in the database since
+        after = max(0, at.newest - reach)
+        for event in reversed(moment.events_after(at.record.id, after, _PAGE)):
+            if (about := gateway_record(event)) is not None:
+                return int(about.get("prevented", 0))
+        if not after:
+            return 0
+        reach *= 10

@@ -32,8 +32,10 @@ FORGOTTEN_AFTER = 30 * 24 * 3600
 MOST_LOG = 128 * 1024
 """Maximum bytes of the log. Older lines are in `hook.log.old`, which is replaced each time."""
 
+PREFIX = "session-"
+"""Beginning of the names of files about one session."""
+
 _LOG = "hook.log"
-_PREFIX = "session-"
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
 _LINE = "{:017.3f} {:012d}\n"
 _LENGTH = 31
@@ -80,7 +82,7 @@ class SessionState:
 
     def __init__(self, environment: "Mapping[str, str]", session: str) -> None:
         self._folder = state_folder(environment)
-        self._path = os.path.join(self._folder, f"{_PREFIX}{_file_name(session)}")
+        self._path = os.path.join(self._folder, f"{PREFIX}{file_name(session)}")
 
     @property
     def window(self) -> int | None:
@@ -134,7 +136,7 @@ class SessionState:
         with os.scandir(self._folder) as entries:
             for entry in entries:
                 try:
-                    if entry.name.startswith(_PREFIX) and entry.stat().st_mtime < time.time() - FORGOTTEN_AFTER:
+                    if entry.name.startswith(PREFIX) and entry.stat().st_mtime < time.time() - FORGOTTEN_AFTER:
                         os.unlink(entry.path)
                 except OSError:
                     continue  # another process was faster
@@ -172,7 +174,7 @@ def _as_line(text: str) -> str:
     return " ".join(text.split())[:500]
 
 
-def _file_name(session: str) -> str:
+def file_name(session: str) -> str:
     """Return an ordinary session id unchanged, and a hash of any other: the id comes from another program."""
     if 0 < len(session) <= 64 and _PLAIN.issuperset(session):
         return session

@@ -5,8 +5,8 @@ It never fails: on any error it prints an empty line and logs.
 
 import os
 
-from foldmark.core.wording import meter
-from foldmark.sessions.hook import process, tail
+from foldmark.core.wording import count, meter
+from foldmark.sessions.hook import live_state, process, tail
 from foldmark.sessions.hook.tail import token_count, used
 
 TYPE_CHECKING = False
@@ -33,7 +33,8 @@ def run() -> None:
 def line(given: "Mapping[str, Any]", environment: "Mapping[str, str]") -> str:
     """Return the line for a status of Claude Code, such as `Opus 4.8 · Context: 124K/200K tokens (62%) ⚪`.
 
-    Unknown parts are left out. The window is noted for hooks, which do not get it from Claude Code.
+    A session that runs under `foldmark live` has `· live: ~32K taken out, 2 operations` as well. Unknown parts are left
+    out. The window is noted for hooks, which do not get it from Claude Code.
     """
     model, status, session = given.get("model"), given.get("context_window"), process.text(given, "session_id")
     status = status if isinstance(status, dict) else {}
@@ -50,7 +51,22 @@ def line(given: "Mapping[str, Any]", environment: "Mapping[str, str]") -> str:
     elif tokens and not window:
         window = tail.window_of(environment, (session,), tokens, _text(model, "id"))
     name = "".join(char for char in _text(model, "display_name") if char.isprintable())[:_LONGEST_NAME].strip()
-    return " · ".join(part for part in (name, meter(tokens, window) if tokens else "") if part)
+    parts = (
+        name,
+        meter(tokens, window) if tokens else "",
+        _live(live_state.read(environment, session) if session else {}),
+    )
+    return " · ".join(part for part in parts if part)
+
+
+def _live(told: "Mapping[str, Any]") -> str:
+    """Return what was taken out of a session that runs under `foldmark live`; empty for any other one."""
+    if not told:
+        return ""
+    out, operations, prevented = (token_count(told, key) for key in ("taken_out", "operations", "prevented"))
+    parts = [f"~{(out + 500) // 1000}K taken out" if out >= 1000 else f"~{out} taken out" if out else ""]
+    parts += [count(operations, "operation") if operations else "", f"{prevented} prevented" if prevented else ""]
+    return f"live: {', '.join(part for part in parts if part) or 'nothing taken out'}"
 
 
 def _used(status: "Mapping[str, Any]", window: int) -> int:

@@ -1,0 +1,86 @@
+"""What a gateway tells other programs of its user about its sessions, and what these may ask it [SPEC 5.7].
+
+A small file for each session holds the numbers for the status line, and the address where a command in another terminal
+can put a question to the session's own model. The credentials for that stay in the memory of the gateway.
+"""
+
+import logging
+import secrets
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+import msgspec
+
+from foldmark.core.errors import ProviderError
+from foldmark.core.request import Request
+from foldmark.live.clients.dialect import ClientRequest
+from foldmark.live.status import edits
+from foldmark.live.transcript import Transcript
+from foldmark.sessions.hook import live_state
+
+LOG = logging.getLogger(__name__)
+
+Asked = tuple[Mapping[str, str], ClientRequest]
+"""The headers and the request of a client, with whose credentials a question is asked."""
+
+Ask = Callable[[Asked, Request], str]
+"""Puts a question to a model. Raises ProviderError."""
+
+
+class OtherPrograms:
+    """The files of a gateway's sessions, and the endpoint for questions, under a secret of its own. `base` is the
+    address of the gateway, without a path; no file is written before it is set."""
+
+    def __init__(self, environment: Mapping[str, str], ask: Ask) -> None:
+        self.base = ""
+        self._environment, self._ask = environment, ask
+        self._path = f"/{secrets.token_urlsafe(24)}/ask/"
+        self._newest: dict[str, Asked] = {}
+        self._told: dict[str, dict[str, object]] = {}
+
+    def note(self, transcript: Transcript, headers: Mapping[str, str], request: ClientRequest) -> None:
+        """Keep the newest request of a session: a question is asked as its client would."""
+        self._newest[transcript.agent.id] = (headers, request)
+
+    def tell(self, transcript: Transcript) -> None:
+        """Write the file of a session. Does nothing for a sub-agent, or if nothing has changed."""
+        agent = transcript.agent
+        if agent.name is None or not self.base:
+            return
+        with agent.reading() as (moment, at):
+            out, operations = edits(moment, at)
+        numbers = {"taken_out": out, "operations": operations, "prevented": transcript.prevented}
+        told: dict[str, object] = {"agent": agent.id, "url": f"{self.base}{self._path}{agent.id}", **numbers}
+        if self._told.get(transcript.session) == told:
+            return
+        try:
+            live_state.write(self._environment, transcript.session, told)
+        except OSError as error:
+            LOG.warning("the state of a session could not be written: %s", type(error).__name__)
+        else:
+            self._told[transcript.session] = told
+
+    def close(self) -> None:
+        """Remove the files."""
+        for session in self._told:
+            with suppress(OSError):
+                live_state.remove(self._environment, session)
+
+    def asks(self, path: str) -> bool:
+        """Return True for a path under the secret."""
+        return secrets.compare_digest(path[: len(self._path)].encode(), self._path.encode())
+
+    def answer(self, path: str, body: bytes) -> tuple[int, str]:
+        """Return status and text of the answer to a question, which is a request as `encoded` has it: 200 and what the
+        model says, 409 while nothing of the session has passed, 502 and why the model could not be asked."""
+        asked = self._newest.get(path[len(self._path) :])
+        if asked is None:
+            return 409, "nothing of this session has passed through this gateway yet"
+        try:
+            question = msgspec.msgpack.decode(body, type=Request)
+        except msgspec.MsgspecError:
+            return 400, "this is no question"
+        try:
+            return 200, self._ask(asked, question)
+        except ProviderError as error:
+            return 502, str(error)

@@ -1,0 +1,66 @@
+"""What the gateway of a running session tells other programs of this user: a small file for each session [SPEC 5.7].
+
+The status line shows the numbers, and a command in another terminal finds the gateway by it. The file holds no
+credentials. Only its user may read it, since the address in it is the right to ask the session's model.
+"""
+
+import json
+import os
+import sys
+
+from foldmark.sessions.hook.process import PREFIX, file_name
+from foldmark.settings.user_folders import state_folder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+_LONGEST = 1 << 16
+
+
+def read(environment: "Mapping[str, str]", session: str) -> "dict[str, Any]":
+    """Return what the gateway of a session tells: `agent`, `url`, `taken_out` (tokens), `operations`, `prevented` and
+    `process`; empty if no gateway runs for it."""
+    try:
+        with open(_path(environment, session), "rb") as file:
+            found = json.loads(file.read(_LONGEST))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) and _runs(found.get("process")) else {}
+
+
+def write(environment: "Mapping[str, str]", session: str, told: "Mapping[str, Any]") -> None:
+    """Write the file of a session; a reader finds the old one or the new one. Raises OSError."""
+    path = _path(environment, session)
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    new = f"{path}.{os.getpid()}"
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        os.write(descriptor, json.dumps({**told, "process": os.getpid()}).encode())
+    finally:
+        os.close(descriptor)
+    os.replace(new, path)
+
+
+def remove(environment: "Mapping[str, str]", session: str) -> None:
+    """Remove the file of a session, unless another gateway has written it since. Raises OSError."""
+    if read(environment, session).get("process") == os.getpid():
+        os.unlink(_path(environment, session))
+
+
+def _path(environment: "Mapping[str, str]", session: str) -> str:
+    return os.path.join(state_folder(environment), f"{PREFIX}live-{file_name(session)}")
+
+
+def _runs(process: "Any") -> bool:
+    """Return True unless the process has ended: a gateway that was killed leaves its file."""
+    if not isinstance(process, int) or process <= 0:
+        return False
+    if sys.platform == "win32":
+        return True
+    try:
+        os.kill(process, 0)
+    except OSError:  # there is none, or its number is another user's by now
+        return False
+    return True

@@ -1,0 +1,196 @@
+"""What other programs learn of a live session, and what they may ask its gateway (SPEC 5.7)."""
+
+import json
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import httpx2 as httpx
+import pytest
+from click.testing import CliRunner
+from plan import Fail
+from test_live_sessions import KEY, SESSION, Running, wire  # noqa: F401 - a fixture
+from wire_anthropic import AnthropicWire
+
+import foldmark
+from foldmark.app import Setup
+from foldmark.cli.program import cli
+from foldmark.live.gateway import Gateway
+from foldmark.live.sessions import Sessions
+from foldmark.live.status import statuses
+from foldmark.mcp.conversations import Conversations
+from foldmark.mcp.tools import TOOLS, ToolUse
+from foldmark.sessions.hook import live_state, statusline
+from foldmark.sessions.session_model import NO_GATEWAY
+
+NAME = f"app · {SESSION[:8]}"
+
+
+class Told(Running):
+    """A gateway that tells other programs of its sessions, by files in the environment's folders."""
+
+    def begin(self, port: int = 0, secret: str = "") -> None:
+        self.environment = {"HOME": str(self.path.parent), "XDG_STATE_HOME": str(self.path.parent / "state")}
+        self.sessions = Sessions(self.log, "app", self.upstream.url, self.environment)
+        self.gateway = Gateway(self.upstream.url, port=port, secret=secret, sessions=self.sessions)
+        self.gateway.__enter__()
+
+    @property
+    def state(self) -> dict[str, object]:
+        self.sessions.settle()
+        return live_state.read(self.environment, SESSION)
+
+    @property
+    def line(self) -> str:
+        with suppress(RuntimeError):  # the gateway has ended
+            self.sessions.settle()
+        return statusline.line({"session_id": SESSION, "model": "Opus"}, self.environment)
+
+    def do(self, command: str, *options: str) -> str:
+        """Run `foldmark do` in a log of its own, and return what it prints."""
+        words = ["--db", str(self.path), "do", NAME, command, *options]
+        done = CliRunner().invoke(cli, words, env={**self.environment, "ANTHROPIC_API_KEY": ""})
+        assert done.exit_code == 0, done.output
+        return done.output
+
+
+@pytest.fixture
+def running(tmp_path: Path, wire: AnthropicWire, monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:  # noqa: F811
+    made = Told(tmp_path, wire)
+    for name, value in made.environment.items():
+        monkeypatch.setenv(name, value)
+    with made.upstream:
+        try:
+            yield made
+        finally:
+            made.end()
+            made.log.close()
+    assert made.upstream.refusals == []
+
+
+def test_the_status_line(running: Told) -> None:
+    assert running.line == "Opus"
+    running.client.say("one")
+    assert running.line == "Opus · live: nothing taken out"
+    running.client.say("READ two")
+    running.client.say(f":drop {running.turn('READ two')}")
+    assert running.line == "Opus · live: ~651 taken out, 1 operation"
+    running.client.say("three")
+    assert running.state["operations"] == 1
+    running.end()
+    assert running.line == "Opus"
+    running.begin()
+
+
+def test_the_file_is_its_users(running: Told) -> None:
+    running.client.say("one")
+    running.sessions.settle()
+    (file,) = (running.path.parent / "state" / "foldmark").glob("session-live-*")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    assert KEY not in file.read_text()
+    file.write_text(json.dumps({**json.loads(file.read_text()), "process": 1 << 22}))  # killed, and its number is free
+    assert running.line == "Opus"
+
+
+def test_what_was_prevented(running: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = running.client
+    for text in ("one", "two"):
+        client.say(text)
+    client.say(f":drop {running.turn('one')}")
+
+    def fails(*_: object) -> None:
+        raise RuntimeError
+
+    with monkeypatch.context() as broken:
+        broken.setattr("foldmark.live.sessions.edited", fails)
+        for text in ("three", "four"):
+            client.say(text)
+            assert ("user", "one") in running.texts()
+    assert running.state["prevented"] == 2
+    assert running.line.endswith("1 operation, 2 prevented")
+    running.end()
+    running.begin(running.gateway.port, running.gateway.secret)
+    client.say("five")
+    assert ("user", "one") not in running.texts()
+    assert running.state["prevented"] == 2
+    (status,) = statuses(running.log)
+    assert status.prevented == 2
+    assert status.line.endswith("2 requests passed on unedited, since an edit failed")
+
+
+def asking(running: Told) -> list[int]:
+    """Say what to look for, and return the turns of it."""
+    texts = ["the cache experiment", "two", "three", "four", "the cache again"]
+    for text in texts:
+        running.client.say(text)
+    return [running.turn(texts[0]), running.turn(texts[-1])]
+
+
+def test_forget_from_elsewhere_asks_the_sessions_own_model(running: Told) -> None:
+    turns, asked = asking(running), len(running.upstream.asked)
+    running.model.found = turns
+    shown = running.do("/forget cache")
+    assert "Forget 2 messages" in shown
+    assert NO_GATEWAY not in shown
+    assert "matched by words" not in shown
+    (question,) = running.upstream.asked[asked:]
+    assert question.headers["x-api-key"] == KEY
+    assert question.body["model"] == running.client.model
+    running.client.say(":only 1")
+    running.client.say("six")
+    users = [text for kind, text in running.texts() if kind == "user"]
+    assert "the cache experiment" not in users
+    assert "the cache again" in users
+    shown = running.do("/forget cache", "--yes")
+    assert "left the context" in shown
+    running.client.say("seven")
+    assert ("user", "the cache again") not in running.texts()
+
+
+def test_the_mcp_server_asks_it_too(running: Told) -> None:
+    turns = asking(running)
+    running.model.found = turns
+    with foldmark.open(running.path, settings={}) as log:
+        log.agent(NAME).do("/forget cache")
+    asked = len(running.upstream.asked)
+    call = ToolUse(
+        Conversations(Setup(str(running.path)), NAME), {"action": "preview", "criteria": "cache"}, lambda *_: None
+    )
+    assert str(turns[0]) in str(TOOLS["filter_context"].run(call))
+    assert len(running.upstream.asked) == asked + 1
+
+
+def test_without_a_gateway(running: Told) -> None:
+    asking(running)
+    running.end()
+    asked = len(running.upstream.asked)
+    shown = running.do("/forget cache")
+    assert NO_GATEWAY in shown
+    assert "matched by words" in shown
+    assert len(running.upstream.asked) == asked
+    running.begin()
+    assert NO_GATEWAY in running.do("/forget cache")  # another gateway has seen nothing of the session yet
+
+
+def test_a_model_that_cannot_answer(running: Told) -> None:
+    asking(running)
+    running.model.fails.append(Fail("rate"))
+    shown = running.do("/forget cache")
+    assert "matched by words: the model could not be asked: status 429" in shown
+    assert NO_GATEWAY not in shown
+
+
+def test_nobody_else_may_ask(running: Told) -> None:
+    running.client.say("one")
+    url = str(running.state["url"])
+    asked = len(running.upstream.asked)
+    wrong = url.replace("/ask/", "x/ask/")
+    assert httpx.post(wrong, content=b"x").status_code == 404
+    assert httpx.post(url, content=b"x", headers={"host": "evil.example"}).status_code == 404
+    assert httpx.get(url).status_code == 404
+    assert httpx.post(url, content=b"x").status_code == 400
+    assert httpx.post(f"{url}x", content=b"x").status_code == 409
+    assert running.gateway.secret not in url
+    assert len(running.upstream.asked) == asked
