@@ -182,7 +182,11 @@ class ChatController:
             if running and not self._is_planning():
                 return  # the command only had to end the streaming turn
         self.agent.context()
-        result = self.agent.do(line, asking=self.asking(self.agent))
+        asking = self.asking(self.agent)
+        with live.session_model(self.agent) as model:
+            result = live.planned(self.agent, self.agent.do(line, asking=asking), asking)
+        if model is not None and model.remark:
+            self.view.show(model.remark)
         if isinstance(result.effect, WaitForAgents):
             self._wait(self.agents.settled())
             settled(map(self.agent.log.agent, result.effect.agents))
@@ -202,8 +206,7 @@ class ChatController:
                 self.agent = self.agent.log.agent(agent)
                 self.greet()
             case AskModel() if live.is_live(self.agent):
-                planned = live.planned(self.agent, result, self.asking(self.agent))
-                self.view.show(live.ELSEWHERE) if planned is None else self.view.show_result(planned)
+                self.view.show(live.ELSEWHERE)
             case AskModel():
                 self._send(None)
             case LeaveChat():

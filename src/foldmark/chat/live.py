@@ -1,11 +1,18 @@
 """A chat on a conversation that is recorded while its agent runs [SPEC 5.7]: it edits what the agent sends, and the
 prompts belong to the agent."""
 
+import os
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
+
 from foldmark.core.wording import meter
 from foldmark.editing import offers
 from foldmark.log import Agent, Result
 from foldmark.log.live_session import client_session, client_tokens
 from foldmark.operations.effects import Asking, StartPlanning
+
+if TYPE_CHECKING:
+    from foldmark.sessions.session_model import SessionModel
 
 GREETING = (
     "This session is recorded while its agent runs. What you take out here is left out of the agent's next request; "
@@ -39,6 +46,16 @@ def answered(agent: Agent, line: str) -> Result | None:
     return offers.answered(agent, line.strip().removeprefix(SIGN))
 
 
-def planned(agent: Agent, result: Result, asking: Asking) -> Result | None:
-    """Return the preview of a `/forget` or `/remember` that has just begun; None for the result of anything else."""
-    return offers.preview(agent, asking) if isinstance(result.effect, StartPlanning) else None
+def session_model(agent: Agent) -> "AbstractContextManager[SessionModel | None]":
+    """Put questions to the model of a live session, inside the block, to its gateway."""
+    if not is_live(agent):
+        return nullcontext()
+    from foldmark.sessions.session_model import session_model  # takes 20 ms
+
+    return session_model(agent, os.environ)
+
+
+def planned(agent: Agent, result: Result, asking: Asking) -> Result:
+    """Return the preview of a `/forget` or `/remember` that has just begun in a live session; the result of anything
+    else as it is."""
+    return offers.preview(agent, asking) if isinstance(result.effect, StartPlanning) and is_live(agent) else result

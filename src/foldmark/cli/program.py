@@ -2,12 +2,14 @@
 
 import os
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
 import foldmark
 from foldmark.app import Setup, embedding, known_keys, provider
@@ -17,8 +19,12 @@ from foldmark.core.errors import ConflictError, FoldmarkError
 from foldmark.core.ports import Provider
 from foldmark.core.wording import one_line
 from foldmark.log import Agent, Log, Result
+from foldmark.log.live_session import client_session
 from foldmark.operations.effects import Asking
 from foldmark.rendering import counter, result_json, result_text
+
+if TYPE_CHECKING:
+    from foldmark.sessions.session_model import SessionModel
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -226,6 +232,15 @@ def _opened(log: Log, file: Path, name: str | None) -> tuple[Agent, str]:
     return agent, short_report_text(report)
 
 
+def _session_model(agent: Agent) -> "AbstractContextManager[SessionModel | None]":
+    """Put questions to the model of a live session to its gateway."""
+    if client_session(agent) is None:
+        return nullcontext()
+    from foldmark.sessions.session_model import session_model  # takes 20 ms
+
+    return session_model(agent, os.environ)
+
+
 class _WithCommands(click.Command):
     """Lists the registry's commands at the end of its help, and passes `--` inside a command on to that command."""
 
@@ -266,15 +281,18 @@ def do(setup: Setup, name: str, command: tuple[str, ...], agreed: bool, as_json:
         asking = Asking((lambda _: True) if agreed else asks if attended else None, counter("reading:"))
         if REGISTRY.interrupts(line := " ".join(command)):
             interrupt(agent)
-        try:
-            result = agent.do(line, asking=asking)
-        except ConflictError:  # another program has appended meanwhile
-            agent.context()
-            result = agent.do(line, asking=asking)
-        if isinstance(result.effect, StartPlanning):
-            result = offers.preview(agent, asking)
-            if agreed and isinstance(result.effect, offers.Offer):
-                result = offers.agree(agent, result.effect.id)
+        with _session_model(agent) as model:
+            try:
+                result = agent.do(line, asking=asking)
+            except ConflictError:  # another program has appended meanwhile
+                agent.context()
+                result = agent.do(line, asking=asking)
+            if isinstance(result.effect, StartPlanning):
+                result = offers.preview(agent, asking)
+                if agreed and isinstance(result.effect, offers.Offer):
+                    result = offers.agree(agent, result.effect.id)
+        if model is not None and model.remark:
+            result = replace(result, text=f"{result.text}\n{model.remark}")
         if isinstance(result.effect, EditText):
             if not (command_line := edit_command(result.effect)):
                 return

@@ -17,6 +17,8 @@ from foldmark.core.ports import Snapshot
 from foldmark.editing import offers
 from foldmark.editing.evicting import SentResult, evict, eviction, question, stale_results
 from foldmark.log import Agent, Result, family
+from foldmark.log.listening import wait_for
+from foldmark.log.live_session import client_session
 from foldmark.operations import decide, summaries
 from foldmark.operations.effects import StartPlanning
 from foldmark.operations.history import ids_named, summed_up, words
@@ -32,6 +34,9 @@ GENERATIONS, AGENTS = 4, 100
 """Limits for models: the depth of forks, and the living agents of one conversation. A person may fork without limit."""
 
 SUPERSEDED = "--superseded"
+
+PROMPT_SECONDS = 1.0
+"""How long a planning conversation waits for the end of the turn of a live session."""
 
 
 @command("mark [NAME]", ANYBODY, reason=True)
@@ -234,8 +239,21 @@ def _evict_results(call: CommandCall, ids: Sequence[int | tuple[int, int]], offe
     return replace(done, own={**done.own, "superseded": [each.data() for each in offered]}) if offered else done
 
 
+def _wait_for_prompt(agent: Agent, mode: str) -> None:
+    """Wait a moment until the agent of a live session waits for a prompt: what it records meanwhile would become part
+    of the planning conversation, and leave with it. Raises CommandError if it is at work."""
+    if client_session(agent) is None:
+        return
+    if not wait_for(agent.log.store, lambda: agent.open_turn is None, PROMPT_SECONDS):
+        raise CommandError(
+            f"the agent of this session is at work; repeat this when it waits for a prompt, or type :{mode} in it"
+        )
+    agent.context()
+
+
 def _plan(mode: str, call: CommandCall) -> Result:
     agent, criteria = call.agent, call.arguments["CRITERIA"]
+    _wait_for_prompt(agent, mode)
     with agent.batch():
         # A turn that a crash left open ends first, and with it a planning conversation that was just closed in it.
         agent.end_turn(interrupted=True)

@@ -27,6 +27,7 @@ from foldmark.sessions.formats import SessionPath, format_named
 from foldmark.sessions.hook.tail import share
 from foldmark.sessions.places import NoSessionError, find, recognized
 from foldmark.sessions.session_file import SessionFileError
+from foldmark.sessions.session_model import session_model
 from foldmark.tools.context import EVICT, FILTER_CONTEXT, SLASH, NotAgreedError
 from foldmark.tools.knowledge import MANAGE_SCRATCHPAD, RECALL, RETRIEVE_MEMOS, SAVE_MEMO
 from foldmark.tools.query_db import DESCRIBE_DB, QUERY_DB
@@ -206,7 +207,8 @@ def _run(tool: Tool, any_will_do: bool, writes: bool, call: ToolUse) -> str | Co
     ) as agent:
         calling = partial(agent.call_tool, tool.spec.name, own, asking=Asking(progress=call.progress))
         try:
-            return calling()
+            with session_model(agent, os.environ):
+                return calling()
         except NotAgreedError:
             asked = agreement.question(agent, own)
             return agreement.record_consent(agent, calling) if asked.key == call.agreed else asked
