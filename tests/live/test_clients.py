@@ -21,6 +21,8 @@ from wire_openai import ResponsesWire
 
 import foldmark
 from foldmark.live.gateway import Gateway
+from foldmark.sessions.install.locations import user_places
+from foldmark.sessions.install.plan import InstallOptions, install
 from patience import LIMIT
 
 BIN = Path(__file__).parents[2] / ".clients" / "node_modules" / ".bin"
@@ -149,30 +151,28 @@ class Live:
         for name, line in (("a", "alpha\n"), ("b", "beta\n")):
             (self.work / f"{name}.txt").write_text(line * 200)
 
-    def say(self, prompt: str) -> str:
-        """Ask a prompt in a run of its own, and return what was printed."""
+    def _run(self, prompt: str) -> dict[str, Any]:
+        """Return the arguments of a run that asks a prompt."""
         _, variables = claude(self.upstream.url, self.home)
         more = ["--continue"] if self.upstream.requests else []
         program = [sys.executable, "-m", "foldmark", "live", "claude"] if self.live else [str(BIN / "claude")]
         kept = {name: os.environ[name] for name in ("LANG", "TERM") if name in os.environ}
-        ended = subprocess.run(
-            [*program, *more, "-p", prompt],
-            env={
-                **kept,
-                "PATH": f"{BIN}:{os.environ['PATH']}",
-                "HOME": str(self.home),
-                "NO_PROXY": "127.0.0.1",
-                "FOLDMARK_DB": str(self.database),
-                **variables,
-            },
-            cwd=self.work,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT,
-        )
+        environment = {
+            **kept,
+            "PATH": f"{BIN}:{os.environ['PATH']}",
+            "HOME": str(self.home),
+            "NO_PROXY": "127.0.0.1",
+            "FOLDMARK_DB": str(self.database),
+            **variables,
+        }
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        return {"args": [*program, *more, "-p", prompt], "env": environment, "cwd": self.work, **pipes}
+
+    def say(self, prompt: str) -> str:
+        """Ask a prompt in a run of its own, and return what was printed."""
+        ended = subprocess.run(**self._run(prompt), timeout=LIMIT)
         assert ended.returncode == 0, ended.stdout + ended.stderr
-        return ended.stdout
+        return str(ended.stdout)
 
     @property
     def texts(self) -> list[tuple[str, str]]:
@@ -226,3 +226,26 @@ def test_operations_on_claude_code(tmp_path: Path) -> None:
             agent = next(each for each in log.agents() if each.name)
             assert [each.content for each in agent.context().messages if each.kind == "user"] == prompts
     assert all(KEY.encode() not in path.read_bytes() for path in (tmp_path / "with").glob("live.*"))
+
+
+def test_the_installed_command(tmp_path: Path) -> None:
+    """`/fm` as `foldmark install claude` writes it: a command in a live session, a hint for the model elsewhere."""
+    if not (BIN / "claude").exists():
+        pytest.skip("claude is not there: `make clients` installs it")
+    with Loopback(AnthropicWire()) as upstream:
+        session = Live(tmp_path / "live", upstream, live=True)
+        upstream._answering = answered("Fine", session.work)
+        install(user_places(session.work, {"HOME": str(session.home)}), InstallOptions(prompt=False), {})
+        session.say("Hello.")
+        assert "nothing taken out" in session.say("/fm context")
+        with foldmark.open(session.database, settings={}) as log:
+            (agent,) = log.agents()
+            turn = next(each for each in agent.context().messages if each.content == "Hello.").turn_id
+        assert "left the context" in session.say(f"/fm drop {turn} -- not needed")
+        assert "restore ID" in session.say("/fm")
+        session.say("What now?")
+        assert [text for kind, text in session.texts if kind == "user"] == ["What now?"]
+        session.live = False
+        session.say("/fm drop 18")
+        assert "foldmark live claude --continue" in json.dumps(upstream.asked[-1].body)
+        assert upstream.refusals == []

@@ -25,12 +25,14 @@ from foldmark.app import Setup
 from foldmark.core.errors import CommandError, ProviderError
 from foldmark.live.clients import anthropic_answers
 from foldmark.live.gateway import Gateway, loopback_socket
+from foldmark.live.prompts import HELP
 from foldmark.live.running import supervised
 from foldmark.live.sessions import Sessions
 from foldmark.live.status import statuses
 from foldmark.log import Agent, Log
 from foldmark.mcp.conversations import Conversations
 from foldmark.mcp.tools import TOOLS, ToolUse
+from foldmark.sessions.install.edits import template
 from patience import LIMIT
 
 KEY = "sk-planted-0c9d2e"
@@ -313,6 +315,34 @@ def test_a_command_behind_a_prompt_that_was_not_answered(running: Running) -> No
     client.messages.append({"role": "assistant", "content": answer})
     client.say("two")
     assert [text for kind, text in running.texts() if kind == "user"][1:] == ["one", "not answered\n", "two"]
+
+
+def expanded(arguments: str) -> list[dict[str, Any]]:
+    """What Claude Code 2.1.197 makes of `/fm`."""
+    said = "<command-message>fm</command-message>\n<command-name>/fm</command-name>\n"
+    said += f"<command-args>{arguments}</command-args>\n" if arguments else ""
+    text = template("fm").split("---\n", 2)[2].replace("$ARGUMENTS", arguments)
+    return [{"type": "text", "text": said}, {"type": "text", "text": text}]
+
+
+def test_the_command_of_claude_code(running: Running) -> None:
+    client = running.client
+
+    def ask(arguments: str) -> str:
+        client.messages.append({"role": "user", "content": expanded(arguments)})
+        answer = client.ask(client.messages)
+        client.messages.append({"role": "assistant", "content": answer})
+        return str(answer[0]["text"])
+
+    client.say("one")
+    client.say("two")
+    assert "left the context" in ask(f"drop {running.turn('one')} -- no use")
+    (operation,) = [event for event in running.agent.events() if event.kind == "drop"]
+    assert operation.reason == "no use"
+    assert ask("") == ask("what") == ask("help") == HELP
+    client.say("three")
+    assert [text for kind, text in running.texts() if kind == "user"][1:] == ["two", "three"]
+    assert "fm" not in json.dumps(running.texts())
 
 
 def test_a_session_that_begins_with_a_command(running: Running) -> None:

@@ -56,8 +56,9 @@ def install(
 ) -> None:
     """Add Foldmark to Claude Code.
 
-    Adds hooks that warn when the context fills up, a status line, the skills /trim and /rollover, a paragraph in
-    CLAUDE.md, and the MCP server. Your own entries stay as they are; `foldmark uninstall claude` restores the files.
+    Adds hooks that warn when the context fills up, a status line, the skills /trim and /rollover, the command /fm for
+    sessions that run under `foldmark live`, a paragraph in CLAUDE.md, and the MCP server. Your own entries stay as they
+    are; `foldmark uninstall claude` restores the files.
     """
     from foldmark.sessions.install.edits import PLAIN
     from foldmark.sessions.install.locations import installed_program, is_temporary
@@ -158,7 +159,7 @@ def _next_steps(plan: "InstallPlan", places: "Places", preview: bool) -> str:
         return "Everything is installed already; nothing was written."
     where = f", in {places.root}: a project's settings count where claude is started" if places.root else ""
     return (
-        f"Restart Claude Code{where}. There, /hooks shows the hooks; /trim and /rollover are available.\n"
+        f"Restart Claude Code{where}. There, /hooks shows the hooks; /trim, /rollover and /fm are available.\n"
         f"`foldmark uninstall claude{flag}` puts everything back."
     )
 

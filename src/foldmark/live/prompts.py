@@ -46,6 +46,9 @@ _PROMPT = re.compile(rf"{re.escape(SIGN)}(?P<name>{_WORDS})(?=\s|$)(?P<rest>[^\n
 _LINE = re.compile(rf"^[ \t]*{re.escape(SIGN)}({_WORDS})(?=\s|$)[^\n]*$", re.MULTILINE)
 _ESCAPED = re.compile(rb'("\s*:\s*")' + re.escape(ESCAPE) + rb"(?=(?:" + _WORDS.encode() + rb')(?:[\s"\\]))')
 
+_EXPANDED = re.compile(r"\s*<foldmark-live>.*</foldmark-live>\s*\Z", re.DOTALL)
+"""The end of the text of Claude Code's command /fm (`sessions/install/texts/fm.md`): it is for a model elsewhere."""
+
 _AGREE = re.compile(r"\n`/agree \d+` carries it out\.")
 
 _LARGEST = 3
@@ -63,9 +66,13 @@ HELP = """\
 
 
 def command_in(prompt: str) -> str | None:
-    """Return the command that a prompt is, without its sign; None for an ordinary prompt."""
-    found = _PROMPT.fullmatch(prompt)
-    return None if found is None else found["name"] + found["rest"]
+    """Return the command that a prompt is, without its sign; None for an ordinary prompt. An unknown command of /fm is
+    answered with the help."""
+    own = _EXPANDED.sub("", prompt)
+    found = _PROMPT.fullmatch(own)
+    if found is not None:
+        return found["name"] + found["rest"]
+    return None if own == prompt else "help"
 
 
 def without_commands(text: str) -> str:

@@ -94,10 +94,11 @@ class Transcript:
         """Note a command to Foldmark at a place (message, block), and the key of its reply: neither is recorded as a
         message. What the client adds after a prompt stands before the reply."""
         at, local = place
+        own = {local} | ({local - 1} if local and self.dialect.announces(prompt.blocks[local - 1]) else set())
 
         def noted() -> None:
             ids = [
-                LOCAL if block == local else 0 if part is None else self._append_part(part)
+                LOCAL if block in own else 0 if part is None else self._append_part(part)
                 for block, part in enumerate(self.dialect.parts(prompt))
             ]
             self._note(range(at), [Known(prompt.key, tuple(ids)), *self.known[at:], Known(reply, (LOCAL,))])

@@ -59,6 +59,7 @@ def test_json(home: Path) -> None:
         ".claude/settings.json": "changed",
         ".claude/skills/trim/SKILL.md": "created",
         ".claude/skills/rollover/SKILL.md": "created",
+        ".claude/commands/fm.md": "created",
         ".claude/CLAUDE.md": "changed",
         ".claude.json": "changed",
         ".claude/settings.json.foldmark-backup": "created",

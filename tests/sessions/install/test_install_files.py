@@ -218,6 +218,16 @@ def test_links_stay_and_their_targets_change(home: Path, tmp_path: Path) -> None
     assert tree(tmp_path) == before
 
 
+def test_a_command_of_that_name_is_kept(home: Path) -> None:
+    (home / ".claude/commands").mkdir(parents=True)
+    (home / ".claude/commands/fm.md").write_text("my own")
+    before = tree(home)
+    assert actions(put_in(home))["fm.md"] == "kept"
+    assert tree(home)[".claude/commands/fm.md"] == before[".claude/commands/fm.md"]
+    take_out(home)
+    assert tree(home) == before
+
+
 def test_other_people_s_skills_commands_and_servers_are_kept(home: Path) -> None:
     (home / ".claude/skills/trim").mkdir(parents=True)
     (home / ".claude/skills/trim/SKILL.md").write_text("my own")
@@ -242,9 +252,10 @@ def test_without_its_record_ours_is_taken_out(home: Path, tmp_path: Path) -> Non
         (each / ".claude/foldmark-install.json").unlink()
     take_out(home)
     take_out(bare)
-    assert list(tree(bare)) == [".claude", ".claude/skills"]
+    assert list(tree(bare)) == [".claude", ".claude/commands", ".claude/skills"]
     left = {name for name in tree(home) if "foldmark" not in name}
-    assert left == {".claude", ".claude.json", ".claude/CLAUDE.md", ".claude/settings.json", ".claude/skills"}
+    folders = {".claude", ".claude/commands", ".claude/skills"}
+    assert left == {*folders, ".claude.json", ".claude/CLAUDE.md", ".claude/settings.json"}
     assert not [name for name in left if b"foldmark" in bytes(str(tree(home)[name][1]), "utf-8")]
 
 

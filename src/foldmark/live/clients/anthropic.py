@@ -106,6 +106,9 @@ class AnthropicClient(ClientDialect):
                 return Prompt(at, text.strip())
         return None
 
+    def announces(self, block: bytes) -> bool:
+        return str(decoded(block).get("text", "")).startswith("<command-message>fm</command-message>")
+
     def is_interruption(self, part: Part | None) -> bool:
         return isinstance(part, TextMessage) and part.kind == "user" and part.text.startswith(_INTERRUPTED)
 

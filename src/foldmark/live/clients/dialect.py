@@ -170,6 +170,10 @@ class ClientDialect(ABC):
         """Return what the person typed last in a user's message; None if anything follows it but what the client
         injected."""
 
+    def announces(self, block: bytes) -> bool:
+        """Return True for a block in which the client says that the next one is the text of its command `/fm`."""
+        return False
+
     def is_interruption(self, part: Part | None) -> bool:
         """Return True if a text is what the client says in place of an answer that a person interrupted."""
         return False

@@ -16,6 +16,10 @@ PLAIN = "foldmark"
 """The bare name of the program, to be found on the PATH: for files that go into version control."""
 
 SKILLS = ("trim", "rollover")
+COMMAND = "fm"
+"""The command for a session that runs under `foldmark live`. It is no skill: Claude Code puts a skill's folder in front
+of its text, and the gateway answers a prompt that is nothing but a command."""
+
 
 EVENTS = {
     "PostToolUse": 10,
@@ -227,7 +231,7 @@ installation. `take_out` returns the text without them; `replaced` comes from `p
 
 
 def template(name: str) -> str:
-    """Return a text by its name: `trim`, `rollover` or `context`. `{foldmark}` in it is a placeholder for the
+    """Return a text by its name: `trim`, `rollover`, `fm` or `context`. `{foldmark}` in it is a placeholder for the
     program."""
     return files(__package__).joinpath("texts", f"{name}.md").read_bytes().decode()
 

@@ -27,6 +27,7 @@ from foldmark.sessions.install.changes import (
 )
 from foldmark.sessions.install.edits import (
     BEGIN,
+    COMMAND,
     PLAIN,
     SKILLS,
     Edited,
@@ -42,7 +43,7 @@ from foldmark.sessions.install.json_text import NotMergeableError, check
 from foldmark.sessions.install.locations import Places, exists, user_places
 from foldmark.sessions.new_file import PREFIX, SUFFIX
 
-_FOLDERS = (".", "skills", *(f"skills/{name}" for name in SKILLS))
+_FOLDERS = (".", "skills", *(f"skills/{name}" for name in SKILLS), "commands")
 """Folders that an installation may have to make, below Claude Code's folder, outer ones first."""
 
 _RECORD = "foldmark-install.json"
@@ -229,6 +230,7 @@ def _parts(places: Places, options: InstallOptions, environment: Mapping[str, st
         command = places.command(name)
         skill = SkillFile(name, shell(program), str(command) if exists(command) else None)
         parts.append(_Part(f"skills/{name}/SKILL.md", places.skill(name), skill))
+    parts.append(_Part(f"commands/{COMMAND}.md", places.command(COMMAND), SkillFile(COMMAND, shell(program))))
     prompt = _prompt(places) if options.prompt else None
     for name, path in zip(("CLAUDE.md", ".claude/CLAUDE.md"), places.prompts, strict=False):
         parts.append(_Part(name, path, PromptFile(shell(program)), path == prompt))
