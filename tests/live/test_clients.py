@@ -5,15 +5,17 @@ The provider on the other side of the gateway checks each request as the real on
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from plan import Answer, Reply, Say, Think, Use
+from plan import Answer, Reply, Say, Stalled, Think, Use
 from server import Loopback, Received
 from wire_anthropic import AnthropicWire
 from wire_gemini import GeminiWire
@@ -174,6 +176,20 @@ class Live:
         assert ended.returncode == 0, ended.stdout + ended.stderr
         return str(ended.stdout)
 
+    def kill(self, prompt: str) -> None:
+        """Ask a prompt, and kill the agent once the provider has been asked."""
+        before = len(self.upstream.asked)
+        with subprocess.Popen(**self._run(prompt), start_new_session=True) as running:
+            until = time.monotonic() + LIMIT
+            while not any(each.body.get("tools") for each in self.upstream.asked[before:]):
+                assert time.monotonic() < until
+                time.sleep(0.05)
+            time.sleep(0.3)  # until the beginning of the answer has passed
+            children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+            (agent,) = [each for each in children if b"listening" not in Path(f"/proc/{each}/cmdline").read_bytes()]
+            os.kill(int(agent), signal.SIGKILL)
+            assert running.wait(LIMIT) == 128 + signal.SIGKILL
+
     @property
     def texts(self) -> list[tuple[str, str]]:
         """What the provider was last asked, without what the client injects."""
@@ -249,3 +265,32 @@ def test_the_installed_command(tmp_path: Path) -> None:
         session.say("/fm drop 18")
         assert "foldmark live claude --continue" in json.dumps(upstream.asked[-1].body)
         assert upstream.refusals == []
+
+
+STALLS = [Stalled(()), Stalled((Say(("I se",)),))]
+
+
+def test_a_killed_client(tmp_path: Path) -> None:
+    """Claude Code is killed while it waits for an answer, and in the middle of one. The session goes on."""
+    if not (BIN / "claude").exists():
+        pytest.skip("claude is not there: `make clients` installs it")
+    with Loopback(AnthropicWire()) as upstream:
+        session = Live(tmp_path / "live", upstream, live=True)
+        answers = answered("Fine", session.work)
+        upstream._answering = answers
+        session.say("Hello.")
+        for number, stalled in enumerate(STALLS):
+            upstream._answering = lambda body, stalled=stalled: stalled if body.get("tools") else answers(body)
+            session.kill(f"Killed {number}.")
+        upstream._answering = answers
+        session.say("READ both.")
+        session.say("What now?")
+        assert upstream.refusals == []
+        sent = [text for kind, text in session.texts if kind == "user"]
+        with foldmark.open(session.database, settings={}) as log:
+            (agent,) = log.agents()
+            messages = list(agent.context().messages)
+            assert agent.open_turn is None
+        assert [each.content for each in messages if each.kind == "user"] == sent
+        assert sent == ["Hello.", "Killed 0.", "Killed 1.", "READ both.", "What now?"]
+        assert "I se" not in [each.content for each in messages]

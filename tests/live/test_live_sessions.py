@@ -7,6 +7,7 @@ each request as the real one does. Real agents: test_clients.py.
 import json
 import os
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -429,6 +430,21 @@ def test_an_answer_that_failed_is_asked_for_again(running: Running, fails: Answe
     texts = [event.content for event in running.agent.context().messages if event.content]
     assert texts == ["two", "I see 1.", "three", "I see 3."]
     assert [text for kind, text in running.texts() if kind == "user"][1:] == ["two", "three"]
+
+
+def test_a_client_that_is_killed_while_it_sends(running: Running) -> None:
+    client = running.client
+    client.say("one")
+    events = len(running.agent.events(0, 1000))
+    whole = json.dumps({"model": FREE, "messages": [{"role": "user", "content": "half"}], "tools": [TOOL]}).encode()
+    head = f"POST /{running.gateway.secret}/v1/messages HTTP/1.1\r\nHost: 127.0.0.1:{running.gateway.port}\r\n"
+    head += f"X-Claude-Code-Session-Id: {SESSION}\r\nContent-Length: {len(whole)}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", running.gateway.port)) as connection:
+        connection.sendall(head.encode() + whole[: len(whole) // 2])
+    assert len(running.agent.events(0, 1000)) == events
+    client.say("two")
+    assert [text for kind, text in running.texts() if kind == "user"][1:] == ["one", "two"]
+    assert len(running.upstream.asked) == 2
 
 
 def slash(running: Running, client: Client, **arguments: str) -> str:
