@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx2 as httpx
 import pytest
+from record_bodies import recorded
 from test_gateway import Upstream, upstream  # noqa: F401 - a fixture
 
 import foldmark
@@ -119,21 +120,44 @@ def test_equal_bodies(
     chance = random.Random(5)
     hostile = [each.replace(b'"messages":', b'"input":') for each in HOSTILE] if made is items_body else HOSTILE
     bodies = [*hostile, *(made(chance) for _ in range(BODIES if made is body else BODIES // 4))]
+    plain: dict[str, str] = {}
+    sent = [(path, plain, each) for each in bodies]
+    for number, real in enumerate(recorded()):  # what real clients send, among the others
+        sent.insert(number * 20, (real.target, real.headers, real.body))
     with foldmark.open(tmp_path / "live.db", settings={}) as log:
         sessions = Sessions(log, "app", upstream.url)
         with Gateway(upstream.url, sessions=sessions) as gateway, httpx.Client(timeout=60) as client:
-            for each in bodies:
+            for target, own, each in sent:
                 session = chance.choice(["one", "two", ""])
-                headers = {header: session} if session else {}
-                came = client.post(f"{gateway.url}{path}", headers=headers, content=each)
+                headers = own or ({header: session} if session else {})
+                came = client.post(f"{gateway.url}{target}", headers=headers, content=each)
                 assert came.content == b"{}"
         sessions.close()
         assert [hashlib.sha256(got.body).digest() for got in upstream.got] == [
-            hashlib.sha256(each).digest() for each in bodies
+            hashlib.sha256(each).digest() for _, _, each in sent
         ]
         assert len(log.agents()) >= 1
     surely = [record for record in caplog.records if "Unpaired" in record.message]
     assert surely == []
+
+
+def test_what_real_clients_send_is_recorded(tmp_path: Path, upstream: Upstream) -> None:  # noqa: F811
+    """A session of Claude Code with calls and a sub-agent: its bytes stay, and each message is recorded once."""
+    bodies = [each for each in recorded() if each.client == "claude"]
+    with foldmark.open(tmp_path / "live.db", settings={}) as log:
+        sessions = Sessions(log, "app", upstream.url)
+        with Gateway(upstream.url, sessions=sessions) as gateway, httpx.Client(timeout=60) as client:
+            for each in bodies:
+                client.post(f"{gateway.url}{each.target}", headers=each.headers, content=each.body)
+                assert upstream.got[-1].body == each.body
+        sessions.close()
+        root, child = log.agents()
+        assert child.parent == root.id
+        kinds = [event.kind for event in root.context().messages]
+        calls, results = ([kind for kind in kinds if kind == wanted] for wanted in ("tool_call", "tool_result"))
+        assert len(calls) == len(results) == 3
+        assert kinds.count("user") == 4
+        assert [event.kind for event in child.context().messages] == ["user"]
 
 
 def growing(length: int) -> Iterator[list[dict[str, Any]]]:
