@@ -18,6 +18,7 @@ from tmux import Tmux
 from wire_anthropic import AnthropicWire
 
 import foldmark
+from foldmark.log.live_session import client_session
 from patience import LIMIT
 
 BIN = Path(__file__).parents[2] / ".clients" / "node_modules" / ".bin"
@@ -129,6 +130,7 @@ def test_a_chat_beside_it(upstream: Loopback, tmp_path: Path) -> None:
         with foldmark.open(screen.database, settings={}) as log:
             (agent,) = log.agents()
             turn = next(each for each in agent.context().messages if each.content == "The second prompt").turn_id
+            session = client_session(agent)
         assert agent.name is not None
         variables = {"FOLDMARK_DB": str(screen.database), "HOME": str(tmp_path), "LANG": "C.UTF-8"}
         variables["TERM"] = "xterm-256color"
@@ -139,11 +141,24 @@ def test_a_chat_beside_it(upstream: Loopback, tmp_path: Path) -> None:
             screen.type("The third prompt", "Answer number 3.")
             chat.until("The third prompt", "Answer number 3.")
             assert "The second prompt" not in json.dumps(upstream.asked[-1].body["messages"])
-            chat.press("Tab", "u")
+            chat.press("Tab")
+            chat.until("u undo")
+            chat.press("u")
             chat.until("came back into the context")
             screen.type("The fourth prompt", "Answer number 4.")
             assert "The second prompt" in json.dumps(upstream.asked[-1].body["messages"])
             chat.until("The fourth prompt", "Answer number 4.")
+        shell = {**variables, "HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"]}
+        asked = len(upstream.asked)
+        forget = [sys.executable, "-m", "foldmark", "do", agent.name, "/forget cranes"]
+        told = subprocess.run(forget, env=shell, capture_output=True, text=True, timeout=LIMIT)
+        assert told.stdout.strip() == "Nothing matches “cranes”, and nothing has changed. Try other words.", told.stderr
+        (question,) = upstream.asked[asked:]
+        assert question.headers["x-api-key"] == KEY
+        line = [sys.executable, "-m", "foldmark", "statusline"]
+        given = json.dumps({"session_id": session})
+        told = subprocess.run(line, env=shell, input=given, capture_output=True, text=True, timeout=LIMIT)
+        assert told.stdout == "live: 2 operations\n"
     finally:
         screen.close()
     assert upstream.refusals == []

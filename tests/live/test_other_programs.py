@@ -1,5 +1,6 @@
 """What other programs learn of a live session, and what they may ask its gateway (SPEC 5.7)."""
 
+import asyncio
 import json
 import stat
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 import httpx2 as httpx
 import pytest
 from click.testing import CliRunner
+from driven import driven
 from plan import Fail
 from test_live_sessions import KEY, SESSION, Running, wire  # noqa: F401 - a fixture
 from wire_anthropic import AnthropicWire
@@ -16,6 +18,7 @@ from wire_anthropic import AnthropicWire
 import foldmark
 from foldmark.app import Setup
 from foldmark.cli.program import cli
+from foldmark.core.errors import CommandError
 from foldmark.live.gateway import Gateway
 from foldmark.live.sessions import Sessions
 from foldmark.live.status import statuses
@@ -147,6 +150,40 @@ def test_forget_from_elsewhere_asks_the_sessions_own_model(running: Told) -> Non
     assert "left the context" in shown
     running.client.say("seven")
     assert ("user", "the cache again") not in running.texts()
+
+
+def test_the_chat_asks_it_too(running: Told) -> None:
+    turns, asked = asking(running), len(running.upstream.asked)
+    running.model.found = turns
+    running.sessions.settle()
+
+    async def talk() -> None:
+        with foldmark.open(running.path, settings={}) as log:
+            async with driven(log.agent(NAME)) as chat:
+                await chat.type("/forget cache")
+                await chat.until("y agree")
+                assert NO_GATEWAY not in chat.screen
+                await chat.press("y")
+                await chat.until("left the context")
+
+    asyncio.run(talk())
+    assert len(running.upstream.asked) == asked + 1
+    running.client.say("six")
+    assert [text for kind, text in running.texts() if kind == "user"][1:] == ["two", "three", "four", "six"]
+
+
+def test_an_agent_at_work(running: Told) -> None:
+    """What it records while a preview is made would be part of the planning conversation."""
+    running.client.say("one")
+    agent = running.agent
+    agent.context()
+    agent.append("user", "it is at work", dialect="anthropic")
+    words = ["--db", str(running.path), "do", NAME, "/forget one"]
+    done = CliRunner().invoke(cli, words, env=running.environment)
+    assert isinstance(done.exception, CommandError)
+    assert "is at work; repeat this when it waits for a prompt, or type :forget in it" in str(done.exception)
+    assert agent.open_turn is not None
+    assert "Nothing matches" in running.client.say(":forget one")  # who types it waits for no answer
 
 
 def test_the_mcp_server_asks_it_too(running: Told) -> None:
