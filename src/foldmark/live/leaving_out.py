@@ -68,11 +68,13 @@ def edited(dialect: ClientDialect, sent: Sequence[Sent], known: Sequence[Known],
                 inserted = waiting.pop(0)[1]
                 add(inserted, dialect.read(inserted))
                 changed = True
-        kept = _kept(dialect, raw, each, view)
+        kept = _kept(dialect, raw, message, each, view)
         if kept is not None and not gone.isdisjoint(message.results):
             kept = _noticed(dialect, kept, message, each, view, gone)
         elif kept is None:
             gone.update(message.calls)
+        else:
+            gone.difference_update(message.calls)  # not every provider's ids are good for more than one exchange
         if kept is not None and message.thinks and view.binds:
             bound_to = view.bound.get(message.key, theirs.hexdigest())
             if bound_to != ours.hexdigest():
@@ -96,7 +98,7 @@ def edited(dialect: ClientDialect, sent: Sequence[Sent], known: Sequence[Known],
     return Edited(dialect.joined(found) if changed else [raw for raw, _ in found], prefix, changed)
 
 
-def _kept(dialect: ClientDialect, raw: bytes, known: Known, view: View) -> bytes | None:
+def _kept(dialect: ClientDialect, raw: bytes, message: Message, known: Known, view: View) -> bytes | None:
     """Return what is left of a message: itself, less, or None."""
     ids, shows, evicted = known.ids, view.shows, view.evicted
     for id in ids:
@@ -106,7 +108,9 @@ def _kept(dialect: ClientDialect, raw: bytes, known: Known, view: View) -> bytes
         return raw
     blocks = dialect.blocks(raw)
     if len(blocks) != len(ids):
-        return raw
+        ids = _placed(dialect, message, ids, shows)
+        if len(blocks) != len(ids):
+            return raw
     stays = dialect.kept(blocks, [not id or shows(id) for id in ids])
     left = [
         dialect.placeholder(decoded(block), evicted[id]) if id in evicted else block
@@ -114,6 +118,21 @@ def _kept(dialect: ClientDialect, raw: bytes, known: Known, view: View) -> bytes
         if stay
     ]
     return dialect.rewritten(raw, left) if left else None
+
+
+def _placed(
+    dialect: ClientDialect, message: Message, ids: tuple[int, ...], shows: Callable[[int], bool]
+) -> tuple[int, ...]:
+    """Return the event of each block of a message that the client has cut otherwise since it was recorded: in order, or
+    the first one for all of them if all have left. Empty if they cannot be told."""
+    told = [id for id in ids if id]
+    says = [part is not None for part in dialect.parts(message)]
+    if says.count(True) != len(told):
+        if any(map(shows, told)):
+            return ()
+        told = told[:1] * says.count(True)
+    left = iter(told)
+    return tuple(next(left) if each else 0 for each in says)
 
 
 def _noticed(

@@ -26,12 +26,14 @@ from foldmark.core.request import Request
 from foldmark.core.segments import contains
 from foldmark.live import prompts
 from foldmark.live.clients.anthropic import ANTHROPIC
-from foldmark.live.clients.dialect import ClientDialect, ClientRequest, Message, decoded
+from foldmark.live.clients.dialect import ClientDialect, ClientRequest, Message, UnpairedError, decoded
+from foldmark.live.clients.gemini import GEMINI
 from foldmark.live.clients.openai import OPENAI
 from foldmark.live.clients.reading import Reader
 from foldmark.live.leaving_out import Edited, Known, View, aligned, edited
 from foldmark.live.other_programs import Asked, OtherPrograms
 from foldmark.live.transcript import Transcript
+from foldmark.live.unnamed import UnnamedSessions
 from foldmark.log import Agent, Log
 from foldmark.log.live_session import client_session
 from foldmark.request.planning import talk
@@ -51,7 +53,7 @@ _LENGTHS = (8, 13, 18)
 
 T = TypeVar("T")
 
-DIALECTS: tuple[ClientDialect, ...] = (ANTHROPIC, OPENAI)
+DIALECTS: tuple[ClientDialect, ...] = (ANTHROPIC, OPENAI, GEMINI)
 """The wires that are recorded."""
 
 _ASKING: ContextVar[Asked] = ContextVar("asking")
@@ -86,16 +88,25 @@ class Prepared(NamedTuple):
 
 
 class Sessions:
-    """The sessions of one client, whose working folder is named `folder`; `others` is what other programs learn of them
-    and may ask. `environment` says where the files for these are; without it none are written."""
+    """The sessions of one client, whose working folder is named `folder`. `run` is the same for all gateways of one run
+    of the client. `others` is what other programs learn of the sessions and may ask; `environment` says where the files
+    for these are, and without it none are written."""
 
-    def __init__(self, log: Log, folder: str, upstream: str = "", environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        log: Log,
+        folder: str,
+        upstream: str = "",
+        environment: Mapping[str, str] | None = None,
+        *,
+        run: str = "",
+    ) -> None:
         self._log, self._folder, self._upstream = log, folder, upstream
         self.others = None if environment is None else OtherPrograms(environment, self._asked)
         log.complete = lambda asked: self._asked(_ASKING.get(), asked)
         self._reader = Reader()
         self._transcripts: dict[str, Transcript] = {}
-        self._own = log.new_id()
+        self._unnamed = UnnamedSessions(log, folder, run or log.new_id())
         self._worker = ThreadPoolExecutor(1, "foldmark-recording")
 
     def close(self) -> None:
@@ -125,7 +136,7 @@ class Sessions:
     async def _pass_on(self, target: str, headers: Mapping[str, str], body: bytes) -> Answering:
         request, transcript, command, made = await self._soon(partial(self._prepared, target, headers, body))
         if transcript is None:
-            return Answering(_without_commands(request))
+            return Answering(request.with_messages(made.messages) if made.changed else body)
         if command is not None:
             return await self._command(headers, request, transcript, command)
         messages = request.messages
@@ -224,27 +235,50 @@ class Sessions:
         request = self._reader.read(dialect, target, headers, body)
         transcript = self._transcript(request)
         command = _command_in(request)
-        if transcript is None or command is not None:
+        if transcript is None:
+            return Prepared(request, None, command, self._beside(request))
+        if command is not None:
             return Prepared(request, transcript, command, _AS_IT_CAME)
         return Prepared(request, transcript, None, self._edited(request, transcript))
 
     def _transcript(self, request: ClientRequest) -> Transcript | None:
         """Return the transcript that a request goes on with; None for a request beside the conversation."""
         head = request.head
-        session = head.session or self._own
-        root = self._transcripts.get(session)
+        if head.aside:
+            return None
+        root = self._transcripts.get(head.session) if head.session else self._unnamed.continued(request)
         first = request.sent[0].message.key if request.sent else ""
         same = root is not None and root.known and root.known[0].key == first
-        if head.aside or (not head.tools and (head.session or root is not None) and not same):
+        if not head.tools and (head.session or self._transcripts) and not same:
             return None  # titles, quota probes
-        if root is None:
-            agent = self._conversation(session)
-            root = self._transcripts[session] = Transcript(agent, session, request.dialect)
+        if root is None and head.session:
+            root = Transcript(self._conversation(head.session), head.session, request.dialect)
+        elif root is None:
+            root = self._unnamed.begin(request.dialect)
+        self._transcripts[root.session] = root
         if not head.agent:
             return root
-        if head.agent not in self._transcripts:
-            self._transcripts[head.agent] = Transcript(root.child(head.agent), session, request.dialect)
-        return self._transcripts[head.agent]
+        named = head.agent if head.session else f"{head.agent} {first}"  # one task, one sub-agent
+        if named not in self._transcripts:
+            self._transcripts[named] = Transcript(root.child(named), root.session, request.dialect)
+        return self._transcripts[named]
+
+    def _beside(self, request: ClientRequest) -> Edited:
+        """Return a request beside the conversation: what it repeats of one is sent as the log shows it, and without the
+        commands to Foldmark."""
+        raw, dialect = [raw for raw, _ in request.sent], request.dialect
+        for transcript in reversed(self._transcripts.values()):
+            if transcript.dialect is not dialect or not self._is_edited(transcript):
+                continue
+            of = {each.key: each for each in transcript.known}
+            known = [of.get(message.key, Known(message.key)) for message in request.messages[:-1]]
+            with suppress(UnpairedError):
+                shown = self._shown(request, transcript, [*known, Known("")], inserts=False)
+                if shown.changed:
+                    raw = shown.messages
+                    break
+        made = [_without_commands(dialect, each) for each in raw if not dialect.is_reply(dialect.read(each))]
+        return Edited(made, "", changed=made != [raw for raw, _ in request.sent])
 
     def _conversation(self, session: str) -> Agent:
         """Return the conversation of a session, named after the folder and the beginning of the session's id: as much
@@ -276,8 +310,7 @@ class Sessions:
 
     def _edited(self, request: ClientRequest, transcript: Transcript) -> Edited:
         """Return the messages of a request as the log shows them."""
-        agent, dialect, model = transcript.agent, request.dialect, request.head.model
-        messages = request.messages
+        dialect, model, messages = request.dialect, request.head.model, request.messages
         places = aligned(transcript.known, [message.key for message in messages])
         new = messages[len(places) :]
         if any(map(dialect.is_reply, new)) or (self._is_edited(transcript) and any(each.results for each in new)):
@@ -287,6 +320,13 @@ class Sessions:
             places = list(range(len(messages)))
         known = [transcript.known[place] for place in places]
         known += [Known(message.key) for message in messages[len(places) :]]
+        return self._shown(request, transcript, known)
+
+    def _shown(
+        self, request: ClientRequest, transcript: Transcript, known: list[Known], *, inserts: bool = True
+    ) -> Edited:
+        """Return the messages of a request, each with what is known of it, as the log shows them."""
+        agent, dialect, model = transcript.agent, request.dialect, request.head.model
         with agent.reading() as (moment, at):
             fold = at.fold
             if not self._is_edited(transcript, at):
@@ -299,7 +339,7 @@ class Sessions:
                 return at >= 0 and event_id <= lasts[at]
 
             evicted = transcript.placeholders(moment, fold.evicted)
-            inserted = list(_inserted(moment, at, transcript, known))
+            inserted = list(_inserted(moment, at, transcript, known)) if inserts else []
         bound = agent.log.model_named(f"{dialect.provider}/{model}").binds
         bound = dialect.binds(model) if bound is None else bound
 
@@ -360,24 +400,14 @@ def _unescaped(request: ClientRequest, raw: bytes) -> bytes:
     return raw if prompt is None else prompts.unescaped(raw, prompt.text)
 
 
-def _without_commands(request: ClientRequest) -> bytes:
-    """Return a request beside the conversation without the commands to Foldmark that it repeats."""
-    dialect, found, changed = request.dialect, list[bytes](), False
-    for raw, message in request.sent:
-        if dialect.is_reply(message):
-            changed = True
-            continue
-        blocks = list(map(decoded, message.blocks))
-        clean = [
-            {**block, "text": prompts.without_commands(block["text"])} if isinstance(block.get("text"), str) else block
-            for block in blocks
-        ]
-        if clean == blocks:
-            found.append(raw)
-        else:
-            changed = True
-            found.append(dialect.rewritten(raw, map(msgspec.json.encode, clean)))
-    return request.with_messages(found) if changed else request.body
+def _without_commands(dialect: ClientDialect, raw: bytes) -> bytes:
+    """Return a message without the commands to Foldmark that it repeats."""
+    blocks = list(map(decoded, dialect.read(raw).blocks))
+    clean = [
+        {**block, "text": prompts.without_commands(block["text"])} if isinstance(block.get("text"), str) else block
+        for block in blocks
+    ]
+    return raw if clean == blocks else dialect.rewritten(raw, map(msgspec.json.encode, clean))
 
 
 def _dialect_of(target: str) -> ClientDialect | None:

@@ -31,7 +31,7 @@ LEFT = "the client no longer sends it"
 
 CHILD = "a sub-agent of the client"
 
-_ATTEMPTS, _PAGE = 10, 1000
+_ATTEMPTS, _PAGE, _FIRST = 10, 1000, 50
 
 
 class Transcript:
@@ -133,7 +133,7 @@ class Transcript:
         return log.agent(self.children[named])
 
     def _begin(self, session: str) -> None:
-        self._record({"session": session})
+        self._record({"session": session, "wire": self.dialect.name})
         if self.agent.standing().config.sliding_context_tokens:
             # The client decides how far back its requests reach; no chat on this conversation shows another window.
             self.agent.configure("sliding_context_tokens", 0, actor="system")
@@ -268,6 +268,14 @@ def _ranges(places: Sequence[int]) -> list[list[int]]:
         else:
             found.append([place, place])
     return found
+
+
+def first_keys(agent: Agent) -> set[str]:
+    """Return the keys of messages that the client began with, as far as the first and the newest records say."""
+    with agent.reading() as (moment, at):
+        records = [*agent.events(0, _FIRST), *moment.recent("record", agent.id, at.newest, _PAGE)]
+    found = [about for about in map(gateway_record, records) if about is not None and about.get("added")]
+    return {about["added"][0][0] for about in found if not about["kept"]}
 
 
 def taken_out(moment: Snapshot, at: Standing) -> int:

@@ -19,10 +19,13 @@ def gateway_record(event: Event) -> dict[str, Any] | None:
     return about if isinstance(about, dict) else None
 
 
-def client_session(agent: Agent) -> str | None:
-    """Return the client's id of the session that a gateway recorded into this conversation; None for any other one."""
+def client_session(agent: Agent, wire: str = "") -> str | None:
+    """Return the client's id of the session that a gateway recorded into this conversation; None for any other one, or
+    for one of another `wire` (a dialect's name) than the given one."""
     about = next(filter(None, map(gateway_record, agent.events(0, _BEGINNING))), None)
-    return None if about is None else str(about.get("session", ""))
+    if about is None or (wire and about.get("wire") != wire):
+        return None
+    return str(about.get("session", ""))
 
 
 def client_tokens(agent: Agent, moment: Snapshot, at: Standing) -> int:

@@ -174,6 +174,10 @@ class ClientDialect(ABC):
         """Return True for a block in which the client says that the next one is the text of its command `/fm`."""
         return False
 
+    def is_compacted(self, message: Message) -> bool:
+        """Return True if a client that names no session begins with this message once it has compacted one."""
+        return False
+
     def is_interruption(self, part: Part | None) -> bool:
         """Return True if a text is what the client says in place of an answer that a person interrupted."""
         return False

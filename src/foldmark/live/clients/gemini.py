@@ -1,0 +1,370 @@
+"""Gemini's generateContent, as Gemini CLI and other programs speak it [SPEC 5.7]. Pure.
+
+Gemini CLI names no session, so requests are told apart by what they begin with. A request of its own beside the
+conversation (routing, compression, web search, a check of loops) wants JSON or offers no functions. A sub-agent has the
+function `complete_task`.
+
+Calls are paired with their responses by their ids. A server of Gemini 2.5 gives none: then the client makes up ids
+that the answer did not have, so such calls are counted within their message.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import parse_qs
+
+import msgspec
+from msgspec import Raw, Struct
+
+from foldmark.core.events import Event
+from foldmark.core.request import Request
+from foldmark.dialects.gemini.contents import UNSIGNED
+from foldmark.live.clients import gemini_answers
+from foldmark.live.clients.dialect import (
+    ClientAnswer,
+    ClientBody,
+    ClientDialect,
+    ClientRequest,
+    Message,
+    Prompt,
+    RequestHead,
+    Sent,
+    UnpairedError,
+    decoded,
+    key_of,
+    plain,
+    without_surrogates,
+)
+from foldmark.sessions.messages import CallMessage, Part, ResultMessage, TextMessage
+
+_PATH = re.compile(r"(?P<models>/(?:v1beta|v1|v1alpha)/models/)(?P<model>[^/:]+):(?P<method>[a-zA-Z]+)")
+_METHODS = ("generateContent", "streamGenerateContent")
+_STREAMS = "streamGenerateContent"
+
+_INJECTED = re.compile(
+    r"\s*(<(session_context|hook_context)>"
+    r"|Here is (the user's editor context as a JSON object|a summary of changes in the user's editor context)"
+    r"|\[System: You previously (generated thoughts|returned an empty response))"
+)
+_COMPACTED = "<state_snapshot>"
+_DONE = "complete_task"
+"""The function by which a sub-agent of Gemini CLI reports."""
+
+_INVISIBLE = re.compile("<!--.*?-->|[\u200b-\u200f\ufeff]", re.DOTALL)
+"""What Gemini CLI leaves out of an answer when it writes its session."""
+
+
+class _Function(Struct):
+    name: str = ""
+
+
+class _Tool(Struct, rename="camel"):
+    function_declarations: list[_Function] = msgspec.field(default_factory=list)
+
+
+class _Generation(Struct, rename="camel"):
+    response_mime_type: str = ""
+    response_schema: Any = None
+    response_json_schema: Any = None
+
+
+class _Body(ClientBody):
+    messages: Raw = msgspec.field(name="contents")
+    tools: list[_Tool] = msgspec.field(default_factory=list)
+    system: Any = msgspec.field(name="systemInstruction", default=None)
+    generation: _Generation = msgspec.field(name="generationConfig", default_factory=_Generation)
+
+
+class _Message(Struct):
+    parts: list[Raw]
+    role: str = "user"
+
+
+class GeminiClient(ClientDialect):
+    """Requests and answers of `/v1beta/models/MODEL:generateContent` and `:streamGenerateContent`."""
+
+    name = "gemini"
+    body = _Body
+    opening = b'{"role":"user","parts":[{"text":"[Earlier messages were left out.]"}]}'
+    credentials = ("x-goog-api-key", "authorization", "x-goog-user-project", "user-agent")
+
+    def reads(self, path: str) -> bool:
+        found = _PATH.fullmatch(path)
+        return found is not None and found["method"] in _METHODS
+
+    def head(self, target: str, headers: Mapping[str, str], body: _Body) -> RequestHead:
+        found = _PATH.match(target)
+        functions = {each.name for tool in body.tools for each in tool.function_declarations}
+        wanted = body.generation
+        schemas = (wanted.response_schema, wanted.response_json_schema)
+        formed = schemas != (None, None) or "json" in wanted.response_mime_type
+        bare = not functions and headers.get("user-agent", "").startswith("GeminiCLI")
+        return RequestHead(
+            "" if found is None else found["model"],
+            found is not None and found["method"] == _STREAMS,
+            bool(functions),
+            agent=_DONE if _DONE in functions else "",
+            aside=formed or bare,
+            system=body.system,
+        )
+
+    def read(self, raw: bytes) -> Message:
+        message = _decode(raw)
+        model, blocks = message.role == "model", _blocks_of(message)
+        found = [decoded(block) for block in blocks]
+        calls = tuple(_ids(found, "functionCall")) if model else ()
+        results = () if model else tuple(_ids(found, "functionResponse"))
+        if model:
+            return Message("assistant", blocks, _answer_key(found), calls, results, any(map(self.is_thinking, found)))
+        # What the client injected changes from run to run, and it shortens old responses.
+        kept = [_meaning(block) for block in found if not _injected(block)]
+        key = key_of("user", [msgspec.json.encode([*map(_identity, results), *filter(None, kept)], order="sorted")])
+        return Message("user", blocks, key, calls, results)
+
+    def blocks(self, raw: bytes) -> tuple[bytes, ...]:
+        return _blocks_of(_decode(raw))
+
+    def rewritten(self, raw: bytes, blocks: Iterable[bytes]) -> bytes:
+        return _written(_decode(raw).role, blocks)
+
+    def parts(self, message: Message) -> list[Part | None]:
+        found = [decoded(block) for block in message.blocks]
+        if message.role == "assistant":
+            return _said(found, message.calls)
+        results = iter(message.results)
+        return [_given(block, results) for block in found]
+
+    def prompt(self, message: Message) -> Prompt | None:
+        for at in range(len(message.blocks) - 1, -1, -1):
+            block = decoded(message.blocks[at])
+            text = block.get("text")
+            if message.role != "user" or not isinstance(text, str):
+                return None
+            if not _injected(block):
+                return Prompt(at, text.strip())
+        return None
+
+    def is_compacted(self, message: Message) -> bool:
+        return any(_COMPACTED in str(decoded(block).get("text", "")) for block in message.blocks)
+
+    def result_of(self, block: Mapping[str, Any]) -> str | None:
+        found = block.get("functionResponse")
+        return _id_of(found, 0) if isinstance(found, dict) else None
+
+    def placeholder(self, block: Mapping[str, Any], text: str) -> bytes:
+        response = {name: value for name, value in block["functionResponse"].items() if name != "parts"}
+        return msgspec.json.encode({"functionResponse": {**response, "response": {"output": text}}})
+
+    def notice(self, block: Mapping[str, Any], text: str) -> bytes:
+        return msgspec.json.encode({"text": text})
+
+    def is_thinking(self, block: Mapping[str, Any]) -> bool:
+        return block.get("thought") is True
+
+    def joined(self, found: Iterable[Sent]) -> list[bytes]:
+        joined: list[bytes] = []
+        before = ""
+        for raw, message in found:
+            if message.role == before:
+                role = "model" if before == "assistant" else "user"
+                joined[-1] = _written(role, (*self.blocks(joined[-1]), *self.blocks(raw)))
+            else:
+                before = message.role
+                joined.append(raw)
+        return joined
+
+    def check(self, messages: Iterable[Message]) -> None:
+        open_calls: tuple[str, ...] = ()
+        for message in messages:
+            if sorted(message.results) != sorted(open_calls):
+                raise UnpairedError(f"{len(message.results)} responses for {len(open_calls)} calls")
+            open_calls = message.calls
+        if open_calls:
+            raise UnpairedError(f"calls without a response: {len(open_calls)}")
+
+    def messages_of(self, events: Iterable[Event]) -> list[bytes]:
+        found: list[tuple[str, list[dict[str, Any]]]] = []
+        for event in events:
+            role = "model" if event.kind in ("assistant", "summary", "tool_call") else "user"
+            begins = not found or found[-1][0] != role
+            parts = list(_parts_of(event, first=begins or "functionCall" not in found[-1][1][-1]))
+            if parts and begins:
+                found.append((role, parts))
+            elif parts:
+                found[-1][1].extend(parts)
+        return [_written(role, map(msgspec.json.encode, parts)) for role, parts in found]
+
+    def answer(self, body: bytes, *, streamed: bool) -> ClientAnswer | None:
+        found = gemini_answers.read_answer(body)
+        if found is None:
+            return None
+        # Thoughts are not sent again; they stay beside what was said next.
+        sent = [part for part in found.parts if not self.is_thinking(part)]
+        parts = _said(sent, tuple(_ids(sent, "functionCall")))
+        thoughts = [part for part in found.parts if self.is_thinking(part)]
+        first = next((place for place, part in enumerate(parts) if part is not None), None)
+        if thoughts and first is not None:
+            part = parts[first]
+            assert part is not None
+            about = part.data or {}
+            blocks = [*thoughts, *about.get("blocks", ())]
+            parts[first] = msgspec.structs.replace(part, data={**about, "blocks": blocks})
+        return ClientAnswer(_answer_key(sent), parts, found.model, found.usage, found.stopped)
+
+    def reply(self, text: str, request: ClientRequest) -> tuple[str, bytes]:
+        head = request.head
+        events = "sse" in parse_qs(request.target.partition("?")[2]).get("alt", [])
+        return gemini_answers.written_answer(text, head.model, stream=head.stream, events=events)
+
+    def reply_key(self, text: str) -> str:
+        return _answer_key([{"text": text}])
+
+    def question(self, asked: Request, request: ClientRequest) -> tuple[str, bytes]:
+        path, _, query = request.target.partition("?")
+        found = _PATH.fullmatch(path)
+        assert found is not None
+        key = "".join(f"&key={each}" for each in re.findall(r"(?:^|&)key=([^&]*)", query))
+        return f"{found['models']}{found['model']}:{_STREAMS}?alt=sse{key}", msgspec.json.encode(asked.body)
+
+
+GEMINI = GeminiClient()
+
+
+def _decode(raw: bytes) -> _Message:
+    try:
+        return msgspec.json.decode(raw, type=_Message)
+    except msgspec.DecodeError:
+        return msgspec.json.decode(without_surrogates(raw), type=_Message)
+
+
+def _blocks_of(message: _Message) -> tuple[bytes, ...]:
+    """Return the parts of a message as JSON. A session that Gemini CLI 0.61 resumes repeats each response of a message:
+    a repeated one is left out."""
+    blocks = tuple(map(bytes, message.parts))
+    if sum(b'"functionResponse"' in block for block in blocks) < 2:
+        return blocks
+    kept, known = list[bytes](), set[tuple[str, str]]()
+    for block in blocks:
+        response = decoded(block).get("functionResponse")
+        if isinstance(response, dict) and response.get("id"):
+            named = str(response.get("name")), str(response["id"])
+            if named in known:
+                continue
+            known.add(named)
+        kept.append(block)
+    return tuple(kept)
+
+
+def _written(role: str, blocks: Iterable[bytes]) -> bytes:
+    """Return a message with these parts."""
+    return b'{"role":"' + role.encode() + b'","parts":[' + b",".join(blocks) + b"]}"
+
+
+def _ids(blocks: Sequence[Mapping[str, Any]], kind: str) -> Iterator[str]:
+    """Yield the id of each call or response of a message."""
+    found = [block[kind] for block in blocks if isinstance(block.get(kind), dict)]
+    yield from (_id_of(each, place) for place, each in enumerate(found))
+
+
+def _id_of(found: Mapping[str, Any], place: int) -> str:
+    """Return the id of a call or a response; its name and place in the message if the provider gave none."""
+    name, own = str(found.get("name", "")), found.get("id")
+    if not isinstance(own, str) or not own or re.fullmatch(rf"synth_.*|{re.escape(name)}_\d{{13}}_\d+", own):
+        return f"{name}#{place}"
+    return own
+
+
+def _identity(call_id: str) -> list[str]:
+    return ["response", call_id]
+
+
+def _injected(block: Mapping[str, Any]) -> bool:
+    text = block.get("text")
+    return isinstance(text, str) and _INJECTED.match(text) is not None
+
+
+def _given(block: Mapping[str, Any], results: Iterator[str]) -> Part | None:
+    """Return what a part of a user's message says; `results` are the ids of the responses that are left."""
+    text, response, inline = block.get("text"), block.get("functionResponse"), block.get("inlineData")
+    if isinstance(response, dict):
+        return _result(response, next(results))
+    if isinstance(text, str):
+        return None if _injected(block) else TextMessage("user", text)
+    return TextMessage("user", "", {"blocks": [_media(inline)]}) if isinstance(inline, dict) else None
+
+
+def _result(response: Mapping[str, Any], call_id: str) -> ResultMessage:
+    said = response.get("response")
+    held = said if isinstance(said, dict) else {}
+    text = held.get("error", held.get("output")) if len(held) == 1 else None
+    if not isinstance(text, str):
+        text = msgspec.json.encode(said).decode()
+    inside = response.get("parts")
+    parts = [each.get("inlineData") for each in inside if isinstance(each, dict)] if isinstance(inside, list) else []
+    media = [_media(each) for each in parts if isinstance(each, dict)]
+    about = {"name": str(response.get("name", "")), **({"blocks": media} if media else {})}
+    return ResultMessage(call_id, text, list(held) == ["error"], about)
+
+
+def _media(inline: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an image or a document as the log keeps it."""
+    source = {"type": "base64", "media_type": inline.get("mimeType"), "data": inline.get("data")}
+    return {"type": "document" if source["media_type"] == "application/pdf" else "image", "source": source}
+
+
+def _said(blocks: Sequence[Mapping[str, Any]], calls: Sequence[str]) -> list[Part | None]:
+    """Return what the parts of an answer say; `calls` are the ids of its calls."""
+    found, ids = list[Part | None](), iter(calls)
+    for block in blocks:
+        call, text = block.get("functionCall"), block.get("text")
+        signature = block.get("thoughtSignature")
+        if isinstance(call, dict):
+            signed = {"thought_signature": signature} if isinstance(signature, str) and signature != UNSIGNED else None
+            found.append(CallMessage(next(ids), str(call.get("name", "")), call.get("args") or {}, signed))
+        elif isinstance(text, str) and text and block.get("thought") is not True:
+            kept = {"blocks": [{"text": "", "thoughtSignature": signature}]} if isinstance(signature, str) else None
+            found.append(TextMessage("assistant", text, kept))
+        else:
+            found.append(None)
+    return found
+
+
+def _parts_of(event: Event, *, first: bool) -> Iterator[dict[str, Any]]:
+    """Yield an event as parts of a message; `first` is True for the first call of a message, which must be signed."""
+    about = event.data or {}
+    if event.kind == "tool_call":
+        call = {"name": about.get("name", ""), "args": msgspec.json.decode(event.content), **_own_id(event)}
+        signature = about.get("thought_signature") or (UNSIGNED if first else None)
+        yield {"functionCall": call, **({"thoughtSignature": signature} if signature else {})}
+    elif event.kind == "tool_result":
+        named = "error" if about.get("is_error") is True else "output"
+        response = {named: event.content}
+        yield {"functionResponse": {"name": about.get("name", ""), "response": response, **_own_id(event)}}
+    else:
+        for block in about.get("blocks", ()) if event.kind == "user" else ():
+            source = block.get("source", {})
+            if source.get("type") == "base64":
+                yield {"inlineData": {"mimeType": source.get("media_type"), "data": source.get("data")}}
+        if event.content.strip():
+            yield {"text": event.content}
+
+
+def _own_id(event: Event) -> dict[str, str]:
+    return {} if event.call_id is None or "#" in event.call_id else {"id": event.call_id}
+
+
+def _answer_key(blocks: Sequence[Mapping[str, Any]]) -> str:
+    """Return the key of an answer: its text and its calls, without ids and signatures, which a client makes up."""
+    texts = [str(each.get("text", "")) for each in blocks if each.get("thought") is not True]
+    calls = [
+        [call.get("name"), plain(call.get("args") or {})]
+        for each in blocks
+        if isinstance(call := each.get("functionCall"), dict)
+    ]
+    text = _INVISIBLE.sub("", "".join(texts)).strip()
+    return key_of("assistant", [msgspec.json.encode([text, calls], order="sorted")])
+
+
+def _meaning(block: Mapping[str, Any]) -> Any:
+    """Return what tells a part of a user's message from another one; None for a response."""
+    return None if "functionResponse" in block else plain(dict(block))
