@@ -41,10 +41,9 @@ def live(
 ) -> int:
     """Run AGENT (claude, codex or gemini) with its requests going through Foldmark.
 
-    A session of Claude Code or Codex is recorded as a conversation while it runs, and operations on that conversation
-    act from its next request on. Type them in the agent, as in :context, :drop 18, :restore 1204 or :help; or in
-    another terminal: foldmark do NAME '/context drop 18'. Requests of gemini pass through unchanged and are not
-    recorded.
+    Its session is recorded as a conversation while it runs, and operations on that conversation act from its next
+    request on. Type them in the agent, as in :context, :drop 18, :restore 1204 or :help; or in another terminal:
+    foldmark do NAME '/context drop 18'.
     """
     if status:
         _status(setup, as_json=as_json)
@@ -67,20 +66,23 @@ def live(
     with setup.log(create=True):
         pass  # whatever is wrong with the database is said before the agent has the screen
     folder = Path(setup.db).parent if Path(setup.db).is_absolute() else Path.cwd()
-    said = "recording; :help inside the agent" if named.recorded else "passing on, not recording"
-    print(harmless(f"foldmark: {said} · loopback 127.0.0.1:{own.getsockname()[1]}"), file=sys.stderr)
+    where = f"loopback 127.0.0.1:{own.getsockname()[1]}"
+    print(f"foldmark: recording; :help inside the agent · {where}", file=sys.stderr)
     with own, supervised(own, secret, ["--db", setup.db, "live", "--upstream", base], folder / "live.log"):
         return run(named, arguments, url)
 
 
 def _serve(setup: Setup, base: str, secret: str, own: socket.socket | None, variable: str = "") -> int:
+    from hashlib import blake2b
+
     from foldmark.live.gateway import Gateway
     from foldmark.live.running import READY
     from foldmark.live.sessions import Sessions
 
     logging.basicConfig(format="%(asctime)s %(name)s %(message)s")
     with setup.log(create=True) as log:
-        sessions = Sessions(log, Path.cwd().name or "/", base, os.environ)
+        run = blake2b(secret.encode(), digest_size=16).hexdigest() if secret else ""
+        sessions = Sessions(log, Path.cwd().name or "/", base, os.environ, run=run)
         try:
             with Gateway(base, secret=secret, sessions=sessions, listening=own) as gateway:
                 if variable:

@@ -5,6 +5,7 @@ killed another one takes its place at the same address, and who connects meanwhi
 """
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -26,20 +27,23 @@ SECRET = "FOLDMARK_LIVE_SECRET"
 READY = "ready"
 """What a gateway prints once it listens."""
 
+API_KEY = "gemini-api-key"
+"""How Gemini CLI signs in where it asks the Gemini API, as its settings name it."""
+
+_SELECTED = re.compile(r'"selectedType"\s*:\s*"([^"]*)"')
+
 _PAUSE = 0.2
 """Seconds before a gateway that ended is started again."""
 
 
 class AgentProgram(NamedTuple):
     """A coding agent: the variables that name its base URL, the first of which is its upstream when set; its provider's
-    own base URL; the variables with which it asks another service, which no gateway stands in front of; and whether its
-    sessions are recorded."""
+    own base URL; and the variables with which it asks another service, which no gateway stands in front of."""
 
     program: str
     variables: tuple[str, ...]
     provider: str
     elsewhere: tuple[str, ...] = ()
-    recorded: bool = True
 
     def upstream(self, environment: Mapping[str, str]) -> str:
         """Return the base URL that the agent would have used. Raises CommandError if it asks another service."""
@@ -49,6 +53,8 @@ class AgentProgram(NamedTuple):
                     f"{name} is set: {self.program} then asks a service that `foldmark live` does not know. "
                     "Unset it, or run the agent without `foldmark live`"
                 )
+        if self.program == "gemini":
+            _check_login(environment)
         if environment.get(self.variables[0]):
             return environment[self.variables[0]]
         return CHATGPT if self.program == "codex" and codex_login(environment) == "chatgpt" else self.provider
@@ -103,9 +109,31 @@ AGENTS = {
         ("GOOGLE_GEMINI_BASE_URL",),
         "https://generativelanguage.googleapis.com",
         ("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA"),
-        recorded=False,
     ),
 }
+
+
+def _check_login(environment: Mapping[str, str]) -> None:
+    """Raise CommandError unless Gemini CLI signs in with an API key: with an account it asks Code Assist, whose address
+    no variable of ours changes."""
+    home = Path(environment.get("GEMINI_CLI_HOME") or environment.get("HOME") or Path.home())
+    system = Path(environment.get("GEMINI_CLI_SYSTEM_SETTINGS_PATH") or "/etc/gemini-cli/settings.json")
+    for path in (system, Path.cwd() / ".gemini" / "settings.json", home / ".gemini" / "settings.json"):
+        try:
+            found = _SELECTED.search(path.read_text("utf-8", "replace"))  # it may hold comments
+        except OSError:
+            continue
+        if found is not None and found[1] == API_KEY:
+            return
+        if found is not None:
+            raise CommandError(
+                f"Gemini CLI signs in with {found[1]!r} ({path}): it then asks a service that `foldmark live` does not "
+                "know. Choose an API key with /auth in Gemini CLI, or run it without `foldmark live`"
+            )
+    raise CommandError(
+        "Gemini CLI has selected no way to sign in. Choose an API key with /auth in Gemini CLI, or write "
+        f'{{"security": {{"auth": {{"selectedType": "{API_KEY}"}}}}}} to {home / ".gemini" / "settings.json"}'
+    )
 
 
 def run(agent: AgentProgram, arguments: Sequence[str], url: str) -> int:

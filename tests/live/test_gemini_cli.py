@@ -1,0 +1,243 @@
+"""Gemini CLI, run by `foldmark live` (SPEC 5.7); skipped without `make clients`, and partly without tmux."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plan import Answer, Reply, Say, Think, Use
+from server import Loopback
+from test_interactive import BIN, Screen
+from wire_gemini import GeminiWire
+
+import foldmark
+from foldmark.core.errors import CommandError
+from foldmark.live.running import AGENTS
+from foldmark.log import Agent, Log
+from patience import LIMIT
+
+KEY = "planted-key-9a21"
+MODEL = "gemini-2.5-pro"
+
+pytestmark = pytest.mark.skipif(not (BIN / "gemini").exists(), reason="`make clients` installs Gemini CLI")
+
+
+def selected(home: Path, how: str) -> None:
+    """Write Gemini CLI's settings with a way to sign in."""
+    (home / ".gemini").mkdir(parents=True, exist_ok=True)
+    settings = {"security": {"auth": {"selectedType": how}}, "privacy": {"usageStatisticsEnabled": False}}
+    (home / ".gemini" / "settings.json").write_text(json.dumps(settings))
+
+
+def folders(folder: Path) -> tuple[Path, Path]:
+    """Return a home, and a folder with two notes to work in."""
+    home, work = folder / "home", folder / "work"
+    work.mkdir(parents=True)
+    selected(home, "gemini-api-key")
+    for name, line in (("a", "alpha\n"), ("b", "beta\n")):
+        (work / f"{name}.txt").write_text(line * 200)
+    return home, work
+
+
+def variables(folder: Path, upstream: str) -> dict[str, str]:
+    return {
+        "PATH": f"{BIN}:{os.environ['PATH']}",
+        "HOME": str(folder / "home"),
+        "TERM": "xterm-256color",
+        "LANG": "C.UTF-8",
+        "NO_PROXY": "127.0.0.1",
+        "GOOGLE_GEMINI_BASE_URL": upstream,
+        "GEMINI_API_KEY": KEY,
+        "GEMINI_CLI_TRUST_WORKSPACE": "true",
+        "FOLDMARK_DB": str(folder / "live.db"),
+    }
+
+
+def program(*, live: bool) -> list[str]:
+    return [*([sys.executable, "-m", "foldmark", "live"] if live else []), "gemini", "-m", MODEL]
+
+
+class GeminiScreen(Screen):
+    """Gemini CLI on a terminal of 100 columns and 60 lines."""
+
+    def __init__(self, folder: Path, upstream: str, *, live: bool) -> None:
+        _, work = folders(folder)
+        self._name = f"foldmark-gemini-{os.getpid()}-{live}"
+        words = ["env", "-i", *(f"{name}={value}" for name, value in variables(folder, upstream).items())]
+        self._tmux("new-session", "-d", "-x", "100", "-y", "60", "-c", str(work), *words, *program(live=live))
+        self.wait("Type your message")
+
+    def type(self, text: str, wanted: str) -> None:
+        """Type a line, and wait for what answers it. An Enter that comes at once counts as part of a pasted text."""
+        self._tmux("send-keys", "-l", text)
+        self.wait(text)
+        time.sleep(0.5)
+        self._tmux("send-keys", "Enter")
+        self.wait(wanted)
+
+
+def answered(work: Path) -> Callable[[Any], Answer]:
+    """A model that reads two notes at once, delegates a task, finds what is to be forgotten, and else counts."""
+    numbers = count(1)
+
+    def played(body: Any) -> Answer:
+        functions = json.dumps(body.get("tools", []))
+        if not body.get("tools"):
+            listed = body["contents"][-1]["parts"][-1]["text"]
+            return Reply((Say((forgotten(listed),)),))
+        if "complete_task" in functions:
+            report = {"SummaryOfFindings": "TASK DONE", "ExplorationTrace": [], "RelevantLocations": []}
+            return Reply((Use("call_done", "complete_task", {"report": report}, "c2lnbmVk"),), stop="calls")
+        asked = json.dumps(body["contents"][-1])
+        if "READ" in asked:
+            first, second = ({"file_path": str(work / f"{name}.txt")} for name in "ab")
+            calls = (Use("call_a", "read_file", first, "c2lnbmVk"), Use("call_b", "read_file", second))
+            return Reply((Think("Both.", "c2lnbmVk"), *calls), stop="calls")
+        if "Delegate" in asked:
+            task = {"agent_name": "codebase_investigator", "prompt": "SUBTASK"}
+            return Reply((Use("call_d", "invoke_agent", task, "c2lnbmVk"),), stop="calls")
+        return Reply((Think("Hm.", "c2lnbmVk"), Say(("Answer ", f"number {next(numbers)}."))))
+
+    return played
+
+
+def forgotten(listed: str) -> str:
+    """Return the answer to a question of /forget: the turns that speak of herons."""
+    return "[]" if "heron" not in listed else json.dumps(TURNS)
+
+
+TURNS: list[int] = []
+
+
+def recorded(log: Log) -> Agent:
+    (agent,) = [each for each in log.agents() if each.name]
+    return agent
+
+
+def ids(database: Path, kinds: tuple[str, ...]) -> list[int]:
+    with foldmark.open(database, settings={}) as log:
+        return [event.id for event in recorded(log).events(0, 1000) if event.kind in kinds]
+
+
+PROMPTS = ["Hello there.", "READ both.", "Delegate it.", "About a heron.", "Before all.", "After all."]
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="it needs tmux")
+def test_operations_on_gemini_cli(tmp_path: Path) -> None:
+    """One session with operations in between; all taken back, the provider gets what it gets without Foldmark."""
+    with Loopback(GeminiWire()) as plain:
+        screen = GeminiScreen(tmp_path / "without", plain.url, live=False)
+        plain._answering = answered(tmp_path / "without" / "work")
+        try:
+            for number, prompt in enumerate(PROMPTS, 1):
+                screen.type(prompt, f"Answer number {number}.")
+        finally:
+            screen.close()
+    assert plain.refusals == []
+    database = tmp_path / "with" / "live.db"
+    with Loopback(GeminiWire()) as upstream:
+        screen = GeminiScreen(tmp_path / "with", upstream.url, live=True)
+        upstream._answering = answered(tmp_path / "with" / "work")
+        try:
+            screen.type(":context", "nothing taken out")
+            for number, prompt in enumerate(PROMPTS[:4], 1):
+                screen.type(prompt, f"Answer number {number}.")
+            assert [each.body for each in upstream.asked][-1].keys() == plain.asked[-1].body.keys()
+            with foldmark.open(database, settings={}) as log:
+                messages = list(recorded(log).context().messages)
+                assert len(recorded(log).children) == 1
+            result = next(each for each in messages if each.kind == "tool_result")
+            TURNS[:] = [next(each.id for each in messages if each.content == "About a heron.")]
+            screen.type(f":evict {result.id}", "placeholder")
+            screen.type(":forget herons", "Answer yes, no")
+            screen.type(":yes", "left the context")
+            screen.type(":mark HERE", "Checkpoint 'HERE' created.")
+            screen.type("Before all.", "Answer number 5.")
+            said = upstream.wire.texts(upstream.asked[-1].body)
+            assert next(text for kind, text in said if kind == "result").startswith("[Evicted:")
+            assert ("user", "About a heron.") not in said
+            assert ("user", "Before all.") in said
+            screen.type(":clear HERE", "Rewound to 'HERE'.")
+            screen.type(f":drop {result.turn_id} -- not needed", f"Turn {result.turn_id} left the context.")
+            screen.type(":operations", "not needed")
+            for operation in ids(database, ("evict", "filter", "clear", "rewind", "drop")):
+                screen.type(f":restore {operation}", f"{operation}")
+            screen.type("After all.", "Answer number 6.")
+        finally:
+            screen.close()
+    assert upstream.refusals == []
+    own, other = upstream.asked[-1].body["contents"], plain.asked[-1].body["contents"]
+    at = str(tmp_path / "with"), str(tmp_path / "without")
+    assert json.dumps(own[1:]).replace(*at) == json.dumps(other[1:])
+    sent = json.dumps([each.body for each in upstream.requests if each.body.get("tools")])
+    assert not any(command in sent for command in (":evict", ":forget", ":mark", ":drop", "Rewound", ":restore"))
+    with foldmark.open(database, settings={}) as log:
+        texts = [each.content for each in recorded(log).context().messages if each.kind == "user"]
+    assert texts == PROMPTS
+    assert all(KEY.encode() not in path.read_bytes() for path in (tmp_path / "with").glob("live.*"))
+
+
+def say(folder: Path, upstream: str, prompt: str, *more: str, live: bool = True) -> str:
+    """Ask a prompt in a run of its own, and return what was printed."""
+    ended = subprocess.run(
+        [*program(live=live), *more, "-p", prompt],
+        env=variables(folder, upstream),
+        cwd=folder / "work",
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout
+
+
+def test_a_session_that_is_resumed(tmp_path: Path) -> None:
+    """Each prompt in a run and a gateway of its own; `foldmark live` changes nothing before the first operation."""
+    latest = ("--resume", "latest")
+    folder, without = tmp_path / "with", tmp_path / "without"
+    folders(folder)
+    _, work = folders(without)
+    with Loopback(GeminiWire(), answered(work)) as plain:
+        for number, prompt in enumerate(("Hello there.", "The second.")):
+            say(without, plain.url, prompt, *(latest if number else ()), live=False)
+    with Loopback(GeminiWire(), answered(work)) as upstream:
+        say(folder, upstream.url, "Hello there.")
+        say(folder, upstream.url, "The second.", *latest)
+        bodies = [json.dumps(each.body).replace(str(folder), str(without)) for each in upstream.asked]
+        assert bodies == [json.dumps(each.body) for each in plain.asked]
+        assert "created" in say(folder, upstream.url, ":mark HERE", *latest)
+        say(folder, upstream.url, "The third.", *latest)
+        assert "Rewound" in say(folder, upstream.url, ":clear HERE", *latest)
+        say(folder, upstream.url, "READ the fourth.", *latest)
+        users = [text for kind, text in upstream.wire.texts(upstream.asked[-1].body) if kind == "user"]
+        assert users[1:] == ["Hello there.", "The second.", "READ the fourth."]
+        say(folder, upstream.url, "Hello there.")  # another session
+    assert upstream.refusals == []
+    with foldmark.open(folder / "live.db", settings={}) as log:
+        agents = [agent for agent in log.agents() if agent.name]
+        texts = [[each.content for each in agent.context().messages if each.kind == "user"] for agent in agents]
+    assert texts == [["Hello there.", "The second.", "READ the fourth."], ["Hello there."]]
+
+
+@pytest.mark.parametrize("how", ["oauth-personal", "vertex-ai", "compute-default-credentials", ""])
+def test_another_way_to_sign_in_is_refused(how: str, tmp_path: Path) -> None:
+    selected(tmp_path, how) if how else (tmp_path / ".gemini").mkdir()
+    with pytest.raises(CommandError, match=f"signs in with '{how}'.*Choose an API key" if how else "no way to sign in"):
+        AGENTS["gemini"].upstream({"HOME": str(tmp_path)})
+    selected(tmp_path, "gemini-api-key")
+    assert AGENTS["gemini"].upstream({"HOME": str(tmp_path)}) == "https://generativelanguage.googleapis.com"
+
+
+@pytest.mark.parametrize("variable", ["GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA"])
+def test_another_service_is_refused(variable: str, tmp_path: Path) -> None:
+    selected(tmp_path, "gemini-api-key")
+    with pytest.raises(CommandError, match=f"{variable} is set"):
+        AGENTS["gemini"].upstream({"HOME": str(tmp_path), variable: "true"})
