@@ -168,7 +168,7 @@ def test_operations_on_gemini_cli(tmp_path: Path) -> None:
             screen.type(f":drop {result.turn_id} -- not needed", f"Turn {result.turn_id} left the context.")
             screen.type(":operations", "not needed")
             for operation in ids(database, ("evict", "filter", "clear", "rewind", "drop")):
-                screen.type(f":restore {operation}", f"{operation}")
+                screen.type(f":restore {operation}", f"Operation {operation} taken back.")
             screen.type("After all.", "Answer number 6.")
         finally:
             screen.close()
@@ -180,7 +180,8 @@ def test_operations_on_gemini_cli(tmp_path: Path) -> None:
     assert not any(command in sent for command in (":evict", ":forget", ":mark", ":drop", "Rewound", ":restore"))
     with foldmark.open(database, settings={}) as log:
         texts = [each.content for each in recorded(log).context().messages if each.kind == "user"]
-    assert texts == PROMPTS
+    # A planning conversation comes back with its filter, and is never sent.
+    assert [text for text in texts if text not in ("/forget herons", "yes")] == PROMPTS
     assert all(KEY.encode() not in path.read_bytes() for path in (tmp_path / "with").glob("live.*"))
 
 
