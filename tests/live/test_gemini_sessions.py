@@ -483,6 +483,18 @@ def test_responses_that_the_client_shortens_are_the_same_message(running: Runnin
     assert "[masked]" not in json.dumps(running.texts())
 
 
+def test_an_answer_that_the_client_cuts_otherwise_leaves_with_its_turn(running: Running) -> None:
+    client = running.client
+    client.say("READ one")
+    client.say("two")
+    turn = running.turn("READ one")
+    client.contents[1]["parts"][:1] = [{"text": "Rea"}, {"text": "ding."}]
+    client.say(f":drop {turn}")
+    client.say("three")
+    assert running.users() == [CONTEXT, "two", "three"]
+    assert not any(kind in ("call", "result") for kind, _ in running.texts())
+
+
 def test_an_answer_that_failed_is_asked_for_again(running: Running) -> None:
     client = running.client
     client.say("one")
