@@ -357,6 +357,20 @@ def test_requests_beside_the_conversation(running: Running) -> None:
     assert len(running.agent.events(0, 1000)) == events
 
 
+def test_a_resumed_session_that_begins_beside_the_conversation(running: Running) -> None:
+    client = running.client
+    for text in ("one", "two", "secret words", ":context"):
+        client.say(text)
+    client.say(f":drop {running.turn('secret words')}")
+    running.again("s" * 32)
+    client.aside([*client.contents[2:], {"role": "user", "parts": [{"text": "three"}]}])
+    sent = json.dumps(running.upstream.requests[-1].body)
+    assert "three" in sent
+    assert not any(each in sent for each in ("secret words", ":context", ":drop", "left the context"))
+    client.say("three")
+    assert running.recorded() == ["one", "two", "three"]
+
+
 def test_a_sub_agent_is_a_child(running: Running) -> None:
     client = running.client
     client.say("one")

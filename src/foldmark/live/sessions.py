@@ -267,6 +267,8 @@ class Sessions:
         """Return a request beside the conversation: what it repeats of one is sent as the log shows it, and without the
         commands to Foldmark."""
         raw, dialect = [raw for raw, _ in request.sent], request.dialect
+        if not request.head.session and (found := self._unnamed.repeated(request)) is not None:
+            self._transcripts[found.session] = found
         for transcript in reversed(self._transcripts.values()):
             if transcript.dialect is not dialect or not self._is_edited(transcript):
                 continue

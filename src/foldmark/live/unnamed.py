@@ -15,6 +15,9 @@ from foldmark.log.live_session import client_session
 _SEARCHED = 50
 """Conversations among which a resumed one is looked for, the newest ones."""
 
+_LOADED = 5
+"""Conversations that are read for a request beside one, the newest ones."""
+
 _ENOUGH = 2
 """Messages that a resumed session has in common with its conversation: a first prompt alone is often the same."""
 
@@ -43,6 +46,19 @@ class UnnamedSessions:
             self._loaded = [*(each for each in self._loaded if each is not found), found]
         return found
 
+    def repeated(self, request: ClientRequest) -> Transcript | None:
+        """Return the transcript of which a request beside it repeats a part, if none is known yet: a client that has
+        resumed a session may ask such a request first."""
+        if any(each.dialect is request.dialect for each in self._loaded):
+            return None
+        keys = {message.key for message in request.messages[:-1]}
+        for agent in self._named()[:_LOADED] if len(keys) >= _ENOUGH else ():
+            made = _opened(agent, request.dialect)
+            if made is not None and len(keys & {each.key for each in made.known}) >= _ENOUGH:
+                self._loaded.append(made)
+                return made
+        return None
+
     def begin(self, dialect: ClientDialect) -> Transcript:
         """Return the transcript of a new session."""
         own = self._log_name(self._own)
@@ -62,14 +78,17 @@ class UnnamedSessions:
         return None if agent is None else _opened(agent, dialect)
 
     def _resumed(self, request: ClientRequest) -> Iterator[Transcript]:
-        begins = f"{self._folder} · "
-        agents = [each for each in reversed(self._log.agents()) if each.name and each.name.startswith(begins)]
         first = request.messages[0].key
-        for agent in agents[:_SEARCHED]:
+        for agent in self._named()[:_SEARCHED]:
             if first in first_keys(agent):
                 made = _opened(agent, request.dialect)
                 if made is not None and _shared(made, request) >= _ENOUGH:
                     yield made
+
+    def _named(self) -> list[Agent]:
+        """Return the conversations of this folder, newest first."""
+        begins = self._log_name("")
+        return [each for each in reversed(self._log.agents()) if each.name and each.name.startswith(begins)]
 
 
 def _opened(agent: Agent, dialect: ClientDialect) -> Transcript | None:
