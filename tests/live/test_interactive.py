@@ -11,6 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from plan import Answer, Reply, Say
 from server import Loopback
@@ -23,20 +24,23 @@ from patience import LIMIT
 
 BIN = Path(__file__).parents[2] / ".clients" / "node_modules" / ".bin"
 KEY = "sk-planted-77aa"
+_NUMBERS = count(1)
+"""Each terminal has a server of its own: one that was told to end may still be there."""
 
 
 class Screen:
     """Claude Code on a terminal of 100 columns and 40 lines."""
 
-    def __init__(self, folder: Path, upstream: str) -> None:
-        self.database, self._name = folder / "live.db", f"foldmark-{os.getpid()}"
+    def __init__(self, folder: Path, upstream: str, *more: str, live: bool = True, model: str = "") -> None:
+        self.database, self._name = folder / "live.db", f"foldmark-{os.getpid()}-{next(_NUMBERS)}"
         home, work = folder / "home", folder / "work"
-        home.mkdir()
-        work.mkdir()
+        home.mkdir(exist_ok=True)
+        work.mkdir(exist_ok=True)
         trusted = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
         known = {"approved": [KEY], "rejected": []}
         settings = {"hasCompletedOnboarding": True, "theme": "dark", "customApiKeyResponses": known}
-        (home / ".claude.json").write_text(json.dumps({**settings, "projects": {str(work): trusted}}))
+        if not (home / ".claude.json").exists():
+            (home / ".claude.json").write_text(json.dumps({**settings, "projects": {str(work): trusted}}))
         variables = {
             "PATH": f"{BIN}:{os.environ['PATH']}",
             "HOME": str(home),
@@ -49,7 +53,8 @@ class Screen:
             "FOLDMARK_DB": str(self.database),
         }
         words = ["env", "-i", *(f"{name}={value}" for name, value in variables.items())]
-        words += [sys.executable, "-m", "foldmark", "live", "claude"]
+        words += [sys.executable, "-m", "foldmark", "live", "claude"] if live else [str(BIN / "claude")]
+        words += [*(("--model", model) if model else ()), *more]
         self._tmux("new-session", "-d", "-x", "100", "-y", "40", "-c", str(work), *words)
 
     def _tmux(self, *words: str) -> str:
@@ -59,10 +64,10 @@ class Screen:
     def text(self) -> str:
         return self._tmux("capture-pane", "-p")
 
-    def wait(self, wanted: str) -> None:
-        """Wait until a text is on the screen."""
+    def wait(self, wanted: str, behind: str = "") -> None:
+        """Wait until a text is on the screen, behind the prompt `behind` if that is still there."""
         until = time.monotonic() + LIMIT
-        while wanted not in self.text:
+        while wanted not in self.text.rpartition(f"❯ {behind}")[2]:
             assert time.monotonic() < until, f"{wanted!r} did not come:\n{self.text}"
             time.sleep(0.1)
 
@@ -71,10 +76,21 @@ class Screen:
         self._tmux("send-keys", "-l", text)
         self.wait(text)
         self._tmux("send-keys", "Enter")
-        self.wait(wanted)
+        self.wait(wanted, text)
+
+    def press(self, key: str) -> None:
+        self._tmux("send-keys", key)
 
     def close(self) -> None:
+        """End the terminal, and wait for all that ran in it: it may still write to its home."""
+        number = self._tmux("list-panes", "-F", "#{pane_pid}").strip()
+        running = []
+        if number:
+            shell = psutil.Process(int(number))
+            running = [shell, *shell.children(recursive=True)]
         self._tmux("kill-server")
+        _, left = psutil.wait_procs(running, LIMIT)
+        assert not left
 
 
 @pytest.fixture

@@ -56,7 +56,7 @@ class BoundWire(AnthropicWire):
 
     def sign(self, body: dict[str, Any]) -> str:
         """A signature for one more thinking block of the answer to a request."""
-        sent = [_signature(block) for message in body["messages"] for block in message["content"] if _thought(block)]
+        sent = [_signature(block) for message in body["messages"] for block in _blocks(message) if _thought(block)]
         own = self.made[-1]
         before = max(own, key=lambda each: int(each.partition(".")[0])) if own else sent[-1] if sent else None
         made = f"{len(self.known)}.{'x' * 40}"
@@ -83,7 +83,7 @@ class BoundWire(AnthropicWire):
         prefixes, instead = _prefixes(body), self._instead(body)
         self._prefix = prefixes[-1]
         for index, message in enumerate(body["messages"]):
-            for place, block in enumerate(message["content"]):
+            for place, block in enumerate(_blocks(message)):
                 if not _thought(block):
                     continue
                 signature = _signature(block)
@@ -102,8 +102,8 @@ class BoundWire(AnthropicWire):
     def _instead(self, body: dict[str, Any]) -> list[str]:
         """What would stand in front of each message with what the compaction was made of in its place."""
         first, *others = body["messages"]
-        made_of = self.stood.get(str(first["content"][0].get("signature")))
-        if made_of is None or not others or first["role"] == others[0]["role"] or len(first["content"]) > 1:
+        made_of = self.stood.get(str(_blocks(first)[0].get("signature")))
+        if made_of is None or not others or first["role"] == others[0]["role"] or len(_blocks(first)) > 1:
             return [""] * (len(others) + 1)
         whole = json.loads(made_of)
         if _prefixes({**whole, "messages": []}) != _prefixes({**body, "messages": []}):
@@ -125,6 +125,11 @@ class BoundWire(AnthropicWire):
         return self.event("message_start", message=event["message"])
 
 
+def _blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
+    content = message["content"]
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
 def _thought(block: dict[str, Any]) -> bool:
     return block["type"] in THINKING
 
@@ -139,7 +144,7 @@ def _prefixes(body: dict[str, Any]) -> list[str]:
     hashed = sha256(_written([body.get("system"), tools]))
     found = [hashed.hexdigest()]
     for message in body["messages"]:
-        hashed.update(_written([message["role"], [block for block in message["content"] if not _thought(block)]]))
+        hashed.update(_written([message["role"], [block for block in _blocks(message) if not _thought(block)]]))
         found.append(hashed.hexdigest())
     return found
 

@@ -5,12 +5,15 @@ Each is a command of the registry with another sign. Foldmark answers it at once
 
 import re
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
+
+import msgspec
 
 from foldmark.core.errors import CommandError, ConflictError, FoldmarkError
 from foldmark.core.turns import Turn
 from foldmark.core.wording import count, one_line
 from foldmark.editing import offers
+from foldmark.live.clients.dialect import ClientDialect, ClientRequest, decoded
 from foldmark.live.transcript import taken_out
 from foldmark.log import Agent
 from foldmark.log.live_session import client_tokens
@@ -55,6 +58,14 @@ _LARGEST = 3
 
 T = TypeVar("T")
 
+
+class AskedCommand(NamedTuple):
+    """A command in a prompt: its place (message, block), and the line without its sign."""
+
+    place: tuple[int, int]
+    line: str
+
+
 HELP = """\
   :context            how much this session holds, and its largest turns
   :mark NAME          set a mark; :clear NAME goes back to it, :clear empties the context
@@ -85,6 +96,34 @@ def unescaped(raw: bytes, prompt: str) -> bytes:
     if not prompt.startswith(SIGN) or command_in(prompt.removeprefix(SIGN)) is None:
         return raw
     return _ESCAPED.sub(rb"\1" + SIGN.encode(), raw, count=1)
+
+
+def asked_command(request: ClientRequest) -> AskedCommand | None:
+    """Return the command that a request asks: the last prompt, behind which only messages of the role system may stand,
+    since the client adds those."""
+    for at in range(len(request.sent) - 1, -1, -1):
+        message = request.sent[at].message
+        if message.role != "system":
+            prompt = request.dialect.prompt(message)
+            line = None if prompt is None else command_in(prompt.text)
+            return None if prompt is None or line is None else AskedCommand((at, prompt.block), line)
+    return None
+
+
+def without_escape(request: ClientRequest, raw: bytes) -> bytes:
+    """Return a message with one sign where its prompt is a command behind two."""
+    prompt = request.dialect.prompt(request.dialect.read(raw))
+    return raw if prompt is None else unescaped(raw, prompt.text)
+
+
+def without_repeated(dialect: ClientDialect, raw: bytes) -> bytes:
+    """Return a message without the commands to Foldmark that it repeats."""
+    blocks = list(map(decoded, dialect.read(raw).blocks))
+    clean = [
+        {**block, "text": without_commands(block["text"])} if isinstance(block.get("text"), str) else block
+        for block in blocks
+    ]
+    return raw if clean == blocks else dialect.rewritten(raw, map(msgspec.json.encode, clean))
 
 
 def carried_out(agent: Agent, line: str) -> str:

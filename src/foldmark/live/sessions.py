@@ -16,7 +16,6 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 import httpx2 as httpx
-import msgspec
 
 from foldmark.core.assembly.eviction import begins, in_place
 from foldmark.core.errors import FoldmarkError, ProviderError
@@ -26,7 +25,7 @@ from foldmark.core.request import Request
 from foldmark.core.segments import contains
 from foldmark.live import prompts
 from foldmark.live.clients.anthropic import ANTHROPIC
-from foldmark.live.clients.dialect import ClientDialect, ClientRequest, Message, UnpairedError, decoded
+from foldmark.live.clients.dialect import ClientDialect, ClientRequest, Message, UnpairedError
 from foldmark.live.clients.gemini import GEMINI
 from foldmark.live.clients.openai import OPENAI
 from foldmark.live.clients.reading import Reader
@@ -71,19 +70,12 @@ class Answering(NamedTuple):
     taken: Callable[[bytes, bool], object] | None = None
 
 
-class Command(NamedTuple):
-    """A command in a prompt: its place (message, block), and the line without its sign."""
-
-    place: tuple[int, int]
-    line: str
-
-
 class Prepared(NamedTuple):
     """A request, its transcript (None beside a conversation), the command that it is, and its messages as edited."""
 
     request: ClientRequest
     transcript: Transcript | None
-    command: Command | None
+    command: prompts.AskedCommand | None
     made: Edited
 
 
@@ -144,7 +136,7 @@ class Sessions:
         self._tell(transcript, headers, request)
         raw = made.messages
         if prompts.ESCAPE in body:
-            raw = [_unescaped(request, each) for each in raw]
+            raw = [prompts.without_escape(request, each) for each in raw]
         sent = request.with_messages(raw) if made.changed or raw != made.messages else body
         prefix = made.prefix if made.changed or transcript.bound else None
         return Answering(sent, None, partial(self._answer_came, transcript, messages, prefix))
@@ -154,7 +146,7 @@ class Sessions:
         headers: Mapping[str, str],
         request: ClientRequest,
         transcript: Transcript,
-        command: Command,
+        command: prompts.AskedCommand,
     ) -> Answering:
         """Carry out a command in a thread of its own: it may ask a model, and other requests are not to wait for
         that."""
@@ -221,8 +213,9 @@ class Sessions:
         dialect = _dialect_of(target)
         with suppress(ValueError):
             assert dialect is not None
-            head = self._reader.read(dialect, target, headers, body).head
-            transcript = self._transcripts.get(head.agent or head.session or self._own)
+            request = self._reader.read(dialect, target, headers, body)
+            named = request.head.agent or request.head.session
+            transcript = self._transcripts.get(named) if named else self._unnamed.continued(request)
             if transcript is not None:
                 transcript.note_prevented()
                 if self.others is not None:
@@ -234,7 +227,7 @@ class Sessions:
         assert dialect is not None
         request = self._reader.read(dialect, target, headers, body)
         transcript = self._transcript(request)
-        command = _command_in(request)
+        command = prompts.asked_command(request)
         if transcript is None:
             return Prepared(request, None, command, self._beside(request))
         if command is not None:
@@ -279,7 +272,7 @@ class Sessions:
                 if shown.changed:
                     raw = shown.messages
                     break
-        made = [_without_commands(dialect, each) for each in raw if not dialect.is_reply(dialect.read(each))]
+        made = [prompts.without_repeated(dialect, each) for each in raw if not dialect.is_reply(dialect.read(each))]
         return Edited(made, "", changed=made != [raw for raw, _ in request.sent])
 
     def _conversation(self, session: str) -> Agent:
@@ -383,33 +376,6 @@ def _inserted(
             run.clear()
         run.append((place, event))
     yield from flushed()
-
-
-def _command_in(request: ClientRequest) -> Command | None:
-    """Return the command that a request asks: the last prompt, behind which only messages of the role system may stand,
-    since the client adds those."""
-    for at in range(len(request.sent) - 1, -1, -1):
-        message = request.sent[at].message
-        if message.role != "system":
-            prompt = request.dialect.prompt(message)
-            line = None if prompt is None else prompts.command_in(prompt.text)
-            return None if prompt is None or line is None else Command((at, prompt.block), line)
-    return None
-
-
-def _unescaped(request: ClientRequest, raw: bytes) -> bytes:
-    prompt = request.dialect.prompt(request.dialect.read(raw))
-    return raw if prompt is None else prompts.unescaped(raw, prompt.text)
-
-
-def _without_commands(dialect: ClientDialect, raw: bytes) -> bytes:
-    """Return a message without the commands to Foldmark that it repeats."""
-    blocks = list(map(decoded, dialect.read(raw).blocks))
-    clean = [
-        {**block, "text": prompts.without_commands(block["text"])} if isinstance(block.get("text"), str) else block
-        for block in blocks
-    ]
-    return raw if clean == blocks else dialect.rewritten(raw, map(msgspec.json.encode, clean))
 
 
 def _dialect_of(target: str) -> ClientDialect | None:
