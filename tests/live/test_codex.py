@@ -21,7 +21,7 @@ from server import Loopback
 import foldmark
 from foldmark.core.events import Event
 from foldmark.core.request import Usage
-from foldmark.live.running import AGENTS
+from foldmark.live.agent_programs import AGENTS
 from foldmark.log import Agent, Log
 from patience import LIMIT
 

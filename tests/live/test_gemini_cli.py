@@ -19,7 +19,7 @@ from wire_gemini import GeminiWire
 
 import foldmark
 from foldmark.core.errors import CommandError
-from foldmark.live.running import AGENTS
+from foldmark.live.agent_programs import AGENTS
 from foldmark.log import Agent, Log
 from patience import LIMIT
 

@@ -17,9 +17,9 @@ from test_live_sessions import KEY, SESSION
 
 import foldmark
 from foldmark.core.errors import CommandError, ProviderError
+from foldmark.live.agent_programs import AGENTS, CHATGPT
 from foldmark.live.clients import openai_answers, openai_items
 from foldmark.live.clients.openai import OPENAI
-from foldmark.live.running import AGENTS, CHATGPT
 from foldmark.live.status import statuses
 from foldmark.log import Log
 from foldmark.sessions.messages import CallMessage, ResultMessage, TextMessage

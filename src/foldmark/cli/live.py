@@ -49,8 +49,9 @@ def live(
         _status(setup, as_json=as_json)
         return 0
     _check_installed()
+    from foldmark.live.agent_programs import AGENTS
     from foldmark.live.gateway import loopback_socket
-    from foldmark.live.running import AGENTS, SECRET, run, supervised
+    from foldmark.live.running import SECRET, run, supervised
 
     named = AGENTS.get(agent or DEFAULT)
     if named is None or (agent is None and not serve and listening is None):
@@ -59,7 +60,7 @@ def live(
     if listening is not None:
         return _serve(setup, base, os.environ.pop(SECRET, ""), socket.socket(fileno=listening))
     if serve:
-        return _serve(setup, base, "", None, named.variables[0])
+        return _serve(setup, base, "", None, named.variable)
     own = loopback_socket()
     secret = secrets.token_urlsafe(24)
     url = f"http://127.0.0.1:{own.getsockname()[1]}/{secret}"

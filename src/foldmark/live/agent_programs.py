@@ -1,0 +1,132 @@
+"""The coding agents that `foldmark live` runs: where each would ask, and how it is told to ask elsewhere [SPEC 5.7]."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import msgspec
+
+from foldmark.core.errors import CommandError
+
+CHATGPT = "https://chatgpt.com/backend-api/codex"
+"""The base URL that Codex uses with a login to ChatGPT."""
+
+API_KEY = "gemini-api-key"
+"""How Gemini CLI signs in where it asks the Gemini API, as its settings name it."""
+
+_SELECTED = re.compile(r'"selectedType"\s*:\s*"([^"]*)"')
+
+
+class AgentProgram:
+    """A coding agent.
+
+    `variable` names its base URL, and is its upstream when set; otherwise `provider` is. With one of the variables
+    `elsewhere` it asks another service, which no gateway stands in front of.
+    """
+
+    program: ClassVar[str]
+    variable: ClassVar[str]
+    provider: ClassVar[str]
+    elsewhere: ClassVar[tuple[str, ...]] = ()
+
+    def upstream(self, environment: Mapping[str, str]) -> str:
+        """Return the base URL that the agent would have used. Raises CommandError if it asks another service."""
+        for name in self.elsewhere:
+            if environment.get(name, "").lower() not in ("", "0", "false"):
+                raise CommandError(
+                    f"{name} is set: {self.program} then asks a service that `foldmark live` does not know. "
+                    "Unset it, or run the agent without `foldmark live`"
+                )
+        self.check_login(environment)
+        return environment.get(self.variable) or self.usual_upstream(environment)
+
+    def check_login(self, environment: Mapping[str, str]) -> None:
+        """Raise CommandError if the agent signs in to a service that no gateway stands in front of."""
+
+    def usual_upstream(self, environment: Mapping[str, str]) -> str:
+        """Return the base URL that the agent uses unless a variable names another."""
+        return self.provider
+
+    def command(self, url: str, arguments: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+        """Return the command line that asks at the base URL `url`."""
+        return [self.program, *self.options(url, environment), *arguments]
+
+    def options(self, url: str, environment: Mapping[str, str]) -> list[str]:
+        """Return the options that name the base URL where the variable does not suffice."""
+        return []
+
+
+class ClaudeCode(AgentProgram):
+    """Claude Code."""
+
+    program, variable, provider = "claude", "ANTHROPIC_BASE_URL", "https://api.anthropic.com"
+    elsewhere = ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY")
+
+    def options(self, url: str, environment: Mapping[str, str]) -> list[str]:
+        # Its settings may set variables, over those of the shell.
+        return ["--settings", f'{{"env":{{"ANTHROPIC_BASE_URL":"{url}"}}}}']
+
+
+class Codex(AgentProgram):
+    """Codex."""
+
+    program, variable, provider = "codex", "OPENAI_BASE_URL", "https://api.openai.com/v1"
+
+    def usual_upstream(self, environment: Mapping[str, str]) -> str:
+        return CHATGPT if codex_login(environment) == "chatgpt" else self.provider
+
+    def options(self, url: str, environment: Mapping[str, str]) -> list[str]:
+        settings = [f'openai_base_url="{url}"', 'model_provider="openai"']
+        if environment.get("OPENAI_API_KEY") and not codex_login(environment):
+            # Its own provider takes no key from there, and would ask by WebSocket.
+            table = f'{{ name="OpenAI", base_url="{url}", env_key="OPENAI_API_KEY", wire_api="responses", '
+            table += "supports_websockets=false }"
+            settings = ['model_provider="foldmark"', f"model_providers.foldmark={table}"]
+        settings.append("features.enable_request_compression=false")  # what is compressed could not be read here
+        return [word for each in settings for word in ("-c", each)]
+
+
+class GeminiCli(AgentProgram):
+    """Gemini CLI."""
+
+    program, variable = "gemini", "GOOGLE_GEMINI_BASE_URL"
+    provider = "https://generativelanguage.googleapis.com"
+    elsewhere = ("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA")
+
+    def check_login(self, environment: Mapping[str, str]) -> None:
+        # With an account it asks Code Assist, whose address no variable of ours changes.
+        home = Path(environment.get("GEMINI_CLI_HOME") or environment.get("HOME") or Path.home())
+        system = Path(environment.get("GEMINI_CLI_SYSTEM_SETTINGS_PATH") or "/etc/gemini-cli/settings.json")
+        for path in (system, Path.cwd() / ".gemini" / "settings.json", home / ".gemini" / "settings.json"):
+            try:
+                found = _SELECTED.search(path.read_text("utf-8", "replace"))  # it may hold comments
+            except OSError:
+                continue
+            if found is not None and found[1] == API_KEY:
+                return
+            if found is not None:
+                raise CommandError(
+                    f"Gemini CLI signs in with {found[1]!r} ({path}): it then asks a service that `foldmark live` does "
+                    "not know. Choose an API key with /auth in Gemini CLI, or run it without `foldmark live`"
+                )
+        raise CommandError(
+            "Gemini CLI has selected no way to sign in. Choose an API key with /auth in Gemini CLI, or write "
+            f'{{"security": {{"auth": {{"selectedType": "{API_KEY}"}}}}}} to {home / ".gemini" / "settings.json"}'
+        )
+
+
+def codex_login(environment: Mapping[str, str]) -> str:
+    """Return how Codex is logged in by its file `auth.json`: `chatgpt`, `key`, or nothing."""
+    from foldmark.sessions.codex import codex_folder
+
+    try:
+        found = msgspec.json.decode((codex_folder(environment) / "auth.json").read_bytes())
+    except (OSError, msgspec.MsgspecError):
+        return ""
+    if not isinstance(found, dict):
+        return ""
+    return "key" if found.get("OPENAI_API_KEY") else "chatgpt" if found.get("tokens") else ""
+
+
+AGENTS: dict[str, AgentProgram] = {each.program: each for each in (ClaudeCode(), Codex(), GeminiCli())}
