@@ -13,7 +13,7 @@ from tmux import Tmux
 
 import foldmark
 from foldmark.live.clients.anthropic import ANTHROPIC
-from foldmark.live.transcript import Transcript
+from foldmark.live.transcript import ClientTranscript
 from foldmark.log import Agent, Log
 from foldmark.providers.offline import OfflineModel
 
@@ -166,7 +166,7 @@ def test_the_meter_is_the_agents(running: Running) -> None:  # noqa: F811
 def test_nobody_runs_a_sub_agent_of_the_client(running: Running) -> None:  # noqa: F811
     """It has no message yet, as a fork that waits."""
     running.client.say("one")
-    child = Transcript(running.agent, SESSION, ANTHROPIC).child("a1b2")
+    child = ClientTranscript(running.agent, SESSION, ANTHROPIC).child("a1b2")
 
     async def supervise() -> None:
         async with foldmark.supervise(running.log, lambda _: OfflineModel()) as agents:

@@ -9,7 +9,7 @@ from textual.geometry import Size
 
 from foldmark.chat.display.operated import brief
 from foldmark.chat.display.pages import Pages, Place, read
-from foldmark.chat.display.transcript import Calls, Entry, Flag, Gap, Operated, Said, WindowEdge
+from foldmark.chat.display.transcript import Entry, Flag, Gap, Operated, Said, ToolCallGroup, WindowEdge
 from foldmark.log import Agent, Log
 from foldmark.terminal.scrollback.answer import LONGEST, Answer, parted, settled
 from foldmark.terminal.scrollback.transcript import Transcript
@@ -61,7 +61,7 @@ def drive(agent: Agent, steps: Callable[[Driven, Transcript], object], size: tup
 def test_a_page_has_turns_calls_marks_operations_and_what_left(log: Log) -> None:
     found = entries(sample(log))
     assert [type(entry) for entry in found] == [
-        *(Said, Calls, Said, Flag, Gap, Said, Calls, Said, Operated, Said, Calls, Said)
+        *(Said, ToolCallGroup, Said, Flag, Gap, Said, ToolCallGroup, Said, Operated, Said, ToolCallGroup, Said)
     ]
     gap = next(entry for entry in found if isinstance(entry, Gap))
     assert gap.line == '✂ turn 7 dropped by you: "led nowhere" · 1 turn, 383 · /restore 17'
@@ -135,7 +135,7 @@ def test_an_evicted_result_says_so_and_how_it_comes_back(log: Log) -> None:
     agent = sample(log)
     result = next(event.id for event in agent.context().messages if event.kind == "tool_result")
     done = agent.do(f"/context evict {result}")
-    calls = next(entry for entry in entries(agent) if isinstance(entry, Calls))
+    calls = next(entry for entry in entries(agent) if isinstance(entry, ToolCallGroup))
     assert calls.calls[0].evicted == done.event_id
 
 

@@ -29,7 +29,7 @@ MESSAGES_READ = 2000
 """Maximum number of messages read for one completion."""
 
 
-class Candidate(NamedTuple):
+class CompletionCandidate(NamedTuple):
     """A text that can replace `line[first:last]`; `label` is shown in its place unless empty. Text, label and help may
     contain anything that a person typed or a model wrote."""
 
@@ -44,7 +44,7 @@ class Completion(NamedTuple):
     """The possible next input. `usage` is the synopsis of the command in three parts, the second of which is the
     argument being typed; `help` explains the command or that argument."""
 
-    candidates: tuple[Candidate, ...] = ()
+    candidates: tuple[CompletionCandidate, ...] = ()
     usage: tuple[str, str, str] = ("", "", "")
     help: str = ""
 
@@ -72,7 +72,7 @@ def complete(registry: Registry, agent: Agent | None, line: str, cursor: int | N
     return Completion()
 
 
-def _commands(registry: Registry, name: str, first: int, last: int) -> tuple[Candidate, ...]:
+def _commands(registry: Registry, name: str, first: int, last: int) -> tuple[CompletionCandidate, ...]:
     """Return the commands that begin with `name`; if there are none, those whose last word does, and the synonym."""
     commands = registry.commands.values()
     found = [each for each in commands if f"/{each.name}".startswith(name)]
@@ -81,7 +81,9 @@ def _commands(registry: Registry, name: str, first: int, last: int) -> tuple[Can
         found = [each for each in commands if f" {each.name}".rpartition(" ")[2].startswith(name[1:])]
         found += [each for each in commands if each.name == other]
     behind = {each.name: " " if each.usage or each.options else "" for each in found}
-    return tuple(Candidate(f"/{each.name}{behind[each.name]}", each.help, first, last, each.synopsis) for each in found)
+    return tuple(
+        CompletionCandidate(f"/{each.name}{behind[each.name]}", each.help, first, last, each.synopsis) for each in found
+    )
 
 
 def _arguments(command: Command, registry: Registry, agent: Agent | None, typed: str, begin: int) -> Completion:
@@ -95,7 +97,7 @@ def _arguments(command: Command, registry: Registry, agent: Agent | None, typed:
     if option:
         usage, help = (f"/{command.name} ", option, ""), dict(command.options)[option]
         awaited = option
-    found: list[Candidate] = []
+    found: list[CompletionCandidate] = []
     if awaited and agent is not None and not word.startswith("-"):
         kind = meaning(f"{command.name} {awaited.strip('[].')}")
         if kind in ("conversation", "command") and awaited.rstrip("]").endswith("..."):
@@ -107,7 +109,7 @@ def _arguments(command: Command, registry: Registry, agent: Agent | None, typed:
         given = {text.partition("=")[0] for _, text in words}
         helps = {each.partition(" ")[0]: help for each, help in command.options}
         found = [
-            Candidate(f"{each} ", helps.get(each, ""), first, len(typed))
+            CompletionCandidate(f"{each} ", helps.get(each, ""), first, len(typed))
             for each in command.takes
             if each.startswith(word) and each not in given
         ]
@@ -141,7 +143,9 @@ def _awaited(command: Command, before: list[str]) -> tuple[str, str]:
     return "", usage[-1] if usage and "..." in usage[-1] else ""
 
 
-def _candidates(kind: Meaning, registry: Registry, agent: Agent, word: str, first: int, last: int) -> list[Candidate]:
+def _candidates(
+    kind: Meaning, registry: Registry, agent: Agent, word: str, first: int, last: int
+) -> list[CompletionCandidate]:
     """Return the values that match what was typed so far; ids also match by the words of their help."""
     word = word.lstrip('"')
     if kind == "tagged text" and not word.startswith("#"):
@@ -161,7 +165,7 @@ def _candidates(kind: Meaning, registry: Registry, agent: Agent, word: str, firs
         values = _VALUES[kind](agent)
     try:
         return [
-            Candidate(f'"{text}"' if " " in text and kind == "written by" else text, help, first, last)
+            CompletionCandidate(f'"{text}"' if " " in text and kind == "written by" else text, help, first, last)
             for text, help in islice((each for each in values if _fits(kind, *each, word)), MOST)
         ]
     except FoldmarkError:

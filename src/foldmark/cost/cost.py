@@ -21,8 +21,8 @@ from foldmark.core.ports import Progress, Snapshot
 from foldmark.core.request import ANSWER, PLAIN, ToolSpec
 from foldmark.core.segments import END
 from foldmark.cost.history import (
+    CostItem,
     Group,
-    Item,
     PastRequest,
     Pieces,
     ReplayedContext,
@@ -59,7 +59,7 @@ class NewestMessagesSender(WholeHistorySender):
 
     most = END
 
-    def items(self, now: ReplayedContext) -> list[Item]:
+    def items(self, now: ReplayedContext) -> list[CostItem]:
         found, count, at = super().items(now), 0, len(now.groups)
         while at and (not count or count + len(now.groups[at - 1].events) <= self.most):
             at -= 1
@@ -87,11 +87,11 @@ class ClearedResultsSender(WholeHistorySender):
 
     def __init__(self, moment: Snapshot, pieces: Pieces, limit: int | None = None) -> None:
         super().__init__(moment, pieces, limit)
-        self._whole: list[Item] = []
+        self._whole: list[CostItem] = []
         self._read = self._bytes = 0
-        self._cleared: list[Item] = []
+        self._cleared: list[CostItem] = []
 
-    def items(self, now: ReplayedContext) -> list[Item]:
+    def items(self, now: ReplayedContext) -> list[CostItem]:
         found = super().items(now)
         if found is not self._whole:
             self._whole, self._cleared, self._read, self._bytes = found, [], 0, 0
@@ -105,12 +105,12 @@ class ClearedResultsSender(WholeHistorySender):
             cleared.append(self._without(found[len(cleared)], now, keep))
         return [*cleared, *(self._without(item, now, keep) for item in found[len(cleared) :])]
 
-    def _without(self, item: Item, now: ReplayedContext, keep: set[int]) -> Item:
+    def _without(self, item: CostItem, now: ReplayedContext, keep: set[int]) -> CostItem:
         gone = sum(each not in keep for each in _results(item))
         return self.pieces.cleared(item.group, now.at.fold.evicted, gone) if item.group and gone else item
 
 
-def _results(item: Item) -> tuple[int, ...]:
+def _results(item: CostItem) -> tuple[int, ...]:
     return () if item.group is None else item.group.results
 
 
@@ -230,7 +230,7 @@ def replay(
         config, dialect = at.config, dialect_of(name, at.given.dialects)
         asks = options(dialect, model, config, PLAIN.output, ANSWER)
         target = Target(name, dialect, model, tuple(on_the_wire(tools).values()), asks)
-        known: dict[Any, Item] = {}
+        known: dict[Any, CostItem] = {}
         found = past_requests(moment, agent)
         every = {each.answer for each in found}
         thought = thought_about(agent) & every or every
@@ -260,7 +260,7 @@ class _Ledger:
     def __init__(self, policy: Policy, sender: Sender, cache: Cache) -> None:
         self._policy, self._sender, self._pieces, self._cache = policy, sender, sender.pieces, cache
         self._request, self._bound = Beginnings(), Bound()
-        self._items: list[Item] = []
+        self._items: list[CostItem] = []
         # Of the newest request: its blocks and bytes up to the end of each item, and which items are answers that began
         # with thinking.
         self._blocks: list[int] = []
@@ -289,7 +289,7 @@ class _Ledger:
         """Return the result."""
         return Replayed(self._policy, tuple(self._billed), self._rewritten, self._moves, self._bound.thoughts)
 
-    def _go_on(self, items: Sequence[Item], same: int, thought: Collection[int]) -> tuple[int, list[int]]:
+    def _go_on(self, items: Sequence[CostItem], same: int, thought: Collection[int]) -> tuple[int, list[int]]:
         """Advance to the request of these items. Return the number of answers with thinking that it shares with the
         previous one, and its other answers with thinking."""
         # This runs for every item of every request, so it does as little in Python as possible.
@@ -341,5 +341,5 @@ class _Ledger:
         return end
 
 
-def _oldest(items: Sequence[Item]) -> int | None:
+def _oldest(items: Sequence[CostItem]) -> int | None:
     return next((item.event for item in items if item.event), None)

@@ -46,7 +46,7 @@ class Portion(NamedTuple):
     part: Part | None = None
 
 
-class Share(NamedTuple):
+class ContextShare(NamedTuple):
     """The tokens of one kind of content, or of the results of one tool."""
 
     kind: str
@@ -85,23 +85,23 @@ def portions(request: Request) -> list[Portion]:
     return shared
 
 
-def shares(of: Iterable[Portion]) -> list[Share]:
+def shares(of: Iterable[Portion]) -> list[ContextShare]:
     """Return the tokens by kind in the order of `ORDER`, tool results by tool, largest first; none without tokens."""
     sums = Counter[tuple[str, str]]()
     for each in of:
         sums[each.kind, each.name] += each.tokens
-    found = [Share(kind, name, tokens) for (kind, name), tokens in sums.items() if tokens]
+    found = [ContextShare(kind, name, tokens) for (kind, name), tokens in sums.items() if tokens]
     return sorted(found, key=lambda each: (ORDER.index(each.kind), -each.tokens, each.name))
 
 
-def merged(of: Iterable[Share], count: int) -> list[Share]:
+def merged(of: Iterable[ContextShare], count: int) -> list[ContextShare]:
     """Return at most `count` shares: the smallest ones become `other`."""
     found = list(of)
     if len(found) <= count:
         return found
     smallest = sorted(found, key=lambda each: each.tokens)[: len(found) - count + 1]
     rest = [each for each in found if each not in smallest]
-    return [*rest, Share(OTHER, OTHER, sum(each.tokens for each in smallest))]
+    return [*rest, ContextShare(OTHER, OTHER, sum(each.tokens for each in smallest))]
 
 
 def _kind(part: Part) -> str:

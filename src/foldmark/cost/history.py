@@ -181,7 +181,7 @@ def _group(found: Event | CallGroup) -> Group:
     return Group(events[0], events, tuple(sorted(each.id for each in results)))
 
 
-class Item(Struct, eq=False):
+class CostItem(Struct, eq=False):
     """A piece of requests: its blocks, the bytes that it adds, its group, if any, and the roles with which it begins
     and ends. `event` and `turn` are those of the first event of the group, 0 and None without one."""
 
@@ -200,9 +200,9 @@ class Item(Struct, eq=False):
 class Pieces:
     """Makes pieces of requests under the settings of one policy, each piece once. Policies share the `known` pieces."""
 
-    def __init__(self, target: Target, config: Config, known: dict[Any, Item]) -> None:
+    def __init__(self, target: Target, config: Config, known: dict[Any, CostItem]) -> None:
         self.target, self.config, self._known = target, config, known
-        self._active: dict[tuple[int, ...], Item] = {}
+        self._active: dict[tuple[int, ...], CostItem] = {}
         self.plain = BytesRuler(uncalibrated(target.provider, target.model))
         self.ruler = self.calibrated(config.calibration)
         self._settings = (
@@ -218,7 +218,7 @@ class Pieces:
         found = ruler(self.target.provider, self.target.model, structs.replace(self.config, calibration=calibration))
         return found if isinstance(found, BytesRuler) else self.plain
 
-    def head(self, layers: Sequence[Layer], *, anchors: bool, alone: bool = False) -> Item:
+    def head(self, layers: Sequence[Layer], *, anchors: bool, alone: bool = False) -> CostItem:
         """Return the part in front of the messages: tools and the system field, with or without its `anchors`. With
         `alone`, include the message that a request without messages contains."""
         prompt = prompts.assemble(layers, view((), self.target.dialect, self.config))
@@ -226,7 +226,7 @@ class Pieces:
         key = prompt.stable, prompt.anchors, alone
         if key not in self._known:
             body, size = self._encoded(prompt, tools=True)
-            self._known[key] = Item(tuple(self.target.dialect.blocks(body)), size)
+            self._known[key] = CostItem(tuple(self.target.dialect.blocks(body)), size)
         return self._known[key]
 
     @once
@@ -235,7 +235,7 @@ class Pieces:
         prompt = Prompt("", (ViewMessage("user", "."), *_ANSWERED))
         return self._encoded(prompt._replace(settled=1))[1] - self._encoded(prompt)[1]
 
-    def seam(self, before: Item, after: Item) -> int:
+    def seam(self, before: CostItem, after: CostItem) -> int:
         """Return the bytes that joining two adjacent pieces adds: consecutive messages of one role may be merged."""
         role = after.roles[0]
         return self._seams.get(role, 0) if before.roles[1] == role else 0
@@ -248,17 +248,17 @@ class Pieces:
             found[role] = two - one - (one - none)
         return found
 
-    def note(self, text: str) -> Item:
+    def note(self, text: str) -> CostItem:
         """Return a text among the messages."""
         if text not in self._known:
             self._known[text] = self._item((ViewMessage("user", text),), None)
         return self._known[text]
 
-    def over(self, group: Group, evicted: Mapping[int, int]) -> Item:
+    def over(self, group: Group, evicted: Mapping[int, int]) -> CostItem:
         """Return a group of a turn that is over."""
         return self._made(group, evicted, END, 0, 0)
 
-    def active(self, group: Group, evicted: Mapping[int, int], recent: int | None = None, oldest: int = 0) -> Item:
+    def active(self, group: Group, evicted: Mapping[int, int], recent: int | None = None, oldest: int = 0) -> CostItem:
         """Return a group of the active turn. Its newest `recent` results count as recent (all by default), and its
         `oldest` first results are cut as if the turn were over."""
         recent = len(group.results) if recent is None else recent
@@ -270,7 +270,7 @@ class Pieces:
             found = self._active[key] = self._made(group, evicted, 0, recent, oldest)
         return found
 
-    def cleared(self, group: Group, evicted: Mapping[int, int], oldest: int) -> Item:
+    def cleared(self, group: Group, evicted: Mapping[int, int], oldest: int) -> CostItem:
         """Return a group without the contents of its `oldest` first results."""
         gone = group.results[:oldest]
         events = tuple(
@@ -283,7 +283,7 @@ class Pieces:
 
     def _made(
         self, group: Group, evicted: Mapping[int, int], since: int, recent: int, oldest: int, cleared: int = 0
-    ) -> Item:
+    ) -> CostItem:
         gone = tuple(each for each in group.results if each in evicted) if evicted else ()
         first = group.first
         key = first.id, group.events[-1].id, len(group.events), since, recent, oldest, gone, cleared, self._settings
@@ -294,16 +294,16 @@ class Pieces:
             self._known[key] = self._item(shown.steps, group)
         return self._known[key]
 
-    def _item(self, steps: Sequence[Step], group: Group | None) -> Item:
+    def _item(self, steps: Sequence[Step], group: Group | None) -> CostItem:
         if not steps:
-            return Item((), 0, group)
+            return CostItem((), 0, group)
         begins = "assistant" if isinstance(steps[0], Calls) else steps[0].role
         ends = "user" if isinstance(steps[-1], Calls) else steps[-1].role
         front = Prompt("", _ASKED if begins == "assistant" else _ANSWERED)
         body, size = self._encoded(front._replace(steps=(*front.steps, *steps)))
         before, bare = self._encoded(front)
         first, both = (list(self.target.dialect.blocks(each)) for each in (before, body))
-        return Item(tuple(both[len(first) :]), size - bare, group, (begins, ends))
+        return CostItem(tuple(both[len(first) :]), size - bare, group, (begins, ends))
 
     def _encoded(self, prompt: Prompt, *, tools: bool = False) -> tuple[dict[str, Any], int]:
         to = self.target

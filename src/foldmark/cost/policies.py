@@ -20,7 +20,7 @@ from foldmark.core.assembly.window import Unit, Units
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import END, Segment, since, until
-from foldmark.cost.history import Group, Item, Pieces, ReplayedContext
+from foldmark.cost.history import CostItem, Group, Pieces, ReplayedContext
 from foldmark.request.sources import Pinned, Sources
 from foldmark.request.standing import Standing, as_of
 from foldmark.request.steady import SHAPING, boundary
@@ -35,13 +35,13 @@ class Sender:
         self.moment = moment
         self.pieces, self.config, self.limit = pieces, pieces.config, limit
         self.ruler = pieces.ruler
-        self._turns: dict[int, tuple[list[Item], int]] = {}
+        self._turns: dict[int, tuple[list[CostItem], int]] = {}
 
-    def items(self, now: ReplayedContext) -> list[Item]:
+    def items(self, now: ReplayedContext) -> list[CostItem]:
         """Return the items of the request, the head first. Call this for every request, in order."""
         raise NotImplementedError
 
-    def request(self, now: ReplayedContext) -> list[Item]:
+    def request(self, now: ReplayedContext) -> list[CostItem]:
         """Return the items with the frame that `prompt.assemble` puts around them for providers."""
         head, *items = self.items(now)
         if not items:
@@ -50,11 +50,11 @@ class Sender:
         end = [self.pieces.note(prompts.GO_ON)] if items[-1].roles[1] == "assistant" else []
         return [head, *front, *items, *end]
 
-    def size(self, items: Sequence[Item], marks: int = 3) -> int:
+    def size(self, items: Sequence[CostItem], marks: int = 3) -> int:
         """Return the bytes of a request with `marks` breakpoints among its messages; the first item is its head."""
         return self.added(items) + marks * self.pieces.mark - (len(items) > 1)
 
-    def added(self, items: Sequence[Item]) -> int:
+    def added(self, items: Sequence[CostItem]) -> int:
         """Return the bytes that adjacent items add to a request."""
         sent = [item for item in items if item.blocks]  # thinking that is left out leaves no item
         return sum(item.size for item in sent) + sum(map(self.pieces.seam, sent, sent[1:]))
@@ -64,10 +64,10 @@ class Sender:
         tools = [tool.name for tool in self.pieces.target.tools]
         return Sources(self.moment, at, self.config, tools=tools, answers=False, read=now.read)
 
-    def over(self, groups: Sequence[Group], now: ReplayedContext) -> list[Item]:
+    def over(self, groups: Sequence[Group], now: ReplayedContext) -> list[CostItem]:
         return [self.pieces.over(group, now.at.fold.evicted) for group in groups]
 
-    def unit_over(self, now: ReplayedContext, unit: Unit) -> tuple[list[Item], int]:
+    def unit_over(self, now: ReplayedContext, unit: Unit) -> tuple[list[CostItem], int]:
         """Return the items of a turn that is over, and the bytes that they add."""
         if unit.opener not in self._turns:
             places = sorted({now.places[event.id] for event in unit.events if event.id in now.places})
@@ -77,7 +77,7 @@ class Sender:
 
     def shown(
         self, groups: Sequence[Group], now: ReplayedContext, since: int, settled: int = END, oldest: int = 0
-    ) -> Iterator[Item]:
+    ) -> Iterator[CostItem]:
         """Yield groups as they are sent at event `settled`: those from turn `since` on with results by age
         (`view.tiers`)."""
         active = [_is_active(group, since) for group in groups]
@@ -96,7 +96,7 @@ class Sender:
         """Return the bytes of a request with the newest `count` units and these pins."""
         raise NotImplementedError
 
-    def pinned(self, now: ReplayedContext, pins: Sequence[Pinned], turns: Collection[int | None]) -> list[Item]:
+    def pinned(self, now: ReplayedContext, pins: Sequence[Pinned], turns: Collection[int | None]) -> list[CostItem]:
         """Return the pinned turns that are not among `turns`, as they stand in front of the window."""
         there = {pin.turn for pin in pins}.difference(turns)
         return self.over([group for group in now.groups if group.first.turn_id in there], now)
@@ -112,11 +112,11 @@ class EagerSender(Sender):
 
     def __init__(self, moment: Snapshot, pieces: Pieces, limit: int | None = None) -> None:
         super().__init__(moment, pieces, limit)
-        self._front: list[Item] = []
-        self._aged: list[Item] = []
+        self._front: list[CostItem] = []
+        self._aged: list[CostItem] = []
         self._since = self._active = 0
 
-    def items(self, now: ReplayedContext) -> list[Item]:
+    def items(self, now: ReplayedContext) -> list[CostItem]:
         if now.opened or not now.plain or not now.old:
             self._cut(now)
         self._age(now)
@@ -172,14 +172,14 @@ class SteadySender(Sender):
     def __init__(self, moment: Snapshot, pieces: Pieces, limit: int | None = None) -> None:
         super().__init__(moment, pieces, limit)
         self._settled = -1
-        self._items: list[Item] = []
+        self._items: list[CostItem] = []
         self._window: list[Event] = []
         self._pins: list[Pinned] = []
         self._size: float = 0
         self._quiet = False
         self._shown, self._weighed, self._sizes = _Told(), _Told(), Sizes(self.config)
 
-    def items(self, now: ReplayedContext) -> list[Item]:
+    def items(self, now: ReplayedContext) -> list[CostItem]:
         same = now.plain and now.old > 0
         if not same:
             self._quiet = False

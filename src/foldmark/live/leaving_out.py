@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from foldmark.live.clients.dialect import ClientDialect, Message, Sent, decoded
+from foldmark.live.clients.dialect import ClientDialect, ClientMessage, SentMessage, decoded
 
 LOCAL = -1
 """In place of an event: a block of a command to Foldmark, or of its reply. It goes to nobody else."""
 
 
-class Known(Struct, frozen=True, gc=False):
+class KnownMessage(Struct, frozen=True, gc=False):
     """A message that the client sends, in the log: its key and the event of each of its blocks, 0 for a block that has
     none."""
 
@@ -25,7 +25,7 @@ class Known(Struct, frozen=True, gc=False):
     ids: tuple[int, ...] = ()
 
 
-class View(NamedTuple):
+class ContextView(NamedTuple):
     """What the context shows: whether an event is visible, the placeholder of each evicted result, the messages to put
     in front of the first message with an event after a given one (in order), whether the model binds thinking, and
     which prefix the thinking of an answer is bound to, by the answer's key. `notice` is the text of the event that was
@@ -39,7 +39,7 @@ class View(NamedTuple):
     notice: Callable[[int], str] = lambda event_id: ""
 
 
-class Edited(NamedTuple):
+class EditedMessages(NamedTuple):
     """The messages to send, and the prefix that the answer's thinking will be bound to, where it is bound to one."""
 
     messages: list[bytes]
@@ -47,15 +47,17 @@ class Edited(NamedTuple):
     changed: bool
 
 
-def edited(dialect: ClientDialect, sent: Sequence[Sent], known: Sequence[Known], view: View) -> Edited:
+def edited(
+    dialect: ClientDialect, sent: Sequence[SentMessage], known: Sequence[KnownMessage], view: ContextView
+) -> EditedMessages:
     """Return what is left of the messages `sent`, each with what is known of it. Raises UnpairedError."""
     ours, theirs = blake2b(digest_size=16), blake2b(digest_size=16)
-    found: list[Sent] = []
+    found: list[SentMessage] = []
     waiting = list(view.inserted)
     changed, gone = False, set[str]()
 
-    def add(raw: bytes, message: Message) -> None:
-        found.append(Sent(raw, message))
+    def add(raw: bytes, message: ClientMessage) -> None:
+        found.append(SentMessage(raw, message))
         if view.binds:
             ours.update(message.key.encode())
 
@@ -90,15 +92,17 @@ def edited(dialect: ClientDialect, sent: Sequence[Sent], known: Sequence[Known],
         elif (own := dialect.mark_of(raw)) is not None:
             _move(dialect, found, own)
     if found and found[0][1].role == "assistant" and sent[0].message.role != "assistant":
-        found.insert(0, Sent(dialect.opening, dialect.read(dialect.opening)))
+        found.insert(0, SentMessage(dialect.opening, dialect.read(dialect.opening)))
         changed = True
     if changed:
         dialect.check(message for _, message in found)
     prefix = ours.hexdigest() if view.binds else ""
-    return Edited(dialect.joined(found) if changed else [raw for raw, _ in found], prefix, changed)
+    return EditedMessages(dialect.joined(found) if changed else [raw for raw, _ in found], prefix, changed)
 
 
-def _kept(dialect: ClientDialect, raw: bytes, message: Message, known: Known, view: View) -> bytes | None:
+def _kept(
+    dialect: ClientDialect, raw: bytes, message: ClientMessage, known: KnownMessage, view: ContextView
+) -> bytes | None:
     """Return what is left of a message: itself, less, or None."""
     ids, shows, evicted = known.ids, view.shows, view.evicted
     for id in ids:
@@ -121,7 +125,7 @@ def _kept(dialect: ClientDialect, raw: bytes, message: Message, known: Known, vi
 
 
 def _placed(
-    dialect: ClientDialect, message: Message, ids: tuple[int, ...], shows: Callable[[int], bool]
+    dialect: ClientDialect, message: ClientMessage, ids: tuple[int, ...], shows: Callable[[int], bool]
 ) -> tuple[int, ...]:
     """Return the event of each block of a message that the client has cut otherwise since it was recorded: in order, or
     the first one for all of them if all have left. Empty if they cannot be told."""
@@ -136,7 +140,7 @@ def _placed(
 
 
 def _noticed(
-    dialect: ClientDialect, kept: bytes, message: Message, known: Known, view: View, gone: set[str]
+    dialect: ClientDialect, kept: bytes, message: ClientMessage, known: KnownMessage, view: ContextView, gone: set[str]
 ) -> bytes | None:
     """Return a message with a notice in place of each result whose call has left."""
     ids = dict(zip(message.results, [id for id in known.ids if id], strict=False))
@@ -156,18 +160,18 @@ def _without_thinking(dialect: ClientDialect, kept: bytes) -> bytes | None:
     return dialect.rewritten(kept, left) if left else None
 
 
-def _move(dialect: ClientDialect, found: list[Sent], mark: bytes) -> None:
+def _move(dialect: ClientDialect, found: list[SentMessage], mark: bytes) -> None:
     """Put a cache mark on the newest message that can carry it."""
     for at in range(len(found) - 1, -1, -1):
         raw, message = found[at]
         if dialect.mark_of(raw) is not None:
             return
         if (made := dialect.marked(raw, mark)) is not None:
-            found[at] = Sent(made, message)
+            found[at] = SentMessage(made, message)
             return
 
 
-def aligned(known: Sequence[Known], keys: Sequence[str]) -> list[int]:
+def aligned(known: Sequence[KnownMessage], keys: Sequence[str]) -> list[int]:
     """Return the place in `known` of each message that the client still sends, as far as it only left out some: the
     messages behind the last place are new."""
     same = 0

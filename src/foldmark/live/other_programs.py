@@ -15,7 +15,7 @@ from foldmark.core.errors import ProviderError
 from foldmark.core.request import Request
 from foldmark.live.clients.dialect import ClientRequest
 from foldmark.live.status import edits
-from foldmark.live.transcript import Transcript
+from foldmark.live.transcript import ClientTranscript
 from foldmark.sessions.hook import live_state
 
 LOG = logging.getLogger(__name__)
@@ -38,11 +38,11 @@ class OtherPrograms:
         self._newest: dict[str, Asked] = {}
         self._told: dict[str, dict[str, object]] = {}
 
-    def note(self, transcript: Transcript, headers: Mapping[str, str], request: ClientRequest) -> None:
+    def note(self, transcript: ClientTranscript, headers: Mapping[str, str], request: ClientRequest) -> None:
         """Keep the newest request of a session: a question is asked as its client would."""
         self._newest[transcript.agent.id] = (headers, request)
 
-    def tell(self, transcript: Transcript) -> None:
+    def tell(self, transcript: ClientTranscript) -> None:
         """Write the file of a session. Does nothing for a sub-agent, or if nothing has changed."""
         agent = transcript.agent
         if agent.name is None or not self.base:

@@ -25,13 +25,13 @@ from foldmark.core.request import Request
 from foldmark.core.segments import contains
 from foldmark.live import prompts
 from foldmark.live.clients.anthropic import ANTHROPIC
-from foldmark.live.clients.dialect import ClientDialect, ClientRequest, Message, UnpairedError
+from foldmark.live.clients.dialect import ClientDialect, ClientMessage, ClientRequest, UnpairedError
 from foldmark.live.clients.gemini import GEMINI
 from foldmark.live.clients.openai import OPENAI
-from foldmark.live.clients.reading import Reader
-from foldmark.live.leaving_out import Edited, Known, View, aligned, edited
+from foldmark.live.clients.reading import RequestReader
+from foldmark.live.leaving_out import ContextView, EditedMessages, KnownMessage, aligned, edited
 from foldmark.live.other_programs import Asked, OtherPrograms
-from foldmark.live.transcript import Transcript
+from foldmark.live.transcript import ClientTranscript
 from foldmark.live.unnamed import UnnamedSessions
 from foldmark.log import Agent, Log
 from foldmark.log.live_session import client_session
@@ -74,9 +74,9 @@ class Prepared(NamedTuple):
     """A request, its transcript (None beside a conversation), the command that it is, and its messages as edited."""
 
     request: ClientRequest
-    transcript: Transcript | None
+    transcript: ClientTranscript | None
     command: prompts.AskedCommand | None
-    made: Edited
+    made: EditedMessages
 
 
 class Sessions:
@@ -96,8 +96,8 @@ class Sessions:
         self._log, self._folder, self._upstream = log, folder, upstream
         self.others = None if environment is None else OtherPrograms(environment, self._asked)
         log.complete = lambda asked: self._asked(_ASKING.get(), asked)
-        self._reader = Reader()
-        self._transcripts: dict[str, Transcript] = {}
+        self._reader = RequestReader()
+        self._transcripts: dict[str, ClientTranscript] = {}
         self._unnamed = UnnamedSessions(log, folder, run or log.new_id())
         self._worker = ThreadPoolExecutor(1, "foldmark-recording")
 
@@ -145,7 +145,7 @@ class Sessions:
         self,
         headers: Mapping[str, str],
         request: ClientRequest,
-        transcript: Transcript,
+        transcript: ClientTranscript,
         command: prompts.AskedCommand,
     ) -> Answering:
         """Carry out a command in a thread of its own: it may ask a model, and other requests are not to wait for
@@ -179,7 +179,12 @@ class Sessions:
         return "".join(part.text for part in answer.parts if isinstance(part, TextMessage))
 
     def _answer_came(
-        self, transcript: Transcript, after: list[Message], prefix: str | None, answer: bytes, streamed: bool
+        self,
+        transcript: ClientTranscript,
+        after: list[ClientMessage],
+        prefix: str | None,
+        answer: bytes,
+        streamed: bool,
     ) -> None:
         def take() -> None:
             found = transcript.dialect.answer(answer, streamed=streamed)
@@ -200,7 +205,7 @@ class Sessions:
 
         self._worker.submit(act).add_done_callback(told)
 
-    def _tell(self, transcript: Transcript, headers: Mapping[str, str], request: ClientRequest) -> None:
+    def _tell(self, transcript: ClientTranscript, headers: Mapping[str, str], request: ClientRequest) -> None:
         """Tell other programs of a session, once what has passed so far is recorded."""
         if (others := self.others) is not None:
             others.note(transcript, headers, request)
@@ -234,7 +239,7 @@ class Sessions:
             return Prepared(request, transcript, command, _AS_IT_CAME)
         return Prepared(request, transcript, None, self._edited(request, transcript))
 
-    def _transcript(self, request: ClientRequest) -> Transcript | None:
+    def _transcript(self, request: ClientRequest) -> ClientTranscript | None:
         """Return the transcript that a request goes on with; None for a request beside the conversation."""
         head = request.head
         if head.aside:
@@ -245,7 +250,7 @@ class Sessions:
         if not head.tools and (head.session or self._transcripts) and not same:
             return None  # titles, quota probes
         if root is None and head.session:
-            root = Transcript(self._conversation(head.session), head.session, request.dialect)
+            root = ClientTranscript(self._conversation(head.session), head.session, request.dialect)
         elif root is None:
             root = self._unnamed.begin(request.dialect)
         self._transcripts[root.session] = root
@@ -253,10 +258,10 @@ class Sessions:
             return root
         named = head.agent if head.session else f"{head.agent} {first}"  # one task, one sub-agent
         if named not in self._transcripts:
-            self._transcripts[named] = Transcript(root.child(named), root.session, request.dialect)
+            self._transcripts[named] = ClientTranscript(root.child(named), root.session, request.dialect)
         return self._transcripts[named]
 
-    def _beside(self, request: ClientRequest) -> Edited:
+    def _beside(self, request: ClientRequest) -> EditedMessages:
         """Return a request beside the conversation: what it repeats of one is sent as the log shows it, and without the
         commands to Foldmark."""
         raw, dialect = [raw for raw, _ in request.sent], request.dialect
@@ -266,14 +271,14 @@ class Sessions:
             if transcript.dialect is not dialect or not self._is_edited(transcript):
                 continue
             of = {each.key: each for each in transcript.known}
-            known = [of.get(message.key, Known(message.key)) for message in request.messages[:-1]]
+            known = [of.get(message.key, KnownMessage(message.key)) for message in request.messages[:-1]]
             with suppress(UnpairedError):
-                shown = self._shown(request, transcript, [*known, Known("")], inserts=False)
+                shown = self._shown(request, transcript, [*known, KnownMessage("")], inserts=False)
                 if shown.changed:
                     raw = shown.messages
                     break
         made = [prompts.without_repeated(dialect, each) for each in raw if not dialect.is_reply(dialect.read(each))]
-        return Edited(made, "", changed=made != [raw for raw, _ in request.sent])
+        return EditedMessages(made, "", changed=made != [raw for raw, _ in request.sent])
 
     def _conversation(self, session: str) -> Agent:
         """Return the conversation of a session, named after the folder and the beginning of the session's id: as much
@@ -284,13 +289,13 @@ class Sessions:
                 break
         return agent
 
-    def _is_edited(self, transcript: Transcript, at: Standing | None = None) -> bool:
+    def _is_edited(self, transcript: ClientTranscript, at: Standing | None = None) -> bool:
         """Return True if the log may show something else than what the client sends."""
         at = transcript.agent.standing() if at is None else at
         changed = at.fold.segments != at.origin.segments or bool(at.fold.evicted)
         return changed or transcript.edited or bool(transcript.left)
 
-    def _take(self, transcript: Transcript, model: str, messages: list[Message]) -> None:
+    def _take(self, transcript: ClientTranscript, model: str, messages: list[ClientMessage]) -> None:
         agent, named = transcript.agent, f"{transcript.dialect.provider}/{model}"
         if model and agent.standing().config.model != named:
             with suppress(FoldmarkError):
@@ -298,12 +303,12 @@ class Sessions:
                 agent.configure("model", named, actor="system")
         transcript.take(messages)
 
-    def _take_before(self, transcript: Transcript, model: str, messages: list[Message]) -> None:
+    def _take_before(self, transcript: ClientTranscript, model: str, messages: list[ClientMessage]) -> None:
         """Record what stands before a command. Who types one waits for no answer any more."""
         self._take(transcript, model, messages)
         transcript.end_turn()
 
-    def _edited(self, request: ClientRequest, transcript: Transcript) -> Edited:
+    def _edited(self, request: ClientRequest, transcript: ClientTranscript) -> EditedMessages:
         """Return the messages of a request as the log shows them."""
         dialect, model, messages = request.dialect, request.head.model, request.messages
         places = aligned(transcript.known, [message.key for message in messages])
@@ -314,18 +319,18 @@ class Sessions:
             self._take(transcript, model, messages)
             places = list(range(len(messages)))
         known = [transcript.known[place] for place in places]
-        known += [Known(message.key) for message in messages[len(places) :]]
+        known += [KnownMessage(message.key) for message in messages[len(places) :]]
         return self._shown(request, transcript, known)
 
     def _shown(
-        self, request: ClientRequest, transcript: Transcript, known: list[Known], *, inserts: bool = True
-    ) -> Edited:
+        self, request: ClientRequest, transcript: ClientTranscript, known: list[KnownMessage], *, inserts: bool = True
+    ) -> EditedMessages:
         """Return the messages of a request, each with what is known of it, as the log shows them."""
         agent, dialect, model = transcript.agent, request.dialect, request.head.model
         with agent.reading() as (moment, at):
             fold = at.fold
             if not self._is_edited(transcript, at):
-                return Edited([raw for raw, _ in request.sent], "", changed=False)
+                return EditedMessages([raw for raw, _ in request.sent], "", changed=False)
             own = [segment for segment in fold.segments if segment.agent == agent.id]
             firsts, lasts = [segment.first for segment in own], [segment.last for segment in own]
 
@@ -343,11 +348,13 @@ class Sessions:
                 event = moment.event(event_id)
             return event.content if event is not None and event.kind == "user" else ""
 
-        return edited(dialect, request.sent, known, View(shows, evicted, inserted, bound, transcript.bound, notice))
+        return edited(
+            dialect, request.sent, known, ContextView(shows, evicted, inserted, bound, transcript.bound, notice)
+        )
 
 
 def _inserted(
-    moment: Snapshot, at: Standing, transcript: Transcript, known: list[Known]
+    moment: Snapshot, at: Standing, transcript: ClientTranscript, known: list[KnownMessage]
 ) -> Iterator[tuple[int, bytes]]:
     """Yield what the context shows and the client does not send: summaries, and what it left out itself and a person
     has restored."""
@@ -384,7 +391,7 @@ def _dialect_of(target: str) -> ClientDialect | None:
     return next((dialect for dialect in DIALECTS if dialect.reads(path)), None)
 
 
-_AS_IT_CAME = Edited([], "", changed=False)
+_AS_IT_CAME = EditedMessages([], "", changed=False)
 
 _DEBUG = False
 """Whether what failed is logged with its traceback: for tests, since it may quote messages."""

@@ -15,8 +15,8 @@ from foldmark.core.errors import ConflictError
 from foldmark.core.events import Filter, Fork
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import Segment, normal, subtract
-from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, Message
-from foldmark.live.leaving_out import LOCAL, Known, aligned
+from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, ClientMessage
+from foldmark.live.leaving_out import LOCAL, KnownMessage, aligned
 from foldmark.log import Agent
 from foldmark.log.live_session import gateway_record
 from foldmark.request.exchanges import ranges_of
@@ -34,7 +34,7 @@ CHILD = "a sub-agent of the client"
 _ATTEMPTS, _PAGE, _FIRST = 10, 1000, 50
 
 
-class Transcript:
+class ClientTranscript:
     """The messages of one agent of a client. `known` are those that it sends, `left` the events of those that it no
     longer does, `bound` the prefix that the thinking of an answer is bound to where that was not what the client sent.
 
@@ -45,7 +45,7 @@ class Transcript:
     def __init__(self, agent: Agent, session: str, dialect: ClientDialect) -> None:
         self.agent, self.dialect, self.session = agent, dialect, session
         self.prevented = 0
-        self.known: list[Known] = []
+        self.known: list[KnownMessage] = []
         self.left: dict[int, None] = {}
         self.bound: dict[str, str] = {}
         self.children: dict[str, str] = {}
@@ -75,7 +75,7 @@ class Transcript:
             self._placeholders.update(found)
         return {id: self._placeholders[id][1] for id in evicted if id in self._placeholders}
 
-    def take(self, messages: Sequence[Message]) -> None:
+    def take(self, messages: Sequence[ClientMessage]) -> None:
         """Record what is new in the client's messages, and what it has left out."""
         places = aligned(self.known, [message.key for message in messages])
         new = messages[len(places) :]
@@ -83,14 +83,14 @@ class Transcript:
             return
         self._retried(partial(self._take, places, new))
 
-    def take_answer(self, after: Sequence[Message], answer: ClientAnswer, prefix: str | None) -> None:
+    def take_answer(self, after: Sequence[ClientMessage], answer: ClientAnswer, prefix: str | None) -> None:
         """Record the answer to the messages `after`; does nothing if the client has gone on meanwhile. `prefix` is what
         its thinking is bound to, None if that is what the client sent."""
         if len(self.known) == len(after):
             joined = self.dialect.continued(after[-1], answer) if after else None
             self._retried(partial(self._take_answer, answer, prefix, joined))
 
-    def take_local(self, place: tuple[int, int], prompt: Message, reply: str) -> None:
+    def take_local(self, place: tuple[int, int], prompt: ClientMessage, reply: str) -> None:
         """Note a command to Foldmark at a place (message, block), and the key of its reply: neither is recorded as a
         message. What the client adds after a prompt stands before the reply."""
         at, local = place
@@ -101,7 +101,9 @@ class Transcript:
                 LOCAL if block in own else 0 if part is None else self._append_part(part)
                 for block, part in enumerate(self.dialect.parts(prompt))
             ]
-            self._note(range(at), [Known(prompt.key, tuple(ids)), *self.known[at:], Known(reply, (LOCAL,))])
+            self._note(
+                range(at), [KnownMessage(prompt.key, tuple(ids)), *self.known[at:], KnownMessage(reply, (LOCAL,))]
+            )
 
         self._retried(noted)
 
@@ -138,18 +140,19 @@ class Transcript:
             # The client decides how far back its requests reach; no chat on this conversation shows another window.
             self.agent.configure("sliding_context_tokens", 0, actor="system")
 
-    def _take(self, places: Sequence[int], new: Sequence[Message]) -> None:
+    def _take(self, places: Sequence[int], new: Sequence[ClientMessage]) -> None:
         kept = set(places)
         gone = [id for place, each in enumerate(self.known) if place not in kept for id in each.ids if id > 0]
         if gone:
             self._leave(gone)
         commands = self._commands(new)
         added = [
-            Known(message.key, self._append(message, commands.get(place, ()))) for place, message in enumerate(new)
+            KnownMessage(message.key, self._append(message, commands.get(place, ())))
+            for place, message in enumerate(new)
         ]
         self._note(places, added)
 
-    def _commands(self, new: Sequence[Message]) -> dict[int, tuple[int, ...]]:
+    def _commands(self, new: Sequence[ClientMessage]) -> dict[int, tuple[int, ...]]:
         """Return the messages that are surely commands to Foldmark and its replies, with the numbers of their blocks: a
         client may repeat them in another transcript, as in one of a sub-agent."""
         found: dict[int, tuple[int, ...]] = {}
@@ -173,7 +176,7 @@ class Transcript:
         self.agent.end_turn(interrupted=True)
         self.agent.operate(left, actor="system", reason=LEFT)
 
-    def _append(self, message: Message, local: Sequence[int] = ()) -> tuple[int, ...]:
+    def _append(self, message: ClientMessage, local: Sequence[int] = ()) -> tuple[int, ...]:
         """Record a message but for the blocks `local`, and return the event of each block."""
         agent, parts = self.agent, self.dialect.parts(message)
         parts = [None if block in local else part for block, part in enumerate(parts)]
@@ -210,11 +213,11 @@ class Transcript:
             agent.end_turn()
         bound = {} if prefix is None else {answer.key: prefix}
         if joined is None:
-            self._note(range(len(self.known)), [Known(answer.key, ids)], bound)
+            self._note(range(len(self.known)), [KnownMessage(answer.key, ids)], bound)
         else:
-            self._note(range(len(self.known) - 1), [Known(joined, (*self.known[-1].ids, *ids))], bound)
+            self._note(range(len(self.known) - 1), [KnownMessage(joined, (*self.known[-1].ids, *ids))], bound)
 
-    def _note(self, places: Sequence[int], added: Iterable[Known], bound: dict[str, str] | None = None) -> None:
+    def _note(self, places: Sequence[int], added: Iterable[KnownMessage], bound: dict[str, str] | None = None) -> None:
         about: dict[str, Any] = {"kept": _ranges(places), "added": [[each.key, *each.ids] for each in added]}
         if bound:
             about["bound"] = bound
@@ -253,7 +256,7 @@ class Transcript:
             return
         before = self.known
         self.known = [before[place] for first, last in about["kept"] for place in range(first, last + 1)]
-        self.known += [Known(key, tuple(ids)) for key, *ids in about["added"]]
+        self.known += [KnownMessage(key, tuple(ids)) for key, *ids in about["added"]]
         if sum(last - first + 1 for first, last in about["kept"]) < len(before):
             sent = {id for each in self.known for id in each.ids}
             self.left.update(dict.fromkeys(id for each in before for id in each.ids if id > 0 and id not in sent))

@@ -8,7 +8,7 @@ the newest conversation of the folder and wire that shares a prompt and an answe
 from collections.abc import Iterator
 
 from foldmark.live.clients.dialect import ClientDialect, ClientRequest
-from foldmark.live.transcript import Transcript, first_keys
+from foldmark.live.transcript import ClientTranscript, first_keys
 from foldmark.log import Agent, Log
 from foldmark.log.live_session import client_session
 
@@ -27,9 +27,9 @@ class UnnamedSessions:
 
     def __init__(self, log: Log, folder: str, own: str) -> None:
         self._log, self._folder, self._own = log, folder, own
-        self._loaded: list[Transcript] = []
+        self._loaded: list[ClientTranscript] = []
 
-    def continued(self, request: ClientRequest) -> Transcript | None:
+    def continued(self, request: ClientRequest) -> ClientTranscript | None:
         """Return the transcript that a request goes on with, or that its sub-agent belongs to; None for a new one."""
         dialect, messages = request.dialect, request.messages
         loaded = [each for each in reversed(self._loaded) if each.dialect is dialect]
@@ -46,7 +46,7 @@ class UnnamedSessions:
             self._loaded = [*(each for each in self._loaded if each is not found), found]
         return found
 
-    def repeated(self, request: ClientRequest) -> Transcript | None:
+    def repeated(self, request: ClientRequest) -> ClientTranscript | None:
         """Return the transcript of which a request beside it repeats a part, if none is known yet: a client that has
         resumed a session may ask such a request first."""
         if any(each.dialect is request.dialect for each in self._loaded):
@@ -59,25 +59,25 @@ class UnnamedSessions:
                 return made
         return None
 
-    def begin(self, dialect: ClientDialect) -> Transcript:
+    def begin(self, dialect: ClientDialect) -> ClientTranscript:
         """Return the transcript of a new session."""
         own = self._log_name(self._own)
         taken = any(agent.name == own for agent in self._log.agents())
         session = self._log.new_id() if taken else self._own
-        made = Transcript(self._log.agent(self._log_name(session)), session, dialect)
+        made = ClientTranscript(self._log.agent(self._log_name(session)), session, dialect)
         self._loaded.append(made)
         return made
 
     def _log_name(self, session: str) -> str:
         return f"{self._folder} · {session[:8]}"
 
-    def _own_one(self, dialect: ClientDialect) -> Transcript | None:
+    def _own_one(self, dialect: ClientDialect) -> ClientTranscript | None:
         """Return what an earlier gateway of this run has recorded."""
         name = self._log_name(self._own)
         agent = next((each for each in self._log.agents() if each.name == name), None)
         return None if agent is None else _opened(agent, dialect)
 
-    def _resumed(self, request: ClientRequest) -> Iterator[Transcript]:
+    def _resumed(self, request: ClientRequest) -> Iterator[ClientTranscript]:
         first = request.messages[0].key
         for agent in self._named()[:_SEARCHED]:
             if first in first_keys(agent):
@@ -91,12 +91,12 @@ class UnnamedSessions:
         return [each for each in reversed(self._log.agents()) if each.name and each.name.startswith(begins)]
 
 
-def _opened(agent: Agent, dialect: ClientDialect) -> Transcript | None:
+def _opened(agent: Agent, dialect: ClientDialect) -> ClientTranscript | None:
     session = client_session(agent, dialect.name)
-    return None if session is None else Transcript(agent, session, dialect)
+    return None if session is None else ClientTranscript(agent, session, dialect)
 
 
-def _shared(transcript: Transcript, request: ClientRequest) -> int:
+def _shared(transcript: ClientTranscript, request: ClientRequest) -> int:
     """Return how many messages both begin with."""
     shared = 0
     for known, message in zip(transcript.known, request.messages, strict=False):

@@ -14,7 +14,7 @@ from foldmark.dialects.anthropic.stream import MessageReader, refusal
 from foldmark.dialects.anthropic.thinking import BINDING_BETA
 from foldmark.dialects.bodies import Json
 from foldmark.providers.access import Access
-from foldmark.providers.sdk import CONNECT, READ, Server, check_key, host, http, imported, streamed
+from foldmark.providers.sdk import CONNECT, READ, ModelServer, check_key, host, http, imported, streamed
 
 KEY = "ANTHROPIC_API_KEY"
 
@@ -28,7 +28,7 @@ def connect(model: str, access: Access) -> "Anthropic":
     return Anthropic(NAME, imported("anthropic", NAME, "anthropic"), access)
 
 
-class Anthropic(Server):
+class Anthropic(ModelServer):
     """Sends requests to the Messages API. Each request names its model."""
 
     def answer(self, request: Request) -> AsyncGenerator[Piece, None]:

@@ -13,7 +13,7 @@ from foldmark.core.request import Piece, Request
 from foldmark.dialects.bodies import Json
 from foldmark.dialects.openai.stream import CompletionReader, failure_in, masked, refusal
 from foldmark.providers.access import Access
-from foldmark.providers.sdk import CONNECT, READ, Server, host, http, imported, streamed
+from foldmark.providers.sdk import CONNECT, READ, ModelServer, host, http, imported, streamed
 
 OWN_HOSTS = ("api.openai.com", "eu.api.openai.com", "us.api.openai.com")
 """Hosts of OpenAI's own service."""
@@ -24,7 +24,7 @@ def connect(model: str, access: Access) -> Provider:
     return _ChatCompletions(access)
 
 
-class OpenAIServer(Server):
+class OpenAIServer(ModelServer):
     """A server that speaks OpenAI's dialect, and the access to it.
 
     Raises ProviderError without the SDK, without a key (unless the server has an address of its own), and for an

@@ -129,7 +129,7 @@ async def streamed(events: AsyncGenerator[Json, None], reader: Reader, request: 
             yield piece
 
 
-class Server:
+class ModelServer:
     """A server behind Anthropic's or OpenAI's SDK, which share one design. Each request has a client of its own, so
     that no client outlives its event loop. `name` is the name of the server for a person, `hidden` removes the key from
     a text."""

@@ -13,7 +13,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from foldmark.chat.display.operated import brief
-from foldmark.cost.filling import Share, merged
+from foldmark.cost.filling import ContextShare, merged
 from foldmark.rendering import harmless
 
 FREE = "free"
@@ -23,17 +23,17 @@ LONGEST = 20
 """Maximum columns of a name. The names of other programs' tools are long."""
 
 
-class Piece(NamedTuple):
+class BarPiece(NamedTuple):
     """A part of the bar: its share, and its text, which fills its columns."""
 
-    share: Share
+    share: ContextShare
     text: str
 
 
-def pieces(shares: Sequence[Share], free: int, width: int) -> list[Piece]:
+def pieces(shares: Sequence[ContextShare], free: int, width: int) -> list[BarPiece]:
     """Return the parts of a bar of `width` columns: each as wide as its share, but wide enough for its name. The
     smallest parts are merged as `other` until names take at most five sixths of the width and the shares show."""
-    rest, found, least = [Share(FREE, FREE, free)] if free else [], list[Share](), list[int]()
+    rest, found, least = [ContextShare(FREE, FREE, free)] if free else [], list[ContextShare](), list[int]()
     for most in range(len(shares), 0, -1):
         found = [*merged(shares, most), *rest]
         least = [cell_len(_label(each)) + 1 for each in found]
@@ -44,10 +44,10 @@ def pieces(shares: Sequence[Share], free: int, width: int) -> list[Piece]:
     spare, more = max(0, width - sum(least)), sum(wanted) or 1
     ends = [round(spare * sum(wanted[: number + 1]) / more) for number in range(len(found))]
     widths = [own + end - before for own, end, before in zip(least, ends, [0, *ends], strict=False)]
-    return [Piece(each, set_cell_size(f"▏{_label(each)}", own)) for each, own in zip(found, widths, strict=True)]
+    return [BarPiece(each, set_cell_size(f"▏{_label(each)}", own)) for each, own in zip(found, widths, strict=True)]
 
 
-def _label(share: Share) -> str:
+def _label(share: ContextShare) -> str:
     name = harmless(share.name)
     return f"{name if cell_len(name) <= LONGEST else set_cell_size(name, LONGEST - 1) + '…'} {brief(share.tokens)}"
 
@@ -68,22 +68,22 @@ class Bar(Widget, can_focus=True):
     class Chosen(Message):
         """Asks for the turns of a share."""
 
-        def __init__(self, share: Share) -> None:
+        def __init__(self, share: ContextShare) -> None:
             super().__init__()
             self.share = share
 
     def __init__(self) -> None:
         super().__init__()
-        self._shares: tuple[Share, ...] = ()
+        self._shares: tuple[ContextShare, ...] = ()
         self._free = self._at = 0
 
-    def fill(self, shares: Sequence[Share], free: int) -> None:
+    def fill(self, shares: Sequence[ContextShare], free: int) -> None:
         """Show these shares and the number of `free` tokens."""
         self._shares, self._free = tuple(shares), free
         self.refresh()
 
     @property
-    def pieces(self) -> list[Piece]:
+    def pieces(self) -> list[BarPiece]:
         """The parts as they are shown."""
         return pieces(self._shares, self._free, self.size.width)
 

@@ -15,7 +15,7 @@ from textual.widgets import OptionList, Static, TextArea
 from textual.widgets.option_list import Option
 from textual.worker import get_current_worker
 
-from foldmark.chat.completion import Candidate, Completion, complete
+from foldmark.chat.completion import Completion, CompletionCandidate, complete
 from foldmark.chat.history import InputHistory
 from foldmark.chat.lines.keyboard import Prompting
 from foldmark.commands import REGISTRY
@@ -229,7 +229,7 @@ class Prompt(Vertical):
         words = self.text.lower().split()
         lines = ((line, line[:MOST_SEARCHED].lower()) for line in dict.fromkeys(reversed(self._typed)))
         found = [line for line, lower in lines if all(word in lower for word in words)]
-        self._show(Completion(tuple(Candidate(line, "", 0, len(self.text)) for line in found[:50])))
+        self._show(Completion(tuple(CompletionCandidate(line, "", 0, len(self.text)) for line in found[:50])))
 
     # Completion
 
@@ -336,11 +336,11 @@ class Prompt(Vertical):
             self._put(self.editor.pastes.refolded(text))
 
 
-def _label(candidate: Candidate) -> str:
+def _label(candidate: CompletionCandidate) -> str:
     return one_line((candidate.label or candidate.text)[:MOST_SHOWN])
 
 
-def _row(candidate: Candidate, width: int) -> Content:
+def _row(candidate: CompletionCandidate, width: int) -> Content:
     label, help = _label(candidate), one_line(candidate.help[:MOST_SHOWN])
     if help:
         label += " " * (width - cell_len(label))

@@ -35,7 +35,7 @@ MOST_CHARACTERS, BEGINNING = 40_000, 2_000
 HERE, SECOND = "█", "◆"
 
 
-class Timeline(Struct, frozen=True):
+class MomentList(Struct, frozen=True):
     """An agent's operations by the ids of their events, oldest first, with its first and its newest event; both are 0
     without events. The first event of a fork is the one that created it."""
 
@@ -72,22 +72,22 @@ class Timeline(Struct, frozen=True):
         return (event_id - self.first) * (width - 1) // max(1, self.newest - self.first)
 
 
-def timeline(agent: Agent) -> Timeline:
+def timeline(agent: Agent) -> MomentList:
     """Return the timeline of an agent. Cost grows with its operations."""
     with agent.reading() as (moment, at):
         done = {entry.event.id: entry for entry in operations(moment, at)}
         first = at.record.fork_event or next((event.id for event in moment.events_after(agent.id, 0, 1)), 0)
-    return Timeline(first, at.newest, done, tuple(done))
+    return MomentList(first, at.newest, done, tuple(done))
 
 
-def before(agent: Agent, line: Timeline, event_id: int) -> int:
+def before(agent: Agent, line: MomentList, event_id: int) -> int:
     """Return the newest message or operation before an event; the first event if there is none."""
     with agent.log.store.read() as moment:
         message = moment.message_before(agent.id, max(0, event_id - 1))
     return max(message.id if message is not None else line.first, line.operation_before(event_id))
 
 
-def after(agent: Agent, line: Timeline, event_id: int) -> int:
+def after(agent: Agent, line: MomentList, event_id: int) -> int:
     """Return the oldest message or operation after an event; the event itself if there is none."""
     with agent.log.store.read() as moment:
         message = moment.message_after(agent.id, event_id)
@@ -106,7 +106,7 @@ class Past(Struct, frozen=True):
     changed: str
 
 
-def past(agent: Agent, line: Timeline, at: int, second: int | None = None, *, request: bool = False) -> Past:
+def past(agent: Agent, line: MomentList, at: int, second: int | None = None, *, request: bool = False) -> Past:
     """Return the moment after event `at`, with its context or `request`, and the changes made by the event, or between
     it and a `second` event. Raises CommandError for an event outside the agent's lineage."""
     with agent.log.store.read() as moment:

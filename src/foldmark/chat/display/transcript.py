@@ -73,7 +73,7 @@ class Call(Struct, frozen=True):
         return self.text.startswith(ERROR)
 
 
-class Calls(Struct, frozen=True):
+class ToolCallGroup(Struct, frozen=True):
     """Consecutive tool calls of one turn."""
 
     id: int
@@ -141,7 +141,7 @@ class _Step(NamedTuple):
         return self.event.id
 
 
-Entry: TypeAlias = Said | Calls | Flag | WindowEdge | Operated | Gap
+Entry: TypeAlias = Said | ToolCallGroup | Flag | WindowEdge | Operated | Gap
 
 
 class Page(Struct, frozen=True):
@@ -337,7 +337,7 @@ def _worded(moment: Snapshot, gap: Gap, entries: Mapping[int, OperationEntry]) -
     return replace(gap, line=f"✂ {count(size.messages, 'message')}, {brief(size.tokens)} left the context{back}")
 
 
-def _calls(run: Sequence[_Step], evicted: Mapping[int, int]) -> Calls:
+def _calls(run: Sequence[_Step], evicted: Mapping[int, int]) -> ToolCallGroup:
     asked = {step.id for step in run if step.event.kind == "tool_call"}
     results = {step.event.answers: step.event for step in run if step.event.kind == "tool_result"}
     calls = []
@@ -347,7 +347,7 @@ def _calls(run: Sequence[_Step], evicted: Mapping[int, int]) -> Calls:
             calls.append(_call(event, name, about(event.content), result, evicted))
         elif event.answers not in asked:  # its call is on another page
             calls.append(_call(event, "result", f"of call {event.answers or '?'}", event, evicted))
-    return Calls(run[0].id, tuple(calls), run[0].outside, run[0].left)
+    return ToolCallGroup(run[0].id, tuple(calls), run[0].outside, run[0].left)
 
 
 def _call(event: Event, name: str, what: str, result: Event | None, evicted: Mapping[int, int]) -> Call:

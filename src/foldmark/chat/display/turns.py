@@ -35,7 +35,7 @@ ORDERS = ("size", "newest", "kind")
 """The orders of the list."""
 
 
-class Row(NamedTuple):
+class TurnRow(NamedTuple):
     """A turn, or a tool result in it (`tool` is its tool, empty for a turn). `id` is the GID or the result's event.
 
     `tokens` is the number of tokens in the next request; before the window (not `sent`), the number that it would have
@@ -59,7 +59,7 @@ class ContextTurns(NamedTuple):
     `older` the number of messages before the listed ones. `back` is the newest operation to restore, and `newest` the
     agent's newest event."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[TurnRow, ...]
     tokens: int
     older: int
     back: int | None
@@ -84,10 +84,10 @@ def context_turns(agent: Agent, most: int = 0) -> ContextTurns:
     return ContextTurns(tuple(rows), request.tokens, edge.before - listed, back, at.newest)
 
 
-def _sent(request: Request, at: Standing) -> list[Row]:
+def _sent(request: Request, at: Standing) -> list[TurnRow]:
     """Return the rows of a request: its turns, then the results."""
-    turns: dict[int, Row] = {}
-    results: list[Row] = []
+    turns: dict[int, TurnRow] = {}
+    results: list[TurnRow] = []
     calls: deque[str] = deque()
     for each in portions(request):
         part = each.part
@@ -100,7 +100,7 @@ def _sent(request: Request, at: Standing) -> list[Row]:
         asked = calls.popleft() if each.kind == RESULT and calls else ""
         before = turns.get(part.turn)
         if before is None:
-            before = Row(part.turn, part.turn, title(part.text), 0, pinned=part.turn in at.fold.pins)
+            before = TurnRow(part.turn, part.turn, title(part.text), 0, pinned=part.turn in at.fold.pins)
         kinds = {each.name} if each.kind != FORM else set[str]()
         turns[part.turn] = before._replace(
             title=before.title or title(part.text),
@@ -111,17 +111,17 @@ def _sent(request: Request, at: Standing) -> list[Row]:
         if each.kind == RESULT and part.event is not None:
             named = f"{each.name} {about(asked)}".rstrip()
             evicted = part.how == "evicted"
-            results.append(Row(part.event, part.turn, named, each.tokens, each.name, evicted=evicted))
+            results.append(TurnRow(part.event, part.turn, named, each.tokens, each.name, evicted=evicted))
     return [*turns.values(), *results]
 
 
-def _before(messages: Iterable[Event], listed: Collection[int], at: Standing, request: Request) -> Iterator[Row]:
+def _before(messages: Iterable[Event], listed: Collection[int], at: Standing, request: Request) -> Iterator[TurnRow]:
     """Yield a row for each turn of messages that come newest first."""
-    turns: dict[int, Row] = {}
+    turns: dict[int, TurnRow] = {}
     for each in messages:
         if each.turn_id is None or each.turn_id in listed:
             continue
-        before = turns.get(each.turn_id) or Row(each.turn_id, each.turn_id, "", 0, sent=False)
+        before = turns.get(each.turn_id) or TurnRow(each.turn_id, each.turn_id, "", 0, sent=False)
         kind = {"tool_call": "assistant", "tool_result": "", "summary": "summaries"}.get(each.kind, each.kind)
         turns[each.turn_id] = before._replace(
             title=title(each.content) or before.title,
@@ -132,7 +132,7 @@ def _before(messages: Iterable[Event], listed: Collection[int], at: Standing, re
     yield from turns.values()
 
 
-def arranged(rows: Iterable[Row], order: str, wanted: str = "") -> list[Row]:
+def arranged(rows: Iterable[TurnRow], order: str, wanted: str = "") -> list[TurnRow]:
     """Return the rows that match `wanted`, in one of `ORDERS`. Results follow their turns, the largest first; by kind,
     all results of a tool are together, the largest tool first."""
     rows = list(rows)
@@ -143,7 +143,7 @@ def arranged(rows: Iterable[Row], order: str, wanted: str = "") -> list[Row]:
     turns = {row.turn: row for row in rows if not row.tool}
     newest = order == "newest"
 
-    def size(row: Row) -> tuple[int, ...]:
+    def size(row: TurnRow) -> tuple[int, ...]:
         return (0,) if newest else (not row.sent, -row.tokens)
 
     if order == "kind":
@@ -152,14 +152,14 @@ def arranged(rows: Iterable[Row], order: str, wanted: str = "") -> list[Row]:
             sums[row.tool] = sums.get(row.tool, 0) + row.tokens
         return sorted(rows, key=lambda row: (not row.tool, -sums[row.tool], row.tool, *size(row)))
 
-    def place(row: Row) -> tuple[object, ...]:
+    def place(row: TurnRow) -> tuple[object, ...]:
         head = turns.get(row.turn, row)
         return (*size(head), -row.turn, bool(row.tool), -row.tokens, row.id)
 
     return sorted(rows, key=place)
 
 
-def _matches(row: Row, low: str, *, exact: bool) -> bool:
+def _matches(row: TurnRow, low: str, *, exact: bool) -> bool:
     """Return True if a row matches; `exact` if the text is the name of a kind or a tool, which matches only that."""
     if exact:
         return low == row.tool.casefold() or (not row.tool and any(low == kind.casefold() for kind in row.kinds))
@@ -175,7 +175,7 @@ class EditPrice(NamedTuple):
     text: str
 
 
-def edits(rows: Sequence[Row], ticked: Collection[int]) -> tuple[list[int], list[int]]:
+def edits(rows: Sequence[TurnRow], ticked: Collection[int]) -> tuple[list[int], list[int]]:
     """Return the ticked turns, and the results to evict: those that are ticked, or whose turn is."""
     turns = sorted(row.id for row in rows if not row.tool and row.id in ticked)
     inside = {*turns}
@@ -187,7 +187,7 @@ def edits(rows: Sequence[Row], ticked: Collection[int]) -> tuple[list[int], list
     return turns, sorted(row.id for row in results)
 
 
-def prices(agent: Agent, rows: Sequence[Row], ticked: Collection[int]) -> list[EditPrice]:
+def prices(agent: Agent, rows: Sequence[TurnRow], ticked: Collection[int]) -> list[EditPrice]:
     """Return the prices of dropping and summarizing the ticked turns and of evicting the ticked results. Dropping and
     evicting make two requests each. The length of a summary is not known in advance."""
     turns, results = edits(rows, ticked)
@@ -202,7 +202,7 @@ def prices(agent: Agent, rows: Sequence[Row], ticked: Collection[int]) -> list[E
     return found
 
 
-def _summary_price(rows: Sequence[Row], turns: Sequence[int]) -> str:
+def _summary_price(rows: Sequence[TurnRow], turns: Sequence[int]) -> str:
     try:
         span(rows, turns)
     except CommandError as error:
@@ -248,7 +248,7 @@ def _amount(tokens: int, dollars: float | None) -> str:
     return f"${dollars:,.4f}" if dollars < 0.1 else f"${dollars:,.2f}"
 
 
-def span(rows: Sequence[Row], turns: Sequence[int]) -> str:
+def span(rows: Sequence[TurnRow], turns: Sequence[int]) -> str:
     """Return the span of turns that `/summarize` takes. Raises CommandError if other turns stand between them."""
     first, last = min(turns), max(turns)
     between = sorted(row.id for row in rows if not row.tool and first < row.id < last and row.id not in turns)

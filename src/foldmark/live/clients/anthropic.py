@@ -15,11 +15,11 @@ from foldmark.live.clients.dialect import (
     ClientAnswer,
     ClientBody,
     ClientDialect,
+    ClientMessage,
     ClientRequest,
-    Message,
-    Prompt,
     RequestHead,
-    Sent,
+    SentMessage,
+    TypedPrompt,
     decoded,
     key_of,
     plain,
@@ -73,7 +73,7 @@ class AnthropicClient(ClientDialect):
             system=body.system,
         )
 
-    def read(self, raw: bytes) -> Message:
+    def read(self, raw: bytes) -> ClientMessage:
         bare = _MARK.sub(b"", raw) if b'"cache_control"' in raw else raw
         message = _decode(bare)
         blocks = _blocks_of(bytes(message.content))
@@ -82,7 +82,7 @@ class AnthropicClient(ClientDialect):
         results = tuple(call for each in found if (call := self.result_of(each)) is not None)
         thinks = any(map(self.is_thinking, found))
         key = _answer_key(found) if message.role == "assistant" else key_of(message.role, blocks)
-        return Message(message.role, blocks, key, calls, results, thinks)
+        return ClientMessage(message.role, blocks, key, calls, results, thinks)
 
     def blocks(self, raw: bytes) -> tuple[bytes, ...]:
         return _blocks_of(bytes(_decode(raw).content))
@@ -90,12 +90,12 @@ class AnthropicClient(ClientDialect):
     def rewritten(self, raw: bytes, blocks: Iterable[bytes]) -> bytes:
         return _written(_decode(raw).role, blocks)
 
-    def parts(self, message: Message) -> list[Part | None]:
+    def parts(self, message: ClientMessage) -> list[Part | None]:
         if message.role not in ("user", "assistant"):
             return [None for _ in message.blocks]
         return [_part(message.role, decoded(block), None) for block in message.blocks]
 
-    def prompt(self, message: Message) -> Prompt | None:
+    def prompt(self, message: ClientMessage) -> TypedPrompt | None:
         # Prompts that were not answered stand in front of the last one, as blocks of the same message.
         for at in range(len(message.blocks) - 1, -1, -1):
             block = decoded(message.blocks[at])
@@ -103,7 +103,7 @@ class AnthropicClient(ClientDialect):
             if not isinstance(text, str):
                 return None
             if not _INJECTED.match(text):
-                return Prompt(at, text.strip())
+                return TypedPrompt(at, text.strip())
         return None
 
     def announces(self, block: bytes) -> bool:
@@ -141,7 +141,7 @@ class AnthropicClient(ClientDialect):
         blocks[-1] = blocks[-1][:-1] + b"," + mark + b"}"
         return _written(message.role, blocks)
 
-    def joined(self, found: Iterable[Sent]) -> list[bytes]:
+    def joined(self, found: Iterable[SentMessage]) -> list[bytes]:
         # Roles alternate. A message of the role system does not part neighbours of one role: it stays behind the user's
         # message that it was added to.
         joined: list[bytes] = []

@@ -52,14 +52,14 @@ class RequestHead(Struct, frozen=True):
     system: Any = ""
 
 
-class Prompt(NamedTuple):
+class TypedPrompt(NamedTuple):
     """A prompt: the number of its block in the message, and its text."""
 
     block: int
     text: str
 
 
-class Message(Struct, frozen=True, gc=False):
+class ClientMessage(Struct, frozen=True, gc=False):
     """A message without its cache marks: its role, its blocks as JSON, and its key.
 
     `calls` and `results` are the ids of the tool calls that it makes and answers. `thinks` is True if it holds
@@ -74,11 +74,11 @@ class Message(Struct, frozen=True, gc=False):
     thinks: bool = False
 
 
-class Sent(NamedTuple):
+class SentMessage(NamedTuple):
     """A message with its bytes in the body, cache marks included."""
 
     raw: bytes
-    message: Message
+    message: ClientMessage
 
 
 class ClientRequest(Struct, frozen=True):
@@ -89,11 +89,11 @@ class ClientRequest(Struct, frozen=True):
     body: bytes
     begin: int
     end: int
-    sent: tuple[Sent, ...]
+    sent: tuple[SentMessage, ...]
     head: RequestHead
 
     @property
-    def messages(self) -> list[Message]:
+    def messages(self) -> list[ClientMessage]:
         """The messages without their bytes."""
         return [message for _, message in self.sent]
 
@@ -149,7 +149,7 @@ class ClientDialect(ABC):
         return (1 for _ in items)
 
     @abstractmethod
-    def read(self, raw: bytes) -> Message:
+    def read(self, raw: bytes) -> ClientMessage:
         """Read a message. Raises msgspec.MsgspecError."""
 
     @abstractmethod
@@ -161,12 +161,12 @@ class ClientDialect(ABC):
         """Return a message with these blocks instead of its own."""
 
     @abstractmethod
-    def parts(self, message: Message) -> list[Part | None]:
+    def parts(self, message: ClientMessage) -> list[Part | None]:
         """Return what each block says, as the log records it; None for a block that the client injected, or that says
         nothing."""
 
     @abstractmethod
-    def prompt(self, message: Message) -> Prompt | None:
+    def prompt(self, message: ClientMessage) -> TypedPrompt | None:
         """Return what the person typed last in a user's message; None if anything follows it but what the client
         injected."""
 
@@ -174,7 +174,7 @@ class ClientDialect(ABC):
         """Return True for a block in which the client says that the next one is the text of its command `/fm`."""
         return False
 
-    def is_compacted(self, message: Message) -> bool:
+    def is_compacted(self, message: ClientMessage) -> bool:
         """Return True if a client that names no session begins with this message once it has compacted one."""
         return False
 
@@ -186,7 +186,7 @@ class ClientDialect(ABC):
         """Return True if a user's text opens a turn of its own where the one before it was not ended by an answer."""
         return True
 
-    def is_reply(self, message: Message) -> bool:
+    def is_reply(self, message: ClientMessage) -> bool:
         """Return True for an answer that is surely one of Foldmark's own to a command, wherever it is repeated."""
         return False
 
@@ -224,11 +224,11 @@ class ClientDialect(ABC):
         """Return a message with a cache mark on its last block; None if that one cannot carry it, or has one."""
         return None
 
-    def joined(self, found: Iterable[Sent]) -> list[bytes]:
+    def joined(self, found: Iterable[SentMessage]) -> list[bytes]:
         """Return the messages as the wire takes them when others have left from between them."""
         return [raw for raw, _ in found]
 
-    def check(self, messages: Iterable[Message]) -> None:
+    def check(self, messages: Iterable[ClientMessage]) -> None:
         """Raise UnpairedError unless every result directly follows its call, and every call has its result."""
         open_calls: set[str] = set()
         for message in messages:
@@ -253,7 +253,7 @@ class ClientDialect(ABC):
     def answer(self, body: bytes, *, streamed: bool) -> ClientAnswer | None:
         """Read an answer; None if it is not a whole one."""
 
-    def continued(self, before: Message, answer: ClientAnswer) -> str | None:
+    def continued(self, before: ClientMessage, answer: ClientAnswer) -> str | None:
         """Return the key of the message in which the client will repeat an answer together with the message before it,
         as where an answer broke off and was asked for again; None if the answer will be a message of its own."""
         return None

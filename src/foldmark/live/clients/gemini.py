@@ -24,11 +24,11 @@ from foldmark.live.clients.dialect import (
     ClientAnswer,
     ClientBody,
     ClientDialect,
+    ClientMessage,
     ClientRequest,
-    Message,
-    Prompt,
     RequestHead,
-    Sent,
+    SentMessage,
+    TypedPrompt,
     UnpairedError,
     decoded,
     key_of,
@@ -108,18 +108,20 @@ class GeminiClient(ClientDialect):
             system=body.system,
         )
 
-    def read(self, raw: bytes) -> Message:
+    def read(self, raw: bytes) -> ClientMessage:
         message = _decode(raw)
         model, blocks = message.role == "model", _blocks_of(message)
         found = [decoded(block) for block in blocks]
         calls = tuple(_ids(found, "functionCall")) if model else ()
         results = () if model else tuple(_ids(found, "functionResponse"))
         if model:
-            return Message("assistant", blocks, _answer_key(found), calls, results, any(map(self.is_thinking, found)))
+            return ClientMessage(
+                "assistant", blocks, _answer_key(found), calls, results, any(map(self.is_thinking, found))
+            )
         # What the client injected changes from run to run, and it shortens old responses.
         kept = [_meaning(block) for block in found if not _injected(block)]
         key = key_of("user", [msgspec.json.encode([*map(_identity, results), *filter(None, kept)], order="sorted")])
-        return Message("user", blocks, key, calls, results)
+        return ClientMessage("user", blocks, key, calls, results)
 
     def blocks(self, raw: bytes) -> tuple[bytes, ...]:
         return _blocks_of(_decode(raw))
@@ -127,24 +129,24 @@ class GeminiClient(ClientDialect):
     def rewritten(self, raw: bytes, blocks: Iterable[bytes]) -> bytes:
         return _written(_decode(raw).role, blocks)
 
-    def parts(self, message: Message) -> list[Part | None]:
+    def parts(self, message: ClientMessage) -> list[Part | None]:
         found = [decoded(block) for block in message.blocks]
         if message.role == "assistant":
             return _said(found, message.calls)
         results = iter(message.results)
         return [_given(block, results) for block in found]
 
-    def prompt(self, message: Message) -> Prompt | None:
+    def prompt(self, message: ClientMessage) -> TypedPrompt | None:
         for at in range(len(message.blocks) - 1, -1, -1):
             block = decoded(message.blocks[at])
             text = block.get("text")
             if message.role != "user" or not isinstance(text, str):
                 return None
             if not _injected(block):
-                return Prompt(at, text.strip())
+                return TypedPrompt(at, text.strip())
         return None
 
-    def is_compacted(self, message: Message) -> bool:
+    def is_compacted(self, message: ClientMessage) -> bool:
         return any(_COMPACTED in str(decoded(block).get("text", "")) for block in message.blocks)
 
     def result_of(self, block: Mapping[str, Any]) -> str | None:
@@ -161,7 +163,7 @@ class GeminiClient(ClientDialect):
     def is_thinking(self, block: Mapping[str, Any]) -> bool:
         return block.get("thought") is True
 
-    def joined(self, found: Iterable[Sent]) -> list[bytes]:
+    def joined(self, found: Iterable[SentMessage]) -> list[bytes]:
         joined: list[bytes] = []
         before = ""
         for raw, message in found:
@@ -173,7 +175,7 @@ class GeminiClient(ClientDialect):
                 joined.append(raw)
         return joined
 
-    def check(self, messages: Iterable[Message]) -> None:
+    def check(self, messages: Iterable[ClientMessage]) -> None:
         open_calls: tuple[str, ...] = ()
         for message in messages:
             if sorted(message.results) != sorted(open_calls):

@@ -21,10 +21,10 @@ from foldmark.live.clients.dialect import (
     ClientAnswer,
     ClientBody,
     ClientDialect,
+    ClientMessage,
     ClientRequest,
-    Message,
-    Prompt,
     RequestHead,
+    TypedPrompt,
     decoded,
     key_of,
 )
@@ -97,17 +97,17 @@ class ResponsesClient(ClientDialect):
             many = len(list(run))
             yield from [many] if kind is not None else [1] * many
 
-    def read(self, raw: bytes) -> Message:
+    def read(self, raw: bytes) -> ClientMessage:
         items = openai_items.items_of(raw)
         found = list(map(decoded, items))
         role = _role(found)
         if _is_spoken(found):
             blocks = openai_items.contents_of(items[0])
-            return Message(role, blocks, key_of(role, blocks))
+            return ClientMessage(role, blocks, key_of(role, blocks))
         calls = tuple(call for each in found if is_made(each) and (call := call_of(each)) is not None)
         results = tuple(call for each in found if (call := self.result_of(each)) is not None)
         thinks = any(map(self.is_thinking, found))
-        return Message(role, tuple(items), openai_items.key(role, found), calls, results, thinks)
+        return ClientMessage(role, tuple(items), openai_items.key(role, found), calls, results, thinks)
 
     def blocks(self, raw: bytes) -> tuple[bytes, ...]:
         items = openai_items.items_of(raw)
@@ -123,7 +123,7 @@ class ResponsesClient(ClientDialect):
             return b",".join(ordered)
         return b",".join(blocks)
 
-    def parts(self, message: Message) -> list[Part | None]:
+    def parts(self, message: ClientMessage) -> list[Part | None]:
         found = list(map(decoded, message.blocks))
         if message.role == "system":
             return [None for _ in found]
@@ -131,12 +131,12 @@ class ResponsesClient(ClientDialect):
             return list(map(openai_items.part_of_user, found))
         return list(map(openai_items.part_of_item, found))
 
-    def prompt(self, message: Message) -> Prompt | None:
+    def prompt(self, message: ClientMessage) -> TypedPrompt | None:
         block = decoded(message.blocks[-1]) if message.role == "user" and message.blocks else {}
         text = block.get("text")
         if not isinstance(text, str) or is_injected(text):
             return None
-        return Prompt(len(message.blocks) - 1, text.strip())
+        return TypedPrompt(len(message.blocks) - 1, text.strip())
 
     def is_interruption(self, part: Part | None) -> bool:
         return isinstance(part, TextMessage) and part.text.lstrip().startswith(openai_items.INTERRUPTED)
@@ -144,7 +144,7 @@ class ResponsesClient(ClientDialect):
     def opens(self, part: TextMessage) -> bool:
         return openai_items.opens_turn(part.text)
 
-    def is_reply(self, message: Message) -> bool:
+    def is_reply(self, message: ClientMessage) -> bool:
         return message.role == "assistant" and str(decoded(message.blocks[-1]).get("id")).startswith(_REPLY)
 
     def result_of(self, block: Mapping[str, Any]) -> str | None:
@@ -185,7 +185,7 @@ class ResponsesClient(ClientDialect):
         key = openai_items.key("assistant", found.items)
         return ClientAnswer(key, parts, found.model, found.usage, found.stopped, tuple(blocks))
 
-    def continued(self, before: Message, answer: ClientAnswer) -> str | None:
+    def continued(self, before: ClientMessage, answer: ClientAnswer) -> str | None:
         if before.role != "assistant":
             return None
         return openai_items.key("assistant", map(decoded, (*before.blocks, *answer.blocks)))

@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from foldmark.live.clients.dialect import ClientDialect, ClientRequest, Sent, without_surrogates
+from foldmark.live.clients.dialect import ClientDialect, ClientRequest, SentMessage, without_surrogates
 
 _REMEMBERED = 8
 
 
-class Reader:
+class RequestReader:
     """Reads requests. A client sends its transcript again and again: what a request shares with one of the newest ones
     is not decoded once more."""
 
@@ -35,7 +35,7 @@ class Reader:
         return request
 
 
-def _cut(dialect: ClientDialect, rest: bytes, text: bytes, own: int, messages: bytes) -> list[Sent]:
+def _cut(dialect: ClientDialect, rest: bytes, text: bytes, own: int, messages: bytes) -> list[SentMessage]:
     """Return the messages of the list that begins at `own`. `text` is `rest` as it could be decoded, with the same
     length."""
     items, places, place = msgspec.json.decode(messages, type=list[Raw]), list[tuple[int, int]](), own + 1
@@ -43,10 +43,10 @@ def _cut(dialect: ClientDialect, rest: bytes, text: bytes, own: int, messages: b
         place = text.index(each, place)
         places.append((place, place + len(each)))
         place += len(each)
-    found, first = list[Sent](), 0
+    found, first = list[SentMessage](), 0
     for many in dialect.grouped(list(map(bytes, items))):
         raw = rest[places[first][0] : places[first + many - 1][1]]
-        found.append(Sent(raw, dialect.read(raw)))
+        found.append(SentMessage(raw, dialect.read(raw)))
         first += many
     return found
 
@@ -60,7 +60,7 @@ def _read_body(dialect: ClientDialect, body: bytes) -> tuple[Any, bytes]:
         return msgspec.json.decode(text, type=dialect.body), text
 
 
-def _shared(before: ClientRequest, body: bytes) -> tuple[int, int, tuple[Sent, ...]]:
+def _shared(before: ClientRequest, body: bytes) -> tuple[int, int, tuple[SentMessage, ...]]:
     """Return where the messages of a body begin, where those end that it shares with the request before, and these."""
     at = before.begin + 1
     if body[:at] != before.body[:at]:
@@ -78,5 +78,5 @@ def _shared(before: ClientRequest, body: bytes) -> tuple[int, int, tuple[Sent, .
     return before.begin, at, before.sent[:shared]
 
 
-def _place(found: tuple[int, int, tuple[Sent, ...]]) -> int:
+def _place(found: tuple[int, int, tuple[SentMessage, ...]]) -> int:
     return found[1]

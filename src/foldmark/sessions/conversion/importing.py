@@ -39,7 +39,7 @@ from foldmark.request.planning import not_while_planning, planning
 from foldmark.sessions.chain import plan
 from foldmark.sessions.conversion import imported as imports
 from foldmark.sessions.conversion.imported import ImportedLine, ImportedSession, ImportRecord
-from foldmark.sessions.conversion.writer import ImportReport, ImportWriter, Meter
+from foldmark.sessions.conversion.writer import ContextMeter, ImportReport, ImportWriter
 from foldmark.sessions.formats import SessionFormat
 from foldmark.sessions.messages import RecordEntry
 from foldmark.sessions.places import recognize, session_path
@@ -91,7 +91,7 @@ class _Import:
     ) -> None:
         agent.context()  # includes events that others appended meanwhile
         self._session, self._format, self._identity, self._agent = session, kept, identity, agent
-        self._meter = Meter(session.size, progress)
+        self._meter = ContextMeter(session.size, progress)
         self._imported, self._carried = ImportedSession(agent), dict[str, Any]()
         self._report = ImportReport(agent.name or agent.id, agent.id, again=self._imported.newest is not None)
 

@@ -37,7 +37,7 @@ _SAYS_NOTHING = ImportedLine(0, 0, 0)
 _LEFT, _CAME_BACK = "the session went back behind it", "the session came back to it"
 
 
-class Meter:
+class ContextMeter:
     """Reports the progress of an import in steps of at least `_STEP` bytes."""
 
     def __init__(self, total: int, progress: Progress | None) -> None:
@@ -88,7 +88,7 @@ class ImportWriter:
         agent: Agent,
         session: SessionFile,
         kept: SessionFormat,
-        meter: Meter,
+        meter: ContextMeter,
         imported: ImportedSession,
         report: ImportReport,
     ) -> None:

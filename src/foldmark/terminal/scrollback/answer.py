@@ -2,7 +2,7 @@
 
 from itertools import count as numbers_from
 
-from foldmark.chat.display.transcript import Call, Calls, Said, about
+from foldmark.chat.display.transcript import Call, Said, ToolCallGroup, about
 from foldmark.chat.lines.screen import remark
 from foldmark.core.codec import count_tokens, well_formed
 from foldmark.core.request import Piece, Thought, ToolCall, Waiting
@@ -28,12 +28,12 @@ class Answer:
 
     def __init__(self) -> None:
         self.replaced_by: int | None = None
-        self._done: list[Said | Calls | Loose] = []
+        self._done: list[Said | ToolCallGroup | Loose] = []
         self._text, self._thought, self._text_id = "", 0, number()
         self._status = Loose(number(), "▍ waiting for the model …")
 
     @property
-    def entries(self) -> list[Said | Calls | Loose]:
+    def entries(self) -> list[Said | ToolCallGroup | Loose]:
         """The entries to show now."""
         while (end := settled(self._text)) > 0:
             before, after = parted(self._text, end)
@@ -55,21 +55,23 @@ class Answer:
         arguments = json_line(well_formed(call.args))
         added = Call(number(), call.name, about(arguments), "", count_tokens(arguments, None), None)
         last = self._done[-1] if self._done else None
-        if isinstance(last, Calls):
-            self._done[-1] = Calls(last.id, (*last.calls, added))
+        if isinstance(last, ToolCallGroup):
+            self._done[-1] = ToolCallGroup(last.id, (*last.calls, added))
         else:
-            self._done.append(Calls(number(), (added,)))
+            self._done.append(ToolCallGroup(number(), (added,)))
         self._say(f"▍ {call.name} is running …")
 
     def add_returned(self, call: ToolCall, text: str) -> None:
         """Add a result to the oldest call of this name that has none."""
         text = well_formed(text)
         for at, entry in enumerate(self._done):
-            for each in entry.calls if isinstance(entry, Calls) else ():
-                if isinstance(entry, Calls) and each.result is None and each.name == call.name:
+            for each in entry.calls if isinstance(entry, ToolCallGroup) else ():
+                if isinstance(entry, ToolCallGroup) and each.result is None and each.name == call.name:
                     tokens = each.tokens + count_tokens(text, None)
                     result = Call(each.id, each.name, each.about, text.strip("\n"), tokens, number())
-                    self._done[at] = Calls(entry.id, tuple(result if one is each else one for one in entry.calls))
+                    self._done[at] = ToolCallGroup(
+                        entry.id, tuple(result if one is each else one for one in entry.calls)
+                    )
                     self._say("▍ waiting for the model …")
                     return
 

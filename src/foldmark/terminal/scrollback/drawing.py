@@ -19,7 +19,7 @@ from rich.theme import Theme
 from textual.strip import Strip
 
 from foldmark.chat.display.operated import brief
-from foldmark.chat.display.transcript import Call, Calls, Entry, Flag, Gap, Operated, Said, WindowEdge
+from foldmark.chat.display.transcript import Call, Entry, Flag, Gap, Operated, Said, ToolCallGroup, WindowEdge
 from foldmark.core.wording import count, one_line
 from foldmark.rendering import harmless
 
@@ -106,7 +106,7 @@ class Drawing:
         match entry:
             case Said():
                 yield Item(key, self._said(entry, level), entry)
-            case Calls():
+            case ToolCallGroup():
                 yield from self._calls(entry, levels)
             case Flag(name=name):
                 yield Item(key, [Strip([Segment(" "), *self._plain(f"⚑ {one_line(name)}", "accent")])], entry)
@@ -187,9 +187,9 @@ class Drawing:
             lines += self._lines(f"… {more or f'{len(rest):,} more characters'}{hint}", "muted", width)
         return lines
 
-    # Calls
+    # ToolCallGroup
 
-    def _calls(self, calls: Calls, levels: Mapping[Key, int]) -> Iterator[Item]:
+    def _calls(self, calls: ToolCallGroup, levels: Mapping[Key, int]) -> Iterator[Item]:
         over = "left" if calls.left else "muted" if calls.outside else None
         many, opened = len(calls.calls) >= MANY_CALLS, levels.get((calls.id, 0), 0) % 2
         if many:
@@ -272,7 +272,7 @@ def is_apart(entry: Entry | Loose, before: Entry | Loose | None) -> bool:
     match entry:
         case _ if before is None or isinstance(before, WindowEdge):
             return False
-        case Said(opens=None) | Calls():  # parts of a streaming answer have no ids from the log
+        case Said(opens=None) | ToolCallGroup():  # parts of a streaming answer have no ids from the log
             return aside or (isinstance(before, Said) and entry.id < 0 and before.id < 0)
         case Said():
             return not isinstance(before, Flag)

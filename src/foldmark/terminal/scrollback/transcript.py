@@ -13,7 +13,7 @@ from textual.events import Resize
 
 from foldmark.chat.display.operated import receipt_line
 from foldmark.chat.display.pages import Pages, Place, read
-from foldmark.chat.display.transcript import Calls, Entry, Gap, Operated, Said
+from foldmark.chat.display.transcript import Entry, Gap, Operated, Said, ToolCallGroup
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.segments import normal, subtract
 from foldmark.log import Agent, Result
@@ -294,7 +294,9 @@ class Transcript(Surface):
             if item.call is not None and event_id in (item.call.id, item.call.result):
                 found = item.key
                 break
-            if isinstance(item.entry, Calls) and any(event_id in (call.id, call.result) for call in item.entry.calls):
+            if isinstance(item.entry, ToolCallGroup) and any(
+                event_id in (call.id, call.result) for call in item.entry.calls
+            ):
                 self._levels[item.key] = 1
                 self._draw()
                 self._go_to(event_id)

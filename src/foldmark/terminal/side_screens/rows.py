@@ -14,7 +14,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from foldmark.chat.display.operated import brief
-from foldmark.chat.display.turns import Row
+from foldmark.chat.display.turns import TurnRow
 from foldmark.core.wording import count
 from foldmark.rendering import harmless
 
@@ -50,18 +50,18 @@ class RowList(ScrollView, can_focus=True):
     class Opened(Message):
         """A row was opened. `row` is None for the line of older messages."""
 
-        def __init__(self, row: Row | None) -> None:
+        def __init__(self, row: TurnRow | None) -> None:
             super().__init__()
             self.row = row
 
     def __init__(self) -> None:
         super().__init__()
-        self.rows: Sequence[Row] = ()
+        self.rows: Sequence[TurnRow] = ()
         self.ticked: set[int] = set()
         self._older, self._tokens, self._largest, self._at, self._digits = 0, 1, 1, 0, 1
         self._apart = False
 
-    def show(self, rows: Sequence[Row], tokens: int, older: int, *, apart: bool = False) -> None:
+    def show(self, rows: Sequence[TurnRow], tokens: int, older: int, *, apart: bool = False) -> None:
         """Show these rows of a request of `tokens` tokens. The cursor stays on its row. Results that are listed `apart`
         from their turns name them."""
         before = self.current
@@ -78,7 +78,7 @@ class RowList(ScrollView, can_focus=True):
         return len(self.rows) + bool(self._older)
 
     @property
-    def current(self) -> Row | None:
+    def current(self) -> TurnRow | None:
         """The row at the cursor, or None."""
         return self.rows[self._at] if self._at < len(self.rows) else None
 
@@ -105,7 +105,7 @@ class RowList(ScrollView, can_focus=True):
             style = style + self.get_component_rich_style("rows--muted", partial=True)
         return Strip([Segment(text, style)]).adjust_cell_length(width, Style.null())
 
-    def _line(self, row: Row, width: int) -> str:
+    def _line(self, row: TurnRow, width: int) -> str:
         """Return `  [x]  18  Run the whole test suite       14.2K ██████ 23%   6 calls`."""
         tick = "[x]" if row.id in self.ticked else "[ ]"
         number = "" if row.tool else str(row.id)

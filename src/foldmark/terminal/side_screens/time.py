@@ -14,13 +14,13 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 from textual.worker import get_current_worker
 
-from foldmark.chat.display.moments import HERE, SECOND, Past, Timeline, after, before, past, timeline, way_back
+from foldmark.chat.display.moments import HERE, SECOND, MomentList, Past, after, before, past, timeline, way_back
 from foldmark.log import Agent
 from foldmark.rendering import harmless
 from foldmark.terminal.dialogs import Question
 from foldmark.terminal.screens import ContextScreen, GoTo, KeyLine, Submit, read_in_thread
 
-Move = Callable[[Agent, Timeline, int], int]
+Move = Callable[[Agent, MomentList, int], int]
 """A function that returns the moment to go to from a given one."""
 
 MOVES: dict[str, Move] = {
@@ -64,7 +64,7 @@ class TimeScreen(ContextScreen):
         super().__init__(agent, submit)
         self._moves: deque[Move] = deque()
         self._moving = Lock()
-        self._line: Timeline | None = None
+        self._line: MomentList | None = None
         self._at = 0
         self._second: int | None = None
         self._request = False
@@ -96,7 +96,7 @@ class TimeScreen(ContextScreen):
     def _read(self) -> None:
         read_in_thread(self, partial(self._moved, self.agent), self._show)
 
-    def _moved(self, agent: Agent) -> tuple[Timeline, Past | None]:
+    def _moved(self, agent: Agent) -> tuple[MomentList, Past | None]:
         """Carry out the moves that wait, and return the moment they lead to; called in a thread."""
         line = self._line or timeline(agent)
         with self._moving:  # an earlier reading that was replaced runs on in its thread
@@ -109,7 +109,7 @@ class TimeScreen(ContextScreen):
         found = past(agent, line, at, self._second, request=self._request) if at and not replaced else None
         return line, found
 
-    def _show(self, moved: tuple[Timeline, Past | None]) -> None:
+    def _show(self, moved: tuple[MomentList, Past | None]) -> None:
         self._line, found = moved
         self._draw()
         head, shown, changed = ("No event yet.", "", "") if found is None else (found.head, found.shown, found.changed)
