@@ -105,12 +105,12 @@ _COMMANDS = {
     "install": "integration:install",
     "live": "live:live",
     "mcp": "integration:mcp",
-    "rollover": "rollover:rollover",
+    "rollover": "continuation:rollover",
     "search": "search:search",
     "sessions": "archive:sessions",
     "statusline": "integration:statusline",
     "sync": "archive:sync",
-    "trim": "trim:trim",
+    "trim": "continuation:trim",
     "uninstall": "integration:uninstall",
 }
 """Commands in other modules. Each is imported when it is used, because most processes run only one."""
