@@ -7,7 +7,7 @@ import secrets
 import socket
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,6 +17,9 @@ from foldmark.core.errors import CommandError
 from foldmark.core.wording import count, listing
 from foldmark.rendering import harmless
 
+if TYPE_CHECKING:
+    from foldmark.live.agent_programs import AgentProgram
+
 DEFAULT = "claude"
 
 
@@ -25,7 +28,13 @@ DEFAULT = "claude"
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option("--serve", is_flag=True, help="Run the gateway alone, and print what to set in the agent.")
 @click.option("--status", is_flag=True, help="Show the sessions that were recorded, and what was taken out of them.")
-@click.option("--upstream", metavar="URL", help="The provider's base URL; by default the one that AGENT would use.")
+@click.option(
+    "--upstream",
+    "given",
+    metavar="[WIRE=]URL",
+    multiple=True,
+    help="The provider's base URL; by default the one that AGENT would use. WIRE is anthropic, openai or gemini.",
+)
 @click.option("--listening", type=int, hidden=True)
 @AS_JSON
 @click.pass_obj
@@ -35,11 +44,12 @@ def live(
     arguments: tuple[str, ...],
     serve: bool,
     status: bool,
-    upstream: str | None,
+    given: tuple[str, ...],
     listening: int | None,
     as_json: bool,
 ) -> int:
-    """Run AGENT (claude, codex or gemini) with its requests going through Foldmark.
+    """Run AGENT with its requests going through Foldmark: claude, codex, gemini, or any other program that takes its
+    base URL from ANTHROPIC_BASE_URL, OPENAI_BASE_URL or GOOGLE_GEMINI_BASE_URL.
 
     Its session is recorded as a conversation while it runs, and operations on that conversation act from its next
     request on. Type them in the agent, as in :context, :drop 18, :restore 1204 or :help; or in another terminal:
@@ -49,18 +59,18 @@ def live(
         _status(setup, as_json=as_json)
         return 0
     _check_installed()
-    from foldmark.live.agent_programs import AGENTS
+    from foldmark.live.agent_programs import AGENTS, AnyProgram
     from foldmark.live.gateway import loopback_socket
     from foldmark.live.running import SECRET, run, supervised
 
-    named = AGENTS.get(agent or DEFAULT)
-    if named is None or (agent is None and not serve and listening is None):
-        raise click.UsageError(f"name the agent to run: {listing(AGENTS)}")
-    base = upstream or named.upstream(os.environ)
+    if agent is None and not serve and listening is None:
+        raise click.UsageError(f"name the agent to run: {listing(AGENTS)}, or another program")
+    named = AGENTS.get(agent or DEFAULT) or AnyProgram(agent or DEFAULT)
+    base = named.given(given) if given else named.upstreams(os.environ)
     if listening is not None:
         return _serve(setup, base, os.environ.pop(SECRET, ""), socket.socket(fileno=listening))
     if serve:
-        return _serve(setup, base, "", None, named.variable)
+        return _serve(setup, base, "", None, named)
     own = loopback_socket()
     secret = secrets.token_urlsafe(24)
     url = f"http://127.0.0.1:{own.getsockname()[1]}/{secret}"
@@ -69,11 +79,19 @@ def live(
     folder = Path(setup.db).parent if Path(setup.db).is_absolute() else Path.cwd()
     where = f"loopback 127.0.0.1:{own.getsockname()[1]}"
     print(f"foldmark: recording; :help inside the agent · {where}", file=sys.stderr)
-    with own, supervised(own, secret, ["--db", setup.db, "live", "--upstream", base], folder / "live.log"):
+    upstreams = [base] if isinstance(base, str) else [f"{wire}={each}" for wire, each in base.items()]
+    words = [word for each in upstreams for word in ("--upstream", each)]
+    with own, supervised(own, secret, ["--db", setup.db, "live", *words], folder / "live.log"):
         return run(named, arguments, url)
 
 
-def _serve(setup: Setup, base: str, secret: str, own: socket.socket | None, variable: str = "") -> int:
+def _serve(
+    setup: Setup,
+    base: str | dict[str, str],
+    secret: str,
+    own: socket.socket | None,
+    shown: "AgentProgram | None" = None,
+) -> int:
     from hashlib import blake2b
 
     from foldmark.live.gateway import Gateway
@@ -86,8 +104,9 @@ def _serve(setup: Setup, base: str, secret: str, own: socket.socket | None, vari
         sessions = Sessions(log, Path.cwd().name or "/", base, os.environ, run=run)
         try:
             with Gateway(base, secret=secret, sessions=sessions, listening=own) as gateway:
-                if variable:
-                    print(f"{variable}={gateway.url}", flush=True)
+                if shown is not None:
+                    for variable, url in shown.variables(gateway.url).items():
+                        print(f"{variable}={url}", flush=True)
                     print("Set this where the agent runs. Ctrl-C ends the gateway.", file=sys.stderr)
                     try:
                         while True:

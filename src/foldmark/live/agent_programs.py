@@ -21,14 +21,34 @@ _SELECTED = re.compile(r'"selectedType"\s*:\s*"([^"]*)"')
 class AgentProgram:
     """A coding agent.
 
-    `variable` names its base URL, and is its upstream when set; otherwise `provider` is. With one of the variables
-    `elsewhere` it asks another service, which no gateway stands in front of.
+    `variable` names its base URL, and is its upstream when set; otherwise `provider` is, which speaks `wire`. With one
+    of the variables `elsewhere` it asks another service, which no gateway stands in front of.
     """
 
-    program: ClassVar[str]
+    program: str
     variable: ClassVar[str]
     provider: ClassVar[str]
+    wire: ClassVar[str]
     elsewhere: ClassVar[tuple[str, ...]] = ()
+
+    def upstreams(self, environment: Mapping[str, str]) -> str | dict[str, str]:
+        """Return the base URL that the agent would have used, or one for each wire. Raises as `upstream`."""
+        return self.upstream(environment)
+
+    def given(self, upstreams: Sequence[str]) -> str | dict[str, str]:
+        """Return the upstreams that a person has named, as `upstreams` does: each is URL or WIRE=URL. Raises
+        CommandError if they contradict each other."""
+        wires = [each.wire for each in AGENTS.values()]
+        named = dict(each.split("=", 1) for each in upstreams if each.partition("=")[0] in wires)
+        if named and len(named) == len(upstreams):
+            return named
+        if len(upstreams) > 1:
+            raise CommandError(f"several upstreams need a name each, as in {wires[0]}={upstreams[0]}")
+        return upstreams[0]
+
+    def variables(self, url: str) -> dict[str, str]:
+        """Return the variables that name the gateway at `url` as its base URL."""
+        return {self.variable: url}
 
     def upstream(self, environment: Mapping[str, str]) -> str:
         """Return the base URL that the agent would have used. Raises CommandError if it asks another service."""
@@ -60,7 +80,8 @@ class AgentProgram:
 class ClaudeCode(AgentProgram):
     """Claude Code."""
 
-    program, variable, provider = "claude", "ANTHROPIC_BASE_URL", "https://api.anthropic.com"
+    program, wire = "claude", "anthropic"
+    variable, provider = "ANTHROPIC_BASE_URL", "https://api.anthropic.com"
     elsewhere = ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY")
 
     def options(self, url: str, environment: Mapping[str, str]) -> list[str]:
@@ -71,7 +92,8 @@ class ClaudeCode(AgentProgram):
 class Codex(AgentProgram):
     """Codex."""
 
-    program, variable, provider = "codex", "OPENAI_BASE_URL", "https://api.openai.com/v1"
+    program, wire = "codex", "openai"
+    variable, provider = "OPENAI_BASE_URL", "https://api.openai.com/v1"
 
     def usual_upstream(self, environment: Mapping[str, str]) -> str:
         return CHATGPT if codex_login(environment) == "chatgpt" else self.provider
@@ -90,7 +112,7 @@ class Codex(AgentProgram):
 class GeminiCli(AgentProgram):
     """Gemini CLI."""
 
-    program, variable = "gemini", "GOOGLE_GEMINI_BASE_URL"
+    program, wire, variable = "gemini", "gemini", "GOOGLE_GEMINI_BASE_URL"
     provider = "https://generativelanguage.googleapis.com"
     elsewhere = ("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA")
 
@@ -130,3 +152,21 @@ def codex_login(environment: Mapping[str, str]) -> str:
 
 
 AGENTS: dict[str, AgentProgram] = {each.program: each for each in (ClaudeCode(), Codex(), GeminiCli())}
+
+
+class AnyProgram(AgentProgram):
+    """Any program that takes its base URLs from the variables that the SDKs of the providers read."""
+
+    def __init__(self, program: str) -> None:
+        self.program = program
+
+    def given(self, upstreams: Sequence[str]) -> dict[str, str]:
+        found = super().given(upstreams)
+        usual = self.upstreams({})
+        return dict.fromkeys(usual, found) if isinstance(found, str) else {**usual, **found}
+
+    def upstreams(self, environment: Mapping[str, str]) -> dict[str, str]:
+        return {each.wire: environment.get(each.variable) or each.provider for each in AGENTS.values()}
+
+    def variables(self, url: str) -> dict[str, str]:
+        return {each.variable: f"{url}/{each.wire}" for each in AGENTS.values()}

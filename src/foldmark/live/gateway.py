@@ -10,11 +10,11 @@ import json
 import logging
 import secrets
 import socket
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from threading import Thread
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 import httpx2 as httpx
 import uvicorn
@@ -44,8 +44,27 @@ LEAVE_SECONDS = 3
 Headers = list[tuple[bytes, bytes]]
 
 
+class Passing(NamedTuple):
+    """A request on its way: its upstream, and its path and query below the gateway's own address."""
+
+    upstream: httpx.URL
+    path: bytes
+    query: bytes
+
+    @property
+    def target(self) -> bytes:
+        """The path and query at the upstream."""
+        return (self.upstream.raw_path.rstrip(b"/") + self.path or b"/") + self.query
+
+    @property
+    def asked(self) -> str:
+        """The path and query as the agent names them."""
+        return (self.path + self.query).decode("latin-1")
+
+
 class Gateway:
-    """A gateway to `upstream`, an http or https URL, while it is entered; `url` is the agent's base URL.
+    """A gateway to `upstream`, an http or https URL, while it is entered; `url` is the agent's base URL. With several
+    upstreams, name -> URL, the base URL for each is `url/NAME`.
 
     What passes is recorded by `sessions`, and changed as they say; without them it only passes. A gateway that takes
     the place of another one is given its `port`, or the socket that was `listening`, and its `secret`, so that the
@@ -55,7 +74,7 @@ class Gateway:
 
     def __init__(
         self,
-        upstream: str,
+        upstream: str | Mapping[str, str],
         *,
         port: int = 0,
         secret: str = "",
@@ -67,7 +86,9 @@ class Gateway:
         try:
             self.port: int = self._socket.getsockname()[1]
             self.url = f"http://127.0.0.1:{self.port}/{self.secret}"
-            forwarder = Forwarder(_upstream(upstream), self.secret, self.port, sessions)
+            several = {"": upstream} if isinstance(upstream, str) else upstream
+            upstreams = {name: _upstream(url) for name, url in several.items()}
+            forwarder = Forwarder(upstreams, self.secret, self.port, sessions)
             if sessions is not None and sessions.others is not None:
                 sessions.others.base = f"http://127.0.0.1:{self.port}"
         except BaseException:
@@ -100,12 +121,14 @@ class Gateway:
 
 
 class Forwarder:
-    """The ASGI application that forwards every request under `/secret` to the same path under the upstream."""
+    """The ASGI application that forwards every request under `/secret/NAME`, or `/secret` for the name "", to the same
+    path under the upstream of that name."""
 
-    def __init__(self, upstream: httpx.URL, secret: str, port: int, sessions: Sessions | None = None) -> None:
-        self._upstream, self._sessions = upstream, sessions
-        self._base = upstream.raw_path.rstrip(b"/")
-        self._prefix = f"/{secret}".encode()
+    def __init__(
+        self, upstreams: Mapping[str, httpx.URL], secret: str, port: int, sessions: Sessions | None = None
+    ) -> None:
+        self._sessions = sessions
+        self._places = {f"/{secret}/{name}".rstrip("/").encode(): url for name, url in upstreams.items()}
         self._hosts = {f"{name}:{port}".encode() for name in ("127.0.0.1", "localhost")}
         self._client: httpx.AsyncClient
 
@@ -119,27 +142,27 @@ class Forwarder:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
-        target = self._target(scope)
-        if target is None and (asked := await self._asked_by_others(request)) is not None:
+        passing = self._passing(scope)
+        if passing is None and (asked := await self._asked_by_others(request)) is not None:
             await asked(scope, receive, send)
             return
-        if target is None:
+        if passing is None:
             await PlainTextResponse("There is nothing here.\n", 404)(scope, receive, send)
             return
-        if self._sessions is not None and _is_upgrade(request) and self._sessions.reads(self._asked(scope)):
+        if self._sessions is not None and _is_upgrade(request) and self._sessions.reads(passing.asked):
             # What passes through a WebSocket could not be read. Codex then asks by HTTP.
             await PlainTextResponse("This gateway takes requests only.\n", 426)(scope, receive, send)
             return
         headers, taken = forwarded(scope["headers"]), None
         content: bytes | AsyncIterator[bytes] | None = _body(request)
-        if self._sessions is not None and request.method == "POST" and self._sessions.reads(self._asked(scope)):
+        if self._sessions is not None and request.method == "POST" and self._sessions.reads(passing.asked):
             try:
                 begun = await _read(request, LONGEST)
             except ClientDisconnect:
                 return
             if isinstance(begun, bytes):
                 known = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-                made = await self._sessions.pass_on(self._asked(scope), known, begun)
+                made = await self._sessions.pass_on(passing.asked, known, begun)
                 if made.reply is not None:
                     media, body = made.reply
                     await Response(body, media_type=None, headers={"content-type": media})(scope, receive, send)
@@ -152,7 +175,7 @@ class Forwarder:
                 content = begun
         # A URL object would resolve `..` and write escapes its own way: the target goes as it came.
         sent = httpx.Request(
-            request.method, self._upstream, headers=headers, content=content, extensions={"target": target}
+            request.method, passing.upstream, headers=headers, content=content, extensions={"target": passing.target}
         )
         try:
             answer = await self._client.send(sent, stream=True)
@@ -160,7 +183,7 @@ class Forwarder:
             return
         except httpx.HTTPError as error:
             LOG.warning("the upstream could not be asked: %s", type(error).__name__)
-            await _unreachable(self._upstream.host, error)(scope, receive, send)
+            await _unreachable(passing.upstream.host, error)(scope, receive, send)
             return
         try:
             pieces = _pieces(answer) if taken is None or answer.status_code != 200 else _kept(answer, taken)
@@ -189,20 +212,14 @@ class Forwarder:
         hosts = [value for name, value in scope["headers"] if name == b"host"]
         return len(hosts) == 1 and hosts[0].lower() in self._hosts
 
-    def _asked(self, scope: Scope) -> str:
-        """Return the target of a request below the gateway's own path."""
-        target: bytes = scope["raw_path"][len(self._prefix) :] + b"?" + scope["query_string"]
-        return target.decode("latin-1").removesuffix("?")
-
-    def _target(self, scope: Scope) -> bytes | None:
-        """Return the path and query at the upstream; None for a request without the secret, or for another host."""
-        path: bytes = scope["raw_path"]
-        prefix, rest = path[: len(self._prefix)], path[len(self._prefix) :]
-        known = secrets.compare_digest(prefix, self._prefix) and rest[:1] in (b"", b"/")
-        if not (known and self._is_here(scope)):
-            return None
-        query = b"?" + scope["query_string"] if scope["query_string"] else b""
-        return (self._base + rest or b"/") + query
+    def _passing(self, scope: Scope) -> Passing | None:
+        """Return a request with the secret, to this host; None for any other."""
+        path, query = scope["raw_path"], b"?" + scope["query_string"] if scope["query_string"] else b""
+        for prefix, upstream in self._places.items():
+            rest: bytes = path[len(prefix) :]
+            if secrets.compare_digest(path[: len(prefix)], prefix) and rest[:1] in (b"", b"/"):
+                return Passing(upstream, rest, query) if self._is_here(scope) else None
+        return None
 
 
 def loopback_socket(port: int = 0) -> socket.socket:

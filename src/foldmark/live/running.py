@@ -35,7 +35,7 @@ def run(agent: AgentProgram, arguments: Sequence[str], url: str) -> int:
     program = shutil.which(command[0])
     if program is None:
         raise CommandError(f"{command[0]} is not installed here, or not in the PATH")
-    environment = {**os.environ, agent.variable: url}
+    environment = {**os.environ, **agent.variables(url)}
     with _interrupts_ignored():
         code = subprocess.run([program, *command[1:]], env=environment).returncode
     return code if code >= 0 else 128 - code

@@ -80,15 +80,16 @@ class Prepared(NamedTuple):
 
 
 class Sessions:
-    """The sessions of one client, whose working folder is named `folder`. `run` is the same for all gateways of one run
-    of the client. `others` is what other programs learn of the sessions and may ask; `environment` says where the files
-    for these are, and without it none are written."""
+    """The sessions of one client in a folder.
+
+    `upstream` is a base URL, or one for each wire by its name. `run` is the same for all gateways of one run of the
+    client. `others` holds what other programs learn and may ask; `environment` says where their files are."""
 
     def __init__(
         self,
         log: Log,
         folder: str,
-        upstream: str = "",
+        upstream: str | Mapping[str, str] = "",
         environment: Mapping[str, str] | None = None,
         *,
         run: str = "",
@@ -169,7 +170,8 @@ class Sessions:
         target, body = dialect.question(asked, request)
         try:
             with httpx.Client(timeout=None) as client:
-                url = f"{self._upstream.rstrip('/')}{target}"
+                upstream = self._upstream if isinstance(self._upstream, str) else self._upstream[dialect.name]
+                url = f"{upstream.rstrip('/')}{target}"
                 came = client.post(url, content=body, headers={**kept, "content-type": "application/json"})
         except httpx.HTTPError as error:
             raise ProviderError("network", f"the model could not be asked: {type(error).__name__}") from None
@@ -247,7 +249,8 @@ class Sessions:
         root = self._transcripts.get(head.session) if head.session else self._unnamed.continued(request)
         first = request.sent[0].message.key if request.sent else ""
         same = root is not None and root.known and root.known[0].key == first
-        if not head.tools and (head.session or self._transcripts) and not same:
+        begun = any(each.dialect is request.dialect for each in self._transcripts.values())
+        if not head.tools and (head.session or begun) and not same:
             return None  # titles, quota probes
         if root is None and head.session:
             root = ClientTranscript(self._conversation(head.session), head.session, request.dialect)
