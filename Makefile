@@ -11,7 +11,7 @@ CLIENTS := @anthropic-ai/claude-code@2.1.197 @openai/codex@0.169.0 @google/gemin
 # Where Python may not write bytecode, each process of a test compiles anew, and pytest rewrites all tests in each run.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test pytest lint docs bench deep torture clients clean
+.PHONY: run test pytest lint docs bench deep torture clients test-clients clean
 
 run: $(READY)
 	@$(BIN)/foldmark demo --chat
@@ -52,6 +52,12 @@ bench: $(READY)
 clients:
 	@npm install --no-audit --no-fund --no-save --loglevel=error --prefix .clients $(CLIENTS)
 	@node .clients/node_modules/@anthropic-ai/claude-code/install.cjs
+
+# The tests with real agents, one after the other. They run in real terminals on their own clocks, so one that fails is
+# run once more.
+CLIENT_TESTS := $(addprefix tests/live/test_,clients.py codex.py gemini_cli.py interactive.py long_session.py)
+test-clients: $(READY) clients
+	@$(BIN)/pytest -n 0 --durations=10 $(CLIENT_TESTS) || $(BIN)/pytest -n 0 --last-failed $(CLIENT_TESTS)
 
 $(READY): pyproject.toml uv.lock
 	@echo "Setting up $(VENV) (once) ..."
