@@ -82,9 +82,17 @@ def test_upstreams_that_a_person_names() -> None:
         program.given(["http://a", "gemini=http://g"])
 
 
-def test_a_program_that_is_not_there(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nowhere-to-be-found"], "nowhere-to-be-found is not installed here, or not in the PATH"),
+        (["--upstream", "nonsense", sys.executable], "'nonsense' is no base URL of a provider"),
+    ],
+)
+def test_what_cannot_begin(tmp_path: Path, words: list[str], said: str) -> None:
+    """It is said at once: nothing is recorded, and no gateway is started."""
     ended = subprocess.run(
-        [sys.executable, "-m", "foldmark", "live", "nowhere-to-be-found"],
+        [sys.executable, "-m", "foldmark", "live", *words],
         env={**os.environ, "FOLDMARK_DB": str(tmp_path / "live.db"), "XDG_STATE_HOME": str(tmp_path)},
         cwd=tmp_path,
         capture_output=True,
@@ -92,5 +100,7 @@ def test_a_program_that_is_not_there(tmp_path: Path) -> None:
         timeout=LIMIT,
     )
     assert ended.returncode == 2
-    assert "nowhere-to-be-found is not installed here, or not in the PATH" in ended.stderr
-    assert "Traceback" not in ended.stderr
+    assert ended.stderr.startswith("foldmark: ")
+    assert said in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []

@@ -60,8 +60,8 @@ def live(
         return 0
     _check_installed()
     from foldmark.live.agent_programs import AGENTS, AnyProgram
-    from foldmark.live.gateway import loopback_socket
-    from foldmark.live.running import SECRET, run, supervised
+    from foldmark.live.gateway import loopback_socket, upstream_url
+    from foldmark.live.running import SECRET, installed, run, supervised
 
     if agent is None and not serve and listening is None:
         raise click.UsageError(f"name the agent to run: {listing(AGENTS)}, or another program")
@@ -71,11 +71,15 @@ def live(
         return _serve(setup, base, os.environ.pop(SECRET, ""), socket.socket(fileno=listening))
     if serve:
         return _serve(setup, base, "", None, named)
+    # Whatever is wrong is said before the agent has the screen.
+    installed(named)
+    for each in [base] if isinstance(base, str) else base.values():
+        upstream_url(each)
     own = loopback_socket()
     secret = secrets.token_urlsafe(24)
     url = f"http://127.0.0.1:{own.getsockname()[1]}/{secret}"
     with setup.log(create=True):
-        pass  # whatever is wrong with the database is said before the agent has the screen
+        pass
     folder = Path(setup.db).parent if Path(setup.db).is_absolute() else Path.cwd()
     where = f"loopback 127.0.0.1:{own.getsockname()[1]}"
     print(f"foldmark: recording; :help inside the agent · {where}", file=sys.stderr)

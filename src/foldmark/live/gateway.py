@@ -87,7 +87,7 @@ class Gateway:
             self.port: int = self._socket.getsockname()[1]
             self.url = f"http://127.0.0.1:{self.port}/{self.secret}"
             several = {"": upstream} if isinstance(upstream, str) else upstream
-            upstreams = {name: _upstream(url) for name, url in several.items()}
+            upstreams = {name: upstream_url(url) for name, url in several.items()}
             forwarder = Forwarder(upstreams, self.secret, self.port, sessions)
             if sessions is not None and sessions.others is not None:
                 sessions.others.base = f"http://127.0.0.1:{self.port}"
@@ -317,7 +317,8 @@ def _unreachable(host: str, error: Exception) -> Response:
     return Response(json.dumps(body), 502, media_type="application/json")
 
 
-def _upstream(text: str) -> httpx.URL:
+def upstream_url(text: str) -> httpx.URL:
+    """Return the base URL of a provider. Raises CommandError for a text that is none."""
     try:
         url = httpx.URL(text)
     except httpx.InvalidURL:

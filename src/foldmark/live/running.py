@@ -28,13 +28,18 @@ _PAUSE = 0.2
 """Seconds before a gateway that ended is started again."""
 
 
-def run(agent: AgentProgram, arguments: Sequence[str], url: str) -> int:
-    """Run an agent to its end, and return its exit code; that of a signal is 128 and its number. Raises CommandError if
-    it is not installed."""
-    command = agent.command(url, arguments, os.environ)
-    program = shutil.which(command[0])
+def installed(agent: AgentProgram) -> str:
+    """Return the path of an agent's program. Raises CommandError if it is not installed."""
+    program = shutil.which(agent.program)
     if program is None:
-        raise CommandError(f"{command[0]} is not installed here, or not in the PATH")
+        raise CommandError(f"{agent.program} is not installed here, or not in the PATH")
+    return program
+
+
+def run(agent: AgentProgram, arguments: Sequence[str], url: str) -> int:
+    """Run an agent to its end, and return its exit code; that of a signal is 128 and its number. Raises as
+    `installed`."""
+    program, command = installed(agent), agent.command(url, arguments, os.environ)
     environment = {**os.environ, **agent.variables(url)}
     with _interrupts_ignored():
         code = subprocess.run([program, *command[1:]], env=environment).returncode
