@@ -63,6 +63,9 @@ ABOUT = {
     "trim_threshold_chars": About("Characters from which `foldmark trim` cuts a result. Not per agent.", "S4"),
     "trim_target_tools": About("The tools whose results it cuts. Not per agent.", "S4"),
     "sync_exclude": About("Folders whose sessions `foldmark sync` passes over. Not in a project's file.", "+"),
+    "live_sign": About(
+        "The sign that a prompt to Foldmark begins with under `foldmark live`. Not in a project's file.", "+"
+    ),
     "recall_model": About("The model that `foldmark index` gives what was said to. Not in a project's file.", "+"),
 }
 

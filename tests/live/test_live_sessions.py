@@ -26,7 +26,7 @@ from foldmark.app import Setup
 from foldmark.core.errors import CommandError, ProviderError
 from foldmark.live.clients import anthropic_answers
 from foldmark.live.gateway import Gateway, loopback_socket
-from foldmark.live.prompts import HELP
+from foldmark.live.prompts import help_text
 from foldmark.live.running import supervised
 from foldmark.live.sessions import Sessions
 from foldmark.live.status import statuses
@@ -110,11 +110,11 @@ class Model:
 class Running:
     """A client, the log, and the provider behind the gateway."""
 
-    def __init__(self, folder: Path, wire: AnthropicWire) -> None:
+    def __init__(self, folder: Path, wire: AnthropicWire, settings: dict[str, str] | None = None) -> None:
         self.model = Model(wire)
         self.upstream = Loopback(wire, self.model)
         self.path = folder / "live.db"
-        self.log: Log = foldmark.open(self.path, settings={})
+        self.log: Log = foldmark.open(self.path, settings=settings or {})
         self.begin()
         self.client = Client(self.gateway.url)
 
@@ -297,6 +297,24 @@ def test_forget_asks_the_sessions_own_model(running: Running) -> None:
     assert "there is no open preview" in client.say(":yes")
 
 
+@pytest.mark.parametrize("sign", ["%", "!!"])
+def test_another_sign(tmp_path: Path, sign: str) -> None:
+    running = Running(tmp_path, AnthropicWire(), {"live_sign": sign})
+    with running.upstream:
+        client = running.client
+        try:
+            client.say("one")
+            assert client.say(":drop 1") == "I see 3."  # a prompt like any other
+            assert client.say(f"{sign}help") == help_text(sign)
+            assert f"{sign}restore" in client.say(f"{sign}drop {running.turn('one')}")
+            client.say(f"{sign}{sign}undo")
+            assert [text for kind, text in running.texts() if kind == "user"][-1] == f"{sign}undo"
+            assert ("user", "one") not in running.texts()
+        finally:
+            running.end()
+            running.log.close()
+
+
 def test_the_same_prompt_twice(running: Running) -> None:
     client = running.client
     client.say("one")
@@ -340,7 +358,7 @@ def test_the_command_of_claude_code(running: Running) -> None:
     assert "left the context" in ask(f"drop {running.turn('one')} -- no use")
     (operation,) = [event for event in running.agent.events() if event.kind == "drop"]
     assert operation.reason == "no use"
-    assert ask("") == ask("what") == ask("help") == HELP
+    assert ask("") == ask("what") == ask("help") == help_text(":")
     client.say("three")
     assert [text for kind, text in running.texts() if kind == "user"][1:] == ["two", "three"]
     assert "fm" not in json.dumps(running.texts())

@@ -86,6 +86,7 @@ def test_every_key_stands_in_files_and_environment(place: Place, key: str) -> No
         "window_summary": "on",
         "evict_superseded": "on",
         "provider_compaction": "on",
+        "live_sign": "%",
     }.get(key, "7")
     own = key in USER_KEYS
     (place.user_file if own else place.project_file)(f'[context]\n{key} = "{typed}"\n')

@@ -24,9 +24,6 @@ ELSEWHERE = (
 )
 """The reply to a text that is no command."""
 
-SIGN = ":"
-"""Stands before a command in the agent; an answer to a preview may have it here, too."""
-
 
 def is_live(agent: Agent) -> bool:
     """Return True for a conversation that a gateway records."""
@@ -43,7 +40,7 @@ def fullness(agent: Agent) -> str:
 def answered(agent: Agent, line: str) -> Result | None:
     """Carry out an answer to the open preview; return None for a line that is none, with nothing recorded."""
     agent.context()
-    return offers.answered(agent, line.strip().removeprefix(SIGN))
+    return offers.answered(agent, line.strip().removeprefix(agent.log.given.live_sign))  # as in the agent itself
 
 
 def session_model(agent: Agent) -> "AbstractContextManager[SessionModel | None]":

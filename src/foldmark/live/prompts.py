@@ -20,11 +20,8 @@ from foldmark.log.live_session import client_tokens
 from foldmark.operations.effects import AskModel, EditText, Result, StartPlanning, WaitForAgents
 from foldmark.rendering import harmless, result_text
 
-SIGN = ":"
-"""Stands before a command."""
-
-ESCAPE = SIGN.encode() * 2
-"""Stands for the sign itself at the beginning of a prompt."""
+FM_SIGN = ":"
+"""Stands before a command in the text of Claude Code's command /fm, whatever the setting `live_sign` says."""
 
 COMMANDS = {
     "mark": "mark",
@@ -45,9 +42,7 @@ ANSWERS = ("yes", "no", "all but", "only")
 """Answers to a preview."""
 
 _WORDS = "|".join((*COMMANDS, *OWN, *ANSWERS))
-_PROMPT = re.compile(rf"{re.escape(SIGN)}(?P<name>{_WORDS})(?=\s|$)(?P<rest>[^\n]*)")
-_LINE = re.compile(rf"^[ \t]*{re.escape(SIGN)}({_WORDS})(?=\s|$)[^\n]*$", re.MULTILINE)
-_ESCAPED = re.compile(rb'("\s*:\s*")' + re.escape(ESCAPE) + rb"(?=(?:" + _WORDS.encode() + rb')(?:[\s"\\]))')
+_PROMPT = re.compile(rf"(?P<name>{_WORDS})(?=\s|$)(?P<rest>[^\n]*)")
 
 _EXPANDED = re.compile(r"\s*<foldmark-live>.*</foldmark-live>\s*\Z", re.DOTALL)
 """The end of the text of Claude Code's command /fm (`sessions/install/texts/fm.md`): it is for a model elsewhere."""
@@ -66,61 +61,71 @@ class AskedCommand(NamedTuple):
     line: str
 
 
-HELP = """\
-  :context            how much this session holds, and its largest turns
-  :mark NAME          set a mark; :clear NAME goes back to it, :clear empties the context
-  :drop ID…           turns leave; :undo drops the newest one
-  :evict ID…          results of tools leave, a placeholder stays
-  :forget WHAT        what matches leaves, after a preview: :yes, :no, :all but 2, :only 1 3
-  :operations         what was changed; :restore ID takes it back
-  A prompt that begins with :: goes to the model with one colon."""
+def help_text(sign: str) -> str:
+    """Return the help, with commands as they are typed here."""
+    return f"""\
+  {sign}context            how much this session holds, and its largest turns
+  {sign}mark NAME          set a mark; {sign}clear NAME goes back to it, {sign}clear empties the context
+  {sign}drop ID…           turns leave; {sign}undo drops the newest one
+  {sign}evict ID…          results of tools leave, a placeholder stays
+  {sign}forget WHAT        what matches leaves, after a preview: {sign}yes, {sign}no, {sign}all but 2, {sign}only 1 3
+  {sign}operations         what was changed; {sign}restore ID takes it back
+  A prompt that begins with {sign}{sign} goes to the model with one {sign}"""
 
 
-def command_in(prompt: str) -> str | None:
+def command_in(prompt: str, sign: str) -> str | None:
     """Return the command that a prompt is, without its sign; None for an ordinary prompt. An unknown command of /fm is
     answered with the help."""
     own = _EXPANDED.sub("", prompt)
-    found = _PROMPT.fullmatch(own)
+    expanded = own != prompt
+    wanted = FM_SIGN if expanded else sign
+    found = _PROMPT.fullmatch(own, len(wanted)) if own.startswith(wanted) else None
     if found is not None:
         return found["name"] + found["rest"]
-    return None if own == prompt else "help"
+    return "help" if expanded else None
 
 
-def without_commands(text: str) -> str:
+def without_commands(text: str, sign: str) -> str:
     """Return a text without the lines that are commands, for a request beside the conversation that repeats prompts."""
-    return _LINE.sub("(a command to Foldmark)", text)
+    signs = "|".join(map(re.escape, {sign, FM_SIGN}))
+    return re.sub(rf"^[ \t]*(?:{signs})({_WORDS})(?=\s|$)[^\n]*$", "(a command to Foldmark)", text, flags=re.MULTILINE)
 
 
-def unescaped(raw: bytes, prompt: str) -> bytes:
+def unescaped(raw: bytes, prompt: str, sign: str) -> bytes:
     """Return a message with one sign where the prompt that it holds is a command behind two."""
-    if not prompt.startswith(SIGN) or command_in(prompt.removeprefix(SIGN)) is None:
+    if not prompt.startswith(sign) or command_in(prompt.removeprefix(sign), sign) is None:
         return raw
-    return _ESCAPED.sub(rb"\1" + SIGN.encode(), raw, count=1)
+    once = sign.encode()
+    twice = rb'("\s*:\s*")' + re.escape(once * 2) + rb"(?=(?:" + _WORDS.encode() + rb')(?:[\s"\\]))'
+    return re.sub(twice, lambda found: found[1] + once, raw, count=1)
 
 
-def asked_command(request: ClientRequest) -> AskedCommand | None:
+def asked_command(request: ClientRequest, sign: str) -> AskedCommand | None:
     """Return the command that a request asks: the last prompt, behind which only messages of the role system may stand,
     since the client adds those."""
     for at in range(len(request.sent) - 1, -1, -1):
         message = request.sent[at].message
         if message.role != "system":
             prompt = request.dialect.prompt(message)
-            line = None if prompt is None else command_in(prompt.text)
+            line = None if prompt is None else command_in(prompt.text, sign)
             return None if prompt is None or line is None else AskedCommand((at, prompt.block), line)
     return None
 
 
-def without_escape(request: ClientRequest, raw: bytes) -> bytes:
+def without_escape(request: ClientRequest, raw: bytes, sign: str) -> bytes:
     """Return a message with one sign where its prompt is a command behind two."""
     prompt = request.dialect.prompt(request.dialect.read(raw))
-    return raw if prompt is None else unescaped(raw, prompt.text)
+    return raw if prompt is None else unescaped(raw, prompt.text, sign)
 
 
-def without_repeated(dialect: ClientDialect, raw: bytes) -> bytes:
-    """Return a message without the commands to Foldmark that it repeats."""
-    blocks = list(map(decoded, dialect.read(raw).blocks))
+def without_repeated(dialect: ClientDialect, raw: bytes, sign: str) -> bytes:
+    """Return a message without the commands to Foldmark that it repeats; empty for a reply to one."""
+    message = dialect.read(raw)
+    if dialect.is_reply(message):
+        return b""
+    blocks = list(map(decoded, message.blocks))
     clean = [
-        {**block, "text": without_commands(block["text"])} if isinstance(block.get("text"), str) else block
+        {**block, "text": without_commands(block["text"], sign)} if isinstance(block.get("text"), str) else block
         for block in blocks
     ]
     return raw if clean == blocks else dialect.rewritten(raw, map(msgspec.json.encode, clean))
@@ -132,19 +137,19 @@ def carried_out(agent: Agent, line: str) -> str:
         text = _carried_out(agent, line)
     except FoldmarkError as error:
         text = f"foldmark: {error}"
-    return harmless(_with_sign(text))
+    return harmless(_with_sign(text, agent.log.given.live_sign))
 
 
 def _carried_out(agent: Agent, line: str) -> str:
     name = next(each for each in (*COMMANDS, *OWN, *ANSWERS) if re.match(rf"{each}(?=\s|$)", line))
     if name == "help":
-        return HELP
+        return help_text(agent.log.given.live_sign)
     if name == "context":
         return context(agent)
     if name in ANSWERS:
         done = _repeated(agent, lambda: offers.answered(agent, line))
         if done is None:
-            raise CommandError(f"there is no open preview; {SIGN}forget WHAT makes one")
+            raise CommandError(f"there is no open preview; {agent.log.given.live_sign}forget WHAT makes one")
         return result_text(done)
     result = _repeated(agent, lambda: _done(agent, f"/{COMMANDS[name]}{line[len(name) :]}"))
     text = result_text(result)
@@ -192,8 +197,8 @@ def _title(turn: Turn) -> str:
     return one_line(text)[:40]
 
 
-def _with_sign(text: str) -> str:
+def _with_sign(text: str, sign: str) -> str:
     """Return a reply with the commands that work here written as they are typed here."""
     for name, command in COMMANDS.items():
-        text = re.sub(rf"(?<![\w/.])/{command}(?=[\s`;,.)]|$)", SIGN + name, text)
+        text = re.sub(rf"(?<![\w/.])/{command}(?=[\s`;,.)]|$)", sign + name, text)
     return text

