@@ -471,6 +471,10 @@ def slash(running: Running, client: Client, **arguments: str) -> str:
     running.model.fails.append(Reply((call,), stop="calls"))
     client.messages.append({"role": "user", "content": [{"type": "text", "text": f"Use it: {arguments}"}]})
     client.messages.append({"role": "assistant", "content": client.ask(client.messages)})
+    until = time.monotonic() + LIMIT
+    while running.kinds()[-1:] != ["tool_call"]:  # an answer is recorded once the client has all of it
+        assert time.monotonic() < until
+        time.sleep(0.01)
     conversations = Conversations(Setup(str(running.path)), None)
     said = TOOLS["slash"].run(ToolUse(conversations, arguments, lambda *_: None))
     assert isinstance(said, str)
