@@ -8,6 +8,7 @@ from foldmark.core.errors import ProviderError
 from foldmark.core.request import Stopped, Usage
 from foldmark.dialects.anthropic.messages import parse
 from foldmark.dialects.anthropic.stream import MessageReader
+from foldmark.live.clients.dialect import event_data
 
 
 class MessageAnswer(NamedTuple):
@@ -38,11 +39,9 @@ def read_answer(body: bytes, *, streamed: bool) -> MessageAnswer | None:
 def streamed_message(body: bytes) -> dict[str, Any]:
     """Return the message that a stream of events says. Raises ProviderError if it broke off."""
     reader = MessageReader({})
-    for event in body.replace(b"\r\n", b"\n").split(b"\n\n"):
-        data = b"".join(line[5:].strip() for line in event.split(b"\n") if line.startswith(b"data:"))
-        if data:
-            for _ in reader.add(msgspec.json.decode(data)):
-                pass
+    for data in event_data(body):
+        for _ in reader.add(msgspec.json.decode(data)):
+            pass
     return dict(reader.message())
 
 

@@ -7,7 +7,7 @@ changes from request to request without changing the message. An answer and its 
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, ClassVar, NamedTuple
 
@@ -283,6 +283,13 @@ def decoded(block: bytes) -> dict[str, Any]:
     except msgspec.DecodeError:  # a lone surrogate, or a number that is too big
         found = lenient_json.decode(block)
     return found if isinstance(found, dict) else {}
+
+
+def event_data(body: bytes) -> Iterator[bytes]:
+    """Yield the data of each event of a stream (`text/event-stream`) that has any."""
+    for event in body.replace(b"\r\n", b"\n").split(b"\n\n"):
+        if data := b"".join(line[5:].strip() for line in event.split(b"\n") if line.startswith(b"data:")):
+            yield data
 
 
 def without_surrogates(text: bytes) -> bytes:

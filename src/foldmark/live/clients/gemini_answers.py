@@ -8,6 +8,7 @@ import msgspec
 from foldmark.core.errors import ProviderError
 from foldmark.core.request import Stopped, Usage
 from foldmark.dialects.gemini.contents import first_candidate, parse, parts_of
+from foldmark.live.clients.dialect import event_data
 
 
 class GeminiAnswer(NamedTuple):
@@ -36,15 +37,12 @@ def read_answer(body: bytes) -> GeminiAnswer | None:
 
 
 def _chunks(body: bytes) -> Iterator[dict[str, Any]]:
-    text = body.replace(b"\r\n", b"\n").strip()
+    text = body.strip()
     if text[:1] in (b"{", b"["):
         found = msgspec.json.decode(text)
         yield from found if isinstance(found, list) else [found]
         return
-    for event in text.split(b"\n\n"):
-        data = b"".join(line[5:].strip() for line in event.split(b"\n") if line.startswith(b"data:"))
-        if data:
-            yield msgspec.json.decode(data)
+    yield from map(msgspec.json.decode, event_data(text))
 
 
 def _gathered(chunks: list[dict[str, Any]]) -> tuple[dict[str, Any], list[dict[str, Any]]]:

@@ -9,6 +9,7 @@ from foldmark.core.errors import ProviderError
 from foldmark.core.request import Stopped, Usage
 from foldmark.dialects.bodies import objects_in
 from foldmark.dialects.openai.responses import parse
+from foldmark.live.clients.dialect import event_data
 
 _ENDS = ("response.completed", "response.incomplete")
 
@@ -50,9 +51,8 @@ def streamed_response(body: bytes) -> dict[str, Any]:
 
 
 def _events(body: bytes) -> Iterator[dict[str, Any]]:
-    for event in body.replace(b"\r\n", b"\n").split(b"\n\n"):
-        data = b"".join(line[5:].strip() for line in event.split(b"\n") if line.startswith(b"data:"))
-        if data and data != b"[DONE]":
+    for data in event_data(body):
+        if data != b"[DONE]":
             yield msgspec.json.decode(data, type=dict[str, Any])
 
 
