@@ -16,6 +16,7 @@ from foldmark.core.agents import AgentRecord, End, Size, refused
 from foldmark.core.codec import checksum, count_tokens, decode_data, encode_data, without_content
 from foldmark.core.errors import CommandError, ConflictError
 from foldmark.core.events import ROLES, Draft, is_replayed
+from foldmark.core.ports import NEWEST_KINDS
 from foldmark.core.records import Beside, CodingSession, CopiedAgent, CopiedEvent, CopiedMail, CopiedMemo, CopiedSent
 from foldmark.core.replay import Fold
 from foldmark.core.turns import place
@@ -59,6 +60,9 @@ class Appender(AgentWrites):
         self.head, self.open_turn, self._messages, self._tokens, self._run, self.ended, *self._sums = row
         self.end: End | None = None
         """How the agent ended, if `ended`."""
+        self.is_plain = True
+        """True as long as the appended events change nothing of the agent's head but its row."""
+        self._before = self.head
         self._newest: tuple[Any, ...] | None = None
         """The turn and the kind of the newest message, if they are known."""
         self._reserved: int | None = None
@@ -68,6 +72,15 @@ class Appender(AgentWrites):
     def own(self) -> Size:
         """The size of all the agent's own messages."""
         return Size(self._messages, self._tokens)
+
+    def moved(self, record: AgentRecord) -> AgentRecord:
+        """Return the agent's row as it will be written."""
+        return structs.replace(record, head=self.head, open_turn=self.open_turn, **self.own._asdict())
+
+    @property
+    def has_moved(self) -> bool:
+        """True once anything was appended."""
+        return bool(self.head != self._before)
 
     @property
     def next_id(self) -> int:
@@ -113,6 +126,8 @@ class Appender(AgentWrites):
         fixed = (id, self._key, turn, kind, draft.dialect, draft.actor, draft.created_at, int(draft.interrupted))
         checked = (*fixed, call_id, draft.answers)
         apart, replayed = 1 if draft.apart else None, int(is_replayed(kind, data))
+        if replayed or kind in NEWEST_KINDS:
+            self.is_plain = False
         if by is not None:
             self._record((*checked, apart, replayed, 0, None, None, content, data, None), draft, None)
             self._bury(id, by)
@@ -286,7 +301,7 @@ class LogTransaction(BesideWriter, LogSnapshot, Protocol):
         appender = self._appenders.get(record.id)
         if appender is None:
             return record
-        return structs.replace(record, head=appender.head, open_turn=appender.open_turn, **appender.own._asdict())
+        return appender.moved(record)
 
     # Records copied from another store
 

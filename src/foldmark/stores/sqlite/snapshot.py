@@ -26,20 +26,18 @@ from foldmark.stores.copying import PAGE, CopyingSnapshot
 from foldmark.stores.queries import listed
 from foldmark.stores.reader import Bindings, Row
 from foldmark.stores.sqlite.file import explain
-
-KEPT_HEADS = 64
-"""Maximum number of agents whose heads are kept."""
+from foldmark.stores.sqlite.heads import KeptHeads
 
 
 class SqliteConnection:
-    """An open database: every reader or writer holds `lock`. `keys` and `ids` are caches of agents; `heads` has the
-    head of each that was read since this connection's last commit, with the version of the database at that time."""
+    """An open database: every reader or writer holds `lock`. `keys`, `ids` and `heads` are caches of
+    agents."""
 
     def __init__(self, db: apsw.Connection, sql: dict[str, str], path: str) -> None:
         self.db, self.sql, self.path, self.lock = db, sql, path, RLock()
         self.keys: dict[str, int] = {}
         self.ids: dict[int, str] = {}
-        self.heads: dict[str, tuple[int, Head]] = {}
+        self.heads = KeptHeads(db)
         # Every operation and every tool result reads its agent's fold, which seldom changes.
         self.fold = lru_cache(maxsize=8)(msgspec.json.Decoder(Fold).decode)
 
@@ -129,7 +127,11 @@ class SqliteWriter(SqliteReader, reader.SqlWriter):
     _late = 0
     """Number of rows written late, for earlier records."""
 
+    only_appends = True
+    """True as long as nothing was written but events."""
+
     def _write(self, name: str, /, **bindings: Any) -> None:
+        self.only_appends = False
         self._run(name, **bindings)
 
     def whole(self) -> "AtomicBlock[Self]":
@@ -180,29 +182,36 @@ class SqliteSnapshot(SqliteReader, CopyingSnapshot):
         self._clock = clock
 
     def head(self, agent_id: str) -> Head:
-        # A head takes several times as long to read and decode as the question whether anybody has committed since.
-        # SQLite counts commits of all connections, but looks at those of others only when it begins to read: the
-        # pragma makes it begin. Inside a transaction nothing is kept or taken, as it may be rolled back.
+        head = self._kept_head(agent_id)
+        if head is None:
+            head = super().head(agent_id)
+            self._keep_head(agent_id, head)
+        return head
+
+    def _kept_head(self, agent_id: str) -> Head | None:
+        """Return the head of an agent in this moment if the connection keeps it."""
         heads = self._connection.heads
-        if self.committed and agent_id in heads:
-            if not self._begun:
-                try:
-                    self._db.execute("PRAGMA data_version")
-                except apsw.Error as error:
-                    raise explain(error, self._path) from error
-                self._begun = True
-            version, kept = heads[agent_id]
-            if version == self._db.data_version():
-                return kept
-        found = super().head(agent_id)
-        if self.committed:
-            if len(heads) >= KEPT_HEADS:
-                heads.clear()
-            heads[agent_id], self._begun = (self._db.data_version(), found), True
-        return found
+        if agent_id not in heads:
+            return None
+        if not self._begun:
+            try:
+                self._db.execute("PRAGMA data_version")
+            except apsw.Error as error:
+                raise explain(error, self._path) from error
+            self._begun = True
+        return heads.get(agent_id)
+
+    def _keep_head(self, agent_id: str, head: Head) -> None:
+        """Keep a head that was read in this moment."""
+        self._connection.heads.keep(agent_id, head)
+        self._begun = True
 
     def now(self) -> str:
         return str(self._run("now")[0][0]) if self._clock is None else self._clock()
+
+    def _check(self) -> None:
+        if self._over or not self._db.in_transaction:  # asked before each statement, so without another call
+            super()._check()
 
     def _is_broken(self) -> bool:
         return not self._db.in_transaction  # SQLite has rolled back, and would now record each statement by itself

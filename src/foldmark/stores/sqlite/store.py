@@ -7,7 +7,7 @@ stops. docs/format.md says what that costs and what a weaker level would lose.
 
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from threading import Condition, Lock, get_ident
 from time import monotonic
@@ -37,12 +37,14 @@ class SqliteCommits:
 
     def __init__(self) -> None:
         self.number, self.changed = 0, Condition()
+        self.waiting = 0
 
     def one_more(self) -> None:
-        """Count a commit."""
-        with self.changed:
-            self.number += 1
-            self.changed.notify_all()
+        """Count a commit. A thread is counted as waiting before it looks at the number, so that it misses none."""
+        self.number += 1
+        if self.waiting:
+            with self.changed:
+                self.changed.notify_all()
 
 
 class SqliteWatch:
@@ -60,15 +62,19 @@ class SqliteWatch:
         began = monotonic()
         end = began + seconds
         with self._commits.changed:
-            while not self._closed:
-                if (state := self._state()) != self._seen:
-                    self._seen = state
-                    return True
-                now = monotonic()
-                if (left := end - now) <= 0:
-                    return False
-                pause = min(max(now - began, SOONEST), LOOK_SECONDS)
-                self._commits.changed.wait(left if self._db is None else min(left, pause))
+            self._commits.waiting += 1
+            try:
+                while not self._closed:
+                    if (state := self._state()) != self._seen:
+                        self._seen = state
+                        return True
+                    now = monotonic()
+                    if (left := end - now) <= 0:
+                        return False
+                    pause = min(max(now - began, SOONEST), LOOK_SECONDS)
+                    self._commits.changed.wait(left if self._db is None else min(left, pause))
+            finally:
+                self._commits.waiting -= 1
         return False
 
     def close(self) -> None:
@@ -162,6 +168,30 @@ class _Reading(AbstractContextManager[SqliteSnapshot]):
             self._store._lock.release()
 
 
+class _Writing(AbstractContextManager[SqliteTransaction]):
+    """A block of `SqliteStore.write` that is a transaction of its own. Every append opens one."""
+
+    __slots__ = ("_store", "_transaction")
+
+    def __init__(self, store: "SqliteStore") -> None:
+        self._store = store
+
+    def __enter__(self) -> SqliteTransaction:
+        self._store._lock.acquire()
+        try:
+            self._transaction = self._store.begin_writing()
+        except BaseException:
+            self._store._lock.release()
+            raise
+        return self._transaction
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        try:
+            self._store.end_writing(self._transaction, error)
+        finally:
+            self._store._lock.release()
+
+
 class SqliteStore(SqliteReader):
     """A `Store` over one SQLite database (see `foldmark.core.ports.Store` for the methods)."""
 
@@ -224,38 +254,44 @@ class SqliteStore(SqliteReader):
             pass
 
     def write(self) -> AbstractContextManager[SqliteTransaction]:
-        # Each append opens a block, mostly inside another one. So it is no generator, and compares types: `isinstance`
-        # would take ten times as long, because the class derives from protocols.
+        # Each append opens a block. So it is no generator, and compares types: `isinstance` would take ten times as
+        # long, because the class derives from protocols.
         inside = self._open
         if type(inside) is SqliteTransaction and inside.thread == get_ident():
             return inside.whole()
-        return self._begun()
+        return _Writing(self)
 
-    @contextmanager
-    def _begun(self) -> Iterator[SqliteTransaction]:
-        with self._lock:
-            if self._open is not None:
-                raise StoreError("a block of `read` cannot write; write outside of it")
+    def begin_writing(self) -> SqliteTransaction:
+        """Begin a transaction. The caller holds the lock."""
+        if self._open is not None:
+            raise StoreError("a block of `read` cannot write; write outside of it")
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+        except apsw.Error as error:
+            raise explain(error, self._path) from error
+        self._open = transaction = SqliteTransaction(self._connection, self._clock)
+        return transaction
+
+    def end_writing(self, transaction: SqliteTransaction, error: BaseException | None) -> None:
+        """Commit a transaction that `begin_writing` began, or roll it back after an error in its block."""
+        try:
             try:
-                self._db.execute("BEGIN IMMEDIATE")
-                before = self._db.total_changes()
-                self._open = transaction = SqliteTransaction(self._connection, self._clock)
-                try:
-                    yield transaction
-                    transaction.finish()
-                    self._db.execute("COMMIT")
-                except BaseException:
-                    self._connection.roll_back()
-                    transaction.rolled_back()
-                    raise
-                finally:
-                    transaction.expire()
-                    self._open = None
-                if self._db.total_changes() != before:
-                    self._connection.heads.clear()
-                    self._commits.one_more()
-            except apsw.Error as error:
-                raise explain(error, self._path) from error
+                if error is not None:
+                    raise error
+                transaction.finish()
+                self._db.execute("COMMIT")
+            except BaseException:
+                self._connection.roll_back()
+                transaction.rolled_back()
+                raise
+            finally:
+                transaction.expire()
+                self._open = None
+            if transaction.has_written:
+                transaction.update_heads()
+                self._commits.one_more()
+        except apsw.Error as failed:
+            raise explain(failed, self._path) from failed
 
     # Maintenance
 

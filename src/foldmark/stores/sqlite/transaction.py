@@ -14,7 +14,7 @@ import msgspec
 from foldmark.core.agents import AgentRecord
 from foldmark.core.errors import StoreError
 from foldmark.core.events import Draft
-from foldmark.core.ports import Clock
+from foldmark.core.ports import Clock, Head
 from foldmark.core.records import CopiedEvent, Numbers
 from foldmark.stores.queries import listed
 from foldmark.stores.reader import Bindings, Row, fault
@@ -54,7 +54,9 @@ class WordIndex:
     def index(self) -> None:
         """Update the index. Raises apsw.Error."""
         if self._ids:
-            ids = (listed(self._ids),)
+            first, last = min(self._ids), max(self._ids)
+            follow = last - first == len(self._ids) - 1  # each other, without a gap
+            ids = first, last, None if follow else listed(self._ids)
             if self._parts:
                 self._db.execute(self._sql["index_parts"], ids)
             self._db.execute(self._sql["index"], ids)
@@ -96,7 +98,8 @@ class SqliteAppender(Appender):
     def finish(self) -> None:
         """Write where the agent stands."""
         if self._is_ahead:
-            self._db.execute(self._sql["advance"], (self.head, self.open_turn, *self.own, self._run, self._key))
+            place = (self.head, self.open_turn, self._messages, self._tokens, self._run, self._key)
+            self._db.execute(self._sql["advance"], place)
             self._is_ahead = False
 
 
@@ -109,6 +112,8 @@ class SqliteTransaction(SqliteWriter, LogTransaction, SqliteSnapshot):
         super().__init__(connection, clock)
         self._words = WordIndex(self._db, self._sql)
         self._appenders: dict[str, SqliteAppender] = {}
+        connection.heads.check()
+        self._changes_before = self._db.total_changes()
         self.thread = get_ident()
         """The thread that began it: its blocks of `write` are parts of this one, all others wait."""
         self._next = 1
@@ -129,17 +134,45 @@ class SqliteTransaction(SqliteWriter, LogTransaction, SqliteSnapshot):
         for appender in self._appenders.values():
             appender.finish()
 
+    @property
+    def has_written(self) -> bool:
+        """True if it changed anything."""
+        return self._db.total_changes() != self._changes_before
+
+    def update_heads(self) -> None:
+        """Bring the kept heads up to date after the commit."""
+        heads = self._connection.heads
+        if self.only_appends:
+            heads.committed(self._appenders)
+        else:
+            heads.forget()
+
     def _appender(self, agent_id: str) -> SqliteAppender:
-        self._check()
         appender = self._appenders.get(agent_id)
-        if appender is None:
-            agent = self._for_agent(agent_id)
-            ((*row, newest),) = self._run("position", **agent)
-            appender = SqliteAppender(self._db, self._sql, agent["agent"], self._draw, self._words, tuple(row))
-            appender.end = self.end(agent_id) if appender.ended else None
-            self._next = max(self._next, (newest or 0) + 1)
-            self._appenders[agent_id] = appender
+        if appender is not None:
+            self._check()
+            return appender
+        key = self._key(agent_id)
+        ((*row, newest),) = self._run("position", agent=key)
+        appender = SqliteAppender(self._db, self._sql, key, self._draw, self._words, row)
+        appender.end = self.end(agent_id) if appender.ended else None
+        self._next = max(self._next, (newest or 0) + 1)
+        self._appenders[agent_id] = appender
         return appender
+
+    def _kept_head(self, agent_id: str) -> Head | None:
+        appender = self._appenders.get(agent_id)
+        if not self.only_appends or (appender is not None and not appender.is_plain):
+            return None
+        head = self._connection.heads.get(agent_id)
+        if head is None or appender is None or not appender.has_moved:
+            return head
+        return head._replace(record=appender.moved(head.record))
+
+    def _keep_head(self, agent_id: str, head: Head) -> None:
+        appender = self._appenders.get(agent_id)
+        if self.only_appends and (appender is None or not appender.has_moved):
+            self._connection.heads.keep(agent_id, head)
 
     def _draw(self) -> int:
         self._next += 1

@@ -524,14 +524,17 @@ LEFT JOIN redacted_sums r ON r.agent = a.key AND r.event = (
 )
 
 -- name: index
--- Indexes the words of messages, ids as JSON, that were just appended.
+-- Indexes the words of messages that were just appended: those between two ids, or of these the ones in a list of ids as
+-- JSON. A list of one would take a tenth of the time.
 INSERT INTO search (rowid, text, parts)
-SELECT id, text, parts FROM searchable WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id
+SELECT id, text, parts FROM searchable
+WHERE id BETWEEN ?1 AND ?2 AND (?3 IS NULL OR id IN (SELECT value FROM json_each(?3))) ORDER BY id
 
 -- name: index_parts
--- Computes the words in messages, ids as JSON, that SQLite's tokenizer does not recognize; before `index`.
+-- Computes the words in messages, given as to `index`, that SQLite's tokenizer does not recognize; before `index`.
 WITH made AS MATERIALIZED (
-    SELECT id, parts_of(text) AS words FROM searchable WHERE id IN (SELECT value FROM json_each(?))
+    SELECT id, parts_of(text) AS words FROM searchable
+    WHERE id BETWEEN ?1 AND ?2 AND (?3 IS NULL OR id IN (SELECT value FROM json_each(?3)))
 )
 INSERT INTO parts (event, words) SELECT id, words FROM made WHERE words <> ''
 
