@@ -57,19 +57,21 @@ def test_sqlite_that_rolled_back_by_itself_fails_the_whole(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("number", [1, 100])
 def test_the_statements_of_appends(store: SqliteStore, number: int) -> None:
-    """Two for each message, and three for the transaction, whoever and how many it appends to."""
+    """Two for each message, and two for the transaction; one more for each agent whose position is not known."""
     with store.write() as transaction:
         transaction.append(A, 0, [draft()])
     ran: list[str] = []
     store._db.set_exec_trace(lambda _, sql, __: ran.append(sql) or True)  # type: ignore[func-returns-value]
     with store.write() as transaction:
         transaction.append(A, 1, [draft() for _ in range(number)])
+    store._connection.known.forget()
+    with store.write() as transaction:
+        transaction.append(A, number + 1, [draft() for _ in range(number)])
     store._db.set_exec_trace(None)
-    assert [each for each in ran if each not in ("BEGIN IMMEDIATE", "COMMIT")] == [
-        store._sql["position"],
-        *[store._sql["append"], store._sql["weigh"]] * number,
-        store._sql["index"],
-        store._sql["advance"],
+    written = [*[store._sql["append"], store._sql["weigh"]] * number, store._sql["index"], store._sql["advance"]]
+    assert ran == [
+        *("BEGIN IMMEDIATE", *written, "COMMIT"),
+        *("BEGIN IMMEDIATE", store._sql["position"], *written, "COMMIT"),
     ]
 
 

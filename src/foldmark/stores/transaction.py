@@ -6,6 +6,7 @@ appender for each agent that it appends to, erases, and takes records copied fro
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from itertools import groupby
 from typing import Any, ClassVar, Protocol
 
@@ -53,18 +54,19 @@ class AgentWrites(Protocol):
 class Appender(AgentWrites):
     """Appends events to one agent."""
 
-    def __init__(self, key: int, draw: Callable[[], int], row: Row) -> None:
+    def __init__(self, key: int, draw: Callable[[], int], row: Row, newest: Row | None = None) -> None:
         """`row` is the stored state of the agent: head, open turn, messages, tokens, first call of the newest run of
-        calls, True if it has ended, sum of weights, erased messages, erased tokens. `draw` returns the next id."""
+        calls, True if it has ended, sum of weights, erased messages, erased tokens. `draw` returns the next id.
+        `newest` is the turn and the kind of the newest message, if they are known."""
         self._key, self._draw = key, draw
         self.head, self.open_turn, self._messages, self._tokens, self._run, self.ended, *self._sums = row
         self.end: End | None = None
         """How the agent ended, if `ended`."""
         self.is_plain = True
         """True as long as the appended events change nothing of the agent's head but its row."""
-        self._before = self.head
-        self._newest: tuple[Any, ...] | None = None
-        """The turn and the kind of the newest message, if they are known."""
+        self.has_moved = False
+        """True once anything was appended."""
+        self.newest = newest
         self._reserved: int | None = None
         self._is_ahead = False  # of the stored row
 
@@ -73,14 +75,10 @@ class Appender(AgentWrites):
         """The size of all the agent's own messages."""
         return Size(self._messages, self._tokens)
 
-    def moved(self, record: AgentRecord) -> AgentRecord:
-        """Return the agent's row as it will be written."""
-        return structs.replace(record, head=self.head, open_turn=self.open_turn, **self.own._asdict())
-
     @property
-    def has_moved(self) -> bool:
-        """True once anything was appended."""
-        return bool(self.head != self._before)
+    def row(self) -> Row:
+        """The state of the agent as it will be stored."""
+        return (self.head, self.open_turn, self._messages, self._tokens, self._run, self.ended, *self._sums)
 
     @property
     def next_id(self) -> int:
@@ -91,7 +89,7 @@ class Appender(AgentWrites):
 
     def add(self, draft: Draft) -> int:
         """Append one event and return its id."""
-        kind, id = draft.kind, self.next_id
+        kind, id = draft.kind, self._reserved or self._draw()
         call_id = draft.data["call_id"] if draft.data and kind in ("tool_call", "tool_result") else None
         turn, open_turn = place(kind, id, self.open_turn)
         self._append(id, turn, draft, encode_data(kind, draft.data), call_id)
@@ -153,17 +151,18 @@ class Appender(AgentWrites):
         elif kind == "turn_ended":
             self._end_waiting()
         self._run = self._run_after(id, kind, turn)
-        self.head, self.open_turn, self._is_ahead = id, open_turn, True
+        self.head, self.open_turn = id, open_turn
+        self._is_ahead = self.has_moved = True
 
     def _run_after(self, id: int, kind: str, turn: int | None) -> int | None:
         """Return the first call of the newest run of calls, if only results follow that run."""
         run: int | None = self._run
         if kind == "tool_call":
-            run = run if (self._newest or self._newest_message()) == (turn, kind) else id
+            run = run if (self.newest or self._newest_message()) == (turn, kind) else id
         elif kind == "turn_ended" or (kind in ROLES and kind != "tool_result"):
             run = None
         if kind in ROLES:
-            self._newest = turn, kind
+            self.newest = turn, kind
         return run
 
     def stands_apart(self, call: int) -> bool:
@@ -173,17 +172,28 @@ class Appender(AgentWrites):
     def lose(self, gone: Size, *, whole: bool) -> None:
         """Update the sizes after an erasure, of the `whole` agent or a turn; the stored row is updated already."""
         self._messages, self._tokens = self.own.less(gone)
-        self._newest = None
+        self.newest = None
         weights, messages, tokens = self._sums
         self._sums = [0, 0, 0] if whole else [weights, messages + gone.messages, tokens + gone.tokens]
 
     def _weight(self, id: int, draft: Draft) -> int:
         """Return the weight of a message, and add it to the sum of weights."""
-        from foldmark.core.assembly.wire import weight  # takes 5 ms, and reads do not need it
-
-        added = weight(draft.kind, draft.content, draft.data, draft.interrupted, id)
+        added = _weigher()(draft.kind, draft.content, draft.data, draft.interrupted, id)
         self._sums[0] += added
         return added
+
+
+def moved(record: AgentRecord, row: Row) -> AgentRecord:
+    """Return an agent's record after appends that led to this state (see `Appender`)."""
+    head, open_turn, messages, tokens, *_ = row
+    return structs.replace(record, head=head, open_turn=open_turn, messages=messages, tokens=tokens)
+
+
+@cache
+def _weigher() -> Callable[..., int]:
+    from foldmark.core.assembly.wire import weight  # takes 5 ms, and reads do not need it
+
+    return weight
 
 
 class LogTransaction(BesideWriter, LogSnapshot, Protocol):
@@ -301,7 +311,7 @@ class LogTransaction(BesideWriter, LogSnapshot, Protocol):
         appender = self._appenders.get(record.id)
         if appender is None:
             return record
-        return appender.moved(record)
+        return moved(record, appender.row)
 
     # Records copied from another store
 

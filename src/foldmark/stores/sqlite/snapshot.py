@@ -26,18 +26,18 @@ from foldmark.stores.copying import PAGE, CopyingSnapshot
 from foldmark.stores.queries import listed
 from foldmark.stores.reader import Bindings, Row
 from foldmark.stores.sqlite.file import explain
-from foldmark.stores.sqlite.heads import KeptHeads
+from foldmark.stores.sqlite.known import KnownAgents
 
 
 class SqliteConnection:
-    """An open database: every reader or writer holds `lock`. `keys`, `ids` and `heads` are caches of
+    """An open database: every reader or writer holds `lock`. `keys`, `ids` and `known` are caches of
     agents."""
 
     def __init__(self, db: apsw.Connection, sql: dict[str, str], path: str) -> None:
         self.db, self.sql, self.path, self.lock = db, sql, path, RLock()
         self.keys: dict[str, int] = {}
         self.ids: dict[int, str] = {}
-        self.heads = KeptHeads(db)
+        self.known = KnownAgents(db)
         # Every operation and every tool result reads its agent's fold, which seldom changes.
         self.fold = lru_cache(maxsize=8)(msgspec.json.Decoder(Fold).decode)
 
@@ -190,8 +190,8 @@ class SqliteSnapshot(SqliteReader, CopyingSnapshot):
 
     def _kept_head(self, agent_id: str) -> Head | None:
         """Return the head of an agent in this moment if the connection keeps it."""
-        heads = self._connection.heads
-        if agent_id not in heads:
+        known = self._connection.known
+        if agent_id not in known.heads:
             return None
         if not self._begun:
             try:
@@ -199,11 +199,11 @@ class SqliteSnapshot(SqliteReader, CopyingSnapshot):
             except apsw.Error as error:
                 raise explain(error, self._path) from error
             self._begun = True
-        return heads.get(agent_id)
+        return known.head(agent_id)
 
     def _keep_head(self, agent_id: str, head: Head) -> None:
         """Keep a head that was read in this moment."""
-        self._connection.heads.keep(agent_id, head)
+        self._connection.known.keep(agent_id, head)
         self._begun = True
 
     def now(self) -> str:

@@ -277,7 +277,7 @@ class SqliteStore(SqliteReader):
         try:
             try:
                 if error is not None:
-                    raise error
+                    raise error  # noqa: TRY301 - one way out for all errors
                 transaction.finish()
                 self._db.execute("COMMIT")
             except BaseException:
@@ -288,7 +288,7 @@ class SqliteStore(SqliteReader):
                 transaction.expire()
                 self._open = None
             if transaction.has_written:
-                transaction.update_heads()
+                transaction.update_known()
                 self._commits.one_more()
         except apsw.Error as failed:
             raise explain(failed, self._path) from failed

@@ -18,6 +18,7 @@ from foldmark.core.ports import Clock, Head
 from foldmark.core.records import CopiedEvent, Numbers
 from foldmark.stores.queries import listed
 from foldmark.stores.reader import Bindings, Row, fault
+from foldmark.stores.sqlite.known import at
 from foldmark.stores.sqlite.snapshot import SqliteConnection, SqliteSnapshot, SqliteWriter
 from foldmark.stores.transaction import Appender, LogTransaction
 
@@ -67,9 +68,16 @@ class SqliteAppender(Appender):
     """Appends to one agent; its row is updated once, by `finish`. Raises apsw.Error."""
 
     def __init__(
-        self, db: apsw.Connection, sql: dict[str, str], key: int, draw: Callable[[], int], words: WordIndex, row: Row
+        self,
+        db: apsw.Connection,
+        sql: dict[str, str],
+        key: int,
+        draw: Callable[[], int],
+        words: WordIndex,
+        row: Row,
+        newest: Row | None = None,
     ) -> None:
-        super().__init__(key, draw, row)
+        super().__init__(key, draw, row, newest)
         self._db, self._sql, self._words = db, sql, words
         self._write = db.cursor().execute  # a cursor for each statement takes a tenth of an insert
 
@@ -112,7 +120,8 @@ class SqliteTransaction(SqliteWriter, LogTransaction, SqliteSnapshot):
         super().__init__(connection, clock)
         self._words = WordIndex(self._db, self._sql)
         self._appenders: dict[str, SqliteAppender] = {}
-        connection.heads.check()
+        self._known = connection.known
+        self._known.check()
         self._changes_before = self._db.total_changes()
         self.thread = get_ident()
         """The thread that began it: its blocks of `write` are parts of this one, all others wait."""
@@ -139,24 +148,27 @@ class SqliteTransaction(SqliteWriter, LogTransaction, SqliteSnapshot):
         """True if it changed anything."""
         return self._db.total_changes() != self._changes_before
 
-    def update_heads(self) -> None:
-        """Bring the kept heads up to date after the commit."""
-        heads = self._connection.heads
+    def update_known(self) -> None:
+        """Bring what the connection knows of agents up to date after the commit."""
         if self.only_appends:
-            heads.committed(self._appenders)
+            self._known.appended(self._appenders)
         else:
-            heads.forget()
+            self._known.forget()
 
     def _appender(self, agent_id: str) -> SqliteAppender:
         appender = self._appenders.get(agent_id)
         if appender is not None:
             self._check()
             return appender
-        key = self._key(agent_id)
-        ((*row, newest),) = self._run("position", agent=key)
-        appender = SqliteAppender(self._db, self._sql, key, self._draw, self._words, row)
+        key, known = self._key(agent_id), self._known.positions.get(agent_id) if self.only_appends else None
+        if known is not None:
+            (row, newest), next_id = known, self._known.next_id
+        else:
+            (found,) = self._run("position", agent=key)
+            row, newest, next_id = found[:-1], None, (found[-1] or 0) + 1
+        appender = SqliteAppender(self._db, self._sql, key, self._draw, self._words, row, newest)
         appender.end = self.end(agent_id) if appender.ended else None
-        self._next = max(self._next, (newest or 0) + 1)
+        self._next = max(self._next, next_id)
         self._appenders[agent_id] = appender
         return appender
 
@@ -164,15 +176,15 @@ class SqliteTransaction(SqliteWriter, LogTransaction, SqliteSnapshot):
         appender = self._appenders.get(agent_id)
         if not self.only_appends or (appender is not None and not appender.is_plain):
             return None
-        head = self._connection.heads.get(agent_id)
+        head = self._known.head(agent_id)
         if head is None or appender is None or not appender.has_moved:
             return head
-        return head._replace(record=appender.moved(head.record))
+        return at(head, appender.row)
 
     def _keep_head(self, agent_id: str, head: Head) -> None:
         appender = self._appenders.get(agent_id)
         if self.only_appends and (appender is None or not appender.has_moved):
-            self._connection.heads.keep(agent_id, head)
+            self._known.keep(agent_id, head)
 
     def _draw(self) -> int:
         self._next += 1

@@ -1,4 +1,4 @@
-"""The heads that an SQLite store keeps while nobody commits: they are never those of another moment."""
+"""What an SQLite store keeps of agents from one transaction to the next: it is never that of another moment."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from logs import NOW, born, draft
 
+from foldmark.core.errors import CommandError
+from foldmark.core.ports import NEWEST_KINDS
 from foldmark.stores.sqlite import SqliteStore
 
 A, B = "uuid-a", "uuid-b"
@@ -112,4 +114,65 @@ def test_only_some_heads_are_kept(store: SqliteStore) -> None:
     with store.read() as moment:
         for record in moment.agents():
             assert moment.head(record.id).record == record
-    assert len(store._connection.heads) <= 64
+    assert len(store._connection.known.heads) <= 64
+
+
+def test_the_position_of_an_agent_is_that_of_the_newest_commit(store: SqliteStore, other: SqliteStore) -> None:
+    """Two writers that take turns, with a rolled-back append between them."""
+    ids: list[int] = []
+    for number in range(12):
+        writer = (store, other)[number % 3 == 2]
+        ids.append(append(writer, (A, B)[number % 2]))
+
+        def fail(writer: SqliteStore = writer) -> None:
+            with writer.write() as transaction:
+                transaction.append(A, None, [draft()])
+                raise KeyError
+
+        with pytest.raises(KeyError):
+            fail()
+    assert ids == sorted(set(ids))
+    for each in (store, other):
+        with each.read() as moment:
+            records = moment.head(A).record, moment.head(B).record
+            assert [(record.messages, record.head) for record in records] == [(6, ids[-2]), (6, ids[-1])]
+            assert records == (moment.agent(A), moment.agent(B))
+    assert not list(store.damage())
+
+
+@pytest.mark.parametrize("kind", NEWEST_KINDS)
+def test_a_head_shows_the_newest_event_of_each_kind(store: SqliteStore, kind: str) -> None:
+    newest(store)
+    append(store)
+    with store.write() as transaction:
+        (id,) = transaction.append(A, None, [draft(kind)])
+        assert transaction.head(A).newest[kind].id == id
+    append(store)
+    with store.read() as moment:
+        assert moment.head(A).newest[kind].id == id
+        assert moment.head(A).record.head == id + 1
+
+
+def test_a_head_is_not_kept_when_the_transaction_that_moved_it_is_rolled_back(store: SqliteStore) -> None:
+    before = newest(store)
+
+    def fail() -> None:
+        with store.write() as transaction:
+            transaction.append(A, None, [draft()])
+            assert transaction.head(A).record.head == before + 1
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert newest(store) == before
+    with store.write() as transaction:
+        assert transaction.head(A).record.head == before
+        assert transaction.next_id(A) == before + 1
+
+
+def test_a_death_is_seen_by_the_next_append(store: SqliteStore) -> None:
+    append(store)
+    with store.write() as transaction:
+        transaction.kill(A, B, "human", NOW)
+    with pytest.raises(CommandError, match="killed"):
+        append(store)

@@ -1,0 +1,80 @@
+"""What an SQLite connection knows of agents, as long as it is current.
+
+To read the head of an agent, or where its next event goes, takes several times as long as to ask SQLite whether anybody
+has committed since. A commit of the connection itself that only appended changes both in a way that its transaction
+knows.
+"""
+
+from collections.abc import Mapping
+
+import apsw
+
+from foldmark.core.ports import Head
+from foldmark.stores.reader import Row
+from foldmark.stores.transaction import Appender, moved
+
+KNOWN_AGENTS = 64
+"""Maximum number of agents of which anything is kept."""
+
+
+class KnownAgents:
+    """The heads and positions of agents, all as of the same version of the database.
+
+    The version counts the commits of all connections, but SQLite looks at those of others only when it begins to read.
+    So whoever asks must have begun.
+    """
+
+    def __init__(self, db: apsw.Connection) -> None:
+        self._db, self._version = db, 0
+        self.heads: dict[str, Head] = {}
+        """The heads, as they were read: `head` returns what has become of them."""
+        self.positions: dict[str, tuple[Row, Row | None]] = {}
+        """Each agent's state for its next append, with the turn and the kind of its newest message (see `Appender`)."""
+        self.next_id = 1
+        """The id of the next event, if there is any position."""
+
+    def check(self) -> None:
+        """Forget everything if somebody else has committed."""
+        version = self._db.data_version()
+        if version != self._version:
+            self.forget()
+            self._version = version
+
+    def head(self, agent_id: str) -> Head | None:
+        """Return the head of an agent if it is kept."""
+        self.check()
+        head, position = self.heads.get(agent_id), self.positions.get(agent_id)
+        if head is not None and position is not None and position[0][0] != head.record.head:
+            head = self.heads[agent_id] = at(head, position[0])
+        return head
+
+    def keep(self, agent_id: str, head: Head) -> None:
+        """Keep a head that was just read, and that no open transaction has changed."""
+        self.check()
+        self.heads[agent_id] = head
+        self._limit()
+
+    def appended(self, appenders: Mapping[str, Appender]) -> None:
+        """Take over the positions after a commit of this connection that only appended."""
+        self._version = self._db.data_version()
+        for agent_id, appender in appenders.items():
+            if appender.has_moved:
+                self.positions[agent_id] = appender.row, appender.newest
+                self.next_id = max(self.next_id, appender.head + 1)
+                if not appender.is_plain:
+                    self.heads.pop(agent_id, None)
+        self._limit()
+
+    def forget(self) -> None:
+        """Forget everything."""
+        self.heads.clear()
+        self.positions.clear()
+
+    def _limit(self) -> None:
+        if len(self.heads) > KNOWN_AGENTS or len(self.positions) > KNOWN_AGENTS:
+            self.forget()
+
+
+def at(head: Head, row: Row) -> Head:
+    """Return the head of an agent after plain appends that led to this state."""
+    return Head(moved(head.record, row), head.cache, head.newest, head.beside)
