@@ -60,8 +60,8 @@ class AgentRecord(Struct, frozen=True):
 
     @property
     def newest(self) -> int:
-        """The id of the agent's newest event, or of the fork that created it."""
-        return max(self.head, self.fork_event)
+        """The id of the agent's newest event, or of the fork that created it, which all its events follow."""
+        return self.head or self.fork_event
 
     @property
     def own(self) -> Size:

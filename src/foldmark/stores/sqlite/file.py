@@ -75,7 +75,7 @@ def explain(error: apsw.Error, path: str) -> StoreError:
             what = f"{path} cannot be opened. Is it a file, in a folder that exists and that you may read?"
         case apsw.CorruptError():
             what = f"{path} is damaged ({error}). {rescue(path)}"
-        case apsw.ConnectionClosedError():
+        case apsw.ConnectionClosedError() | apsw.CursorClosedError():
             what = f"{path} was closed by this program; open it again"
         case _:
             what = f"{path}: {error}"

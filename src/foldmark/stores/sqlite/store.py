@@ -146,26 +146,39 @@ class SqliteSandbox(SqliteReader):
 class _Reading(AbstractContextManager[SqliteSnapshot]):
     """A block of `SqliteStore.read`. Whatever asks about an agent opens one, so it is not a generator."""
 
-    __slots__ = ("_began", "_moment", "_store")
+    __slots__ = ("_mine", "_store")
 
     def __init__(self, store: "SqliteStore") -> None:
         self._store = store
 
     def __enter__(self) -> SqliteSnapshot:
-        self._store._lock.acquire()
+        store = self._store
+        store._lock.acquire()
+        self._mine: SqliteSnapshot | None = None
+        if store._open is not None:
+            return store._open  # a part of the block around it
         try:
-            self._moment, self._began = self._store.begin_reading()
-        except BaseException:
-            self._store._lock.release()
+            store._connection.run("BEGIN")
+        except BaseException as error:
+            store._lock.release()
+            if isinstance(error, apsw.Error):
+                raise explain(error, store._path) from error
             raise
-        return self._moment
+        self._mine = store._open = SqliteSnapshot(store._connection, store._clock)
+        return self._mine
 
     def __exit__(self, *error: object) -> None:
+        store, mine = self._store, self._mine
         try:
-            if self._began:
-                self._store.end_reading(self._moment)
+            if mine is not None:
+                mine.expire()
+                store._open = None
+                try:  # noqa: SIM105 - `suppress` would take a tenth of the time of the whole block
+                    store._connection.end()
+                except apsw.ConnectionClosedError:
+                    pass
         finally:
-            self._store._lock.release()
+            store._lock.release()
 
 
 class _Writing(AbstractContextManager[SqliteTransaction]):
@@ -177,19 +190,42 @@ class _Writing(AbstractContextManager[SqliteTransaction]):
         self._store = store
 
     def __enter__(self) -> SqliteTransaction:
-        self._store._lock.acquire()
+        store = self._store
+        store._lock.acquire()
         try:
-            self._transaction = self._store.begin_writing()
-        except BaseException:
-            self._store._lock.release()
+            if store._open is not None:
+                raise StoreError("a block of `read` cannot write; write outside of it")  # noqa: TRY301
+            store._connection.run("BEGIN IMMEDIATE")
+        except BaseException as error:
+            store._lock.release()
+            if isinstance(error, apsw.Error):
+                raise explain(error, store._path) from error
             raise
+        self._transaction = store._open = SqliteTransaction(store._connection, store._clock)
         return self._transaction
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        store, transaction = self._store, self._transaction
         try:
-            self._store.end_writing(self._transaction, error)
+            try:
+                if error is not None:
+                    raise error  # noqa: TRY301 - one way out for all errors
+                transaction.finish()
+                store._connection.run("COMMIT")
+            except BaseException:
+                store._connection.roll_back()
+                transaction.rolled_back()
+                raise
+            finally:
+                transaction.expire()
+                store._open = None
+            if transaction.has_written:
+                transaction.update_known()
+                store._commits.one_more()
+        except apsw.Error as failed:
+            raise explain(failed, store._path) from failed
         finally:
-            self._store._lock.release()
+            store._lock.release()
 
 
 class SqliteStore(SqliteReader):
@@ -232,27 +268,6 @@ class SqliteStore(SqliteReader):
     def read(self) -> AbstractContextManager[SqliteSnapshot]:
         return _Reading(self)
 
-    def begin_reading(self) -> tuple[SqliteSnapshot, bool]:
-        """Return a moment, and True if it has just begun; otherwise it is part of a block that is open. The caller
-        holds the lock."""
-        if self._open is not None:
-            return self._open, False
-        try:
-            self._db.execute("BEGIN")
-        except apsw.Error as error:
-            raise explain(error, self._path) from error
-        self._open = SqliteSnapshot(self._connection, self._clock)
-        return self._open, True
-
-    def end_reading(self, moment: SqliteSnapshot) -> None:
-        """End a moment that `begin_reading` began."""
-        moment.expire()
-        self._open = None
-        try:  # noqa: SIM105 - `suppress` would take a tenth of the time of the whole block
-            self._connection.end()
-        except apsw.ConnectionClosedError:
-            pass
-
     def write(self) -> AbstractContextManager[SqliteTransaction]:
         # Each append opens a block. So it is no generator, and compares types: `isinstance` would take ten times as
         # long, because the class derives from protocols.
@@ -260,38 +275,6 @@ class SqliteStore(SqliteReader):
         if type(inside) is SqliteTransaction and inside.thread == get_ident():
             return inside.whole()
         return _Writing(self)
-
-    def begin_writing(self) -> SqliteTransaction:
-        """Begin a transaction. The caller holds the lock."""
-        if self._open is not None:
-            raise StoreError("a block of `read` cannot write; write outside of it")
-        try:
-            self._db.execute("BEGIN IMMEDIATE")
-        except apsw.Error as error:
-            raise explain(error, self._path) from error
-        self._open = transaction = SqliteTransaction(self._connection, self._clock)
-        return transaction
-
-    def end_writing(self, transaction: SqliteTransaction, error: BaseException | None) -> None:
-        """Commit a transaction that `begin_writing` began, or roll it back after an error in its block."""
-        try:
-            try:
-                if error is not None:
-                    raise error  # noqa: TRY301 - one way out for all errors
-                transaction.finish()
-                self._db.execute("COMMIT")
-            except BaseException:
-                self._connection.roll_back()
-                transaction.rolled_back()
-                raise
-            finally:
-                transaction.expire()
-                self._open = None
-            if transaction.has_written:
-                transaction.update_known()
-                self._commits.one_more()
-        except apsw.Error as failed:
-            raise explain(failed, self._path) from failed
 
     # Maintenance
 
