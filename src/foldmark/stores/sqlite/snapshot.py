@@ -132,8 +132,14 @@ class SqliteWriter(SqliteReader, reader.SqlWriter):
     only_appends = True
     """True as long as nothing was written but events."""
 
+    def _run(self, name: str, /, **bindings: Any) -> list[Row]:
+        before = self._db.total_changes()
+        rows = super()._run(name, **bindings)
+        if self._db.total_changes() != before:
+            self.only_appends = False
+        return rows
+
     def _write(self, name: str, /, **bindings: Any) -> None:
-        self.only_appends = False
         self._run(name, **bindings)
 
     def whole(self) -> "AtomicBlock[Self]":
