@@ -5,7 +5,7 @@ requests, vectors.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -290,13 +290,30 @@ def _lease(row: Row) -> Lease:
     return Lease(*fields, bool(interrupt))  # type: ignore[call-arg]
 
 
+class VectorTables(Protocol):
+    """A database with the named statements about vectors: a log's, or the index of an archive."""
+
+    def _run(self, name: str, /, **bindings: Any) -> list[Row]:
+        """Return the rows of a statement."""
+
+    def _list(self, values: Iterable[Any]) -> Any:
+        """Return values for one statement."""
+
+
+class WritableVectorTables(VectorTables, Protocol):
+    """The same in a transaction."""
+
+    def _write(self, name: str, /, **bindings: Any) -> object:
+        """Run a statement without a result."""
+
+
 class SqlVectors:
     """See `foldmark.core.search.Vectors`."""
 
     def __init__(
         self,
-        read: Callable[[], AbstractContextManager[SqlReader]],
-        write: Callable[[], AbstractContextManager[SqlWriter]],
+        read: Callable[[], AbstractContextManager[VectorTables]],
+        write: Callable[[], AbstractContextManager[WritableVectorTables]],
     ) -> None:
         """`read` and `write` open the store's moments and transactions."""
         self._read, self._write = read, write

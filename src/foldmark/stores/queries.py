@@ -10,13 +10,16 @@ import msgspec
 _HERE = Path(__file__).parent
 
 
-@cache
 def queries(dialect: str, file: str = "queries") -> dict[str, str]:
-    """Return the named queries in a file of a database, name -> SQL. A query begins with `-- name:` and lines that
-    describe it."""
-    text = (_HERE / dialect / "sql" / f"{file}.sql").read_text(encoding="utf-8")
+    """Return the named queries in a file of a database, name -> SQL."""
+    return named_queries(_HERE / dialect / "sql" / f"{file}.sql")
+
+
+@cache
+def named_queries(path: Path) -> dict[str, str]:
+    """Return the queries in a file, name -> SQL. A query begins with `-- name:` and lines that describe it."""
     found = {}
-    for block in text.split("-- name: ")[1:]:
+    for block in path.read_text(encoding="utf-8").split("-- name: ")[1:]:
         name, *lines = block.split("\n")
         found[name.strip()] = "\n".join(dropwhile(lambda line: line.startswith("-- "), lines)).strip()
     return found

@@ -48,13 +48,9 @@ class Node(Struct):
 
 def archived_sessions(archive: Path) -> list[Archived]:
     """Return the sessions in an archive, each once. Raises IndexFileError."""
-    query = (
-        "SELECT kind, session, path, coalesce(cwd, project), title, parent, why, first, last FROM files "
-        "WHERE state = 'indexed' ORDER BY last, id"
-    )
     found = {}
     with index.connected(archive, write=False) as db:
-        for kind, id, path, project, title, parent, why, first, last in db.execute(query):
+        for kind, id, path, project, title, parent, why, first, last in db.run("archived"):
             file = str(index.path_of(path, archive))
             found[kind, id] = Archived(kind, id, file, project, title, parent, why, time_of(first), time_of(last))
     return list(found.values())

@@ -10,13 +10,16 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import apsw
 
 from foldmark.core.codec import timestamp
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import one_line
-from foldmark.stores.sqlite.file import connect_read_only, is_only_read, switch_to_wal
+from foldmark.stores.queries import listed, named_queries
+from foldmark.stores.reader import Row
+from foldmark.stores.sqlite.file import address_to_read, is_only_read, switch_to_wal
 
 NAME = "index.db"
 VERSION = 2
@@ -24,69 +27,38 @@ APPLICATION_ID = 0x466F6C41
 """Marks the file as an index of Foldmark's archive: "FolA"."""
 
 _BUSY_MILLISECONDS = 60_000
-_SCHEMA = """
--- Session files that are indexed, or not to be, up to `line` and `offset`. `path` is as the system has it, below the
--- archive if it is in there. `state` is indexed, folder (excluded by its folder) or marked (by a marker in it);
--- `first` and `last` are the times of its messages in milliseconds; `calls` are those without a result so far, as JSON
--- id -> tool.
-CREATE TABLE files (
-    id INTEGER PRIMARY KEY, path BLOB NOT NULL UNIQUE, kind TEXT NOT NULL, session TEXT NOT NULL, project TEXT NOT NULL,
-    state TEXT NOT NULL DEFAULT 'indexed', size INTEGER NOT NULL DEFAULT 0, modified INTEGER NOT NULL DEFAULT 0,
-    line INTEGER NOT NULL DEFAULT 0, offset INTEGER NOT NULL DEFAULT 0,
-    cwd TEXT, title TEXT, parent TEXT, why TEXT, first INTEGER, last INTEGER, calls TEXT NOT NULL DEFAULT '{}'
-);
--- Session files as they were when they were last archived; `state` as in `Put`, or folder (excluded by it), or held:
--- the archive has all of it.
-CREATE TABLE sources (
-    path BLOB PRIMARY KEY, size INTEGER NOT NULL, modified INTEGER NOT NULL, state TEXT NOT NULL, cwd TEXT
-) WITHOUT ROWID;
--- An id is never given a second time: vectors are made by it while other messages come and go.
-CREATE TABLE messages (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, file INTEGER NOT NULL, line INTEGER NOT NULL, offset INTEGER NOT NULL,
-    part INTEGER NOT NULL, role TEXT NOT NULL, tool TEXT, moment INTEGER, key INTEGER NOT NULL
-);
-CREATE INDEX messages_of_file ON messages (file, offset);
-CREATE INDEX messages_of_key ON messages (key) WHERE role IN ('user', 'assistant');
--- Models of embeddings and the message up to which there are vectors; of a message's passages one behind the other, and
--- apart from them the signs of their components. The first copy of a message has them, while it is in the index.
-CREATE TABLE embedders (
-    key INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE, until INTEGER NOT NULL DEFAULT 0
-);
-CREATE TABLE vectors (
-    message INTEGER NOT NULL, embedder INTEGER NOT NULL, vectors BLOB NOT NULL, PRIMARY KEY (message, embedder)
-) WITHOUT ROWID;
-CREATE TABLE signatures (
-    message INTEGER NOT NULL, embedder INTEGER NOT NULL, signatures BLOB NOT NULL, PRIMARY KEY (message, embedder)
-) WITHOUT ROWID;
-CREATE TRIGGER vectors_of_gone AFTER DELETE ON messages WHEN old.role IN ('user', 'assistant') BEGIN
-    UPDATE OR REPLACE vectors SET message = next.id FROM (
-        SELECT min(id) AS id FROM messages WHERE key = old.key AND role IN ('user', 'assistant')
-    ) next WHERE message = old.id AND next.id IS NOT NULL;
-    DELETE FROM vectors WHERE message = old.id;
-    UPDATE OR REPLACE signatures SET message = next.id FROM (
-        SELECT min(id) AS id FROM messages WHERE key = old.key AND role IN ('user', 'assistant')
-    ) next WHERE message = old.id AND next.id IS NOT NULL;
-    DELETE FROM signatures WHERE message = old.id;
-END;
-CREATE VIRTUAL TABLE words USING fts5 (
-    text, parts, content = '', contentless_delete = 1,
-    tokenize = "porter unicode61 remove_diacritics 2 categories 'L* N* Co Mn Mc'"
-);
-"""
+_SQL = Path(__file__).parent / "sql"
 
 
 class IndexFileError(FoldmarkError):
     """The index is missing, cannot be used, or is another program's file."""
 
 
+class IndexFile(apsw.Connection):
+    """An open index. Its statements stand in `sql/queries.sql`."""
+
+    def run(self, name: str, /, **bindings: Any) -> list[Row]:
+        """Return the rows of a statement."""
+        return self.execute(statement(name), bindings).fetchall()
+
+    # As `stores.beside.SqlVectors` calls it.
+    _run = _write = run
+    _list = staticmethod(listed)
+
+
+def statement(name: str) -> str:
+    """Return a statement by its name."""
+    return named_queries(_SQL / "queries.sql")[name]
+
+
 @contextmanager
-def connected(folder: Path, *, write: bool) -> Iterator[apsw.Connection]:
+def connected(folder: Path, *, write: bool) -> Iterator[IndexFile]:
     """Open the index of an archive for the block. Raises IndexFileError, also inside the block."""
     with closing(open_index(folder, write=write)) as db, _explained(folder / NAME):
         yield db
 
 
-def open_index(folder: Path, *, write: bool) -> apsw.Connection:
+def open_index(folder: Path, *, write: bool) -> IndexFile:
     """Return a connection to the index of an archive. To `write`, create it if needed. Raises IndexFileError."""
     path = folder / NAME
     if not write and not path.is_file():
@@ -124,22 +96,21 @@ def _explained(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def transaction(db: apsw.Connection) -> Iterator[None]:
+def transaction(db: IndexFile) -> Iterator[IndexFile]:
     """Commit all of a block, or nothing. Other writers wait."""
     db.execute("BEGIN IMMEDIATE")
     try:
-        yield
+        yield db
         db.execute("COMMIT")
     finally:
         if db.in_transaction:
             db.execute("ROLLBACK")
 
 
-def remove_messages(db: apsw.Connection, file: int, offset: int = 0) -> None:
+def remove_messages(db: IndexFile, file: int, offset: int = 0) -> None:
     """Remove the messages of a file from `offset` on."""
-    gone = "SELECT id FROM messages WHERE file = ? AND offset >= ?"
-    db.execute(f"DELETE FROM words WHERE rowid IN ({gone})", (file, offset))
-    db.execute("DELETE FROM messages WHERE file = ? AND offset >= ?", (file, offset))
+    db.run("remove_words", file=file, offset=offset)
+    db.run("remove_messages", file=file, offset=offset)
 
 
 def named(path: Path, folder: Path) -> bytes:
@@ -159,12 +130,11 @@ def time_of(moment: int | None) -> str | None:
     return timestamp(datetime.fromtimestamp(moment / 1000, UTC), "milliseconds")
 
 
-def _opened(path: Path, write: bool) -> apsw.Connection:
+def _opened(path: Path, write: bool) -> IndexFile:
     if not write and is_only_read(str(path)):
-        db = connect_read_only(str(path))
+        db = IndexFile(address_to_read(str(path)), flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
     else:
-        flags = apsw.SQLITE_OPEN_READWRITE if write else apsw.SQLITE_OPEN_READONLY
-        db = apsw.Connection(str(path), flags=flags)
+        db = IndexFile(str(path), flags=apsw.SQLITE_OPEN_READWRITE if write else apsw.SQLITE_OPEN_READONLY)
     try:
         db.set_busy_timeout(_BUSY_MILLISECONDS)
         db.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
@@ -181,7 +151,7 @@ def _opened(path: Path, write: bool) -> apsw.Connection:
     return db
 
 
-def _is_current(db: apsw.Connection, path: Path, write: bool) -> bool:
+def _is_current(db: IndexFile, path: Path, write: bool) -> bool:
     """Return True if the index is of this version.
 
     Raises IndexFileError for another program's file and, unless it is opened to `write`, for another version.
@@ -201,14 +171,14 @@ def _is_current(db: apsw.Connection, path: Path, write: bool) -> bool:
     return version == VERSION
 
 
-def _make(db: apsw.Connection) -> None:
+def _make(db: IndexFile) -> None:
     """Create the tables, and drop those of another version."""
     with transaction(db):
         if int(db.pragma("user_version")) == VERSION:  # another process has done it
             return
         for name in ("words", "vectors", "signatures", "embedders", "messages", "sources", "files"):
             db.execute(f"DROP TABLE IF EXISTS {name}")
-        db.execute(_SCHEMA)
+        db.execute((_SQL / "schema.sql").read_text(encoding="utf-8"))
         db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         db.execute(f"PRAGMA user_version = {VERSION}")
 

@@ -9,12 +9,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import apsw
 from msgspec import json
 
 from foldmark.core.codec import utc
 from foldmark.core.wording import title
-from foldmark.sessions.archive.index import remove_messages, transaction
+from foldmark.sessions.archive.index import IndexFile, remove_messages, statement, transaction
 from foldmark.sessions.archive.marker import record_is_marked
 from foldmark.sessions.archive.reading import indexed_text, key, messages_in
 from foldmark.sessions.formats import SessionPath, format_named
@@ -52,7 +51,7 @@ def session_of(path: Path, kind: str) -> SessionPath:
 
 
 def bring_up(
-    db: apsw.Connection, path: Path, name: bytes, kind: str, excluded: Excluded, moved: Callable[[int], None]
+    db: IndexFile, path: Path, name: bytes, kind: str, excluded: Excluded, moved: Callable[[int], None]
 ) -> int:
     """Index the new lines of the file `path`, named `name` in the index. Return the number of new messages.
 
@@ -68,7 +67,7 @@ class _Pass:
     """One pass over a file. It ends early if another process has indexed the file meanwhile."""
 
     def __init__(
-        self, db: apsw.Connection, path: Path, name: bytes, kind: str, excluded: Excluded, moved: Callable[[int], None]
+        self, db: IndexFile, path: Path, name: bytes, kind: str, excluded: Excluded, moved: Callable[[int], None]
     ) -> None:
         self._db, self._path, self._name, self._kind = db, path, name, kind
         self._excluded, self._moved = excluded, moved
@@ -108,31 +107,19 @@ class _Pass:
         """Begin a transaction, and read the position in the file. An unknown file gets a row."""
         db = self._db
         db.execute("BEGIN IMMEDIATE")
-        if not (found := self._row()):
-            session = session_of(self._path, self._kind)
-            project = format_named(self._kind).project(self._path)
-            db.execute(
-                "INSERT INTO files (path, kind, session, project) VALUES (?, ?, ?, ?)",
-                (self._name, self._kind, _text(session.id), _text(project)),
-            )
-            found = self._row()
+        if not (found := db.run("file", path=self._name)):
+            session, project = session_of(self._path, self._kind).id, format_named(self._kind).project(self._path)
+            db.run("add_file", path=self._name, kind=self._kind, session=_text(session), project=_text(project))
+            found = db.run("file", path=self._name)
         ((self._id, self._line, self._offset, self._cwd, self._title, *rest),) = found
         self._parent, self._why, self._first, self._last, calls, self._project, self._session = rest
         self._calls: dict[str, str] = json.decode(calls)
-        newest = "SELECT coalesce(max(seq), 0) + 1 FROM sqlite_sequence WHERE name = 'messages'"
-        ((self._next,),) = db.execute(newest)
+        ((self._next,),) = db.run("next_message")
         self._answered: dict[str, str] = {}
         self._state = "indexed"
         self._held = 0
         self._messages: list[tuple[Any, ...]] = []
         self._words: list[tuple[int, str, str]] = []
-
-    def _row(self) -> list[tuple[Any, ...]]:
-        of_file = (
-            "SELECT id, line, offset, cwd, title, parent, why, first, last, calls, project, session FROM files "
-            "WHERE path = ?"
-        )
-        return self._db.execute(of_file, (self._name,)).fetchall()
 
     def _take(self, record: SessionRecord) -> bool:
         """Index one record. Return False if the record excludes the whole file."""
@@ -182,8 +169,8 @@ class _Pass:
             self._write()
 
     def _write(self) -> None:
-        self._db.executemany("INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", self._messages)
-        self._db.executemany("INSERT INTO words (rowid, text, parts) VALUES (?, ?, ?)", self._words)
+        self._db.executemany(statement("add_message"), self._messages)
+        self._db.executemany(statement("add_words"), self._words)
         self._added += len(self._messages)
         self._messages, self._words, self._held = [], [], 0
 
@@ -195,23 +182,29 @@ class _Pass:
             self._added = 0
             whole = (0, 0)
         calls = dict(list(self._calls.items())[-_OPEN_CALLS:])
-        known = (self._cwd, self._title, self._parent, self._why, self._first, self._last, json.encode(calls).decode())
-        self._db.execute(
-            "UPDATE files SET state = ?, size = ?, modified = ?, line = ?, offset = ?, cwd = ?, title = ?, parent = ?, "
-            "why = ?, first = ?, last = ?, calls = ? WHERE id = ?",
-            (self._state, size, modified, *whole, *known, self._id),
+        self._db.run(
+            "save_file",
+            id=self._id,
+            state=self._state,
+            size=size,
+            modified=modified,
+            line=whole[0],
+            offset=whole[1],
+            cwd=self._cwd,
+            title=self._title,
+            parent=self._parent,
+            why=self._why,
+            first=self._first,
+            last=self._last,
+            calls=json.encode(calls).decode(),
         )
 
 
-def start_again(db: apsw.Connection, file: int) -> None:
+def start_again(db: IndexFile, file: int) -> None:
     """Remove the messages of a file and its position."""
     with transaction(db):
         remove_messages(db, file)
-        db.execute(
-            "UPDATE files SET state = 'indexed', size = 0, modified = 0, line = 0, offset = 0, cwd = NULL, "
-            "title = NULL, parent = NULL, why = NULL, first = NULL, last = NULL, calls = '{}' WHERE id = ?",
-            (file,),
-        )
+        db.run("reset_file", id=file)
 
 
 def working_folder(record: Any) -> str | None:

@@ -8,7 +8,6 @@ messages).
 import os
 import re
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +21,12 @@ from foldmark.sessions.formats import format_named
 from foldmark.sessions.messages import SearchedMessage
 from foldmark.sessions.places import NoSessionError, session_path
 from foldmark.sessions.session_file import SessionFile, SessionRecord
+from foldmark.stores.reader import Row
 
 LONGEST = 100_000
 """Maximum characters of one message that are searched."""
 
 _LINE = re.compile(r"(.+):([0-9]{1,12})\Z", re.DOTALL)
-_MAX_ROWS = 10_000
 
 
 class Passage(Struct, frozen=True):
@@ -136,11 +135,7 @@ def _start(archive: Path, name: bytes | None, line: int | None, around: int) -> 
     """Return the number of lines to skip and the offset of the next line, according to the index."""
     if name is None or line is None:
         return 0, 0
-    lines = (
-        "SELECT DISTINCT m.line, m.offset FROM messages m JOIN files f ON f.id = m.file "
-        "WHERE f.path = ? AND m.line <= ? ORDER BY m.offset DESC LIMIT ?"
-    )
-    found = _rows(archive, lines, name, line, around + 1)
+    found = _rows(archive, "lines_before", path=name, line=line, most=around + 1)
     return (found[-1][0] - 1, found[-1][1]) if found else (0, 0)
 
 
@@ -150,15 +145,11 @@ def _resolved(archive: Path, session: str, *, whole: bool, archived_only: bool) 
         path, kinds = Path(session).absolute(), []
         name = index.named(path, archive)
         if (archive / index.NAME).is_file():
-            kinds = _rows(archive, "SELECT kind FROM files WHERE path = ? AND state = 'indexed'", name)
+            kinds = _rows(archive, "kind", path=name)
         if kinds or not archived_only:
             return path, kinds[0][0] if kinds else session_path(path).kind, name if kinds else None
     session = well_formed(session)
-    alike = (
-        "SELECT session, path, kind FROM files WHERE state = 'indexed' AND substr(session, 1, length(?)) = ? "
-        "ORDER BY session <> ?, size DESC, id"
-    )
-    found = _rows(archive, alike, session, session, session)
+    found = _rows(archive, "sessions_alike", session=session)
     ids = list(dict.fromkeys(id for id, *_ in found))
     if not found or not session:
         file = "" if archived_only else "no file and "
@@ -176,6 +167,6 @@ def _resolved(archive: Path, session: str, *, whole: bool, archived_only: bool) 
     return files[0] if whole else (own or files)[0]
 
 
-def _rows(archive: Path, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+def _rows(archive: Path, statement: str, **bindings: Any) -> list[Row]:
     with index.connected(archive, write=False) as db:
-        return list(islice(db.execute(sql, values), _MAX_ROWS))
+        return db.run(statement, **bindings)

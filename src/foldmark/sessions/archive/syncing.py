@@ -13,11 +13,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import apsw
 from msgspec import Struct
 
 from foldmark.core.ports import Progress
 from foldmark.sessions.archive import index
+from foldmark.sessions.archive.index import IndexFile
 from foldmark.sessions.archive.indexing import Excluded, bring_up, start_again
 from foldmark.sessions.archive.sources import (
     SessionSource,
@@ -129,7 +129,7 @@ def archived_kinds(folder: Path) -> list[str]:
 
 
 @contextmanager
-def _working(folder: Path) -> Iterator[tuple[apsw.Connection, bool]]:
+def _working(folder: Path) -> Iterator[tuple[IndexFile, bool]]:
     """Open the index of an archive for writing, and yield True with it if no other process is indexing."""
     with index.connected(folder, write=True) as db:
         lock = os.open(folder / "index.lock", os.O_CREAT | os.O_RDWR | getattr(os, "O_CLOEXEC", 0), 0o600)
@@ -149,12 +149,11 @@ class _Known(NamedTuple):
 
 
 class _Sync:
-    def __init__(self, db: apsw.Connection, folder: Path, excluded: Excluded, progress: Progress | None) -> None:
+    def __init__(self, db: IndexFile, folder: Path, excluded: Excluded, progress: Progress | None) -> None:
         self._db, self._folder, self._excluded, self._progress = db, folder, excluded, progress
         self._report = Synced(str(folder))
         self._done = self._total = 0
-        sources = db.execute("SELECT path, size, modified, state, cwd FROM sources")
-        self._known = {path: _Known(*row) for path, *row in sources}
+        self._known = {path: _Known(*row) for path, *row in db.run("sources")}
 
     def run(self, sources: Iterable[SessionSource], environment: Mapping[str, str]) -> Synced:
         """Archive these sessions and index the whole archive."""
@@ -219,12 +218,11 @@ class _Sync:
         return True
 
     def _note(self, name: bytes, now: tuple[int, int], became: str, cwd: str | None) -> None:
-        self._db.execute("INSERT OR REPLACE INTO sources VALUES (?, ?, ?, ?, ?)", (name, *now, became, cwd))
+        self._db.run("save_source", path=name, size=now[0], modified=now[1], state=became, cwd=cwd)
 
     def _index(self, files: Iterable[tuple[Path, str]], *, everything: bool) -> None:
         """Index the new lines of these files. If they are `everything`, remove all other files from the index."""
-        columns = "path, id, size, modified, offset, state, cwd, project"
-        known = {name: row for name, *row in self._db.execute(f"SELECT {columns} FROM files")}
+        known = {name: row for name, *row in self._db.run("files")}
         work = []
         gone = set(known) if everything else set()
         for path, kind in files:
@@ -239,7 +237,7 @@ class _Sync:
         for name in gone:
             with index.transaction(self._db):
                 index.remove_messages(self._db, known[name][0])
-                self._db.execute("DELETE FROM files WHERE id = ?", (known[name][0],))
+                self._db.run("remove_file", id=known[name][0])
             self._report.removed += 1
         for path, name, kind in work:
             try:

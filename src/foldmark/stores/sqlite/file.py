@@ -191,12 +191,14 @@ def connect_to_read(path: str) -> apsw.Connection:
 
 def connect_read_only(path: str) -> apsw.Connection:
     """Open a database to which nobody writes (see `is_only_read`). Raises apsw.Error."""
+    return apsw.Connection(address_to_read(path), flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+
+
+def address_to_read(path: str) -> str:
+    """Return the URI that opens a database to which nobody writes."""
     from urllib.parse import quote
 
-    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    if Path(f"{path}-wal").exists():
-        return apsw.Connection(f"file:{quote(path)}", flags=flags)
-    return apsw.Connection(f"file:{quote(path)}?immutable=1", flags=flags)
+    return f"file:{quote(path)}{'' if Path(f'{path}-wal').exists() else '?immutable=1'}"
 
 
 def _prepare(db: apsw.Connection, path: str, create: bool) -> None:
