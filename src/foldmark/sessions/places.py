@@ -6,8 +6,7 @@ one program. The marks of other programs are known, too, so that a refusal can n
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +84,7 @@ def recognized(session: SessionPath, *, damaged: bool = False) -> SessionPath:
     if session.path.suffix == ".zst":  # a compressed old rollout; the error of Codex's reader says what to do
         return session
     with SessionFile(session.path) as file:
-        if damaged and not any(isinstance(line, SessionRecord) and line.type != NOT_AN_OBJECT for line in file.lines()):
+        if damaged and all(record.type == NOT_AN_OBJECT for record in file.records()):
             return session
         kind = recognize(file).name
     return session if kind == session.kind else session_path(session.path, kind)
@@ -135,14 +134,14 @@ def _format_or_program(file: SessionFile, most: int | None) -> tuple[str | None,
         return file.kind, None
     resembling: list[str] = []
     program = None
-    for value in _values(file, most):
+    for value in (record.value for record in file.records(most)):
         if name := _named(built_in(), value):
             return name, None
         resembling += [each.name for each in built_in() if each.resembles(value)][:1]
         if (program := other_program(value)) or len(resembling) >= UNDECIDED:
             break
-    for value in _values(file, most) if plugins() else ():
-        if name := _named(plugins(), value):
+    for record in file.records(most) if plugins() else ():
+        if name := _named(plugins(), record.value):
             return name, None
     return (None, program) if program or not resembling else (resembling[-1], None)
 
@@ -150,10 +149,6 @@ def _format_or_program(file: SessionFile, most: int | None) -> tuple[str | None,
 def _named(own: Iterable[SessionFormat], value: Any) -> str | None:
     """Return the name of the first of these formats that certainly has this record."""
     return next((each.name for each in own if each.is_record(value)), None)
-
-
-def _values(file: SessionFile, most: int | None) -> Iterator[Any]:
-    return (line.value for line in islice(file.lines(), most) if isinstance(line, SessionRecord))
 
 
 def _reason(file: SessionFile) -> str:

@@ -8,14 +8,16 @@ import codecs
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Self
 
 from msgspec import Struct
 
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import one_line
+from foldmark.sessions.backwards import lines_backwards
 from foldmark.sessions.lenient_json import NotJsonError, decode
 from foldmark.sessions.plugins import open_transcript
 
@@ -107,9 +109,7 @@ class SessionFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
 
     @property
@@ -147,6 +147,17 @@ class SessionFile:
             if line.endswith(b"\n"):
                 self.whole = (number, offset)
         self.line_count = number
+
+    def records(self, most: int | None = None) -> Iterator[SessionRecord]:
+        """Yield the records among the first `most` lines (None: all) that are not blank."""
+        return (found for found in islice(self.lines(), most) if isinstance(found, SessionRecord))
+
+    def backwards(self, most: int) -> Iterator[Any]:
+        """Yield the values of the lines that are JSON in the last `most` bytes of the file, the last one first."""
+        with self._reading, self.path.open("rb") as file:
+            for line in lines_backwards(file.fileno(), most, most):
+                with suppress(NotJsonError):
+                    yield decode(line)
 
     def reread(self, line: int, offset: int) -> SessionRecord:
         """Return the record of `line` at `offset` again. Raises SessionFileError if the file has changed."""
@@ -205,9 +216,7 @@ class _FileErrors:
     def __enter__(self) -> None:
         pass
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         label = one_line(str(self._path)) if error is not None else ""
         if isinstance(error, FileNotFoundError):
             raise SessionFileError(f"there is no file {label}") from None

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from itertools import islice
 from pathlib import Path
 
 from foldmark.core.wording import one_line
@@ -12,7 +11,7 @@ from foldmark.sessions.claude import project_folder
 from foldmark.sessions.formats import format_of, formats
 from foldmark.sessions.places import NoSessionError, kind_in, session_path
 from foldmark.sessions.plugins import custom_format
-from foldmark.sessions.session_file import SessionFile, SessionFileError, SessionRecord
+from foldmark.sessions.session_file import SessionFile, SessionFileError
 from foldmark.settings.user_folders import home
 
 _HEAD_LINES = 200
@@ -97,8 +96,7 @@ def passes_over(path: Path, patterns: Sequence[str], environment: Mapping[str, s
 def folder_of(path: Path) -> str | None:
     """Return the working folder of a session, from its first lines."""
     with SessionFile(path) as file:
-        records = (line.value for line in islice(file.lines(), _HEAD_LINES) if isinstance(line, SessionRecord))
-        return next(filter(None, map(working_folder, records)), None)
+        return next(filter(None, (working_folder(record.value) for record in file.records(_HEAD_LINES))), None)
 
 
 def episodic_archive(environment: Mapping[str, str]) -> Path:

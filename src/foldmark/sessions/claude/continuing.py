@@ -13,11 +13,10 @@ from typing import Any
 
 from foldmark.core.agents import is_uuid
 from foldmark.core.errors import FoldmarkError
-from foldmark.sessions.backwards import lines_backwards
 from foldmark.sessions.claude import ClaudeFormat, project_folder
 from foldmark.sessions.formats import ResumeCommand, SessionPath, SessionSurroundings, existing, folder_in
-from foldmark.sessions.lenient_json import NotJsonError, decode, encode_line
-from foldmark.sessions.session_file import SessionFile, SessionRecord
+from foldmark.sessions.lenient_json import encode_line
+from foldmark.sessions.session_file import SessionFile
 
 CARRIED = ("userType", "version", "gitBranch")
 """Members of a record that a new session takes over."""
@@ -35,9 +34,9 @@ def is_subagents(session: SessionPath) -> bool:
         return True
     found = False
     with SessionFile(session.path) as file:
-        for line in file.lines():
-            if isinstance(line, SessionRecord) and line.type in ("user", "assistant"):
-                if line.value.get("isSidechain") is not True:
+        for record in file.records():
+            if record.type in ("user", "assistant"):
+                if record.value.get("isSidechain") is not True:
                     return False
                 found = True
     return found
@@ -96,19 +95,17 @@ def _working_folder(path: Path, newest: dict[str, Any]) -> Path | None:
 
 def _first_folders(path: Path) -> Iterator[Path]:
     with SessionFile(path) as file:
-        for number, record in enumerate(file.lines()):
-            if number == _LINES or file.whole[1] > _MOST:
+        for record in file.records(_LINES):
+            if record.offset > _MOST:
                 return
-            if isinstance(record, SessionRecord) and (cwd := folder_in(record.value)):
+            if cwd := folder_in(record.value):
                 yield cwd
 
 
 def _newest_record(path: Path) -> dict[str, Any]:
     """Return the last message that names a folder, or {} if none near the end does. Raises SessionFileError."""
-    with SessionFile(path), path.open("rb") as file:
-        for line in lines_backwards(file.fileno(), _MOST, _MOST):
-            with suppress(NotJsonError):
-                record = decode(line)
-                if folder_in(record) and record.get("type") in ("user", "assistant"):
-                    return dict(record)
+    with SessionFile(path) as file:
+        for record in file.backwards(_MOST):
+            if folder_in(record) and record.get("type") in ("user", "assistant"):
+                return dict(record)
     return {}

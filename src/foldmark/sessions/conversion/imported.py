@@ -21,7 +21,7 @@ from foldmark.log import Agent, Log
 from foldmark.sessions.formats import SessionFormat
 from foldmark.sessions.messages import RecordEntry, record_key
 from foldmark.sessions.places import session_path
-from foldmark.sessions.session_file import SessionFile, SessionRecord
+from foldmark.sessions.session_file import SessionFile
 
 _LINE = Layout("<8sQII")
 """A line: its key, its first event, its number of events, and the distance from the begin of its group to the first."""
@@ -176,8 +176,8 @@ def identity(session: SessionFile, kept: SessionFormat) -> str:
     It is the uuid that the format finds in a record, otherwise the session's id in the file's name, otherwise the
     file's path.
     """
-    for found in session.lines():
-        own = kept.identity(found.value) if isinstance(found, SessionRecord) and isinstance(found.value, dict) else None
+    for found in session.records():
+        own = kept.identity(found.value) if isinstance(found.value, dict) else None
         if isinstance(own, str) and is_uuid(own):
             return own.lower()
         if own is not None or found.line > _HEAD:

@@ -219,8 +219,7 @@ def imported_event(agent: Agent, path: str | os.PathLike[str], line: int) -> int
     if imported.newest is None:
         return None
     with SessionFile(path) as session:
-        records = (each for each in session.lines() if isinstance(each, SessionRecord))
-        entries = recognize(session).index(records, {}, ())
+        entries = recognize(session).index(session.records(), {}, ())
     found = _known(entries, imported).get(line)
     return found.first if found is not None and found.length else None
 

@@ -5,16 +5,13 @@ session of any coding agent. Nothing is written.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError, ContextOverflowError
 from foldmark.log import Log
 from foldmark.sending.questions import ask
 from foldmark.sessions.archive.reading import messages_in
-from foldmark.sessions.backwards import lines_backwards
 from foldmark.sessions.formats import SessionPath
-from foldmark.sessions.lenient_json import NotJsonError, decode
 from foldmark.sessions.messages import SearchedMessage
 from foldmark.sessions.rollover.handoff import WORDS
 from foldmark.sessions.session_file import SessionFile
@@ -97,11 +94,7 @@ def _shown(message: SearchedMessage) -> str:
 
 def _backwards(session: SessionPath) -> Iterator[SearchedMessage]:
     """Yield the messages of the main chain at the end of a session, the last one first. Raises SessionFileError."""
-    with SessionFile(session.path), session.path.open("rb") as file:
-        for line in lines_backwards(file.fileno(), _MOST_READ, _MOST_READ):
-            try:
-                record: Any = decode(line)
-            except NotJsonError:
-                continue
+    with SessionFile(session.path) as file:
+        for record in file.backwards(_MOST_READ):
             if isinstance(record, dict) and not (record.get("isSidechain") is True or record.get("isMeta") is True):
                 yield from (each for each in reversed(messages_in(record, session.kind)) if each.role != "thinking")

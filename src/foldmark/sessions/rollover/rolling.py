@@ -25,7 +25,7 @@ from foldmark.sessions.new_file import new_file
 from foldmark.sessions.places import recognized, session_path
 from foldmark.sessions.rollover.handoff import GO_ON, Continuation, Handoff, SearchHint, prompt
 from foldmark.sessions.rollover.search_tool import ARCHIVED, search_tool
-from foldmark.sessions.session_file import SessionFile, SessionRecord
+from foldmark.sessions.session_file import SessionFile
 
 _MAX_ANCESTORS = 50
 
@@ -71,8 +71,7 @@ def has_content(session: SessionPath) -> bool:
     """
     prompts, is_injected = 0, format_named(session.kind).is_injected
     with SessionFile(session.path) as file:
-        records = (line.value for line in file.lines() if isinstance(line, SessionRecord))
-        for record in records:
+        for record in (each.value for each in file.records()):
             if not isinstance(record, dict) or record.get("isMeta") is True:
                 continue
             # Claude Code's record with the mark holds the prompt, Codex's comes before it.
