@@ -57,7 +57,7 @@ class Kinds:
 
     def __init__(self, session: SessionPath) -> None:
         kind = kind_of(session)
-        self.plan: TrimPlan = kind.plan(kind.pieces(session), TrimOptions(500, TOOLS, deep=True))
+        self.plan: TrimPlan = kind.plan_of(kind.pieces(session), TrimOptions(500, TOOLS, deep=True))
         self.ratio = kind.bytes_per_token
         self.by_call: dict[str, str] = {}
         self.names: dict[str, str] = {}

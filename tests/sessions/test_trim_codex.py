@@ -32,8 +32,8 @@ from foldmark.sessions.hook import tail
 from foldmark.sessions.places import session_path
 from foldmark.sessions.session_file import SessionFileError
 from foldmark.sessions.trim import trimming
-from foldmark.sessions.trim.codex import KIND, CodexLines
-from foldmark.sessions.trim.job import Job, TrimOptions
+from foldmark.sessions.trim.codex import CodexLines
+from foldmark.sessions.trim.job import TrimOptions
 from foldmark.sessions.trim.stale import IDENTICAL, OTHERS
 from foldmark.sessions.trim.stale import LONG as LONG_RESULTS
 
@@ -58,16 +58,14 @@ class Trimmed:
             self.before.clear()
             self.after.clear()
             wished = TrimOptions(**{"threshold": 500, "tools": TOOLS, **wish})
-            plan = KIND.plan(KIND.pieces(session_path(path, "codex")), wished)
-            self.lines = self._pass(path, Job(wished, path, new_id, names, plan))
-            if not self.lines.names.late:
+            plan = CodexLines.plan_of(CodexLines.pieces(session_path(path, "codex")), wished)
+            self.lines = self._pass(path, CodexLines(wished, path, new_id, plan, names))
+            if not self.lines.late:
                 break
-            names = dict(self.lines.names.found)
+            names = dict(self.lines.names)
 
-    def _pass(self, path: Path, job: Job) -> CodexLines:
-        lines = KIND.lines(job)
-        assert isinstance(lines, CodexLines)
-        for piece in KIND.pieces(session_path(path, "codex")):
+    def _pass(self, path: Path, lines: CodexLines) -> CodexLines:
+        for piece in lines.pieces(session_path(path, "codex")):
             lines.source = piece.path
             held = piece.path.read_bytes()[piece.start : piece.end]
             for number, raw in enumerate(re.findall(rb"[^\n]*\n|[^\n]+\Z", held), piece.number):
@@ -260,14 +258,14 @@ class TestTools:
         done = rollout(
             call("c1"), output("c1", "y" * 2000), output("c1", "short"), call("c2", "wait"), output("c2", "")
         )
-        tally = done.lines.tally.tools["exec_command"]
+        tally = done.lines.tools["exec_command"]
         assert (tally.results, tally.cut, tally.characters) == (2, 1, 1500)
-        assert tally.bytes == len(done.before[2]) - len(done.after[2]) == done.lines.tally.in_context
-        assert done.lines.tally.tools["wait"].results == 1
+        assert tally.bytes == len(done.before[2]) - len(done.after[2]) == done.lines.in_context
+        assert done.lines.tools["wait"].results == 1
 
     def test_no_more_is_counted_than_codex_sends(self, rollout: Any) -> None:
         done = rollout(call("c1"), output("c1", "y" * 2_000_000))
-        assert done.lines.tally.in_context == 48_000
+        assert done.lines.in_context == 48_000
 
 
 class TestDisplayCopies:
@@ -301,8 +299,8 @@ class TestDisplayCopies:
             cut_text(done.payload(3)["item"][key], LONG, 4)
         cut_text(done.payload(4)["stdout"], LONG, 5)
         assert (done.payload(4)["stderr"], done.payload(4)["exit_code"]) == ("few", 1)
-        assert done.lines.tally.in_context == 0
-        assert not done.lines.tally.tools
+        assert done.lines.in_context == 0
+        assert not done.lines.tools
 
     def test_in_any_order(self, rollout: Any) -> None:
         ran = completed("CommandExecution", "c1", stderr=LONG, x=[LONG], formatted_output="few", aggregated_output=LONG)
@@ -373,8 +371,8 @@ class TestCompaction:
 
     def test_only_what_the_model_still_reads_is_counted(self, rollout: Any) -> None:
         before = (call("c1"), output("c1", LONG), record("compacted", {"message": "m", "replacement_history": []}))
-        assert rollout(*before).lines.tally.in_context == 0
-        assert rollout(*before, call("c2"), output("c2", LONG)).lines.tally.in_context > 5000
+        assert rollout(*before).lines.in_context == 0
+        assert rollout(*before, call("c2"), output("c2", LONG)).lines.in_context > 5000
 
 
 class TestTokens:
@@ -410,10 +408,10 @@ class TestDeep:
         records = call("c1", "made_up"), output("c1", LONG), call("c2"), output("c2", f"{LONG}2")
         done = rollout(*records, deep=True)
         assert done.changed() == [0, 2, 4]
-        assert done.lines.tally.steps.keys() == {LONG_RESULTS, OTHERS}, "exec_command stands for Bash"
+        assert done.lines.steps.keys() == {LONG_RESULTS, OTHERS}, "exec_command stands for Bash"
         done = rollout(*records, deep=True, spare=1)
         assert done.changed() == [0, 2]
-        assert done.lines.tally.steps.keys() == {OTHERS}
+        assert done.lines.steps.keys() == {OTHERS}
         assert rollout(*records, spare=2).changed() == [0]
 
     def test_of_identical_outputs_the_newest_stays(self, rollout: Any) -> None:
@@ -424,7 +422,7 @@ class TestDeep:
         found = POINTER.search(done.payload(2)["output"])
         assert found
         assert (found.start(), found[1], found[2], found[4]) == (0, "0", "450", "3")
-        assert done.lines.tally.steps.keys() == {IDENTICAL}
+        assert done.lines.steps.keys() == {IDENTICAL}
 
     def test_copies_for_the_display_go_with_their_output(self, rollout: Any) -> None:
         copy = event("exec_command_end", call_id="c1", aggregated_output=LONG)
@@ -442,7 +440,7 @@ class TestDeep:
 
     def test_the_history_of_a_fork_counts(self, tmp_path: Path) -> None:
         fork = TestForks().fork(tmp_path)[2]
-        calls = KIND.plan(KIND.pieces(session_path(fork, "codex")), TrimOptions(500, (), spare=9)).whole
+        calls = CodexLines.plan_of(CodexLines.pieces(session_path(fork, "codex")), TrimOptions(500, (), spare=9)).whole
         assert calls == {"p", "m"}
 
 
@@ -708,7 +706,7 @@ class TestRealRollouts:
                 assert index == 0
                 new = json.loads(done.after[0].replace(NEW.encode(), old["payload"]["id"].encode()))
             assert old == new
-        assert cut == sum(tally.cut for tally in done.lines.tally.tools.values()) > 5
+        assert cut == sum(tally.cut for tally in done.lines.tools.values()) > 5
 
     def test_a_second_time_changes_nothing(self, path: Path, tmp_path: Path) -> None:
         done = Trimmed(path)
@@ -716,7 +714,7 @@ class TestRealRollouts:
         copy.write_bytes(done.content)
         again = Trimmed(copy)
         assert again.content == done.content
-        assert again.lines.tally.in_context == 0
+        assert again.lines.in_context == 0
 
     def test_the_share_before_and_after(self, path: Path, tmp_path: Path) -> None:
         counts = [json.loads(line)["payload"] for line in path.read_bytes().splitlines() if b'"token_count"' in line]
@@ -787,7 +785,7 @@ def test_any_output(
     slow = Trimmed(other, threshold=threshold)
     expected = [b" " + line.replace(str(path).encode(), str(other).encode()) for line in done.after[1:]]
     assert slow.after[1:] == expected
-    assert slow.lines.tally.tools == done.lines.tally.tools
+    assert slow.lines.tools == done.lines.tools
 
 
 @given(data=st.data())

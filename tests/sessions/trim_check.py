@@ -12,8 +12,8 @@ from foldmark.sessions.formats import SessionPath, format_named
 from foldmark.sessions.new_file import mode_beside, new_file
 from foldmark.sessions.places import session_path
 from foldmark.sessions.session_file import SessionFile
-from foldmark.sessions.trim.job import Job, TrimOptions
-from foldmark.sessions.trim.trimming import TrimResult, kind_of, write
+from foldmark.sessions.trim.job import TrimOptions
+from foldmark.sessions.trim.trimming import TrimResult, kind_of, trimmer, write
 
 TOOLS = ("Read", "Bash", "Grep", "Glob")
 POINTER = "... [TRIMMED by Foldmark: "
@@ -217,8 +217,8 @@ def at(tmp_path: Path, name: str, content: bytes) -> Path:
 
 def trimmed_copy(session: SessionPath, wish: TrimOptions, new_id: str, moment: datetime) -> TrimResult:
     """Write the trimmed session also where nothing is cut, so that its lines can be compared."""
-    kind = kind_of(session)
     path = format_named(session.kind).new_path(session.path, new_id, moment.astimezone())
     with SessionFile(session.path), new_file(path, mode_beside(session.path)) as out:
-        job = Job(wish, session.path, new_id)
-        return write(kind.pieces(session), out, kind, job, session_path(path, session.kind), moment)
+        pieces = kind_of(session).pieces(session)
+        begin = trimmer(session, pieces, wish, new_id)
+        return write(pieces, out, begin, session_path(path, session.kind), moment)

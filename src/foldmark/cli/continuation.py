@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from foldmark.sessions.formats import SessionPath
     from foldmark.sessions.rollover.rolling import RolloverReport
     from foldmark.sessions.trim.job import ToolTally, TrimOptions
-    from foldmark.sessions.trim.report import TrimReport
+    from foldmark.sessions.trim.trimming import TrimReport
 
 _DIGITS = 10
 _HEAD = ["tool", "results", "cut", "arguments", "characters", "~tokens"]
@@ -56,7 +56,7 @@ def trim(setup: Setup, /, session: str | None, dry_run: bool, launch: bool, as_j
     which names file and line of everything that was cut. A trim takes effect when the new session is resumed.
     """
     from foldmark.sessions.places import find, recognized
-    from foldmark.sessions.trim.report import trim_session
+    from foldmark.sessions.trim.trimming import trim_session
 
     if launch and dry_run:
         raise click.UsageError("--launch starts the new session, and --dry-run writes none: leave out one")
@@ -65,7 +65,7 @@ def trim(setup: Setup, /, session: str | None, dry_run: bool, launch: bool, as_j
     parent = recognized(find(session, Path.cwd(), os.environ))
     new_id, opened, exclude = str(uuid.uuid4()), partial(setup.log, create=True), setup.given.sync_exclude
     with session_outcome(parent, new_id):
-        report = trim_session(parent, options, new_id, opened, os.environ, exclude, preview=dry_run)
+        report = trim_session(parent, options, new_id, opened, os.environ, exclude, dry_run=dry_run)
     for warning in report.warnings:
         warn(warning)
     print(json_text(_data(report)) if as_json else harmless(_text(report, launch)))

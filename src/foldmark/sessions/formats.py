@@ -230,7 +230,7 @@ class SessionFormat:
 
     @property
     def trim_kind(self) -> Any:
-        """The `trim.job.TrimKind` that trims sessions."""
+        """The class derived from `trim.job.LineTrimmer` that trims sessions."""
         raise self.cannot("trimmed")
 
     def diagnose(self, session: SessionPath) -> Any:

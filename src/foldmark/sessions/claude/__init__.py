@@ -38,7 +38,7 @@ class ClaudeFormat(SessionFormat):
     surroundings = lazy("foldmark.sessions.claude.continuing:surroundings")
     new_lines = lazy("foldmark.sessions.claude.continuing:new_lines")
     search_servers = lazy("foldmark.sessions.rollover.search_tool:claude_servers")
-    trim_kind = lazy("foldmark.sessions.trim.claude:KIND")
+    trim_kind = lazy("foldmark.sessions.trim.claude:ClaudeLines")
     diagnose = lazy("foldmark.sessions.doctor.claude:diagnose")
 
     def folder(self, environment: Mapping[str, str]) -> Path:

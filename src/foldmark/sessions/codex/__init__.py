@@ -39,7 +39,7 @@ class CodexFormat(SessionFormat):
     surroundings = lazy("foldmark.sessions.codex.rollouts:surroundings")
     new_lines = lazy("foldmark.sessions.codex.rollouts:new_lines")
     search_servers = lazy("foldmark.sessions.rollover.search_tool:codex_servers")
-    trim_kind = lazy("foldmark.sessions.trim.codex:KIND")
+    trim_kind = lazy("foldmark.sessions.trim.codex:CodexLines")
     diagnose = lazy("foldmark.sessions.doctor.codex:diagnose")
 
     def folder(self, environment: Mapping[str, str]) -> Path:

@@ -20,7 +20,7 @@ from foldmark.sessions.spans import Span
 from foldmark.sessions.trim import claude_members as members
 from foldmark.sessions.trim.claude_members import CallMember, Edit, LineMembers, ResultMember
 from foldmark.sessions.trim.cut import Origin, Replacement, is_cut_list, quoted, string, text_of
-from foldmark.sessions.trim.job import Cut, Job, LineTrimmer, TrimKind
+from foldmark.sessions.trim.job import Cut, LineTrimmer
 from foldmark.sessions.trim.results import content, display
 from foldmark.sessions.trim.stale import FAILED, TODOS
 
@@ -66,10 +66,9 @@ class _UnsureError(Exception):
 class ClaudeLines(LineTrimmer):
     """Trims the lines of one session."""
 
-    def __init__(self, job: Job) -> None:
-        super().__init__(job)
-        self._id = msgspec.json.encode(job.new_id)
-        self._seen = self._needle = b""
+    bytes_per_token = 3.0
+    calls = staticmethod(members.calls)
+    _seen = _needle = b""
 
     def line(self, number: int, raw: bytes) -> bytes:
         try:
@@ -80,9 +79,9 @@ class ClaudeLines(LineTrimmer):
 
     def giant(self, start: bytes, end: bytes) -> tuple[bytes, bytes]:
         if place := members.session_at_start(start):
-            return spans.edited(start, [(*place, self._id)]), end
+            return spans.edited(start, [(*place, self.new_id)]), end
         if place := members.session_at_end(end):
-            return start, spans.edited(end, [(*place, self._id)])
+            return start, spans.edited(end, [(*place, self.new_id)])
         return start, end
 
     def _usual_members(self, raw: bytes) -> LineMembers:
@@ -129,16 +128,16 @@ class ClaudeLines(LineTrimmer):
         `certain` and cannot be confirmed."""
         edits = [*found.errors, *found.reminders]
         if found.session:
-            edits.append((*found.session, self._id))
+            edits.append((*found.session, self.new_id))
         if found.usage:
             edits.append((*found.usage, _TOKEN.sub(_zero, raw[slice(*found.usage)])))
         for call in found.calls:
-            self.names.add(call.id, call.tool)
+            self.call(call.id, call.tool)
             if call.arguments is not None:
                 edits += self._arguments(number, raw, call, found.aside)
         if found.compacted:
-            self.tally.in_context = 0
-        self.tally.reminders += len(found.reminders)
+            self.in_context = 0
+        self.reminders += len(found.reminders)
         place = Origin(number, str(self.source))
         cuts = [self.cut(each.call_id, each.content, place, content) for each in found.results]
         if not any(cuts):
@@ -159,7 +158,7 @@ class ClaudeLines(LineTrimmer):
         if not certain and (known or shown is not found.display):
             _check(line, cuts, shown)
         for each in filter(None, cuts):
-            self.tally.add(each, aside=found.aside)
+            self.count(each, aside=found.aside)
         return line
 
     def _arguments(self, number: int, raw: bytes, call: CallMember, aside: bool) -> Iterator[Edit]:
@@ -177,10 +176,7 @@ class ClaudeLines(LineTrimmer):
             return
         if new is not None:
             yield (*call.arguments, new.raw)
-            self.tally.add(Cut(call.tool, new, step, 0), aside=aside, arguments=True)
-
-
-KIND = TrimKind(3.0, ClaudeLines, members.calls)
+            self.count(Cut(call.tool, new, step), aside=aside, arguments=True)
 
 
 def _zero(token: re.Match[bytes]) -> bytes:

@@ -10,11 +10,10 @@ arguments stay.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -25,7 +24,7 @@ from foldmark.sessions.lenient_json import decode, member
 from foldmark.sessions.session_file import Piece, SessionFile, SessionRecord
 from foldmark.sessions.spans import within
 from foldmark.sessions.trim.cut import Origin, Replacement
-from foldmark.sessions.trim.job import Job, LineTrimmer, TrimKind
+from foldmark.sessions.trim.job import LineTrimmer
 from foldmark.sessions.trim.results import output
 from foldmark.sessions.trim.stale import CallRecord, digest
 
@@ -56,116 +55,107 @@ _MAX_SENT = 48_000
 
 _NUMBER = re.compile(rb"-?[1-9][\d.eE+-]*")
 
-Change = Callable[[bytes], bytes]
-"""Takes the JSON of a value and returns the JSON that replaces it."""
-
 
 class CodexLines(LineTrimmer):
     """Trims the lines of one rollout. A giant line stays: it is never the first record, which has the ids."""
 
+    bytes_per_token = 3.2
     equivalents = _EQUIVALENTS
+    pieces = staticmethod(rollouts.pieces)
+    _has_begun = False
 
-    def __init__(self, job: Job) -> None:
-        super().__init__(job)
-        self._id = msgspec.json.encode(job.new_id)
-        self._has_begun = False
+    @staticmethod
+    def calls(pieces: Sequence[Piece]) -> list[CallRecord]:
+        """Return the calls that have an output, in the order of the file. Raises SessionFileError."""
+        found: dict[str, CallRecord] = {}
+        for piece in pieces:
+            with SessionFile(piece.path) as file:
+                for line in file.lines(piece.number - 1, piece.start):
+                    if piece.end is not None and file.whole[1] >= piece.end:
+                        break
+                    if not isinstance(line, SessionRecord) or line.type != "response_item":
+                        continue
+                    item = line.value.get("payload")
+                    if member(item, "type") in OUTPUTS and isinstance(id := item.get("call_id"), str):
+                        found[id] = CallRecord(id, "", digest=digest(item.get("output")))
+        return list(found.values())
 
     def line(self, number: int, raw: bytes) -> bytes:
         with suppress(ValueError):
             record = decode(raw)
             payload = member(record, "payload")
             if isinstance(payload, dict):
-                change = self._change(record.get("type"), payload, Origin(number, str(self.source)))
-                return within(raw, ("payload",), change) if change else raw
+                kind, place = record.get("type"), Origin(number, str(self.source))
+                return within(raw, ("payload",), lambda data: self._changed(data, kind, payload, place))
         return raw
 
-    def _change(self, kind: Any, payload: dict[str, Any], place: Origin) -> Change | None:
+    def _changed(self, data: bytes, kind: Any, payload: dict[str, Any], place: Origin) -> bytes:
+        """Return the payload of a record for the new file."""
         match kind, payload.get("type"):
             case "session_meta", _ if not self._has_begun:
                 self._has_begun = True
-                return self._with_ids
+                return self._with_ids(data)
             case "response_item", _:
-                return self._item(payload, place)
+                return self._item(data, payload, place)
             case "compacted", _:
-                return self._compacted(payload.get("replacement_history"), place)
+                return self._compacted(data, payload.get("replacement_history"), place)
             case "event_msg", "token_count":
-                return lambda data: within(data, ("info", "last_token_usage"), _zeroed)
+                return within(data, ("info", "last_token_usage"), _zeroed)
             case "event_msg", _ if not self.options.keep_display_copy:
-                return self._copies(payload, place)
-        return None
+                return self._copies(data, payload, place)
+        return data
 
     def _with_ids(self, data: bytes) -> bytes:
         """Return the first record with the new ids, and without a base: the new file holds the whole history."""
-        new = {"id": self._id, "session_id": self._id, "history_base": b"null"}
+        new = {"id": self.new_id, "session_id": self.new_id, "history_base": b"null"}
         return spans.edited(data, [(begin, end, new[key]) for key, begin, end in spans.members(data) if key in new])
 
-    def _item(self, item: dict[str, Any], place: Origin) -> Change | None:
-        """Return the change that cuts an output, or record a call."""
+    def _item(self, data: bytes, item: dict[str, Any], place: Origin) -> bytes:
+        """Return an item with its output cut, or record a call."""
         if item.get("type") in tuple(CALLS):  # a tuple, since the type may be of any type
             if call := _call(item):
-                self.names.add(*call)
-            return None
-        call_id = item.get("call_id")
-        if item.get("type") not in OUTPUTS or not isinstance(call_id, str):
-            return None
-        return lambda data: within(data, ("output",), lambda raw: self._output(call_id, raw, place))
+                self.call(*call)
+        elif item.get("type") in OUTPUTS and isinstance(call_id := item.get("call_id"), str):
+            return within(data, ("output",), lambda raw: self._output(raw, call_id, place))
+        return data
 
-    def _output(self, call_id: str, raw: bytes, place: Origin) -> bytes:
-        if cut := self.cut(call_id, raw, place, _shortened):
-            self.tally.add(cut)
+    def _output(self, raw: bytes, call_id: str, place: Origin) -> bytes:
+        cut = self.cut(call_id, raw, place, _shortened)
+        if cut:
+            self.count(cut)
         return cut.new.raw if cut and cut.new else raw
 
-    def _compacted(self, history: Any, place: Origin) -> Change | None:
-        """Return the change of the history that the model reads in place of everything before."""
+    def _compacted(self, data: bytes, history: Any, place: Origin) -> bytes:
+        """Return a compaction with the history cut that the model reads in place of everything before."""
         if not isinstance(history, list):
-            return None
-        self.tally.in_context = 0
+            return data
+        self.in_context = 0
 
-        def change(data: bytes) -> bytes:
-            edits = []
-            for item, (begin, end) in zip(history, spans.items(data), strict=True):
-                if isinstance(item, dict) and (cut_item := self._item(item, place)):
-                    edits.append((begin, end, cut_item(data[begin:end])))
-            return spans.edited(data, edits)
+        def change(items: bytes) -> bytes:
+            edits = [
+                (begin, end, self._item(items[begin:end], item, place))
+                for item, (begin, end) in zip(history, spans.items(items), strict=True)
+                if isinstance(item, dict)
+            ]
+            return spans.edited(items, edits)
 
-        return lambda data: within(data, ("replacement_history",), change)
+        return within(data, ("replacement_history",), change)
 
-    def _copies(self, payload: dict[str, Any], place: Origin) -> Change | None:
+    def _copies(self, data: bytes, payload: dict[str, Any], place: Origin) -> bytes:
+        """Return an event with the copies of an output cut."""
         found = _copies_in(payload)
         if found is None or found.call_id in self.plan.whole:
-            return None
-        if (self.names.known(found.call_id) or found.tool) not in self.cut_tools:
-            return None
+            return data
+        if not self.is_cut(self.tool_of(found.call_id) or found.tool):
+            return data
 
         def change(raw: bytes) -> bytes:
             new = output(raw, self.options.threshold, place)
             return new.raw if new else raw
 
-        def change_all(data: bytes) -> bytes:
-            for key in found.members:
-                data = within(data, (*found.path, key), change)
-            return data
-
-        return change_all
-
-
-def _calls(pieces: Sequence[Piece]) -> list[CallRecord]:
-    """Return the calls that have an output, in the order of the file. Raises SessionFileError."""
-    found: dict[str, CallRecord] = {}
-    for piece in pieces:
-        with SessionFile(piece.path) as file:
-            for line in file.lines(piece.number - 1, piece.start):
-                if piece.end is not None and file.whole[1] >= piece.end:
-                    break
-                if not isinstance(line, SessionRecord) or line.type != "response_item":
-                    continue
-                item = line.value.get("payload")
-                if member(item, "type") in OUTPUTS and isinstance(id := item.get("call_id"), str):
-                    found[id] = CallRecord(id, "", digest=digest(item.get("output")))
-    return list(found.values())
-
-
-KIND = TrimKind(3.2, CodexLines, _calls, rollouts.pieces)
+        for key in found.members:
+            data = within(data, (*found.path, key), change)
+        return data
 
 
 def _call(item: Mapping[str, Any]) -> tuple[str, str] | None:

@@ -1,4 +1,4 @@
-"""Trim a session: write a new file beside the old one, which is only read [SPEC 8, S4].
+"""Trim a session: write a new file beside the old one, which is only read, archive the old one and report [SPEC 8, S4].
 
 The file is read line by line, with bounded memory. Later appends are ignored, so two passes see the same lines. The new
 file has as many lines as the old one, so a line has the same number in both.
@@ -6,23 +6,31 @@ file has as many lines as the old one, so a line has the same number in both.
 
 import codecs
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, suppress
-from datetime import datetime
-from typing import IO, Any
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import IO, NamedTuple
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from foldmark.core import codec
-from foldmark.core.wording import one_line
-from foldmark.sessions import spans
-from foldmark.sessions.formats import SessionPath, format_named, refusal
+from foldmark.core.errors import FoldmarkError
+from foldmark.core.wording import count, listing, one_line
+from foldmark.log import Log
+from foldmark.sessions import lineage, spans
+from foldmark.sessions.archive.sources import passes_over
+from foldmark.sessions.archive.storing import archive_folder, put
+from foldmark.sessions.formats import ResumeCommand, SessionPath, format_named, refusal, resume_command
+from foldmark.sessions.hook.tail import Share, share
 from foldmark.sessions.new_file import mode_beside, new_file
 from foldmark.sessions.places import session_path
 from foldmark.sessions.session_file import MAX_LINE, Piece, SessionFile, as_utf8
-from foldmark.sessions.trim.job import Job, LineTrimmer, ToolTally, TrimError, TrimKind, TrimOptions
+from foldmark.sessions.trim.job import LineTrimmer, ToolTally, TrimError, TrimOptions
 from foldmark.sessions.trim.stale import LONG, SPARED, STEPS
 
 LONGEST = MAX_LINE
@@ -41,6 +49,9 @@ _SAVED = b',"tokens_saved":'
 _ROOM = b"0".ljust(_WIDTH)
 
 _SPARED = "newest results, left whole"
+
+Begin = Callable[..., LineTrimmer]
+"""Begins a pass over the lines. Takes the tools of calls that an earlier pass found."""
 
 
 class _NothingCutError(Exception):
@@ -75,9 +86,9 @@ class TrimResult(Struct, frozen=True):
         return sum(each.cut + each.arguments for each in self.tally.values())
 
 
-def kind_of(session: SessionPath) -> TrimKind:
-    """Return the `TrimKind` of a session's format."""
-    kind: TrimKind = format_named(session.kind).trim_kind
+def kind_of(session: SessionPath) -> type[LineTrimmer]:
+    """Return the `LineTrimmer` of a session's format."""
+    kind: type[LineTrimmer] = format_named(session.kind).trim_kind
     return kind
 
 
@@ -86,12 +97,12 @@ def trim(session: SessionPath, options: TrimOptions, new_id: str, moment: dateti
 
     Raises TrimError, SessionFileError, WriteError.
     """
-    pieces, kind = _pieces(session), kind_of(session)
+    pieces = _pieces(session)
     path = format_named(session.kind).new_path(session.path, new_id, moment.astimezone())
     try:
         with new_file(path, mode_beside(session.path)) as out:
-            job = Job(options, session.path, new_id)
-            done = write(pieces, out, kind, job, session_path(path, session.kind), moment)
+            begin = trimmer(session, pieces, options, new_id)
+            done = write(pieces, out, begin, session_path(path, session.kind), moment)
             if not done.trimmed_count:
                 raise _NothingCutError  # noqa: TRY301 - it removes the new file
     except _NothingCutError:
@@ -101,8 +112,8 @@ def trim(session: SessionPath, options: TrimOptions, new_id: str, moment: dateti
 
 def preview(session: SessionPath, options: TrimOptions, moment: datetime) -> TrimResult:
     """Return the result of a trim without writing it. Raises TrimError, SessionFileError."""
-    job = Job(options, session.path, session.id)
-    return write(_pieces(session), None, kind_of(session), job, session, moment)
+    pieces = _pieces(session)
+    return write(pieces, None, trimmer(session, pieces, options, session.id), session, moment)
 
 
 def further(session: SessionPath, options: TrimOptions, done: TrimResult, moment: datetime) -> dict[str, int]:
@@ -117,40 +128,38 @@ def further(session: SessionPath, options: TrimOptions, done: TrimResult, moment
     return more if any(tokens > 0 for tokens in more.values()) else {}
 
 
+def trimmer(session: SessionPath, pieces: Sequence[Piece], options: TrimOptions, new_id: str) -> Begin:
+    """Return the trimmer of a session's lines, not begun yet. Raises SessionFileError."""
+    kind = kind_of(session)
+    return partial(kind, options, session.path, new_id, kind.plan_of(pieces, options))
+
+
 def write(
-    pieces: Sequence[Piece], out: IO[bytes] | None, kind: TrimKind, job: Job, session: SessionPath, moment: datetime
+    pieces: Sequence[Piece], out: IO[bytes] | None, begin: Begin, session: SessionPath, moment: datetime
 ) -> TrimResult:
     """Write the trimmed `session` to the empty file `out`; only count if that is None."""
-    metadata = {
-        "parent_file": codec.well_formed(str(job.source)),
-        "trimmed_at": codec.timestamp(moment, "seconds"),
-        "threshold": job.options.threshold,
-    }
-    job = replace(job, plan=kind.plan(pieces, job.options))
     with ExitStack() as stack:
         opened = [Opened(each, stack) for each in pieces]
-        lines = kind.lines(job)
-        done = _TrimPass(opened, out, lines, metadata)
-        if lines.names.late:  # a result came before its call; the second pass knows all calls
+        done = _TrimPass(opened, out, lines := begin(), moment)
+        if lines.late:  # a result came before its call; the second pass knows all calls
             if out:
                 out.seek(0)
                 out.truncate()
-            lines = kind.lines(replace(job, names=lines.names.found))
-            done = _TrimPass(opened, out, lines, metadata)
+            done = _TrimPass(opened, out, lines := begin(lines.names), moment)
     if done.counts_at is None:
         raise TrimError(f"{one_line(str(pieces[-1].path))} is no session: no line of it is a JSON object")
-    counted, ratio = lines.tally, kind.bytes_per_token
-    tally = dict(sorted(counted.tools.items(), key=lambda each: (-each[1].bytes, each[0])))
+    ratio = lines.bytes_per_token
+    tally = dict(sorted(lines.tools.items(), key=lambda each: (-each[1].bytes, each[0])))
     result = TrimResult(
         session=session,
         tally=tally,
-        steps={step: round(counted.steps[step] / ratio) for step in STEPS if step in counted.steps},
+        steps={step: round(lines.steps[step] / ratio) for step in STEPS if step in lines.steps},
         lines=done.count,
         tokens_saved=round(sum(each.bytes for each in tally.values()) / ratio),
-        in_context=round(counted.in_context / ratio),
-        reminders=counted.reminders,
+        in_context=round(lines.in_context / ratio),
+        reminders=lines.reminders,
         sizes=(sum(each.end - each.piece.start for each in opened), done.size),
-        tools=tuple(sorted(set(lines.names.found.values()))),
+        tools=tuple(sorted(set(lines.names.values()))),
         long=done.long,
         nulls=done.nulls,
     )
@@ -183,16 +192,19 @@ class Opened:
 
 
 class _TrimPass:
-    """One pass over the files. The first record gets `metadata`.
+    """One pass over the files. The first record gets the metadata of the trim.
 
     `size` counts the bytes written, `count` the lines, `long` the lines above `LONGEST`, and `nulls` the lines that
     hold only `null`. `counts_at` is the offset of the counts in the new file, None if there was no record.
     """
 
-    def __init__(
-        self, files: Sequence[Opened], out: IO[bytes] | None, lines: LineTrimmer, metadata: dict[str, Any]
-    ) -> None:
-        self._lines, self._metadata = lines, metadata
+    def __init__(self, files: Sequence[Opened], out: IO[bytes] | None, lines: LineTrimmer, moment: datetime) -> None:
+        self._lines = lines
+        self._metadata = {
+            "parent_file": codec.well_formed(str(lines.source)),
+            "trimmed_at": codec.timestamp(moment, "seconds"),
+            "threshold": lines.options.threshold,
+        }
         self._write = out.write if out else len
         self.size = self.count = self.long = self.nulls = 0
         self.counts_at: int | None = None
@@ -255,3 +267,106 @@ def _pieces(session: SessionPath) -> list[Piece]:
         raise TrimError(refused)
     with SessionFile(session.path):  # raises the reason if the file cannot be read
         return kind_of(session).pieces(session)
+
+
+_LITTLE = 10
+"""Percent of the context. A trim that saves less does not help for long."""
+
+_HALF = 50
+"""Percent of the window. A context below it needs no help yet."""
+
+_LISTED = 20
+"""Maximum number of tools to list."""
+
+
+class TrimReport(NamedTuple):
+    """The result of a trim, or with `preview` the expected one.
+
+    `share` is the fill level of the context before the trim (None: unknown), `archived` the path of the session in the
+    archive (None: not archived), `resume` the command that resumes the new session. `further` maps each step of the
+    profile `deep` to the tokens that it would save in addition. `warnings` explain unexpected outcomes.
+    """
+
+    parent: SessionPath
+    trimmed: TrimResult
+    share: Share | None
+    archived: Path | None
+    resume: ResumeCommand | None
+    preview: bool
+    further: dict[str, int]
+    warnings: tuple[str, ...]
+
+    @property
+    def written(self) -> bool:
+        """Return True if a new session was written."""
+        return not self.preview and self.trimmed.trimmed_count > 0
+
+    @property
+    def after(self) -> int | None:
+        """The share of the window that remains in use after the trim, in percent; None if unknown."""
+        if self.share is None:
+            return None
+        left = max(self.share.tokens - self.trimmed.in_context, 0)
+        return left * 100 // self.share.window
+
+    @property
+    def little(self) -> bool:
+        """Return True if the trim saved too little: a rollover helps more."""
+        saved, share = self.trimmed.in_context, self.share
+        if share is None:
+            return not saved
+        return share.percent >= _HALF and saved * 100 < share.tokens * _LITTLE
+
+
+def trim_session(
+    session: SessionPath,
+    options: TrimOptions,
+    new_id: str,
+    opened: Callable[[], AbstractContextManager[Log]],
+    environment: Mapping[str, str],
+    exclude: Sequence[str],
+    *,
+    dry_run: bool,
+) -> TrimReport:
+    """Trim a session into the new session `new_id`, archive it, and record both in the log that `opened` opens.
+
+    With `dry_run`, nothing is written. Sessions in the folders `exclude` are not archived. After the new file is
+    written, a failure is only a warning, because the session itself stays where it is. Raises as `trim`.
+    """
+    moment, before = datetime.now(UTC), share(session.path)
+    done = preview(session, options, moment) if dry_run else trim(session, options, new_id, moment)
+    archived = resume = None
+    warnings: list[str] = []
+    if not dry_run and done.trimmed_count:
+        try:
+            if not passes_over(session.path, exclude, environment):
+                put_away = put(session.path, archive_folder(environment), session.kind)
+                archived = None if put_away.state == "excluded" else put_away.path
+        except FoldmarkError as error:
+            warnings.append(f"the session was not archived, but stays where it is: {error}")
+        try:
+            with opened() as log:
+                work = lineage.find_work(environment)
+                lineage.record_handover(log, session, done.session, "trim", before.percent if before else None, work)
+        except (FoldmarkError, OSError) as error:
+            warnings.append(f"the new session was not recorded in the database: {error}")
+        resume = resume_command(done.session, environment)
+    more = {} if options.deep else further(session, options, done, moment)
+    all_warnings = (*warnings, *_surprises(done, options))
+    return TrimReport(session, done, before, archived, resume, dry_run, more, all_warnings)
+
+
+def _surprises(trimmed: TrimResult, options: TrimOptions) -> Iterator[str]:
+    if trimmed.tools and not trimmed.tally:
+        tools, own = (listing(map(one_line, names), _LISTED) for names in (options.tools, trimmed.tools))
+        yield f"there is no result of {tools} in this session; its tools are {own}"
+    if trimmed.long:
+        were = "was left as it is" if trimmed.long == 1 else "were left as they are"
+        yield f"{count(trimmed.long, 'line')} longer than {LONGEST >> 20} MB {were}"
+    agent = format_named(trimmed.session.kind)
+    if trimmed.nulls and agent.null_stops:
+        file = shlex.quote(str(trimmed.session.path))
+        yield (
+            f"{count(trimmed.nulls, 'line')} of the session {'is' if trimmed.nulls == 1 else 'are'} `null`, with which "
+            f"{agent.title} cannot resume it: foldmark doctor --session {file} --repair"
+        )
