@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from foldmark.sessions.rollover.handoff import SearchHint
-from foldmark.sessions.rollover.search_tool import ARCHIVED, search_tool
+from foldmark.sessions.rollover.rolling import ARCHIVED, search_tool
 
 OURS = 'mcp__foldmark__search with query: "what you need to find"'
 THEIRS = 'mcp__episodic-memory__search with query: "what you need to find"'

@@ -22,8 +22,7 @@ import forked
 from foldmark.core.errors import FoldmarkError
 from foldmark.sessions.archive import indexing
 from foldmark.sessions.archive.index import IndexFileError, open_index
-from foldmark.sessions.archive.sources import episodic_archive, excluding
-from foldmark.sessions.archive.syncing import Synced, sync
+from foldmark.sessions.archive.syncing import Synced, episodic_archive, excluding, sync
 from foldmark.sessions.places import NoSessionError
 from foldmark.sessions.session_file import SessionFile
 from foldmark.text.tokens import stems

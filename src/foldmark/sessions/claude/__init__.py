@@ -37,7 +37,7 @@ class ClaudeFormat(SessionFormat):
     resume_command = lazy("foldmark.sessions.claude.continuing:resume_command")
     surroundings = lazy("foldmark.sessions.claude.continuing:surroundings")
     new_lines = lazy("foldmark.sessions.claude.continuing:new_lines")
-    search_servers = lazy("foldmark.sessions.rollover.search_tool:claude_servers")
+    search_servers = lazy("foldmark.sessions.rollover.rolling:claude_servers")
     trim_kind = lazy("foldmark.sessions.trim.claude:ClaudeLines")
     diagnose = lazy("foldmark.sessions.doctor.claude:diagnose")
 

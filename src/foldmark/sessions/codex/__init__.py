@@ -38,7 +38,7 @@ class CodexFormat(SessionFormat):
     resume_command = lazy("foldmark.sessions.codex.rollouts:resume_command")
     surroundings = lazy("foldmark.sessions.codex.rollouts:surroundings")
     new_lines = lazy("foldmark.sessions.codex.rollouts:new_lines")
-    search_servers = lazy("foldmark.sessions.rollover.search_tool:codex_servers")
+    search_servers = lazy("foldmark.sessions.rollover.rolling:codex_servers")
     trim_kind = lazy("foldmark.sessions.trim.codex:CodexLines")
     diagnose = lazy("foldmark.sessions.doctor.codex:diagnose")
 

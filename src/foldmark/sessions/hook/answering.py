@@ -160,7 +160,7 @@ def _is_excluded(transcript: str, environment: "Mapping[str, str]") -> bool:
         return False  # reading all settings would take 100 ms
     from pathlib import Path
 
-    from foldmark.sessions.archive.sources import passes_over
+    from foldmark.sessions.archive.syncing import passes_over
     from foldmark.settings.loading import load
 
     return passes_over(Path(transcript), load(environment, None, Path(folder)).sync_exclude, environment)

@@ -23,8 +23,8 @@ from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import count, listing, one_line
 from foldmark.log import Log
 from foldmark.sessions import lineage, spans
-from foldmark.sessions.archive.sources import passes_over
 from foldmark.sessions.archive.storing import archive_folder, put
+from foldmark.sessions.archive.syncing import passes_over
 from foldmark.sessions.formats import ResumeCommand, SessionPath, format_named, refusal, resume_command
 from foldmark.sessions.hook.tail import Share, share
 from foldmark.sessions.new_file import mode_beside, new_file
