@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec import json
+from msgspec import Struct, json
+from msgspec.structs import asdict
 
 from foldmark.core.codec import utc
 from foldmark.core.wording import title
@@ -63,6 +64,24 @@ def bring_up(
             return came
 
 
+class _File(Struct):
+    """A file in the index, and what is known of its session."""
+
+    id: int
+    line: int
+    offset: int
+    cwd: str | None
+    title: str | None
+    parent: str | None
+    why: str | None
+    first: int | None
+    last: int | None
+    calls: str
+    project: str
+    session: str
+    state: str = "indexed"
+
+
 class _Pass:
     """One pass over a file. It ends early if another process has indexed the file meanwhile."""
 
@@ -78,21 +97,21 @@ class _Pass:
         with SessionFile(self._path) as file:
             self._begin()
             try:
-                at, position = self._offset, (self._line, self._offset)
-                remove_messages(self._db, self._id, self._offset)
-                for found in file.lines(self._line, self._offset):
+                at, position = self._file.offset, (self._file.line, self._file.offset)
+                remove_messages(self._db, self._file.id, at)
+                for found in file.lines(*position):
                     if file.whole[1] - at >= STEP:
                         self._save(file.whole, file.whole[1], stat.st_mtime_ns)
                         self._db.execute("COMMIT")
                         self._moved(file.whole[1] - at)
                         at, position = file.whole[1], file.whole
                         self._begin()
-                        if (self._line, self._offset) != position:
+                        if (self._file.line, self._file.offset) != position:
                             return None
                     if isinstance(found, SessionRecord) and not self._take(found):
                         break
-                if self._cwd is None and self._excluded(None, self._project):
-                    self._state = "folder"
+                if self._file.cwd is None and self._excluded(None, self._file.project):
+                    self._file.state = "folder"
                 if file.whole[1] < file.size:
                     self._calls |= self._answered  # the last line will be read again
                 self._save(file.whole, stat.st_size, stat.st_mtime_ns)
@@ -111,12 +130,10 @@ class _Pass:
             session, project = session_of(self._path, self._kind).id, format_named(self._kind).project(self._path)
             db.run("add_file", path=self._name, kind=self._kind, session=_text(session), project=_text(project))
             found = db.run("file", path=self._name)
-        ((self._id, self._line, self._offset, self._cwd, self._title, *rest),) = found
-        self._parent, self._why, self._first, self._last, calls, self._project, self._session = rest
-        self._calls: dict[str, str] = json.decode(calls)
+        self._file = _File(*found[0])
+        self._calls: dict[str, str] = json.decode(self._file.calls)
         ((self._next,),) = db.run("next_message")
         self._answered: dict[str, str] = {}
-        self._state = "indexed"
         self._held = 0
         self._messages: list[tuple[Any, ...]] = []
         self._words: list[tuple[int, str, str]] = []
@@ -124,31 +141,31 @@ class _Pass:
     def _take(self, record: SessionRecord) -> bool:
         """Index one record. Return False if the record excludes the whole file."""
         value = record.value if isinstance(record.value, dict) else {}
+        file = self._file
+        if file.cwd is None and (cwd := working_folder(value)) is not None:
+            file.cwd = cwd
+            if self._excluded(cwd, file.project):
+                file.state = "folder"
         self._learn(value, record.line)
-        if self._cwd_is_new and self._excluded(self._cwd, self._project):
-            self._state = "folder"
-        elif record_is_marked(value):
-            self._state = "marked"
-        if self._state != "indexed":
+        if file.state == "indexed" and record_is_marked(value):
+            file.state = "marked"
+        if file.state != "indexed":
             return False
         self._answered = {}
         moment = _moment(value.get("timestamp"))
         if moment is not None:
-            self._first, self._last = self._first or moment, moment
+            file.first, file.last = file.first or moment, moment
         for part, message in enumerate(messages_in(value, self._kind)):
             self._add(record, value, part, message)
         return True
 
     def _learn(self, value: dict[str, Any], line: int) -> None:
-        """Learn from a record the working folder of the session, and the session that it continues."""
-        self._cwd_is_new = False
-        if self._cwd is None:
-            self._cwd = working_folder(value)
-            self._cwd_is_new = self._cwd is not None
-        if self._parent is None and line <= _FIRST_LINES:
-            self._parent, self._why = _continued(value, self._session)
-            if self._parent is None and self._path.stem.startswith("agent-"):
-                self._parent, self._why = filled_text(value.get("sessionId")), "subagent"
+        """Learn from one of the first records which session this one continues."""
+        file = self._file
+        if file.parent is None and line <= _FIRST_LINES:
+            file.parent, file.why = _continued(value, file.session)
+            if file.parent is None and self._path.stem.startswith("agent-"):
+                file.parent, file.why = filled_text(value.get("sessionId")), "subagent"
 
     def _add(self, record: SessionRecord, value: dict[str, Any], part: int, message: SearchedMessage) -> None:
         tool = message.tool
@@ -157,10 +174,10 @@ class _Pass:
         elif message.role == "tool_result":
             tool = self._calls.pop(message.call or "", None)
             self._answered |= {message.call: tool} if message.call and tool else {}
-        if not self._title and message.role == "user" and not message.text.startswith("<"):
-            self._title = title(message.text)
-        where = (self._id, record.line, record.offset, part)
-        self._messages.append((self._next, *where, message.role, tool, self._last, key(value, part, message)))
+        if not self._file.title and message.role == "user" and not message.text.startswith("<"):
+            self._file.title = title(message.text)
+        where = (self._file.id, record.line, record.offset, part)
+        self._messages.append((self._next, *where, message.role, tool, self._file.last, key(value, part, message)))
         text = indexed_text(message)
         self._words.append((self._next, text, parts_of(text)))
         self._next += 1
@@ -177,27 +194,14 @@ class _Pass:
     def _save(self, whole: tuple[int, int], size: int, modified: int) -> None:
         """Record the position in the file, or that it is excluded."""
         self._write()
-        if self._state != "indexed":
-            remove_messages(self._db, self._id)
+        file = self._file
+        if file.state != "indexed":
+            remove_messages(self._db, file.id)
             self._added = 0
             whole = (0, 0)
-        calls = dict(list(self._calls.items())[-_OPEN_CALLS:])
-        self._db.run(
-            "save_file",
-            id=self._id,
-            state=self._state,
-            size=size,
-            modified=modified,
-            line=whole[0],
-            offset=whole[1],
-            cwd=self._cwd,
-            title=self._title,
-            parent=self._parent,
-            why=self._why,
-            first=self._first,
-            last=self._last,
-            calls=json.encode(calls).decode(),
-        )
+        file.line, file.offset = whole
+        file.calls = json.encode(dict(list(self._calls.items())[-_OPEN_CALLS:])).decode()
+        self._db.run("save_file", size=size, modified=modified, **asdict(file))
 
 
 def start_again(db: IndexFile, file: int) -> None:
