@@ -17,8 +17,8 @@ import foldmark
 from foldmark.core.errors import CommandError
 from foldmark.sessions import session_file
 from foldmark.sessions.conversion import imported as imports
+from foldmark.sessions.conversion.chatting import report_text
 from foldmark.sessions.conversion.importing import import_session
-from foldmark.sessions.conversion.reports import report_text
 from foldmark.sessions.conversion.writer import ImportReport
 from foldmark.sessions.lenient_json import decode
 from foldmark.text import tokens

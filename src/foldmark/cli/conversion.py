@@ -33,7 +33,7 @@ def import_(setup: Setup, named: str, name: str | None, as_json: bool) -> None:
     new messages of a session that was imported before go to its conversation; with --as, to another one.
     """
     from foldmark.core.agents import check_name
-    from foldmark.sessions.conversion.reports import report_data, report_text
+    from foldmark.sessions.conversion.chatting import report_data, report_text
 
     file = session_file(named)
     if name is not None:
@@ -84,9 +84,9 @@ def export(setup: Setup, name: str, file: Path | None, cwd: Path, as_json: bool)
     standard output. It holds the whole context, with forget, rewind and drop applied; the conversation stays as it is.
     NAME may be the beginning of an agent's uuid.
     """
+    from foldmark.sessions.conversion.chatting import export_data, export_text
     from foldmark.sessions.conversion.exporting import export as exported
     from foldmark.sessions.conversion.exporting import session_of, write
-    from foldmark.sessions.conversion.reports import export_data, export_text
 
     if file == _STDOUT and as_json:
         raise click.UsageError("--json prints where the session is, and - prints the session itself: leave out one")

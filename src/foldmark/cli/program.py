@@ -223,8 +223,7 @@ def chat(setup: Setup, name: str | None, session: str | None, model: str | None,
 def _opened(log: Log, file: Path, name: str | None) -> tuple[Agent, str]:
     """Import a session into its conversation, or into `name`. Return the conversation and a report as text."""
     from foldmark.cli.conversion import import_file
-    from foldmark.sessions.conversion.chatting import adopt_model
-    from foldmark.sessions.conversion.reports import short_report_text
+    from foldmark.sessions.conversion.chatting import adopt_model, short_report_text
 
     report = import_file(log, file, name)
     agent = log.agent(report.agent_id)

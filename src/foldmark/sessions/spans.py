@@ -12,7 +12,6 @@ Span = tuple[int, int]
 """The begin and the end of a value, in bytes."""
 
 _KEY = re.compile(rb'[\s,{]*("[^"\\]*+(?:\\.[^"\\]*+)*+")\s*:\s*', re.DOTALL)
-_BETWEEN = re.compile(rb"[\s,]*")
 _END = re.compile(rb"\s*[}\]]\s*\Z")
 _EMPTY = re.compile(rb"\s*\{\s*\}\s*")
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]]', re.DOTALL)
@@ -30,14 +29,14 @@ def is_json(data: bytes) -> bool:
     try:
         _check(data)
     except msgspec.MsgspecError:
-        other = paired(data)
+        other = without_halves(data)
         return other is not data and is_json(other)
     except RecursionError:
         pass
     return True
 
 
-def paired(data: bytes) -> bytes:
+def without_halves(data: bytes) -> bytes:
     """Return the same JSON, in as many bytes, with a letter for every escape of half a surrogate pair.
 
     msgspec refuses a half without its partner; Claude Code accepts it.
@@ -68,14 +67,14 @@ def members(data: bytes) -> list[tuple[str, int, int]]:
 
 def items(data: bytes) -> list[Span]:
     """Return the begin and the end of every item of an array. Raises ValueError for any other value."""
+    paired = without_halves(data)
     try:
-        found = _decode_items(paired(data))
+        found = _decode_items(paired)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(str(error)) from None
     spans, at = [], data.index(b"[") + 1
-    for raw in found:
-        match = _BETWEEN.match(data, at)
-        begin = match.end() if match else at
+    for raw in found:  # only white space and a comma stand between two items, so the first place is the right one
+        begin = paired.index(raw, at)
         at = begin + len(raw)
         spans.append((begin, at))
     return spans
