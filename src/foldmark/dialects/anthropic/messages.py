@@ -132,14 +132,15 @@ def _shown(each: Medium) -> Block:
     """Return the block of an image or a document; a text in place of a document for which the API would refuse the
     request."""
     if not isinstance(each, Document):
-        return _image(each)
+        return image_block(each)
     if each.pages > MOST_PAGES:
         return {"type": "text", "text": each.note}
     source = {"type": "base64", "media_type": PDF, "data": each.data}
     return {"type": "document", "source": source, **({"title": each.name} if each.name else {})}
 
 
-def _image(image: Image) -> Block:
+def image_block(image: Image) -> Block:
+    """Return the block of an image."""
     if image.url:
         return {"type": "image", "source": {"type": "url", "url": image.url}}
     return {"type": "image", "source": {"type": "base64", "media_type": image.media, "data": image.data}}

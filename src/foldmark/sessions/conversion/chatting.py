@@ -129,19 +129,16 @@ def short_report_text(report: ImportReport) -> str:
 
 
 def _repeated_import_text(report: ImportReport) -> str:
-    new, changes = sum(report.messages.values()), []
-    if new:
-        changes.append(f"imported {count(new, 'new message')} ({count(report.turns, 'turn')})")
-    elif report.kept:
-        changes.append(f"no new message; {count(report.kept, 'line')} kept as data")
-    if report.dropped:
-        changes.append(f"{count(report.dropped, 'turn')} of these out of the context (abandoned or side chains)")
-    if report.left:
-        changes.append(f"{count(report.left, 'part')} left the context: the session went back to an earlier point")
-    if report.returned:
-        changes.append(f"{count(report.returned, 'part')} returned to the context: the session came back to them")
-    lines = [f"Conversation '{report.name}': {'; '.join(changes) or 'it already has all of this session'}"]
-    return "\n".join([*lines, *_broken_lines(report)])
+    new = sum(report.messages.values())
+    changes = {
+        f"imported {count(new, 'new message')} ({count(report.turns, 'turn')})": new,
+        f"no new message; {count(report.kept, 'line')} kept as data": report.kept if not new else 0,
+        f"{count(report.dropped, 'turn')} of these out of the context (abandoned or side chains)": report.dropped,
+        f"{count(report.left, 'part')} left the context: the session went back to an earlier point": report.left,
+        f"{count(report.returned, 'part')} returned to the context: the session came back to them": report.returned,
+    }
+    told = "; ".join(text for text, number in changes.items() if number) or "it already has all of this session"
+    return "\n".join([f"Conversation '{report.name}': {told}", *_broken_lines(report)])
 
 
 def _first_import_lines(report: ImportReport) -> list[str]:

@@ -13,6 +13,8 @@ from foldmark.core.assembly.media import Image, media_of
 from foldmark.core.assembly.view import INTERRUPTED, NO_OUTPUT, NO_RESULT, TOOL_MESSAGE
 from foldmark.core.events import Event
 from foldmark.core.request import AFTER
+from foldmark.dialects.anthropic.messages import image_block
+from foldmark.dialects.bodies import text_parts
 from foldmark.sessions.claude.blocks import FILE_HEADING, file_name
 from foldmark.sessions.lenient_json import member
 
@@ -33,7 +35,7 @@ def message_blocks(event: Event) -> list[Block]:
         return _answered(event)
     text = _BEFORE.get(event.kind, "") + event.content if event.content.strip() else ""
     others = _usable(event) if event.kind == "user" else []
-    return [*others, *_texts(text)]
+    return [*others, *text_parts(text)]
 
 
 def call_block(event: Event, call_id: str) -> Block:
@@ -49,7 +51,7 @@ def result_block(event: Event | None, call_id: str) -> Block:
     if event is None:
         return {**block, "is_error": True}
     if others := _usable(event):  # the API takes only text in a result that is marked as an error
-        return {**block, "content": [*_texts(event.content), *others]}
+        return {**block, "content": [*text_parts(event.content), *others]}
     if member(event.data, "is_error") is True:
         return {**block, "content": event.content if event.content.strip() else NO_OUTPUT, "is_error": True}
     return {**block, "content": event.content}
@@ -101,10 +103,10 @@ def _answered(event: Event) -> list[Block]:
         after = block.get(AFTER)
         end = min(after, len(text)) if isinstance(after, int) and after > done else done
         if text[done:end].strip() and text[end:].strip():
-            blocks += _texts(text[done:end])
+            blocks += text_parts(text[done:end])
             done = end
         blocks.append(thought)
-    return [*blocks, *_texts(text[done:])]
+    return [*blocks, *text_parts(text[done:])]
 
 
 def _thought(event: Event, block: Any) -> Block | None:
@@ -123,11 +125,7 @@ def _shown(block: Any) -> Block | None:
         return _document(block)
     shown, _ = media_of({"blocks": [block]})
     image = shown[0] if shown else None
-    if not isinstance(image, Image):
-        return None
-    if image.url:
-        return {"type": "image", "source": {"type": "url", "url": image.url}}
-    return {"type": "image", "source": {"type": "base64", "media_type": image.media, "data": image.data}}
+    return image_block(image) if isinstance(image, Image) else None
 
 
 def _document(block: Block) -> Block | None:
@@ -154,7 +152,3 @@ def _blocks(event: Event) -> list[Any]:
 
 def _filled(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip())
-
-
-def _texts(text: str) -> list[Block]:
-    return [{"type": "text", "text": text}] if text.strip() else []

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from foldmark.core.wording import count, listing, one_line
 from foldmark.sessions.claude.records import CHAINED, Fault, Row, rows
-from foldmark.sessions.claude.resumption import ResumedChain, pair_calls, resume
+from foldmark.sessions.claude.resumption import CallBlock, ResumedChain, pair_calls, resume
 from foldmark.sessions.doctor import Diagnosis, Finding, Weight, sorted_findings, unknown_types
 from foldmark.sessions.formats import SessionPath
 from foldmark.sessions.hook.tail import used, window_of
@@ -173,18 +173,16 @@ def _is_met(row: Row, fault: Fault) -> bool:
 def _tools(resumed: ResumedChain) -> Iterator[Finding]:
     """Report calls and results that do not belong together."""
     pairs = pair_calls(resumed.order)
-    for row, _, call in pairs.unanswered:
+    faults: list[tuple[Weight, list[CallBlock], str]] = [
         # An interruption leaves such calls behind, and resuming leaves them out: that is no damage.
-        why = f"the call {one_line(call)[:60]} has no result"
-        yield Finding("note", row.line, f"{why}: it is left out on resuming, with its whole line")
-    for row, _, call in pairs.early:
-        yield Finding("loses", row.line, f"a result comes before its call {one_line(call)[:60]}: both are lost")
-    for row, _, call in pairs.orphans:
-        why = f"a result without a call ({one_line(call)[:60] or 'no id'})"
-        yield Finding("loses", row.line, f"{why}: it is left out on resuming")
-    for pair in pairs.repeated:
-        why = f"a second call with the id {one_line(pair.call.id)[:60]}"
-        yield Finding("loses", pair.call.row.line, f"{why}: it is lost on resuming")
+        ("note", pairs.unanswered, "the call {} has no result: it is left out on resuming, with its whole line"),
+        ("loses", pairs.early, "a result comes before its call {}: both are lost"),
+        ("loses", pairs.orphans, "a result without a call ({}): it is left out on resuming"),
+        ("loses", [pair.call for pair in pairs.repeated], "a second call with the id {}: it is lost on resuming"),
+    ]
+    for weight, blocks, text in faults:
+        for row, _, call in blocks:
+            yield Finding(weight, row.line, text.format(one_line(call)[:60] or "no id"))
 
 
 def _fullness(session: SessionPath, file: SessionFile, resumed: ResumedChain) -> Iterator[Finding]:
