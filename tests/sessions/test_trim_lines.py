@@ -360,27 +360,17 @@ def test_deep_nesting(run: Run) -> None:
     compare(content, run(content), ID)
 
 
-@pytest.mark.parametrize("place", ["start", "end", "inside"])
-def test_a_line_too_long_to_be_held_is_passed_on_in_pieces(
-    run: Run, monkeypatch: pytest.MonkeyPatch, place: str
-) -> None:
+def test_a_line_too_long_to_be_held_is_passed_on_in_pieces(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trimming, "LONGEST", 4096)
     monkeypatch.setattr(trimming, "BUFFER", 1024)
     filler = "x{y}" * 5000
-    record: dict[str, Any] = {"filler": filler}
-    if place == "inside":
-        record = {"a": {"sessionId": OLD}, "filler": filler, "b": {"sessionId": OLD}}
-    record = {"sessionId": OLD, **record} if place == "start" else {**record, "sessionId": OLD, "z": "y"}
-    if place == "inside":
-        del record["sessionId"]
     for extra in range(7):
-        line = compact({**record, "filler": filler + "é" * extra})
+        line = compact({"sessionId": OLD, "filler": filler + "é" * extra, "z": "y"})
         content = HEAD + line + exchange(content="short" + LONG[:900])
         new = run(content)
         assert done(run).trimmed_count == 1
-        expected = line if place == "inside" else line.replace(OLD.encode(), ID.encode())
-        assert new.split(b"\n")[1] + b"\n" == expected
-        assert run(HEAD + line.strip()).endswith(expected.strip())
+        assert new.split(b"\n")[1] + b"\n" == line
+        assert run(HEAD + line.strip()).endswith(line.strip())
     with pytest.raises(TrimError):
         run(line)
 

@@ -77,13 +77,6 @@ class ClaudeLines(LineTrimmer):
             found = members.read_members(raw)
             return raw if found is None else self._edited(number, raw, found, certain=True)
 
-    def giant(self, start: bytes, end: bytes) -> tuple[bytes, bytes]:
-        if place := members.session_at_start(start):
-            return spans.edited(start, [(*place, self.new_id)]), end
-        if place := members.session_at_end(end):
-            return start, spans.edited(end, [(*place, self.new_id)])
-        return start, end
-
     def _usual_members(self, raw: bytes) -> LineMembers:
         """Return the members of a line as Claude Code writes it. Raises _UnsureError, MsgspecError for other lines."""
         record = _decode(raw)

@@ -28,7 +28,6 @@ NOTE = "[The context was full here. Foldmark has trimmed the session since.]"
 """Replaces Claude Code's message that the context is full."""
 
 _REMINDER = re.compile(rf"Context at \d+%\. (?:{'|'.join(map(re.escape, ADVICE.values()))})")
-_SESSION = re.compile(rb'"sessionId":("[^"\\]*")')
 _REJECTED = ("The user doesn't want to", "[Request interrupted by user")
 """Prefixes of results that report a person's decision; the reason may follow."""
 
@@ -116,19 +115,6 @@ def _read(raw: bytes) -> LineMembers:
     if _is_true(raw, record.get("isApiErrorMessage")):
         found.errors = list(_errors(raw, record, texts))
     return found
-
-
-def session_at_start(start: bytes) -> Span | None:
-    """Return the place of the session id in the beginning of a line, or None if it is not certain."""
-    found = _SESSION.search(start)
-    return found.span(1) if found and start.rfind(b"{", 0, found.start()) == 0 else None
-
-
-def session_at_end(end: bytes) -> Span | None:
-    """Return the place of the session id in the end of a line, or None if it is not certain."""
-    stripped = end.rstrip()
-    found = next(iter([*_SESSION.finditer(stripped)][-1:]), None)
-    return found.span(1) if found and stripped.find(b"}", found.end()) == len(stripped) - 1 else None
 
 
 def calls(pieces: Sequence[Piece]) -> list[CallRecord]:

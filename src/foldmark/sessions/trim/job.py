@@ -132,11 +132,6 @@ class LineTrimmer:
         """
         raise NotImplementedError
 
-    def giant(self, start: bytes, end: bytes) -> tuple[bytes, bytes]:
-        """Return the first and the last MB of a line that is too long for memory, with the new session id if its place
-        is certain. The bytes between them stay."""
-        return start, end
-
     # Common to all formats
 
     @classmethod

@@ -243,22 +243,12 @@ class _TrimPass:
                 self.counts_at = self.size + len(mark) + end - len(counts) + len(_COUNT)
         return mark + line
 
-    def _copy_giant(self, opened: Opened, beginning: bytes) -> None:
-        """Copy a line that is too long for memory. Only its first and its last MB can change."""
-        file = opened.file
-        end = file.tell()
-        begin, piece = end - len(beginning), beginning
-        while not piece.endswith(b"\n") and (piece := file.readline(min(BUFFER, opened.end - end))):
-            end += len(piece)
-        file.seek(end - BUFFER)
-        first, last = self._lines.giant(beginning[:BUFFER], file.read(BUFFER))
-        self._write(first)
-        file.seek(begin + BUFFER)
-        for at in range(begin + BUFFER, end - BUFFER, BUFFER):
-            self._write(file.read(min(BUFFER, end - BUFFER - at)))
-        self._write(last)
-        self.size += len(first) + len(last) + max(0, end - begin - 2 * BUFFER)
-        file.seek(end)
+    def _copy_giant(self, opened: Opened, piece: bytes) -> None:
+        """Copy a line that is too long for memory, from its beginning on."""
+        while piece:
+            self._write(piece)
+            self.size += len(piece)
+            piece = b"" if piece.endswith(b"\n") else opened.file.readline(min(BUFFER, opened.end - opened.file.tell()))
 
 
 def _pieces(session: SessionPath) -> list[Piece]:
