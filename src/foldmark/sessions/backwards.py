@@ -1,15 +1,12 @@
 """Read the lines of a file from its end. Standard library only: a hook reads the end of a session."""
 
 import os
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
 
 FIRST_BLOCK, LARGEST_BLOCK = 64 << 10, 1 << 20
 
 
-def lines_backwards(descriptor: int, most: int, longest: int) -> "Iterator[bytes]":
+def lines_backwards(descriptor: int, most: int, longest: int) -> Iterator[bytes]:
     """Yield the lines in the last `most` bytes of an open file, the last line first, without their line ends.
 
     Lines of more than `longest` bytes are left out. Raises OSError.

@@ -6,6 +6,7 @@ that only some events need are in the functions for these events.
 
 import json
 import os
+from collections.abc import Callable, Mapping
 
 from foldmark.sessions.hook import process, tail
 from foldmark.sessions.hook.settings import read, reminder_settings
@@ -13,9 +14,7 @@ from foldmark.settings.user_folders import config_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
-    from typing import Any
 
     from foldmark.log import Log
 
@@ -49,7 +48,7 @@ def run(log: "Opening") -> None:
         process.note(os.environ, f"{event}: {type(error).__name__}: {error}")
 
 
-def answered(given: "Mapping[str, Any]", log: "Opening", environment: "Mapping[str, str]") -> str | None:
+def answered(given: Mapping[str, object], log: "Opening", environment: Mapping[str, str]) -> str | None:
     """Return the JSON to print for an event, or None. May raise any exception."""
     names = ("hook_event_name", "session_id", "transcript_path")
     event, session, transcript = (process.text(given, name) for name in names)
@@ -70,7 +69,7 @@ def answered(given: "Mapping[str, Any]", log: "Opening", environment: "Mapping[s
     return json.dumps({"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}})
 
 
-def _reminder(session: str, transcript: str, folder: str, environment: "Mapping[str, str]") -> str | None:
+def _reminder(session: str, transcript: str, folder: str, environment: Mapping[str, str]) -> str | None:
     """Return [S4]'s reminder if the context is full enough and the last reminder is long enough ago."""
     share = tail.share(transcript, session=session)
     if share is None:
@@ -82,7 +81,7 @@ def _reminder(session: str, transcript: str, folder: str, environment: "Mapping[
     return f"Context at {share.percent}%. {advice}"
 
 
-def _note_window(session: str, model: str, environment: "Mapping[str, str]") -> None:
+def _note_window(session: str, model: str, environment: Mapping[str, str]) -> None:
     """Note the window of a session that begins with this model, if the event names it.
 
     A transcript has the bare name even if the session runs a model with the large window, `NAME[1m]`. An earlier note
@@ -95,7 +94,7 @@ def _note_window(session: str, model: str, environment: "Mapping[str, str]") -> 
         state.note_window(0)
 
 
-def _start_text(source: str, transcript: str, environment: "Mapping[str, str]") -> str | None:
+def _start_text(source: str, transcript: str, environment: Mapping[str, str]) -> str | None:
     """Return the text for the model when a session begins by `source` (`resume`, `compact`), or None."""
     if source == "compact" and _archive(transcript, environment):
         return (
@@ -118,7 +117,7 @@ def _start_text(source: str, transcript: str, environment: "Mapping[str, str]") 
     return None
 
 
-def _archive(transcript: str, environment: "Mapping[str, str]") -> bool:
+def _archive(transcript: str, environment: Mapping[str, str]) -> bool:
     """Archive a session as it is now. Return True if it is in the archive afterwards."""
     if not _is_session(transcript) or _is_excluded(transcript, environment):
         return False
@@ -129,7 +128,7 @@ def _archive(transcript: str, environment: "Mapping[str, str]") -> bool:
     return put(Path(transcript), archive_folder(environment)).state != "excluded"
 
 
-def _end(session: str, transcript: str, log: "Opening", environment: "Mapping[str, str]") -> None:
+def _end(session: str, transcript: str, log: "Opening", environment: Mapping[str, str]) -> None:
     """Record that a session has ended, then archive it. Claude Code waits 1.5 seconds for this and no longer."""
     if not _is_session(transcript):  # nothing was said
         return
@@ -146,7 +145,7 @@ def _end(session: str, transcript: str, log: "Opening", environment: "Mapping[st
         _archive(transcript, environment)
 
 
-def _is_excluded(transcript: str, environment: "Mapping[str, str]") -> bool:
+def _is_excluded(transcript: str, environment: Mapping[str, str]) -> bool:
     """Return True if the person keeps sessions of this folder out of the archive (`sync_exclude`).
 
     Raises CommandError for invalid settings, because the invalid part may be the name of this folder.
@@ -170,7 +169,7 @@ def _is_session(transcript: str) -> bool:
     return transcript.endswith(".jsonl") and os.path.isfile(transcript)
 
 
-def _first_record(transcript: str) -> "dict[str, Any]":
+def _first_record(transcript: str) -> dict[str, object]:
     """Return the first line of a session; {} if it is not a record with metadata of Foldmark."""
     if not _is_session(transcript):
         return {}
@@ -183,12 +182,12 @@ def _first_record(transcript: str) -> "dict[str, Any]":
     return record if isinstance(record, dict) else {}
 
 
-def _search(environment: "Mapping[str, str]") -> str:
+def _search(environment: Mapping[str, str]) -> str:
     from foldmark.sessions.install.locations import typed_program
 
     return f"{typed_program(environment)} search 'what you need'"
 
 
-def _in(path: "Any") -> str:
+def _in(path: object) -> str:
     """Return ` (FILE)` for a printable path, otherwise ""."""
     return f" ({path})" if isinstance(path, str) and path.isprintable() and 0 < len(path) <= _MAX_PATH else ""

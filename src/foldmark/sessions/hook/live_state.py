@@ -7,19 +7,15 @@ credentials. Only its user may read it, since the address in it is the right to 
 import json
 import os
 import sys
+from collections.abc import Mapping
 
 from foldmark.sessions.hook.process import PREFIX, file_name
 from foldmark.settings.user_folders import state_folder
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
 _LONGEST = 1 << 16
 
 
-def read(environment: "Mapping[str, str]", session: str) -> "dict[str, Any]":
+def read(environment: Mapping[str, str], session: str) -> dict[str, object]:
     """Return what the gateway of a session tells: `agent`, `url`, `taken_out` (tokens), `operations`, `prevented` and
     `process`; empty if no gateway runs for it."""
     try:
@@ -30,7 +26,7 @@ def read(environment: "Mapping[str, str]", session: str) -> "dict[str, Any]":
     return found if isinstance(found, dict) and _runs(found.get("process")) else {}
 
 
-def write(environment: "Mapping[str, str]", session: str, told: "Mapping[str, Any]") -> None:
+def write(environment: Mapping[str, str], session: str, told: Mapping[str, object]) -> None:
     """Write the file of a session; a reader finds the old one or the new one. Raises OSError."""
     path = _path(environment, session)
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
@@ -43,17 +39,17 @@ def write(environment: "Mapping[str, str]", session: str, told: "Mapping[str, An
     os.replace(new, path)
 
 
-def remove(environment: "Mapping[str, str]", session: str) -> None:
+def remove(environment: Mapping[str, str], session: str) -> None:
     """Remove the file of a session, unless another gateway has written it since. Raises OSError."""
     if read(environment, session).get("process") == os.getpid():
         os.unlink(_path(environment, session))
 
 
-def _path(environment: "Mapping[str, str]", session: str) -> str:
+def _path(environment: Mapping[str, str], session: str) -> str:
     return os.path.join(state_folder(environment), f"{PREFIX}live-{file_name(session)}")
 
 
-def _runs(process: "Any") -> bool:
+def _runs(process: object) -> bool:
     """Return True unless the process has ended: a gateway that was killed leaves its file."""
     if not isinstance(process, int) or process <= 0:
         return False

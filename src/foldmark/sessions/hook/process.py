@@ -8,14 +8,10 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable, Mapping
 
 from foldmark.sessions.file_lock import locked
 from foldmark.settings.user_folders import state_folder
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
 
 MAX_INPUT = 16 << 20
 """Maximum bytes to parse as JSON. The input contains a tool's result, which may be an image."""
@@ -42,7 +38,7 @@ _LENGTH = 31
 _TRIES = 20  # attempts to lock the file, 5 ms apart; a process holds the lock for less than 1 ms
 
 
-def read() -> "dict[str, Any]":
+def read() -> dict[str, object]:
     """Return the JSON object on standard input. Raises OSError, and ValueError if there is no object."""
     if sys.stdin is None:  # closed by the caller; another file may have its descriptor
         raise ValueError("standard input is closed")
@@ -62,7 +58,7 @@ def read() -> "dict[str, Any]":
     return found
 
 
-def text(given: "Mapping[str, Any]", key: str) -> str:
+def text(given: Mapping[str, object], key: str) -> str:
     """Return a text of the input; "" if it is missing or not a text."""
     value = given.get(key)
     return value if isinstance(value, str) else ""
@@ -80,7 +76,7 @@ def write(text: str) -> None:
 class SessionState:
     """The state of the session with the agent's id `session`."""
 
-    def __init__(self, environment: "Mapping[str, str]", session: str) -> None:
+    def __init__(self, environment: Mapping[str, str], session: str) -> None:
         self._folder = state_folder(environment)
         self._path = os.path.join(self._folder, f"{PREFIX}{file_name(session)}")
 
@@ -110,7 +106,7 @@ class SessionState:
 
         return self._change(claimed)
 
-    def _change(self, change: "Callable[[float, int], tuple[float, int] | None]") -> bool:
+    def _change(self, change: Callable[[float, int], tuple[float, int] | None]) -> bool:
         """Return True if the line was changed, False if `change` returns None or another process keeps the lock."""
         try:
             descriptor = _opened(self._path)
@@ -142,7 +138,7 @@ class SessionState:
                     continue  # another process was faster
 
 
-def note_once(environment: "Mapping[str, str]", text: str) -> None:
+def note_once(environment: Mapping[str, str], text: str) -> None:
     """Add a line to the log of hooks unless the log contains it. An unreadable log gets no line."""
     try:
         with open(os.path.join(state_folder(environment), _LOG), "rb") as file:
@@ -155,7 +151,7 @@ def note_once(environment: "Mapping[str, str]", text: str) -> None:
         note(environment, text)
 
 
-def note(environment: "Mapping[str, str]", text: str) -> None:
+def note(environment: Mapping[str, str], text: str) -> None:
     """Add a line to the log of hooks. Ignore errors of the log itself, which cannot be reported anywhere."""
     line = f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {_as_line(text)}\n"
     try:

@@ -6,16 +6,12 @@ names each unreadable file once.
 
 import os
 import stat
+from collections.abc import Callable, Mapping
 
 from foldmark.sessions.hook.process import note_once
 from foldmark.settings.user_folders import config_folder, home
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
-
-    Problem = Callable[[str, object], None]
+Problem = Callable[[str, object], None]
 
 DEFAULTS = {"warn_threshold": 60, "recommend_threshold": 75, "urgent_threshold": 85, "check_interval_seconds": 60}
 
@@ -26,7 +22,7 @@ _MAX = {"check_interval_seconds": 10**9}
 _MAX_PERCENT = 100
 
 
-def reminder_settings(environment: "Mapping[str, str]", folder: str) -> dict[str, int]:
+def reminder_settings(environment: Mapping[str, str], folder: str) -> dict[str, int]:
     """Return the values in force for the keys of `DEFAULTS`, for a session with the working folder `folder`."""
 
     def problem(path: str, why: object) -> None:
@@ -45,7 +41,7 @@ def reminder_settings(environment: "Mapping[str, str]", folder: str) -> dict[str
     return found
 
 
-def read(path: str, problem: "Problem" = lambda path, why: None) -> bytes:
+def read(path: str, problem: Problem = lambda path, why: None) -> bytes:
     """Return the content of a file; b"" if it is missing. Call `problem` if it cannot be read."""
     text, why = b"", None
     try:
@@ -66,14 +62,14 @@ def read(path: str, problem: "Problem" = lambda path, why: None) -> bytes:
     return text
 
 
-def _checked(key: str, value: "Any") -> int | None:
+def _checked(key: str, value: object) -> int | None:
     """Return a value as a number, or None if it is not valid for this key."""
     if isinstance(value, str) and value.isascii() and value.isdigit():
         value = int(value.lstrip("0")[:11] or 0)
     return value if type(value) is int and 0 <= value <= _MAX.get(key, _MAX_PERCENT) else None
 
 
-def _project(folder: str, home: str, problem: "Problem") -> "Mapping[str, Any]":
+def _project(folder: str, home: str, problem: Problem) -> Mapping[str, object]:
     """Return `[context]` of the project's `.foldmark.toml`, or of `.work.toml` if the former has no such table."""
     try:
         folder, home = os.path.realpath(folder), os.path.realpath(home)
@@ -100,7 +96,7 @@ def _nearest(name: str, folder: str, home: str) -> str:
         folder = above
 
 
-def _context(path: str, text: bytes, problem: "Problem") -> "Mapping[str, Any] | None":
+def _context(path: str, text: bytes, problem: Problem) -> Mapping[str, object] | None:
     """Return the table `[context]` of a TOML file; None if it has none."""
     if b"context" not in text:
         return None

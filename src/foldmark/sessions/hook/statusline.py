@@ -4,15 +4,11 @@ It never fails: on any error it prints an empty line and logs.
 """
 
 import os
+from collections.abc import Mapping
 
 from foldmark.core.wording import count, meter
 from foldmark.sessions.hook import live_state, process, tail
 from foldmark.sessions.hook.tail import token_count, used
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
 
 _LONGEST_NAME = 60
 
@@ -30,7 +26,7 @@ def run() -> None:
         process.note(os.environ, f"status line: {type(error).__name__}: {error}")
 
 
-def line(given: "Mapping[str, Any]", environment: "Mapping[str, str]") -> str:
+def line(given: Mapping[str, object], environment: Mapping[str, str]) -> str:
     """Return the line for a status of Claude Code, such as `Opus 4.8 · Context: 124K/200K tokens (62%) ⚪`.
 
     A session that runs under `foldmark live` has `· live: ~32K taken out, 2 operations` as well. Unknown parts are left
@@ -59,7 +55,7 @@ def line(given: "Mapping[str, Any]", environment: "Mapping[str, str]") -> str:
     return " · ".join(part for part in parts if part)
 
 
-def _live(told: "Mapping[str, Any]") -> str:
+def _live(told: Mapping[str, object]) -> str:
     """Return what was taken out of a session that runs under `foldmark live`; empty for any other one."""
     if not told:
         return ""
@@ -69,7 +65,7 @@ def _live(told: "Mapping[str, Any]") -> str:
     return f"live: {', '.join(part for part in parts if part) or 'nothing taken out'}"
 
 
-def _used(status: "Mapping[str, Any]", window: int) -> int:
+def _used(status: Mapping[str, object], window: int) -> int:
     """Return the tokens in the context that the status reports, or 0."""
     usage, share = status.get("current_usage"), status.get("used_percentage")
     if isinstance(usage, dict):
@@ -79,6 +75,6 @@ def _used(status: "Mapping[str, Any]", window: int) -> int:
     return 0
 
 
-def _text(model: "Any", key: str) -> str:
+def _text(model: object, key: str) -> str:
     """Return a text of the model. Some programs report only its name."""
     return process.text(model, key) if isinstance(model, dict) else model if isinstance(model, str) else ""

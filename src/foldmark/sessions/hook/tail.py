@@ -10,15 +10,11 @@ The records of both agents are read here, because a hook has no time to import t
 import json
 import os
 import stat
+from collections.abc import Iterable, Iterator, Mapping
 
 from foldmark.core.wording import WINDOW, percent
 from foldmark.sessions.backwards import lines_backwards
 from foldmark.sessions.hook.process import SessionState
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from typing import Any
 
 MOST_TOKENS = 10**9
 
@@ -61,7 +57,7 @@ class Share:
         return percent(self.tokens, self.window)
 
 
-def share(path: "str | os.PathLike[str]", window: int | None = None, session: str = "") -> Share | None:
+def share(path: str | os.PathLike[str], window: int | None = None, session: str = "") -> Share | None:
     """Return how full the context of a session file of Claude Code or Codex is.
 
     `window` is the model's in tokens. By default it is the one that Codex recorded, that Claude Code reported to the
@@ -77,7 +73,7 @@ def share(path: "str | os.PathLike[str]", window: int | None = None, session: st
     return Share(tokens, window or own_window or window_of(os.environ, names, tokens, model), model)
 
 
-def window_of(environment: "Mapping[str, str]", names: "Iterable[str]", tokens: int, model: str | None) -> int:
+def window_of(environment: Mapping[str, str], names: Iterable[str], tokens: int, model: str | None) -> int:
     """Return the window of a Claude Code session with this number of tokens in use. `names` are ids under which the
     window may be noted."""
     for name in dict.fromkeys(names):
@@ -93,12 +89,12 @@ def window_of(environment: "Mapping[str, str]", names: "Iterable[str]", tokens: 
     return LARGE_WINDOW if large and not environment.get("CLAUDE_CODE_DISABLE_1M_CONTEXT") else WINDOW
 
 
-def used(usage: "Mapping[str, Any]") -> int:
+def used(usage: Mapping[str, object]) -> int:
     """Return the tokens in the context after an answer with this `usage`."""
     return sum(token_count(usage, key) for key in _PARTS)
 
 
-def token_count(table: "Any", key: str) -> int:
+def token_count(table: object, key: str) -> int:
     """Return the token count under a key, or 0 if there is no valid count."""
     value = table.get(key) if isinstance(table, dict) else None
     return value if type(value) is int and 0 <= value <= MOST_TOKENS else 0
@@ -108,7 +104,7 @@ Found = tuple[int, int | None, str | None]
 """Tokens, window (None: not in the record), model."""
 
 
-def _newest(path: "str | os.PathLike[str]") -> Found | None:
+def _newest(path: str | os.PathLike[str]) -> Found | None:
     """Return the usage that the newest relevant record reports."""
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
@@ -124,7 +120,7 @@ def _newest(path: "str | os.PathLike[str]") -> Found | None:
         os.close(descriptor)
 
 
-def _first(records: "Iterable[dict[str, Any]]") -> Found | None:
+def _first(records: Iterable[dict[str, object]]) -> Found | None:
     """Return the usage that the first relevant one of these records reports. The newest record comes first."""
     summed_up = False
     for record in records:
@@ -146,7 +142,7 @@ def _first(records: "Iterable[dict[str, Any]]") -> Found | None:
     return None
 
 
-def _usage(message: "Any") -> Found | None:
+def _usage(message: object) -> Found | None:
     """Return the usage of an answer; 0 tokens if a trim has reset it, None if no model answered."""
     if not isinstance(message, dict) or message.get("model") == "<synthetic>":
         return None
@@ -156,7 +152,7 @@ def _usage(message: "Any") -> Found | None:
     return used(usage), None, message["model"] if isinstance(message.get("model"), str) else None
 
 
-def _codex_count(payload: "Any") -> Found | None:
+def _codex_count(payload: object) -> Found | None:
     """Return the usage that Codex reports, or None if the record is about something else."""
     if not isinstance(payload, dict) or payload.get("type") != "token_count":
         return None
@@ -167,7 +163,7 @@ def _codex_count(payload: "Any") -> Found | None:
     return tokens, token_count(info, "model_context_window") or None, None
 
 
-def _records(lines: "Iterable[bytes]") -> "Iterator[dict[str, Any]]":
+def _records(lines: Iterable[bytes]) -> Iterator[dict[str, object]]:
     """Yield the records among these lines that may be relevant."""
     for line in lines:
         if any(word in line for word in _WORDS):
