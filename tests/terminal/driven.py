@@ -79,7 +79,7 @@ async def driven(
     try:
         async with app.run_test(size=size) as pilot:
             found = Driven(app, pilot)
-            await found.until(lambda: app.attended)
+            await found.until(lambda: app.chat.attended)
             await found.until("F1 keys")  # the line of keys comes last
             # Lines that come before the log is read stand behind what is typed meanwhile.
             await found.until(lambda: not any(each.is_running for each in app.workers))

@@ -96,7 +96,7 @@ def test_the_questions_of_several_agents_wait_behind_each_other(log: Log) -> Non
 
     async def answer() -> None:
         async with driven(notes) as chat:
-            controller = chat.app._controller
+            controller = chat.app.controller
 
             def ask(agent: Agent) -> None:
                 approve = controller.asking(agent).approve

@@ -142,7 +142,7 @@ def test_another_conversations_hit_is_shown_and_opened(log: Log) -> None:
             await chat.until(lambda: isinstance(chat.app.screen, SurroundingsScreen))
             await chat.press("o")
             await chat.until(lambda: chat.app.screen is chat.app.chat)
-            await chat.until(lambda: chat.app.agent.name == "side project")
+            await chat.until(lambda: chat.app.chat.agent.name == "side project")
             await chat.until("Where do [bold]exporters[/] get their names?")
             await chat.press("f6")
             await chat.until("in the context")  # of the agent that the person is with now, for the same line
@@ -260,7 +260,7 @@ def test_a_hit_in_an_archived_session_is_imported_and_shown(tmp_path: Path, monk
             await chat.until(lambda: isinstance(chat.app.screen, SurroundingsScreen))
             await chat.until("And step 0?")
             await chat.press("o")
-            await chat.until(lambda: chat.app.agent != agent)
+            await chat.until(lambda: chat.app.chat.agent != agent)
             await chat.until("How do we migrate the zebra schema?")
             current = chat.app.chat.transcript.current
             assert current is not None

@@ -158,7 +158,7 @@ def test_in_a_review_in_dialogs_and_in_notices(log: Log, harm: str) -> None:
         approval = Approval(agent, Permission(harm, f"run {harm}", {harm: harm, "old_string": harm, "new_string": "a"}))
         await opened(chat, ApprovalDialog(Asked(approval, Future())))
         await opened(chat, Question(harm))
-        chat.app.chat.approval.show_asked(Asked(approval, Future()), 0)
+        chat.app.chat.approval.announce(approval, Future())
         await chat.until(lambda: "asks to use" in harmless(chat))
         chat.app.chat.prompt.insert(harm)
         await chat.still()

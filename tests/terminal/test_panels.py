@@ -124,13 +124,13 @@ def test_a_panel_stands_beside_the_chat_and_gives_the_keys_back(log: Log) -> Non
             await chat.press("f3")
             await choose(chat, child.id)
             await chat.press("enter")
-            await chat.until(lambda: chat.app.agent == child)
+            await chat.until(lambda: chat.app.chat.agent == child)
             await choose(chat, agent.id)
             await chat.press("m")
             await chat.press("f3")  # it has the keys, and closes
             await chat.until(lambda: not chat.app.chat.query(Panel))
             await chat.until("half of it is done")
-            assert chat.app.agent == agent
+            assert chat.app.chat.agent == agent
 
     asyncio.run(look())
 

@@ -1,5 +1,7 @@
 """The screen of the chat: meter, transcript and prompt, with a panel on the right of the transcript."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
@@ -9,22 +11,36 @@ from textual.events import Resize
 from textual.message import Message
 from textual.screen import Screen
 
+from foldmark.chat.history import input_history
+from foldmark.chat.lines.person import edited
+from foldmark.core.errors import FoldmarkError
 from foldmark.cost.filling import OTHER
-from foldmark.log import Agent
+from foldmark.editing.offers import Offer
+from foldmark.log import Agent, Result
 from foldmark.terminal.bar import Bar
 from foldmark.terminal.dialogs import ApprovalBar
 from foldmark.terminal.meter import Meter
 from foldmark.terminal.panels import WIDE, Panel
 from foldmark.terminal.prompt import Prompt
-from foldmark.terminal.screens import KeyLine, Submit
+from foldmark.terminal.screens import (
+    ContextScreen,
+    GoTo,
+    GoToImported,
+    KeyLine,
+    Submit,
+    notify_error,
+    read_in_thread,
+)
 from foldmark.terminal.scrollback.transcript import Transcript
 
 if TYPE_CHECKING:
+    from foldmark.chat.display.find import FoundHit
     from foldmark.terminal.review import ReviewPanel
 
 
 class ChatScreen(Screen[None]):
-    """The conversation: meter, transcript, prompt."""
+    """The conversation: meter, transcript, prompt. `attended` is True once `agent` is shown. `take_back` removes and
+    returns the newest line that waits."""
 
     class Ready(Message):
         """All parts of the screen are mounted."""
@@ -37,11 +53,13 @@ class ChatScreen(Screen[None]):
         Binding("f6", "app.open('find')", "find", tooltip="search everything that was said", priority=True),
     ]
 
-    def __init__(self, submit: Submit, prompt: Prompt) -> None:
+    def __init__(self, agent: Agent, submit: Submit, take_back: Callable[[], str | None]) -> None:
         super().__init__()
-        self._submit, self.prompt = submit, prompt
-        self._agent: Agent | None = None
+        self.agent, self.attended, self._submit = agent, False, submit
+        self.prompt = Prompt(input_history(agent.log), take_back, self.edit_text)
         self._review: ReviewPanel | None = None
+        self._destination: GoTo | None = None
+        self._sought: FoundHit | None = None
 
     @property
     def transcript(self) -> Transcript:
@@ -76,7 +94,7 @@ class ChatScreen(Screen[None]):
         """Hide the panel while the screen is too narrow."""
         self.set_class(event.size.width < WIDE, "-narrow")
 
-    async def toggle(self, kind: type[Panel], agent: Agent) -> None:
+    async def toggle(self, kind: type[Panel]) -> None:
         """Open a panel in place of any other, and focus it. Close it if it has the focus already."""
         found = next(iter(self.query(kind)), None)
         if found is not None and not found.has_focus_within:
@@ -84,7 +102,7 @@ class ChatScreen(Screen[None]):
             return
         await self.query(Panel).remove()
         if found is None:
-            await self.query_one("#middle").mount(kind(agent, self._submit))
+            await self.query_one("#middle").mount(kind(self.agent, self._submit))
         else:
             self.prompt.focus()
 
@@ -93,8 +111,7 @@ class ChatScreen(Screen[None]):
         from foldmark.terminal.side_screens.turns import TurnsScreen
 
         wanted = "" if message.share.kind == OTHER else message.share.name
-        if self._agent is not None:
-            self.app.push_screen(TurnsScreen(self._agent, self._submit, wanted))
+        self.app.push_screen(TurnsScreen(self.agent, self._submit, wanted))
 
     async def on_prompt_submitted(self, message: Prompt.Submitted) -> None:
         """Submit a line, unless it opens a screen or answers the review."""
@@ -103,9 +120,57 @@ class ChatScreen(Screen[None]):
         elif not (self._review is not None and self._review.is_open and self._review.takes(message.line)):
             self._submit(message.line)
 
+    def on_approval_bar_changed(self) -> None:
+        """Show in the meter and in the line of keys whether an approval waits."""
+        self.meter.show_own(waiting=bool(self.approval.asked))
+        self.app.refresh_bindings()
+
+    def on_go_to(self, message: GoTo) -> None:
+        """Show an event in the transcript once the chat attends its agent."""
+        self._destination = message
+        self._arrive()
+
+    def _arrive(self) -> None:
+        wanted = self._destination
+        if wanted is not None and wanted.agent_id == self.agent.id:
+            self._destination = None
+            self.transcript.jump(wanted.event_id)
+
+    def on_go_to_imported(self, message: GoToImported) -> None:
+        """Show a hit in the transcript once its session has been imported."""
+        self._sought = message.hit
+
+    def _seek(self, hit: "FoundHit") -> None:
+        from foldmark.chat.display.find import imported_place  # only a search needs it
+
+        agent = self.agent
+
+        def show(event_id: int | None) -> None:
+            if event_id is not None:
+                self.post_message(GoTo(agent.id, event_id))
+
+        read_in_thread(self, partial(imported_place, agent, hit), show, group="seek")
+
+    # Called by the view
+
+    def add_line(self, text: str, *, error: bool = False) -> None:
+        """Add a line that is not in the log. An error is also shown above any other screen."""
+        self.transcript.add_line(text, error=error)
+        if error and not self.is_current:
+            notify_error(self, text)
+
+    def give_back(self, line: str) -> None:
+        """Put a line back into the prompt."""
+        self.prompt.insert(f"\n{line}" if self.prompt.text else line)
+
+    def add_result(self, result: Result) -> None:
+        """Add the result of a command, except an offer, which the review shows."""
+        if not isinstance(result.effect, Offer):
+            self.transcript.add_result(result)
+
     def attend(self, agent: Agent, offer: str) -> None:
-        """Show the agent again: its log may have changed."""
-        self._agent = agent
+        """Show the agent and its open offer on every screen: its log may have changed."""
+        self.agent, self.attended = agent, True
         self.transcript.attend(agent)
         for panel in self.query(Panel):
             panel.attend(agent)
@@ -118,3 +183,35 @@ class ChatScreen(Screen[None]):
 
             self._review = ReviewPanel(agent, self._submit)
             self.mount(self._review, before=self.prompt)
+        self._arrive()
+        if self._sought is not None:
+            self._seek(self._sought)
+            self._sought = None
+        for screen in self.app.screen_stack:
+            if isinstance(screen, ContextScreen):
+                screen.attend(agent)
+
+    def follow(self, agent: Agent, offer: str) -> None:
+        """Show what was recorded meanwhile, unless another agent is shown by now."""
+        if agent.id == self.agent.id and self.attended:
+            self.attend(agent, offer)
+
+    def show_answering(self, answering: bool) -> None:
+        """Begin an answer at the end of the transcript, or end it and show it as it was recorded."""
+        self.meter.show_own(answering=answering)
+        if answering:
+            self.transcript.begin_answer()
+        else:
+            self.transcript.end_answer()
+
+    def edit_text(self, text: str) -> str:
+        """Return a text as the person leaves it in `$EDITOR`. Raises FoldmarkError."""
+        wrong: FoldmarkError | None = None
+        with self.app.suspend():  # an error inside the block would leave the application suspended
+            try:
+                text = edited(text)
+            except FoldmarkError as error:
+                wrong = error
+        if wrong is not None:
+            raise wrong
+        return text

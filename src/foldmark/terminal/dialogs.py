@@ -5,14 +5,17 @@ any moment, and text that is being typed must not answer it. It is announced abo
 and its own key opens it.
 """
 
-from concurrent.futures import Future
-from typing import ClassVar, NamedTuple
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.events import Key
+from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
@@ -21,6 +24,8 @@ from foldmark.core.wording import FINAL, count
 from foldmark.operations.effects import Decision
 from foldmark.rendering import harmless
 from foldmark.terminal.screens import KeyLine
+
+_T = TypeVar("_T")
 
 
 class Asked(NamedTuple):
@@ -116,21 +121,67 @@ def _details(approval: Approval) -> Content:
 
 
 class ApprovalBar(Static):
-    """The approval that is answered next, above the prompt."""
+    """The approval that is answered next, above the prompt; `asked` are all that wait."""
 
     DEFAULT_CSS = """
     ApprovalBar { height: auto; max-height: 4; padding: 0 1; border-left: thick $accent; display: none; }
     """
 
+    class Changed(Message):
+        """An approval was announced, or was answered or withdrawn."""
+
     def __init__(self) -> None:
         super().__init__(markup=False)
+        self.asked: list[Asked] = []
 
-    def show_asked(self, asked: Asked | None, others: int) -> None:
+    def announce(self, approval: Approval, answer: "Future[Decision]") -> None:
+        """Announce that a tool asks for approval."""
+        if not answer.cancelled():
+            self.asked.append(Asked(approval, answer))
+            _at_end(answer, self.app, self._show)
+            self._show()
+            if not self.screen.is_current:
+                self.app.notify(f"{approval.heading}; F8 answers", markup=False)
+
+    def open_next(self) -> None:
+        """Open the approval that is answered next."""
+        ask(self.app, ApprovalDialog(self.asked[0]), self.asked[0].answer)
+
+    def _show(self) -> None:
         """Show the approval that is answered next, and how many are queued after it; hide the bar if there is none."""
-        self.display = asked is not None
-        if asked is not None:
-            approval = asked.approval
-            behind = others + approval.waiting
+        self.asked = [each for each in self.asked if not each.answer.done()]
+        self.display = bool(self.asked)
+        self.post_message(self.Changed())
+        if self.asked:
+            approval = self.asked[0].approval
+            behind = len(self.asked) - 1 + approval.waiting
             more = f" ({count(behind, 'more question')} behind it)" if behind else ""
             text = f"{approval.heading}; F8 answers{more}\n{approval.permission.question}"
             self.update(harmless(text))
+
+
+def ask(app: App[Any], dialog: ModalScreen[_T], answer: "Future[_T]") -> None:
+    """Open a dialog and take its answer. It closes without an answer if the question is withdrawn."""
+
+    def answered(decision: _T | None) -> None:
+        if decision is not None:
+            with suppress(InvalidStateError):  # it has just been withdrawn
+                answer.set_result(decision)
+
+    def withdraw() -> None:
+        while dialog in app.screen_stack:  # and the screens opened from it
+            app.pop_screen()
+
+    if not answer.cancelled():
+        app.push_screen(dialog, answered)
+        _at_end(answer, app, withdraw)
+
+
+def _at_end(answer: "Future[_T]", app: App[Any], action: Callable[[], object]) -> None:
+    """Run an action in the application's thread once there is an answer, or the question is withdrawn."""
+
+    def ended(_: object) -> None:
+        with suppress(RuntimeError):  # the application has ended
+            app.call_later(action)
+
+    answer.add_done_callback(ended)

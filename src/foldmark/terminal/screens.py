@@ -70,7 +70,7 @@ def notify_error(node: DOMNode, text: str) -> None:
 
 
 class GoTo(Message):
-    """Asks the application to show an event of an agent in the transcript."""
+    """Asks the chat to show an event of an agent in the transcript."""
 
     def __init__(self, agent_id: str, event_id: int) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class GoTo(Message):
 
 
 class GoToImported(Message):
-    """Asks the application to show a hit of an archived session once that session has been imported."""
+    """Asks the chat to show a hit of an archived session once that session has been imported."""
 
     def __init__(self, hit: "FoundHit") -> None:
         super().__init__()
@@ -140,6 +140,12 @@ class ContextScreen(Screen[None]):
 
     def renew(self) -> None:
         """Read the log and show it again."""
+
+    def leave_for(self, place: GoTo | GoToImported | None) -> None:
+        """Go back to the chat, and show a place in its transcript."""
+        if place is not None:
+            self.app.screen_stack[0].post_message(place)
+        self.dismiss()
 
 
 class TextScreen(ContextScreen):

@@ -10,7 +10,7 @@ from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from foldmark.chat.approvals import Approval
 from foldmark.chat.controller import runs_at_once
@@ -23,55 +23,18 @@ from foldmark.operations.effects import Decision, EditText
 from foldmark.runtime.loop import Shown
 from foldmark.sending.interruption import CURRENT, Interruption
 from foldmark.terminal.chat import ChatScreen
+from foldmark.terminal.dialogs import Question, ask
 from foldmark.terminal.scrollback.answer import Answer
 
 _T = TypeVar("_T")
 
 
-class Display(Protocol):
-    """The application as the view uses it. Everything is called in the application's thread."""
-
-    @property
-    def chat(self) -> ChatScreen:
-        """The screen of the chat."""
-
-    def add_line(self, text: str, *, error: bool = False) -> None:
-        """Add a line that is not in the log: a greeting, a notice, an error."""
-
-    def give_back(self, line: str) -> None:
-        """Put a line back into the prompt because an offer came before it was sent."""
-
-    def add_result(self, result: Result) -> None:
-        """Add the result of a command."""
-
-    def attend(self, agent: Agent, offer: str) -> None:
-        """Show this agent, as the log has it now, and its open offer."""
-
-    def follow(self, agent: Agent, offer: str) -> None:
-        """Show this agent as the log has it now, unless another one is shown by now."""
-
-    def begin_turn(self) -> None:
-        """Begin an answer at the end of the transcript."""
-
-    def end_turn(self) -> None:
-        """End the answer, and show it as it was recorded."""
-
-    def edit_text(self, text: str) -> str:
-        """Return a text as the person leaves it in `$EDITOR`. Raises FoldmarkError."""
-
-    def ask(self, question: str, answer: "Future[bool]") -> None:
-        """Ask a yes-or-no question."""
-
-    def ask_approval(self, approval: Approval, answer: "Future[Decision]") -> None:
-        """Ask whether a tool may do something."""
-
-
 class TerminalTurn:
     """The display of a turn while it runs. Its callbacks come from the supervisor's thread and the threads of tools."""
 
-    def __init__(self, display: Display, put: "Callable[[Callable[[], object]], None]") -> None:
+    def __init__(self, chat: ChatScreen, put: "Callable[[Callable[[], object]], None]") -> None:
         self.blank = True
-        self._display, self._put = display, put
+        self._chat, self._put = chat, put
         self._receipted = False
 
     def shown(self) -> Shown:
@@ -87,12 +50,12 @@ class TerminalTurn:
     def operated(self, result: Result) -> None:
         """Show the receipt of an operation that the model made, instead of the call's result."""
         self._receipted = True
-        self._put(partial(self._display.add_result, result))
+        self._put(partial(self._chat.add_result, result))
 
     def interrupted(self, *, kept: bool) -> None:
         """Show that the turn was cut short."""
         outcome = "the text so far is kept" if kept else "nothing was sent"
-        self._put(partial(self._display.add_line, f"(interrupted; {outcome})"))
+        self._put(partial(self._chat.add_line, f"(interrupted; {outcome})"))
 
     def _text(self, text: str) -> None:
         if text:
@@ -110,24 +73,25 @@ class TerminalTurn:
 
     def _result(self, result: Result) -> None:
         self.blank = False
-        self._put(partial(self._display.add_result, result))
+        self._put(partial(self._chat.add_result, result))
 
     def _stream(self, add: Callable[[Answer], None]) -> None:
-        self._put(lambda: self._display.chat.transcript.stream(add))
+        self._put(lambda: self._chat.transcript.stream(add))
 
 
 class TerminalView:
-    """The controller's view. `put` runs an action in the application's thread, in order, and does not wait for it.
+    """The controller's view, on the screen `chat`. `put` runs an action in the application's thread, in order, and does
+    not wait for it.
 
     `idle` is True while the controller waits for a line. Submitted lines wait in two places: here until the controller
     looks, then in its own `waiting` until the turn ends.
     """
 
-    def __init__(self, display: Display, put: Callable[[Callable[[], object]], None]) -> None:
-        self.confirm: Callable[[str], bool] | None = lambda question: self._ask(partial(display.ask, question), False)
+    def __init__(self, chat: ChatScreen, put: Callable[[Callable[[], object]], None]) -> None:
+        self.confirm: Callable[[str], bool] | None = self._agrees
         self.waiting: deque[str] = deque()
         self.idle = False
-        self._display, self._put = display, put
+        self._chat, self._put = chat, put
         self._lines: deque[str] = deque()
         self._left = False
         self._submitted: SimpleQueue[None] = SimpleQueue()
@@ -170,7 +134,7 @@ class TerminalView:
         self._work.happen()
 
     def _show_waiting(self) -> None:
-        self._put(lambda: self._display.chat.prompt.show_waiting([*self.waiting, *self._lines]))
+        self._put(lambda: self._chat.prompt.show_waiting([*self.waiting, *self._lines]))
 
     # In the controller's thread
 
@@ -225,26 +189,26 @@ class TerminalView:
 
     def show(self, text: str, *, error: bool = False) -> None:
         """Show a text on its own line."""
-        self._put(partial(self._display.add_line, text, error=error))
+        self._put(partial(self._chat.add_line, text, error=error))
 
     def show_result(self, result: Result) -> None:
         """Show the result of a command."""
-        self._put(partial(self._display.add_result, result))
+        self._put(partial(self._chat.add_result, result))
 
     def show_typed(self, line: str) -> None:
         """Show a line that was typed earlier and runs now."""
         self.begin_work()
         self._show_waiting()
-        self._put(lambda: self._display.chat.transcript.add_typed(line))
+        self._put(lambda: self._chat.transcript.add_typed(line))
 
     def give_back(self, line: str) -> None:
         """Put a line back into the prompt."""
         self._show_waiting()
-        self._put(partial(self._display.give_back, line))
+        self._put(partial(self._chat.give_back, line))
 
     def show_turns(self, agent: Agent, edge: Edge) -> None:
         """Show the agent's transcript."""
-        self._put(partial(self._display.attend, agent, ""))
+        self._put(partial(self._chat.attend, agent, ""))
 
     def show_edge(self, agent: Agent, edge: Edge) -> None:
         """Do nothing: the transcript always shows the edge of the window."""
@@ -254,16 +218,16 @@ class TerminalView:
 
     def show_prompt(self, agent: Agent, offer: str) -> None:
         """Show the agent again: its log may have changed."""
-        self._put(partial(self._display.attend, agent, offer))
+        self._put(partial(self._chat.attend, agent, offer))
 
     def begin_turn(self) -> TerminalTurn:
         """Begin an answer."""
-        self._put(self._display.begin_turn)
-        return TerminalTurn(self._display, self._put)
+        self._put(partial(self._chat.show_answering, True))
+        return TerminalTurn(self._chat, self._put)
 
     def end_turn(self) -> None:
         """End the answer."""
-        self._put(self._display.end_turn)
+        self._put(partial(self._chat.show_answering, False))
 
     def edit(self, edit: EditText) -> str | None:
         """Let the person edit a text in `$EDITOR`."""
@@ -271,7 +235,7 @@ class TerminalView:
 
         def ask() -> None:
             try:
-                edited.set_result(self._display.edit_text(edit.text))
+                edited.set_result(self._chat.edit_text(edit.text))
             except Exception as error:
                 edited.set_exception(error)
 
@@ -287,7 +251,7 @@ class TerminalView:
 
     def progress(self) -> Progress | None:
         """Return a callback that shows the progress of reading."""
-        return lambda done, total: self._put(lambda: self._display.chat.meter.show_progress(done, total))
+        return lambda done, total: self._put(lambda: self._chat.meter.show_progress(done, total))
 
     def notify(self, text: str) -> None:
         """Show a notice; called in any thread."""
@@ -297,11 +261,14 @@ class TerminalView:
         """Show the agent as the log has it now; in any thread."""
         with agent.reading() as (moment, at):
             offer = question(moment, at)
-        self._put(partial(self._display.follow, agent, offer))
+        self._put(partial(self._chat.follow, agent, offer))
 
     def approve(self, approval: Approval) -> Decision:
         """Ask whether a tool may do something; called in the tool's thread."""
-        return self._ask(partial(self._display.ask_approval, approval), "no")
+        return self._ask(lambda answer: self._chat.approval.announce(approval, answer), "no")
+
+    def _agrees(self, question: str) -> bool:
+        return self._ask(lambda answer: ask(self._chat.app, Question(question), answer), False)
 
     def _ask(self, ask: "Callable[[Future[_T]], None]", otherwise: _T) -> _T:
         """Return the answer, or `otherwise` if the turn is interrupted before there is one."""

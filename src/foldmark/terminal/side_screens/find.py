@@ -183,10 +183,9 @@ class FindScreen(ContextScreen):
         if (command := opening(hit)) is not None:
             self.submit(command)
         if hit.result.event_id is not None:
-            self.app.post_message(GoTo(hit.result.id, hit.result.event_id))
-        elif hit.place == "session":
-            self.app.post_message(GoToImported(hit))
-        self.dismiss()
+            self.leave_for(GoTo(hit.result.id, hit.result.event_id))
+        else:
+            self.leave_for(GoToImported(hit) if hit.place == "session" else None)
 
 
 class SurroundingsScreen(ContextScreen):

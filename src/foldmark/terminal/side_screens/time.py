@@ -174,8 +174,7 @@ class TimeScreen(ContextScreen):
                 self, partial(way_back, self.agent, self._line.operations[self._at]), self._offer, group="offer"
             )
         else:
-            self.app.post_message(GoTo(self.agent.id, self._at))
-            self.dismiss()
+            self.leave_for(GoTo(self.agent.id, self._at))
 
     def _offer(self, way: tuple[str, str]) -> None:
         question, command = way
