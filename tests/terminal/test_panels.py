@@ -12,9 +12,8 @@ from textual.widgets import OptionList
 from foldmark.chat.display.overview import agent_state, agents, price_of_rewind
 from foldmark.log import Agent, Log
 from foldmark.terminal.dialogs import Question
-from foldmark.terminal.panels import Panel
-from foldmark.terminal.side_screens.agents import AgentsPanel, AgentsScreen
-from foldmark.terminal.side_screens.state import StatePanel, StateScreen
+from foldmark.terminal.panels import Panel, PanelScreen
+from foldmark.terminal.side_screens.overview import AgentsPanel, StatePanel
 from stored import connection
 
 STATE = "Goal: import tags\n  from CSV\nContext: none\n"
@@ -40,6 +39,11 @@ async def choose(chat: Driven, row: str) -> None:
     options = chat.app.screen.query_one(Panel).query_one(OptionList)
     await chat.until(lambda: row in [option.id for option in options.options])
     options.highlighted = options.get_option_index(row)
+
+
+def shows(chat: Driven, panel: type[Panel]) -> bool:
+    """Return True if the panel is on a screen of its own, and that is the one shown."""
+    return isinstance(chat.app.screen, PanelScreen) and chat.app.screen.panel is panel
 
 
 def test_the_values_of_the_agents(log: Log) -> None:
@@ -141,7 +145,7 @@ def test_an_agent_is_ended_after_a_question(log: Log) -> None:
     async def kill() -> None:
         async with driven(agent, size=(80, 24)) as chat:
             await chat.press("f3")
-            await chat.until(lambda: isinstance(chat.app.screen, AgentsScreen))
+            await chat.until(lambda: shows(chat, AgentsPanel))
             await choose(chat, child.id)
             await chat.still()
             check(chat.app, "agents-80")
@@ -149,7 +153,7 @@ def test_an_agent_is_ended_after_a_question(log: Log) -> None:
                 await chat.press(keys[0])
                 await chat.until(lambda: isinstance(chat.app.screen, Question))
                 await chat.press(*keys[1:])
-                await chat.until(lambda: isinstance(chat.app.screen, AgentsScreen))
+                await chat.until(lambda: shows(chat, AgentsPanel))
                 assert ("dead" not in agents(agent)[1].entry.state) or keys[1] == "y"
             await chat.until(lambda: agents(agent)[1].entry.state == "dead")
 
@@ -162,7 +166,7 @@ def test_the_state_shows_the_price_of_a_rewind_before_it_is_made(log: Log) -> No
     async def rewind() -> None:
         async with driven(agent, size=(80, 24)) as chat:
             await chat.press("f4")
-            await chat.until(lambda: isinstance(chat.app.screen, StateScreen))
+            await chat.until(lambda: shows(chat, StatePanel))
             await choose(chat, "mark BEFORE_PLUGINS")
             await chat.until("would leave")
             await chat.still()

@@ -16,6 +16,7 @@ from foldmark import terminal
 from foldmark.core.wording import FINAL
 from foldmark.log import Log
 from foldmark.terminal.dialogs import Question
+from foldmark.terminal.panels import PanelScreen
 from foldmark.terminal.screens import KeyLine
 from foldmark.terminal.side_screens.keys import KeysScreen, places
 from foldmark.terminal.theme import DARK, LIGHT, fitting
@@ -81,7 +82,7 @@ async def each_screen(chat: Driven) -> None:
     shown: list[str] = []
     for name, key in KEYS.items():
         await chat.press(key)
-        await opened(chat, f"{name.capitalize()}Screen")
+        await opened(chat, name.capitalize())
         await look(chat, shown)
         await chat.press("escape")
         await chat.until(lambda: chat.app.screen is chat.app.chat)
@@ -93,7 +94,14 @@ async def each_screen(chat: Driven) -> None:
 
 
 async def opened(chat: Driven, name: str) -> None:
-    await chat.until(lambda: type(chat.app.screen).__name__ == name)
+    """Wait until the screen or the panel of this name is the one shown."""
+
+    def is_shown() -> bool:
+        screen = chat.app.screen
+        shown = screen.panel if isinstance(screen, PanelScreen) else type(screen)
+        return shown.__name__ in (f"{name}Screen", f"{name}Panel")
+
+    await chat.until(is_shown)
 
 
 async def look(chat: Driven, shown: list[str]) -> None:

@@ -14,7 +14,7 @@ from foldmark.chat.display.turns import arranged, context_turns, edits, prices, 
 from foldmark.core.errors import CommandError
 from foldmark.cost.filling import RESULT, ContextShare
 from foldmark.log import Agent, Log
-from foldmark.terminal.bar import Bar, pieces
+from foldmark.terminal.meter import Bar, pieces
 from foldmark.terminal.screens import TextScreen
 from foldmark.terminal.side_screens.rows import RowList
 from foldmark.terminal.side_screens.turns import LineInput, TurnsScreen

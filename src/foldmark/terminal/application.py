@@ -23,20 +23,20 @@ from foldmark.log import Agent
 from foldmark.rendering import harmless
 from foldmark.terminal.chat import ChatScreen
 from foldmark.terminal.dialogs import ApprovalDialog
-from foldmark.terminal.panels import WIDE, PanelScreen
+from foldmark.terminal.panels import WIDE, Panel, PanelScreen
 from foldmark.terminal.pasting import install
 from foldmark.terminal.theme import DARK, LIGHT, fitting
 from foldmark.terminal.view import TerminalView
 
 SCREENS = {
     "turns": "turns:TurnsScreen",
-    "agents": "agents:AgentsScreen",
-    "state": "state:StateScreen",
+    "agents": "overview:AgentsPanel",
+    "state": "overview:StatePanel",
     "time": "time:TimeScreen",
     "find": "find:FindScreen",
     "keys": "keys:KeysScreen",
 }
-"""Screens beside the chat, each imported when it is opened."""
+"""Screens and panels beside the chat, each imported when it is opened."""
 
 
 def run(agent: Agent, models: Models, opening: str = "") -> int:
@@ -182,13 +182,15 @@ class ChatApplication(App[None]):
         return shown.upper() if shown.startswith("^") else shown[0].upper() + shown[1:] if shown[1:] else shown
 
     async def action_open(self, name: str) -> None:
-        """Open a screen beside the chat. If the terminal is wide enough, a panel opens on the right of the chat."""
+        """Open a screen or a panel beside the chat. In a terminal that is too narrow, a panel has its own screen."""
         module, _, screen = SCREENS[name].partition(":")
         opened = getattr(import_module(f"foldmark.terminal.side_screens.{module}"), screen)
-        if self.screen is self.chat and self.size.width >= WIDE and issubclass(opened, PanelScreen):
-            await self.chat.toggle(opened.PANEL)
-        elif not isinstance(self.screen, opened):
-            self.push_screen(opened(self.chat.agent, self.submit))
+        shown = self.screen.panel if isinstance(self.screen, PanelScreen) else type(self.screen)
+        if issubclass(opened, Panel) and self.screen is self.chat and self.size.width >= WIDE:
+            await self.chat.toggle(opened)
+        elif opened is not shown:
+            make = partial(PanelScreen, opened) if issubclass(opened, Panel) else opened
+            self.push_screen(make(self.chat.agent, self.submit))
 
     def submit(self, line: str) -> None:
         """Take a line that was typed, or that a screen made from an action of the person."""

@@ -17,9 +17,8 @@ from foldmark.core.errors import FoldmarkError
 from foldmark.cost.filling import OTHER
 from foldmark.editing.offers import Offer
 from foldmark.log import Agent, Result
-from foldmark.terminal.bar import Bar
 from foldmark.terminal.dialogs import ApprovalBar
-from foldmark.terminal.meter import Meter
+from foldmark.terminal.meter import Bar, Meter
 from foldmark.terminal.panels import WIDE, Panel
 from foldmark.terminal.prompt import Prompt
 from foldmark.terminal.screens import (
@@ -156,7 +155,7 @@ class ChatScreen(Screen[None]):
     def add_line(self, text: str, *, error: bool = False) -> None:
         """Add a line that is not in the log. An error is also shown above any other screen."""
         self.transcript.add_line(text, error=error)
-        if error and not self.is_current:
+        if error and self.app.screen is not self:
             notify_error(self, text)
 
     def give_back(self, line: str) -> None:

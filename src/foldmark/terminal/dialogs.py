@@ -140,7 +140,7 @@ class ApprovalBar(Static):
             self.asked.append(Asked(approval, answer))
             _at_end(answer, self.app, self._show)
             self._show()
-            if not self.screen.is_current:
+            if self.app.screen is not self.screen:
                 self.app.notify(f"{approval.heading}; F8 answers", markup=False)
 
     def open_next(self) -> None:

@@ -1,8 +1,9 @@
-"""The editor of the prompt: a text area in which Enter submits, and labels stand for long pastes."""
+"""The editor of the prompt: a text area in which Enter submits; labels stand for long pastes until then."""
 
+import re
 from collections.abc import Callable, Iterator
 from itertools import takewhile
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from textual.binding import Binding, BindingType
 from textual.document._document import Document
@@ -11,7 +12,7 @@ from textual.geometry import Offset, Size
 from textual.widgets import TextArea
 from textual.widgets.text_area import Location, Selection
 
-from foldmark.chat.pastes import Label, Pastes
+from foldmark.core.wording import count
 from foldmark.rendering import harmless
 
 NEW_LINE = frozenset({"shift+enter", "alt+enter", "ctrl+enter", "ctrl+j", "shift+\r", "alt+\r"})
@@ -20,6 +21,58 @@ Shift+Enter as for Enter; Alt+Enter and Ctrl+J work everywhere."""
 
 MOST_SHOWN = 200_000
 """Maximum number of characters of a paste that can be shown in place of its label. Layout of more takes seconds."""
+
+LINES, CHARACTERS = 10, 1000
+"""Lines and characters above which a pasted text is folded into a label."""
+
+
+class PasteLabel(NamedTuple):
+    """A label in a line: its position, and the text that it stands for."""
+
+    first: int
+    last: int
+    text: str
+
+
+class Pastes:
+    """The long pasted texts of one line."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+
+    def folded(self, text: str) -> str:
+        """Return what to insert into the line for a pasted text: a label if the text is long, otherwise the text itself
+        without terminal control sequences."""
+        text = re.sub("\r\n?", "\n", text)
+        lines = text.count("\n") + (not text.endswith("\n"))
+        if lines <= LINES and len(text) <= CHARACTERS:
+            return harmless(text)
+        size = count(lines, "line") if lines > LINES else count(len(text), "character")
+        number = sum(label.startswith(f"[pasted {size}") for label in self._texts) + 1
+        label = f"[pasted {size}]" if number == 1 else f"[pasted {size}, {number}]"
+        self._texts[label] = text
+        return label
+
+    def labels(self, line: str) -> list[PasteLabel]:
+        """Return the labels in a line, in order."""
+        if not self._texts:
+            return []
+        pattern = "|".join(map(re.escape, self._texts))
+        return [PasteLabel(*found.span(), self._texts[found[0]]) for found in re.finditer(pattern, line)]
+
+    def whole(self, line: str) -> str:
+        """Return the line with every label replaced by its text."""
+        parts, at = [], 0
+        for label in self.labels(line):
+            parts += [line[at : label.first], label.text]
+            at = label.last
+        return "".join((*parts, line[at:]))
+
+    def refolded(self, text: str) -> str:
+        """Return a line that was edited in full, with the label restored for each pasted text that is still in it."""
+        for label, pasted in self._texts.items():
+            text = text.replace(pasted, label, 1)
+        return self.folded(text) if len(text) > CHARACTERS * LINES else harmless(text)
 
 
 class Editor(TextArea):
@@ -123,7 +176,7 @@ class Editor(TextArea):
 
     # Labels, which are deleted as a whole
 
-    def _labels(self) -> Iterator[tuple[Label, Location, Location]]:
+    def _labels(self) -> Iterator[tuple[PasteLabel, Location, Location]]:
         place = self._plain.get_location_from_index
         for label in self.pastes.labels(self.text):
             yield label, place(label.first), place(label.last)

@@ -1,6 +1,7 @@
 """Panels: on the right of the chat in a wide terminal, on a screen of their own in a narrow one."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from textual.app import ComposeResult
@@ -19,6 +20,8 @@ WIDE = 100
 
 class Panel(Vertical):
     """A panel: `read` reads its value, in a thread, and `show` draws it."""
+
+    read: ClassVar["staticmethod[[Agent], Any]"]
 
     DEFAULT_CSS = """
     Panel { width: 1fr; padding: 0 1; }
@@ -50,13 +53,8 @@ class Panel(Vertical):
 
     def renew(self) -> None:
         """Read the log and show it again."""
-        agent = self.agent
         # If the conversation was deleted, the chat reports it.
-        read_in_thread(self, lambda: self.read(agent), self.show, failed=lambda _: None)
-
-    def read(self, agent: Agent) -> Any:
-        """Return the value to show; called in a thread."""
-        raise NotImplementedError
+        read_in_thread(self, partial(self.read, self.agent), self.show, failed=lambda _: None)
 
     def show(self, found: Any) -> None:
         """Draw the value."""
@@ -73,11 +71,13 @@ class Panel(Vertical):
 class PanelScreen(ContextScreen):
     """A panel on a screen of its own."""
 
-    PANEL: ClassVar[type[Panel]]
+    def __init__(self, panel: type[Panel], agent: Agent, submit: Submit) -> None:
+        super().__init__(agent, submit)
+        self.panel = panel
 
     def compose(self) -> ComposeResult:
         """Lay out the screen."""
-        yield self.PANEL(self.agent, self.submit)
+        yield self.panel(self.agent, self.submit)
 
     def renew(self) -> None:
         """Show the agent again."""

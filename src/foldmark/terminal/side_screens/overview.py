@@ -1,5 +1,6 @@
-"""The state of an agent: its state block, scratchpad, memos, marks and operations, with the commands to go back."""
+"""The panels: the agents of a conversation as a tree, and the state of an agent."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -10,14 +11,106 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from foldmark.chat.display.operated import brief, line
-from foldmark.chat.display.overview import MEMOS, AgentState, agent_state, price_of_rewind
+from foldmark.chat.display.overview import MEMOS, AgentLine, AgentState, agent_state, agents, price_of_rewind
 from foldmark.core.agents import minute
-from foldmark.core.wording import count
+from foldmark.core.wording import FINAL, count
 from foldmark.log import Agent
 from foldmark.operations.history import MarkEntry, OperationEntry
 from foldmark.rendering import harmless
-from foldmark.terminal.panels import Panel, PanelScreen, fill
+from foldmark.terminal.dialogs import Question
+from foldmark.terminal.panels import Panel, fill
 from foldmark.terminal.screens import Submit, read_in_thread
+
+RENEWED = 2.0
+"""Seconds between two readings of the agents. Agents in the background change on their own."""
+
+SIGNS = {"idle": "○", "dead": "✕", "turn open": "◌"}
+"""Signs of the states. A running agent has `●`."""
+
+
+class AgentsPanel(Panel):
+    """The agents of this conversation."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("m", "mail", "mail", tooltip="go to the agent and read its mail"),
+        Binding("f", "fork", "fork", tooltip="go to the agent and fork it"),
+        Binding("k", "kill", "kill", tooltip="end the agent and its descendants, after a question"),
+    ]
+
+    def compose(self) -> ComposeResult:
+        """Lay out the panel."""
+        yield Static("Agents · Enter goes there", classes="title", markup=False)
+        yield OptionList(markup=False)
+
+    def on_mount(self) -> None:
+        """Read the agents again every `RENEWED` seconds."""
+        self.set_interval(RENEWED, self.renew)
+
+    read = staticmethod(agents)
+
+    def show(self, found: Sequence[AgentLine]) -> None:
+        """Draw the tree."""
+        fill(self.query_one(OptionList), [Option(_agent_row(line), id=line.entry.agent) for line in found])
+
+    @property
+    def chosen(self) -> str | None:
+        """The uuid of the highlighted agent."""
+        option = self.query_one(OptionList).highlighted_option
+        return None if option is None else option.id
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Go to the selected agent."""
+        self._go()
+
+    def _go(self) -> None:
+        """Go to the highlighted agent, unless the chat is already there."""
+        if self.chosen not in (None, self.agent.id):
+            self.submit(f"/switch {self.chosen}")
+
+    def action_mail(self) -> None:
+        """Read the mail of the highlighted agent. The mail enters that agent's context, so the chat goes there."""
+        self._go()
+        self.submit("/check-mail")
+
+    def action_fork(self) -> None:
+        """Fork the highlighted agent."""
+        self._go()
+        self.submit("/fork")
+
+    def action_kill(self) -> None:
+        """End the highlighted agent and its descendants. For the current agent, the command explains why it refuses."""
+        if (chosen := self.chosen) is None:
+            return
+        if chosen == self.agent.id:
+            self.submit(f"/kill {chosen}")
+            return
+
+        def answered(agreed: bool | None) -> None:
+            if agreed:
+                self.submit(f"/kill {chosen}")
+
+        question = f"End agent {chosen[:8]} and its descendants? Their logs stay. {FINAL}"
+        self.app.push_screen(Question(question), answered)
+
+
+def _agent_row(line: AgentLine) -> Content:
+    """Return an agent as two lines, or three if it has a goal. Unread mail and open questions are bold."""
+    entry = line.entry
+    indent = "  " * entry.depth
+    name = harmless(entry.name or entry.agent[:8])
+    parts = [
+        Content(indent),
+        Content.styled(f"{SIGNS.get(entry.state, '●')} {name}", "bold" if entry.current else ""),
+        Content.styled(f" · {entry.state}" + (" · here" if entry.current else ""), "dim"),
+        Content(f"\n{indent}  "),
+        Content.styled(f"{count(entry.messages, 'message')}, {brief(entry.tokens)} ({entry.percent}%)", "dim"),
+    ]
+    waits = [f"{entry.unread:,} unread"] if entry.unread else []
+    waits += [f"{count(line.asks, 'question')} · F8"] if line.asks else []
+    parts += [Content.styled(f" · {each}", "bold") for each in waits]
+    if line.goal:
+        parts += [Content(f"\n{indent}  {harmless(line.goal)}")]
+    return Content.assemble(*parts)
 
 
 class StatePanel(Panel):
@@ -31,6 +124,8 @@ class StatePanel(Panel):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("u", "undo", "undo newest", tooltip="take back the newest operation in force"),
     ]
+
+    read = staticmethod(agent_state)
 
     def __init__(self, agent: Agent, submit: Submit) -> None:
         super().__init__(agent, submit)
@@ -46,10 +141,6 @@ class StatePanel(Panel):
         yield OptionList(markup=False)
         yield Static(id="about", classes="muted", markup=False)
 
-    def read(self, agent: Agent) -> AgentState:
-        """Return the state."""
-        return agent_state(agent)
-
     def show(self, found: AgentState) -> None:
         """Draw the state."""
         self._found = found
@@ -63,7 +154,7 @@ class StatePanel(Panel):
         self.query_one("#texts", Static).update(Content("\n").join(shown))
         self._rows = {f"mark {each.name}": each for each in found.marks}
         self._rows |= {f"operation {each.event.id}": each for each in found.operations}
-        rows = [Option(_row(each), id=id) for id, each in self._rows.items()]
+        rows = [Option(_state_row(each), id=id) for id, each in self._rows.items()]
         fill(self.query_one(OptionList), rows or [Option("No mark and no operation yet.", disabled=True)])
         self._tell()
 
@@ -108,7 +199,7 @@ class StatePanel(Panel):
             self.submit(newest.back)
 
 
-def _row(entry: MarkEntry | OperationEntry) -> Content:
+def _state_row(entry: MarkEntry | OperationEntry) -> Content:
     """Return the row of a mark or an operation. A restored operation is struck out, and its line says so."""
     if isinstance(entry, OperationEntry):
         return Content.styled(harmless(line(entry)), "" if entry.by is None else "strike dim")
@@ -126,9 +217,3 @@ def _about(done: OperationEntry) -> list[str]:
     lines += [f"taken back by operation {done.by}" if done.by is not None else "in force"]
     lines += [f"Enter: {done.back}" if done.back else "It cannot be taken back."]
     return lines
-
-
-class StateScreen(PanelScreen):
-    """The state on a screen of its own."""
-
-    PANEL = StatePanel
