@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import get_args
 
 import pytest
 
 import foldmark
 from foldmark import Agent
-from foldmark.chat.completion import Completion, complete
+from foldmark.chat.completion import MEANINGS, Completion, Meaning, complete, meaning
 from foldmark.chat.lines.keyboard import PROMPT
 from foldmark.commands import REGISTRY
-from foldmark.commands.arguments import KINDS, MEANINGS, meaning, names
+from foldmark.commands.registry import Command
 from terminal import Terminal
 
 
@@ -40,9 +41,15 @@ def completed(agent: Agent | None, line: str, cursor: int | None = None) -> list
     return [line[: each.first] + each.text + line[each.last :] for each in found]
 
 
+def names(command: Command) -> Iterator[str]:
+    """The arguments of a command as the table has them: `mark NAME`, `recall --agent NAME`."""
+    yield from (f"{command.name} {word.strip('[].')}" for word in command.usage.split() if "--" not in word)
+    yield from (f"{command.name} {option}" for option, _ in command.options if " " in option)
+
+
 def test_the_meaning_of_every_argument_is_known() -> None:
     used = [name for command in REGISTRY.commands.values() for name in names(command)]
-    assert {meaning(name) for name in used} == {*KINDS, None}
+    assert {meaning(name) for name in used} == {*get_args(Meaning), None}
     assert {name if name in MEANINGS else name.rpartition(" ")[2] for name in used} == set(MEANINGS)
 
 

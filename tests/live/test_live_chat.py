@@ -119,7 +119,7 @@ def test_a_prompt_belongs_in_the_agent(running: Running) -> None:  # noqa: F811
         await chat.until("Forked. Child:")
         (child,) = running.agent.children
         await chat.type(f"/switch {child.id[:8]}")
-        await chat.until(lambda: chat.app.agent.id == child.id)
+        await chat.until(lambda: chat.app.chat.agent.id == child.id)
         await chat.type("What do you think?")
         await chat.until(lambda: child.context().messages[-1].kind == "assistant" and chat.app.idle)
         assert "What do you think?" in [event.content for event in child.context().messages]

@@ -12,7 +12,7 @@ from textual.widgets import Input, OptionList
 
 import foldmark
 from foldmark.chat.display import find as values
-from foldmark.chat.display.find import find, next_place, next_role, next_time, only_here, opening, surroundings
+from foldmark.chat.display.find import find, key_filters, next_filter, opening, surroundings
 from foldmark.core.errors import CommandError
 from foldmark.core.search import PassageMessage, SearchResult
 from foldmark.log import Agent, Log
@@ -87,18 +87,32 @@ def test_an_incomplete_line_is_refused(log: Log, line: str) -> None:
 
 
 def test_keys_write_filters_into_the_line(log: Log) -> None:
-    agent, now = log.agent("side project"), "2026-03-02T09:00:00Z"
+    agent = log.agent("side project")  # on 2026-03-02
+    filters = key_filters(agent)
+
+    def next_role(line: str) -> str:
+        return next_filter(line, filters["role"])
+
+    def next_time(line: str) -> str:
+        return next_filter(line, filters["time"])
+
+    def next_place(line: str) -> str:
+        return next_filter(line, filters["place"])
+
+    def only_here(line: str) -> str:
+        return next_filter(line, filters["agent"])
+
     assert next_role("the tags") == "the tags --role user"
     assert next_role("--role tool_result the tags") == "the tags"
-    assert next_time("tags", now) == "tags --since 2026-03-01"
-    assert next_time("tags --since 2026-03-01", now) == "tags --since 2026-02-23"
-    assert next_time("tags --since 2020-01-01", now) == "tags"
+    assert next_time("tags") == "tags --since 2026-03-01"
+    assert next_time("tags --since 2026-03-01") == "tags --since 2026-02-23"
+    assert next_time("tags --since 2020-01-01") == "tags"
     assert [line := next_place("tags --role user")] == ["tags --role user --visible"]
     assert [line := next_place(line)] == ["tags --role user --forgotten"]
     assert [line := next_place(line)] == ["tags --role user --archived"]
     assert next_place(line) == "tags --role user"
-    assert only_here("tags", agent) == 'tags --agent "side project"'
-    assert only_here('tags --agent "side project"', agent) == "tags"
+    assert only_here("tags") == 'tags --agent "side project"'
+    assert only_here('tags --agent "side project"') == "tags"
     with pytest.raises(CommandError):
         next_role("tags --since")
 

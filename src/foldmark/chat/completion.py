@@ -1,15 +1,14 @@
 """Completion of typed input: commands, their options, and values for their arguments, each with its help.
 
-Each word of a usage determines which values are offered for it (`foldmark.commands.arguments`); the log, the settings
-and the tables of models and tools provide them. Interfaces only draw the result.
+Each word of a usage has a meaning, which determines the values that are offered for it; the log, the settings and the
+tables of models and tools provide them. Interfaces only draw the result.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, islice
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from foldmark.commands.arguments import Meaning, meaning
 from foldmark.commands.registry import REASON_SIGN, WORD, WORDS_OF_OTHERS, Command, Registry
 from foldmark.commands.show import turn_title
 from foldmark.core.config import KEYS, KINDS
@@ -27,6 +26,47 @@ MOST = 50
 
 MESSAGES_READ = 2000
 """Maximum number of messages read for one completion."""
+
+
+Meaning = Literal[
+    "agent", "command", "conversation", "event", "mark", "memo", "model", "operation", "pinned turn", "request", "role",
+    "setting", "setting and value", "tagged text", "tool", "tool result", "turn", "visible turn", "written by",
+]  # fmt: skip
+"""The kinds of things that an argument can name."""
+
+_FREE = (
+    *("CRITERIA", "DATE", "FOLDER", "MESSAGE", "N", "NEW", "OFFER", "QUERY", "RANGES", "SESSION", "TEXT", "TOKENS"),
+    "session new NAME",
+)
+MEANINGS: Mapping[str, Meaning | None] = {
+    **dict.fromkeys(_FREE),
+    "COMMAND": "command",
+    "GID": "turn",
+    "ID": "event",
+    "ID2": "event",
+    "KEY": "setting",
+    "KEY=VALUE": "setting and value",
+    "MARK": "mark",
+    "NAME": "conversation",
+    "ROLE": "role",
+    "UUID": "agent",
+    "WORDS": "tagged text",
+    "context drop GID": "visible turn",
+    "context evict ID": "tool result",
+    "context sent ID": "request",
+    "mark NAME": "mark",
+    "memo add TEXT": "tagged text",
+    "memo remove ID": "memo",
+    "memo show ID": "memo",
+    "model NAME": "model",
+    "pin GID": "visible turn",
+    "recall --agent NAME": "written by",
+    "recall --tool NAME": "tool",
+    "restore ID": "operation",
+    "unpin GID": "pinned turn",
+}
+"""The meaning of each word in a usage. An entry that begins with a command applies to that command, any other entry to
+all commands. None stands for free text or a number."""
 
 
 class CompletionCandidate(NamedTuple):
@@ -114,6 +154,11 @@ def _arguments(command: Command, registry: Registry, agent: Agent | None, typed:
             if each.startswith(word) and each not in given
         ]
     return Completion(tuple(found), usage, help)
+
+
+def meaning(name: str) -> Meaning | None:
+    """Return the meaning of an argument of `names`. Raises KeyError if the table lacks it."""
+    return MEANINGS[name if name in MEANINGS else name.rpartition(" ")[2]]
 
 
 def _split(synopsis: str, word: str) -> tuple[str, str, str]:

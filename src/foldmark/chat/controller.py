@@ -22,7 +22,6 @@ from foldmark.chat.views import View
 from foldmark.commands import REGISTRY
 from foldmark.core.agents import Change
 from foldmark.core.errors import CommandError, ConflictError, FoldmarkError, ProviderError, StoreError
-from foldmark.core.request import Request
 from foldmark.core.segments import END, Segment
 from foldmark.core.wording import count, is_full, listing
 from foldmark.cost.misses import newest_turn
@@ -67,7 +66,6 @@ class ChatController:
         self._failed = False
         self._running: Future[None] | None = None
         self._waiting: deque[str] = deque()
-        self._edge: int | None = None
         self._assumption: str | None = None
         self._imported = ImportNotes()
         self._dropped = 0
@@ -131,16 +129,14 @@ class ChatController:
             self.view.show("The last turn was cut off; what was recorded of it is kept.")
         for line in self._imported.greeting(agent):
             self.view.show(line)
-        request = agent.request()
-        self._edge = request.manifest.edge.first
-        self.view.show_turns(agent, request.manifest.edge)
-        self._show_fullness(request)
+        self._show_context(turns=True)
 
-    def _show_fullness(self, request: Request) -> None:
+    def _show_context(self, *, turns: bool) -> None:
         """Show how full the context is, and remark once if the size of the model's window is assumed."""
-        agent = self.agent
-        self.view.show_fullness(live.fullness(agent) if live.is_live(agent) else fullness(agent, request))
-        assumption = assumed(self.agent)
+        agent, request = self.agent, self.agent.request()
+        text = live.fullness(agent) if live.is_live(agent) else fullness(agent, request)
+        self.view.show_context(agent, request.manifest.edge, text, turns=turns)
+        assumption = assumed(agent)
         if assumption not in (None, self._assumption):
             self.view.show(f"({assumption})")
         self._assumption = assumption
@@ -276,12 +272,7 @@ class ChatController:
             if lacking := missing(state):
                 view.show(f"(the state block has no {listing(lacking)}; /state shows it)")
         agent.context()
-        request = agent.request()
-        edge = request.manifest.edge
-        if edge.before and edge.first != self._edge:
-            view.show_edge(agent, edge)
-        self._edge = edge.first
-        self._show_fullness(request)
+        self._show_context(turns=False)
         cached = newest_turn(agent)
         if cached is not None and cached.missed:
             view.show(f"({cached.text})")

@@ -1,15 +1,20 @@
-"""A chat from greeting to end, on any view, with its background agents and the tools of MCP servers."""
+"""A chat from greeting to end, on any view, with its background agents, the tools of MCP servers, and the messages that
+other programs record meanwhile: a gateway, another chat, a command."""
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
+from types import TracebackType
+from typing import Self
 
 from foldmark.chat.controller import ChatController
-from foldmark.chat.following import Following
+from foldmark.core.agents import PAGE, Change, Watch
+from foldmark.core.errors import FoldmarkError
 from foldmark.core.ports import Provider
 from foldmark.core.wording import count, listing
+from foldmark.log import Log
 from foldmark.operations.effects import Asking
 from foldmark.providers.retrying import LazyProvider
 from foldmark.runtime.background import Background
@@ -76,3 +81,47 @@ def _mcp_servers(chat: ChatController, asking: Asking) -> Iterator[None]:
         finally:
             for name in names:
                 log.remove_tool(name)
+
+
+EVERY = 0.2
+"""Minimum seconds between two looks: a busy agent records many messages at once."""
+
+LONGEST = 60.0
+"""Maximum seconds of one wait for a commit."""
+
+
+class Following:
+    """A context manager with a thread of its own, in which `changed` is called with what any process has committed
+    since the block began, in order. An error of the database is passed over: the next look may succeed."""
+
+    def __init__(self, log: Log, changed: Callable[[list[Change]], object]) -> None:
+        self._log, self._changed = log, changed
+        self._over = Event()
+        self._thread = Thread(target=self._run, name="foldmark-following", daemon=True)
+        self._watch: Watch
+        self._cursor: str | None = None
+
+    def __enter__(self) -> Self:
+        self._watch = self._log.store.watch()
+        self._cursor = self._log.changes().cursor
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._over.set()
+        self._watch.close()
+        self._thread.join()
+
+    def _run(self) -> None:
+        with closing(self._watch):
+            while not self._over.is_set():
+                if not self._watch.wait(LONGEST):
+                    continue
+                with suppress(FoldmarkError):
+                    self._look()
+                self._over.wait(EVERY)
+
+    def _look(self) -> None:
+        while (page := self._log.changes(self._cursor, PAGE)).changes:
+            self._changed(page.changes)
+            self._cursor = page.cursor

@@ -51,14 +51,9 @@ class View(Protocol):
     def give_back(self, line: str) -> None:
         """Give back a line that is not sent because it was typed before the open offer was shown."""
 
-    def show_turns(self, agent: Agent, edge: Edge) -> None:
-        """Show the newest turns again, with the edge of the window."""
-
-    def show_edge(self, agent: Agent, edge: Edge) -> None:
-        """Show where the window begins, after it has moved."""
-
-    def show_fullness(self, text: str) -> None:
-        """Show how full the context is."""
+    def show_context(self, agent: Agent, edge: Edge, fullness: str, *, turns: bool) -> None:
+        """Show how full the context is, and where the window begins if that has moved; with `turns` the newest turns
+        again."""
 
     def show_prompt(self, agent: Agent, offer: str) -> None:
         """Show the agent and the open offer in the prompt."""

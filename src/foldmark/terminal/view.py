@@ -206,15 +206,10 @@ class TerminalView:
         self._show_waiting()
         self._put(partial(self._chat.give_back, line))
 
-    def show_turns(self, agent: Agent, edge: Edge) -> None:
-        """Show the agent's transcript."""
-        self._put(partial(self._chat.attend, agent, ""))
-
-    def show_edge(self, agent: Agent, edge: Edge) -> None:
-        """Do nothing: the transcript always shows the edge of the window."""
-
-    def show_fullness(self, text: str) -> None:
-        """Do nothing: the meter is always visible."""
+    def show_context(self, agent: Agent, edge: Edge, fullness: str, *, turns: bool) -> None:
+        """Show the agent's transcript; the edge of the window and the meter are always visible."""
+        if turns:
+            self._put(partial(self._chat.attend, agent, ""))
 
     def show_prompt(self, agent: Agent, offer: str) -> None:
         """Show the agent again: its log may have changed."""

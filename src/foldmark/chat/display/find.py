@@ -139,51 +139,26 @@ def _session(result: SearchResult) -> str:
 # Filters that are set by keys. They are options in the line, so that a person can see and edit them.
 
 
-def next_role(line: str) -> str:
-    """Return the line with the next role filter: any, user, assistant, …"""
-    return _cycled(line, "--role", SPEAKERS)
+def key_filters(agent: Agent) -> dict[str, list[tuple[str, str]]]:
+    """Return the filters that keys set, by name: the options of each, with their values, in the order of the key."""
+    now = utc(agent.log.clock())
+    return {
+        "role": [("--role", role) for role in SPEAKERS],
+        "time": [("--since", (now - timedelta(days=days)).date().isoformat()) for days in DAYS],
+        "place": [("--visible", ""), ("--forgotten", ""), ("--archived", "")],
+        "agent": [("--agent", agent.name or agent.id)],
+    }
 
 
-def next_time(line: str, now: str) -> str:
-    """Return the line with the next time filter: any, since yesterday, a week, a month."""
-    days = [(utc(now) - timedelta(days=days)).date().isoformat() for days in DAYS]
-    return _cycled(line, "--since", days)
-
-
-def next_place(line: str) -> str:
-    """Return the line with the next place filter: everywhere, in a context, forgotten, archived."""
-    flags = ("--visible", "--forgotten", "--archived")
-    options, rest = _options(line)
-    given = next((flag for flag in flags if flag in options), None)
-    others = {name: value for name, value in options.items() if name not in flags}
-    wanted = _next(given, flags)
-    return _line(rest, others if wanted is None else {**others, wanted: ""})
-
-
-def only_here(line: str, agent: Agent) -> str:
-    """Return the line with the filter for this agent added, or removed if it is already set."""
-    return _cycled(line, "--agent", [agent.name or agent.id])
-
-
-def _cycled(line: str, option: str, values: Sequence[str]) -> str:
-    options, rest = _options(line)
-    wanted = _next(options.pop(option, None), values)
-    return _line(rest, options if wanted is None else {**options, option: wanted})
-
-
-def _next(value: str | None, values: Sequence[str]) -> str | None:
-    if value is None:
-        return values[0]
-    at = values.index(value) + 1 if value in values else len(values)
-    return values[at] if at < len(values) else None
-
-
-def _options(line: str) -> tuple[dict[str, str], str]:
-    """Return the options of a line, and its words. Raises CommandError if an option is incomplete."""
-    options = (option.partition(" ") for option, _ in REGISTRY.commands["recall"].options)
-    return split_options(line.strip(), {name: bool(value) for name, _, value in options})
-
-
-def _line(rest: str, options: dict[str, str]) -> str:
+def next_filter(line: str, choices: Sequence[tuple[str, str]]) -> str:
+    """Return the line with the next of these options: the first if it has none of them, none after the last. Raises
+    CommandError if an option of the line is incomplete."""
+    options, rest = split_options(line.strip(), REGISTRY.commands["recall"].takes)
+    given = [(name, options.pop(name)) for name in dict(choices) if name in options]
+    wanted = choices[:1]
+    if given:
+        at = choices.index(given[0]) if given[0] in choices else len(choices)
+        wanted = choices[at + 1 : at + 2]
+    options |= wanted
     words = [f'{name} "{value}"' if " " in value else f"{name} {value}".rstrip() for name, value in options.items()]
     return " ".join((rest, *words))

@@ -15,9 +15,8 @@ from foldmark.chat.controller import ChatController
 from foldmark.chat.conversation import Models, converse
 from foldmark.chat.lines.foreground import Foreground
 from foldmark.chat.lines.keyboard import ScriptedLines, TakenError, Typed
-from foldmark.chat.lines.news import news
 from foldmark.chat.lines.person import ANSWERS, decides, edit_command, show_text
-from foldmark.chat.lines.screen import Screen, last_turns, moved_to
+from foldmark.chat.lines.screen import Screen, last_turns, moved_to, news
 from foldmark.chat.live import is_live
 from foldmark.core.ports import Progress
 from foldmark.core.request import Edge
@@ -77,6 +76,7 @@ class LineView:
         self._streaming = self._asked = False
         self._notices: deque[str] = deque()
         self._done: set[int] = set()
+        self._edge: int | None = None
 
     def show(self, text: str, *, error: bool = False) -> None:
         """Print a text on its own line; errors go to standard error."""
@@ -100,18 +100,15 @@ class LineView:
         """Print the line that is not sent."""
         self.show(f"(typed before the offer was shown, so it is not sent: {line})")
 
-    def show_turns(self, agent: Agent, edge: Edge) -> None:
-        """Print as many of the newest turns as fit the screen."""
-        if turns := last_turns(agent, edge):
-            print(turns)
-
-    def show_edge(self, agent: Agent, edge: Edge) -> None:
-        """Print the rule for a window that has moved."""
-        print(moved_to(agent, edge))
-
-    def show_fullness(self, text: str) -> None:
-        """Print the meter."""
-        self.show(text)
+    def show_context(self, agent: Agent, edge: Edge, fullness: str, *, turns: bool) -> None:
+        """Print as many of the newest turns as fit the screen, or the rule for a window that has moved; then the
+        meter."""
+        if turns and (shown := last_turns(agent, edge)):
+            print(shown)
+        elif not turns and edge.before and edge.first != self._edge:
+            print(moved_to(agent, edge))
+        self._edge = edge.first
+        self.show(fullness)
 
     def show_prompt(self, agent: Agent, offer: str) -> None:
         """Show the agent and the offer in the prompt."""

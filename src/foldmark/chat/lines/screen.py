@@ -1,19 +1,25 @@
-"""Turns on a terminal or in a pipe: a running turn as it streams, and the newest turns again, with a rule where the
-window begins [SPEC 5.5]. Everything except the text of an answer starts on its own line."""
+"""Turns on a terminal or in a pipe: a running turn as it streams, the newest turns again, with a rule where the window
+begins, and the messages that a live session has recorded [SPEC 5.5, 5.7]. Everything except the text of an answer
+starts on its own line."""
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 
+from foldmark.chat.display.operated import line
 from foldmark.chat.lines.keyboard import PROMPT
-from foldmark.core.events import ANSWER_KINDS, Event
+from foldmark.chat.live import fullness
+from foldmark.core.events import ANSWER_KINDS, MESSAGE_KINDS, Event
 from foldmark.core.request import Edge, Piece, Stopped, ToolCall, Usage, Waiting
+from foldmark.core.segments import contains
 from foldmark.core.turns import Turn, newest_turns
 from foldmark.core.wording import count, title
 from foldmark.log import Agent, Result
+from foldmark.operations.history import operations
 from foldmark.rendering import Wrapping, columns, fitted, harmless, json_line, result_text
+from foldmark.request.planning import talk
 from foldmark.request.usage import Weighed, left_out, snapshots
 from foldmark.runtime.loop import Shown
 
@@ -208,3 +214,20 @@ def message_text(message: Event) -> str:
             return result_lines(message.content)
         case _:
             return f"{text}{interrupted}" if text or interrupted else ""
+
+
+def news(agent: Agent, events: Sequence[int]) -> Iterator[str]:
+    """Yield the messages and operations among these events of an agent, and the meter if a turn has ended. What belongs
+    to a planning conversation is shown by its preview."""
+    with agent.reading() as (moment, at):
+        found, planned = moment.events(list(events)), talk(moment, at)
+        done = {each.event.id: line(each) for each in operations(moment, at)}
+    for event in found:
+        if event.kind in MESSAGE_KINDS:
+            text = "" if contains(planned, agent.id, event.id) else message_text(event)
+        else:
+            text = f"({done[event.id]})" if event.id in done else ""
+        if text:
+            yield text
+    if any(event.kind == "turn_ended" for event in found):
+        yield fullness(agent)

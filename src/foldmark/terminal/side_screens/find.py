@@ -20,10 +20,8 @@ from foldmark.chat.display.find import (
     Found,
     FoundHit,
     find,
-    next_place,
-    next_role,
-    next_time,
-    only_here,
+    key_filters,
+    next_filter,
     opening,
     surroundings,
 )
@@ -145,15 +143,7 @@ class FindScreen(ContextScreen):
         """Write the next value of a filter into the line."""
         line = self.query_one(Input)
         try:
-            match name:
-                case "role":
-                    value = next_role(line.value)
-                case "time":
-                    value = next_time(line.value, self.agent.log.clock())
-                case "place":
-                    value = next_place(line.value)
-                case _:
-                    value = only_here(line.value, self.agent)
+            value = next_filter(line.value, key_filters(self.agent)[name])
         except CommandError as error:
             self._tell(str(error))
             return
