@@ -7,8 +7,8 @@ import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from claude_client import SESSION, ClaudeRunning
 from driven import Driven, driven
-from test_live_sessions import SESSION, Running, running, wire  # noqa: F401 - fixtures
 from tmux import Tmux
 
 import foldmark
@@ -20,7 +20,7 @@ from foldmark.providers.offline import OfflineModel
 NAME = f"app · {SESSION[:8]}"
 
 
-def users(running: Running) -> list[str]:  # noqa: F811
+def users(running: ClaudeRunning) -> list[str]:
     """The prompts that the provider was last asked, without what the client injects."""
     return [text for kind, text in running.texts() if kind == "user"][1:]
 
@@ -34,12 +34,12 @@ def lines(chat: Driven) -> list[str]:
     return [line[:98].rstrip() for line in chat.screen.split("\n")[2:-4]]
 
 
-async def say(running: Running, *texts: str) -> None:  # noqa: F811
+async def say(running: ClaudeRunning, *texts: str) -> None:
     for text in texts:
         await asyncio.to_thread(running.client.say, text)
 
 
-def test_it_grows_and_edits_the_next_request(running: Running) -> None:  # noqa: F811
+def test_it_grows_and_edits_the_next_request(running: ClaudeRunning) -> None:
     async def talk(chat: Driven) -> None:
         await chat.until("recorded while its agent runs")
         await say(running, "the third prompt")
@@ -81,7 +81,7 @@ async def chatting(log: Log, talk: Callable[[Driven], Awaitable[None]]) -> None:
         await talk(chat)
 
 
-def test_scrolled_up_it_stays(running: Running) -> None:  # noqa: F811
+def test_scrolled_up_it_stays(running: ClaudeRunning) -> None:
     async def talk(chat: Driven) -> None:
         transcript = chat.app.chat.transcript
         await chat.until("prompt 11")
@@ -106,7 +106,7 @@ def test_scrolled_up_it_stays(running: Running) -> None:  # noqa: F811
         asyncio.run(chatting(log, talk))
 
 
-def test_a_prompt_belongs_in_the_agent(running: Running) -> None:  # noqa: F811
+def test_a_prompt_belongs_in_the_agent(running: ClaudeRunning) -> None:
     async def talk(chat: Driven) -> None:
         before, asked = recorded(running.agent), len(running.upstream.asked)
         await chat.type("What do you think?")
@@ -131,7 +131,7 @@ def test_a_prompt_belongs_in_the_agent(running: Running) -> None:  # noqa: F811
     assert users(running) == ["one", "two"]
 
 
-def test_a_yes_without_a_slash(running: Running) -> None:  # noqa: F811
+def test_a_yes_without_a_slash(running: ClaudeRunning) -> None:
     async def talk(chat: Driven) -> None:
         await chat.type("/forget cache")
         await chat.until("y agree")
@@ -148,7 +148,7 @@ def test_a_yes_without_a_slash(running: Running) -> None:  # noqa: F811
     assert users(running) == [*between, "the cache again", "six"]
 
 
-def test_the_meter_is_the_agents(running: Running) -> None:  # noqa: F811
+def test_the_meter_is_the_agents(running: ClaudeRunning) -> None:
     async def talk(chat: Driven) -> None:
         await chat.until("· idle")
         await chat.until("system ")
@@ -163,7 +163,7 @@ def test_the_meter_is_the_agents(running: Running) -> None:  # noqa: F811
         asyncio.run(chatting(log, talk))
 
 
-def test_nobody_runs_a_sub_agent_of_the_client(running: Running) -> None:  # noqa: F811
+def test_nobody_runs_a_sub_agent_of_the_client(running: ClaudeRunning) -> None:
     """It has no message yet, as a fork that waits."""
     running.client.say("one")
     child = ClientTranscript(running.agent, SESSION, ANTHROPIC).child("a1b2")
@@ -176,7 +176,7 @@ def test_nobody_runs_a_sub_agent_of_the_client(running: Running) -> None:  # noq
     assert [*child.context().messages] == []
 
 
-def test_line_by_line(running: Running, tmp_path: Path) -> None:  # noqa: F811
+def test_line_by_line(running: ClaudeRunning, tmp_path: Path) -> None:
     running.client.say("one")
     variables = {"FOLDMARK_DB": str(running.path), "LANG": "C.UTF-8", "HOME": str(tmp_path), "TERM": "xterm"}
     words = (sys.executable, "-m", "foldmark", "chat", NAME, "--plain")

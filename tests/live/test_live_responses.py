@@ -9,20 +9,17 @@ from typing import Any
 
 import httpx2 as httpx
 import pytest
-import test_live_sessions
+from claude_client import KEY, SESSION
 from codex_wire import CodexWire
 from plan import Answer, Broken, Fail, Reply, Say, Think, Use
-from server import Loopback
-from test_live_sessions import KEY, SESSION
+from running import Running, entered
 
-import foldmark
 from foldmark.core.errors import CommandError, ProviderError
 from foldmark.live.agent_programs import AGENTS, CHATGPT
-from foldmark.live.clients import openai_answers, openai_items
+from foldmark.live.clients import openai_answers
 from foldmark.live.clients.openai import OPENAI
 from foldmark.live.status import statuses
-from foldmark.log import Log
-from foldmark.sessions.messages import CallMessage, ResultMessage, TextMessage
+from foldmark.log import Agent
 
 TOOL = {"type": "function", "name": "Read", "parameters": {"type": "object", "properties": {}}}
 ADDED = "internal_chat_message_metadata_passthrough"
@@ -94,42 +91,33 @@ class Model:
         return Reply((Think("Hm.", signature), Say((f"I see {len(body['input'])}.",))))
 
 
-class Running(test_live_sessions.Running):
-    """A client, the log, and the provider behind the gateway."""
+class CodexRunning(Running[Model, Client]):
+    """Such a client behind a gateway."""
 
     def __init__(self, folder: Path) -> None:
-        self.codex_model = Model()
-        self.upstream = Loopback(CodexWire(), self.codex_model)
-        self.path = folder / "live.db"
-        self.log: Log = foldmark.open(self.path, settings={})
-        self.begin()
-        self.codex = Client(self.gateway.url)
+        super().__init__(folder, CodexWire(), Model(), Client)
+
+    @property
+    def agent(self) -> Agent:
+        self.sessions.settle()
+        return self.log.agent(f"app · {SESSION[:8]}")
 
     def texts(self) -> list[tuple[str, str]]:
         """What the provider was last asked, without what the client injects."""
-        found = self.upstream.wire.texts({"input": self.upstream.asked[-1].body["input"][len(INJECTED) :]})
-        assert self.upstream.asked[-1].body["input"][: len(INJECTED)] == INJECTED
-        return found
-
-    def users(self) -> list[str]:
-        return [text for kind, text in self.texts() if kind == "user"]
+        sent = self.upstream.asked[-1].body["input"]
+        assert sent[: len(INJECTED)] == INJECTED
+        return self.upstream.wire.texts({"input": sent[len(INJECTED) :]})
 
 
 @pytest.fixture
-def running(tmp_path: Path) -> Iterator[Running]:
-    made = Running(tmp_path)
-    with made.upstream:
-        try:
-            yield made
-        finally:
-            made.end()
-            made.log.close()
-    assert made.upstream.refusals == []
+def running(tmp_path: Path) -> Iterator[CodexRunning]:
+    with entered(CodexRunning(tmp_path)) as made:
+        yield made
 
 
-def test_it_is_recorded(running: Running) -> None:
-    running.codex.say("one")
-    running.codex.say("READ two")
+def test_it_is_recorded(running: CodexRunning) -> None:
+    running.client.say("one")
+    running.client.say("READ two")
     first = ("user", "assistant", "assistant")
     second = ("user", "assistant", "assistant", "tool_call", "assistant", "tool_call", "tool_result", "tool_result")
     assert running.kinds() == [*first, *second, "assistant", "assistant"]
@@ -140,11 +128,11 @@ def test_it_is_recorded(running: Running) -> None:
     (status,) = statuses(running.log)
     assert (status.session, status.answers, status.operations) == (SESSION, 3, 0)
     sent = json.dumps([each.body["input"] for each in running.upstream.asked])
-    assert json.loads(sent)[-1] == running.codex.items[:-2]
+    assert json.loads(sent)[-1] == running.client.items[:-2]
 
 
-def test_a_drop_and_its_restore(running: Running) -> None:
-    client = running.codex
+def test_a_drop_and_its_restore(running: CodexRunning) -> None:
+    client = running.client
     for text in ("one", "READ two", "three"):
         client.say(text)
     whole = running.upstream.asked[-1].body["input"]
@@ -158,8 +146,8 @@ def test_a_drop_and_its_restore(running: Running) -> None:
     assert running.upstream.asked[-1].body["input"][: len(whole)] == whole
 
 
-def test_an_eviction_a_mark_and_a_summary(running: Running) -> None:
-    client = running.codex
+def test_an_eviction_a_mark_and_a_summary(running: CodexRunning) -> None:
+    client = running.client
     client.say("one")
     client.say("READ two")
     for event in running.agent.context().messages:
@@ -183,8 +171,8 @@ def test_an_eviction_a_mark_and_a_summary(running: Running) -> None:
     assert running.texts() == [("user", "seven")]
 
 
-def test_forget_asks_the_sessions_own_model(running: Running) -> None:
-    client = running.codex
+def test_forget_asks_the_sessions_own_model(running: CodexRunning) -> None:
+    client = running.client
     client.say("the cache experiment")
     client.say("two")
     asked = len(running.upstream.asked)
@@ -199,13 +187,13 @@ def test_forget_asks_the_sessions_own_model(running: Running) -> None:
     assert ":forget" not in json.dumps(running.texts())
 
 
-def test_the_models_hand(running: Running) -> None:
+def test_the_models_hand(running: CodexRunning) -> None:
     """A result whose call has left comes as a notice."""
-    client = running.codex
+    client = running.client
     client.say("one")
     client.say(":mark HERE")
     call = Use("call_slash", "Read", {})
-    running.codex_model.fails.append(Reply((Think("Hm.", "signed"), call), stop="calls"))
+    running.model.fails.append(Reply((Think("Hm.", "signed"), call), stop="calls"))
     client.items.append(spoken("user", "two"))
     client.items += client.ask(client.items)
     agent = running.agent
@@ -220,8 +208,8 @@ def test_the_models_hand(running: Running) -> None:
     assert "two" not in running.users()
 
 
-def test_a_client_that_compacts(running: Running) -> None:
-    client = running.codex
+def test_a_client_that_compacts(running: CodexRunning) -> None:
+    client = running.client
     client.say("one")
     client.say("READ two")
     whole = [each for each in running.texts() if each[0] != "thinking"]
@@ -240,8 +228,8 @@ def test_a_client_that_compacts(running: Running) -> None:
     ]
 
 
-def test_a_client_that_goes_back(running: Running) -> None:
-    client = running.codex
+def test_a_client_that_goes_back(running: CodexRunning) -> None:
+    client = running.client
     for text in ("one", "two", "three"):
         client.say(text)
     del client.items[len(INJECTED) + 3 :]
@@ -250,8 +238,8 @@ def test_a_client_that_goes_back(running: Running) -> None:
     assert users == ["one", "another two"]
 
 
-def test_another_gateway_goes_on(running: Running) -> None:
-    client = running.codex
+def test_another_gateway_goes_on(running: CodexRunning) -> None:
+    client = running.client
     for text in ("one", "two", ":help", "READ three"):
         client.say(text)
     client.say(f":drop {running.turn('two')}")
@@ -267,11 +255,11 @@ FAILURES = [Fail("rate"), Fail("busy", 500), Broken((Say(("I se",)),)), Broken((
 
 
 @pytest.mark.parametrize("fails", FAILURES, ids=["429", "500", "half a stream", "an error in the stream"])
-def test_an_answer_that_failed_is_asked_for_again(running: Running, fails: Answer) -> None:
-    client = running.codex
+def test_an_answer_that_failed_is_asked_for_again(running: CodexRunning, fails: Answer) -> None:
+    client = running.client
     client.say("one")
     client.say(f":drop {running.turn('one')}")
-    running.codex_model.fails.append(fails)
+    running.model.fails.append(fails)
     client.items.append(spoken("user", "two"))
     with pytest.raises((AssertionError, httpx.HTTPError, ProviderError)):
         client.ask(client.items)
@@ -281,8 +269,8 @@ def test_an_answer_that_failed_is_asked_for_again(running: Running, fails: Answe
     assert running.users() == ["two", "three"]
 
 
-def test_what_an_interruption_leaves_belongs_to_its_turn(running: Running) -> None:
-    client = running.codex
+def test_what_an_interruption_leaves_belongs_to_its_turn(running: CodexRunning) -> None:
+    client = running.client
     client.say("one")
     client.items += [spoken("user", "two"), spoken("user", "<turn_aborted>\nThe user interrupted.\n</turn_aborted>")]
     client.say("three")
@@ -291,9 +279,9 @@ def test_what_an_interruption_leaves_belongs_to_its_turn(running: Running) -> No
     assert running.users() == ["one", "three", "four"]
 
 
-def test_commands_in_a_fork_of_the_session(running: Running) -> None:
+def test_commands_in_a_fork_of_the_session(running: CodexRunning) -> None:
     """The replies are known by their ids, in whatever session or sub-agent they are repeated."""
-    client = running.codex
+    client = running.client
     for text in ("one", ":context", "two"):
         client.say(text)
     client.session = client.thread = "f0f0f0f0-0000-4000-8000-000000000002"
@@ -310,8 +298,8 @@ def test_commands_in_a_fork_of_the_session(running: Running) -> None:
     assert [event.content for event in child.context().messages if event.kind == "user"] == [*running.users()]
 
 
-def test_sessions_whose_ids_begin_alike(running: Running) -> None:
-    client = running.codex
+def test_sessions_whose_ids_begin_alike(running: CodexRunning) -> None:
+    client = running.client
     client.say("one")
     client.session = client.thread = f"{SESSION[:8]}-1111-4000-8000-000000000001"
     client.items = [*INJECTED]
@@ -322,8 +310,8 @@ def test_sessions_whose_ids_begin_alike(running: Running) -> None:
 
 
 @pytest.mark.parametrize("about", [{"thread_source": "thread_title"}, {"request_kind": "memory"}])
-def test_a_request_beside_the_conversation(running: Running, about: dict[str, Any]) -> None:
-    client = running.codex
+def test_a_request_beside_the_conversation(running: CodexRunning, about: dict[str, Any]) -> None:
+    client = running.client
     client.say("one")
     client.about = about
     client.session = client.thread = "7171e000-0000-4000-8000-000000000009"
@@ -334,15 +322,15 @@ def test_a_request_beside_the_conversation(running: Running, about: dict[str, An
     assert len(running.log.agents()) == 1
 
 
-def test_an_escaped_prompt_goes_to_the_model(running: Running) -> None:
-    running.codex.say("::mark my words")
+def test_an_escaped_prompt_goes_to_the_model(running: CodexRunning) -> None:
+    running.client.say("::mark my words")
     assert running.users() == [":mark my words"]
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_every_request_is_valid_whatever_was_taken_out(running: Running, seed: int) -> None:
+def test_every_request_is_valid_whatever_was_taken_out(running: CodexRunning, seed: int) -> None:
     """Kept items have their bytes, and no item stands without those that it needs: the provider checks that (L4)."""
-    chance, client = random.Random(seed), running.codex
+    chance, client = random.Random(seed), running.client
     for number in range(14):
         client.say(chance.choice(["READ ", "", ""]) + f"prompt {number}")
         agent = running.agent
@@ -365,46 +353,6 @@ def test_every_request_is_valid_whatever_was_taken_out(running: Running, seed: i
     own = {json.dumps(item) for item in client.items}
     evicted = [item for item in running.upstream.asked[-1].body["input"] if json.dumps(item) not in own]
     assert all(str(item.get("output", "")).startswith("[Evicted: ") for item in evicted)
-
-
-ITEMS: list[dict[str, Any]] = [
-    {
-        "type": "message",
-        "role": "assistant",
-        "content": [{"type": "output_text", "text": "Hm."}],
-        "phase": "commentary",
-    },
-    {"type": "function_call", "name": "Read", "arguments": '{"n":1}', "call_id": "c"},
-    {"type": "function_call", "name": "spawn", "namespace": "agents", "arguments": "{}", "call_id": "c"},
-    {"type": "custom_tool_call", "name": "exec", "input": "text(1)", "call_id": "c"},
-    {"type": "local_shell_call", "status": "completed", "action": {"type": "exec", "command": ["ls"]}, "call_id": "c"},
-    {"type": "tool_search_call", "execution": "client", "arguments": {"query": "x"}, "call_id": "c"},
-    {"type": "function_call_output", "output": "A text.", "call_id": "c"},
-    {"type": "custom_tool_call_output", "output": "A text.", "call_id": "c"},
-    {"type": "tool_search_output", "execution": "client", "tools": [{"name": "Read"}], "call_id": "c"},
-    {"type": "web_search_call", "id": "ws_1", "action": {"type": "search"}},
-    {"type": "compaction", "encrypted_content": "opaque"},
-    {"type": "agent_message", "author": "a", "content": [{"type": "input_text", "text": "Done."}]},
-]
-
-
-@pytest.mark.parametrize("item", ITEMS, ids=lambda item: item["type"])
-def test_what_is_recorded_of_an_item_makes_it_again(item: dict[str, Any]) -> None:
-    part = openai_items.part_of_item({"id": "i", ADDED: {"turn_id": "t"}, **item})
-    with foldmark.open(":memory:", settings={}) as log:
-        agent = log.agent("a")
-        if isinstance(part, CallMessage):
-            agent.append_tool_call(part.name, part.args, call_id=part.call_id, dialect="openai", data=part.data)
-        elif isinstance(part, ResultMessage):
-            agent.append_tool_call("Read", {}, call_id=part.call_id, dialect="openai")
-            agent.append_tool_result(part.call_id, part.text, dialect="openai", data=part.data)
-        else:
-            assert isinstance(part, TextMessage)
-            agent.append(part.kind, part.text, data=part.data, dialect="openai", verbatim=True)
-        (made,) = openai_items.items_for(agent.events(0, 10)[-1])
-    assert {name: value for name, value in made.items() if name not in ("id", ADDED)} == {
-        name: value for name, value in item.items() if name != "id"
-    }
 
 
 def test_the_upstream_of_a_login(tmp_path: Path) -> None:
@@ -430,7 +378,7 @@ def test_the_paths_that_answer(path: str) -> None:
     assert not OPENAI.reads(f"{path}/compact")
 
 
-def test_a_websocket_is_refused_so_that_codex_asks_by_http(running: Running) -> None:
+def test_a_websocket_is_refused_so_that_codex_asks_by_http(running: CodexRunning) -> None:
     headers = {"connection": "upgrade", "upgrade": "websocket"}
     assert httpx.get(f"{running.gateway.url}/v1/responses", headers=headers).status_code == 426
     assert running.upstream.refusals == []

@@ -9,17 +9,16 @@ from pathlib import Path
 
 import httpx2 as httpx
 import pytest
+from claude_client import KEY, SESSION, ClaudeRunning
 from click.testing import CliRunner
 from driven import driven
 from plan import Fail
-from test_live_sessions import KEY, SESSION, Running, wire  # noqa: F401 - a fixture
 from wire_anthropic import AnthropicWire
 
 import foldmark
 from foldmark.app import Setup
 from foldmark.cli.program import cli
 from foldmark.core.errors import CommandError
-from foldmark.live.gateway import Gateway
 from foldmark.live.sessions import Sessions
 from foldmark.live.status import statuses
 from foldmark.mcp.conversations import Conversations
@@ -30,14 +29,12 @@ from foldmark.sessions.session_model import NO_GATEWAY
 NAME = f"app · {SESSION[:8]}"
 
 
-class Told(Running):
+class Told(ClaudeRunning):
     """A gateway that tells other programs of its sessions, by files in the environment's folders."""
 
-    def begin(self, port: int = 0, secret: str = "") -> None:
+    def made_sessions(self) -> Sessions:
         self.environment = {"HOME": str(self.path.parent), "XDG_STATE_HOME": str(self.path.parent / "state")}
-        self.sessions = Sessions(self.log, "app", self.upstream.url, self.environment)
-        self.gateway = Gateway(self.upstream.url, port=port, secret=secret, sessions=self.sessions)
-        self.gateway.__enter__()
+        return Sessions(self.log, "app", self.upstream.url, self.environment)
 
     @property
     def state(self) -> dict[str, object]:
@@ -59,7 +56,7 @@ class Told(Running):
 
 
 @pytest.fixture
-def running(tmp_path: Path, wire: AnthropicWire, monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:  # noqa: F811
+def running(tmp_path: Path, wire: AnthropicWire, monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
     made = Told(tmp_path, wire)
     for name, value in made.environment.items():
         monkeypatch.setenv(name, value)

@@ -1,0 +1,100 @@
+"""A small client of the Messages API that behaves as agents do: it sends its whole transcript each time.
+
+Real agents: test_clients.py.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+from plan import Answer, Reply, Say, Think, Use
+from running import Running
+from wire_anthropic import AnthropicWire
+from wire_bound import BoundWire
+
+from foldmark.live.clients import anthropic_answers
+from foldmark.log import Agent
+
+KEY = "sk-planted-0c9d2e"
+SESSION = "5e55104e-0000-4000-8000-000000000001"
+BOUND, FREE = "claude-fable-5-1", "claude-sonnet-4-6"
+TOOL = {"name": "Read", "description": "Reads.", "input_schema": {"type": "object", "properties": {}}}
+REMINDER = {"type": "text", "text": "<system-reminder>\nYou are in a folder.\n</system-reminder>"}
+
+
+class Client:
+    """An agent: it keeps its transcript, and answers its model's tool calls itself."""
+
+    def __init__(self, url: str, model: str = FREE) -> None:
+        self.url, self.model, self.tools = url, model, [TOOL]
+        self.messages: list[dict[str, Any]] = []
+        self.session = SESSION
+        self.headers: dict[str, str] = {}
+
+    def say(self, text: str) -> str:
+        """Ask a prompt, answer all calls, and return what the last answer said."""
+        self.messages.append({"role": "user", "content": [{"type": "text", "text": text}]})
+        if len(self.messages) == 1:
+            self.messages[0]["content"].insert(0, REMINDER)
+        while True:
+            answer = self.ask(self.messages)
+            self.messages.append({"role": "assistant", "content": answer})
+            calls = [block for block in answer if block["type"] == "tool_use"]
+            if not calls:
+                return "".join(block.get("text", "") for block in answer)
+            results = [
+                {"type": "tool_result", "tool_use_id": call["id"], "content": f"{call['name']}: " + "data " * 200}
+                for call in calls
+            ]
+            self.messages.append({"role": "user", "content": results})
+
+    def ask(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Ask with a cache mark on the newest message, and return the blocks of the answer."""
+        *before, last = messages
+        *blocks, newest = last["content"]
+        marked = {**last, "content": [*blocks, {**newest, "cache_control": {"type": "ephemeral"}}]}
+        body = {"model": self.model, "max_tokens": 1000, "stream": True, "thinking": {"type": "adaptive"}}
+        headers = {"x-api-key": KEY, "anthropic-version": "2023-06-01", "content-type": "application/json"}
+        headers |= self.headers
+        content = json.dumps(
+            {**body, "messages": [*before, marked], "tools": self.tools}, separators=(",", ":")
+        ).encode()
+        came = httpx.post(
+            f"{self.url}/v1/messages", headers={**headers, "x-claude-code-session-id": self.session}, content=content
+        )
+        assert came.status_code == 200, came.text
+        return list(anthropic_answers.streamed_message(came.content)["content"])
+
+
+class Model:
+    """A model that reads when it is told to, says how many messages it sees, and finds what is `found`."""
+
+    def __init__(self, wire: AnthropicWire) -> None:
+        self.wire, self.asked, self.fails = wire, 0, list[Answer]()
+        self.found: list[int] = []
+
+    def __call__(self, body: Any) -> Answer:
+        if self.fails:
+            return self.fails.pop()
+        self.asked += 1
+        if not body.get("tools"):
+            return Reply((Say((json.dumps(self.found),)),))
+        signature = self.wire.sign(body) if isinstance(self.wire, BoundWire) else f"signed-{self.asked}"
+        if "READ" in json.dumps(body["messages"][-1]):
+            calls = (Use(f"toolu_{self.asked}a", "Read", {"at": 1.0}), Use(f"toolu_{self.asked}b", "Read", {}))
+            return Reply((Think("To read.", signature), Say(("Reading.",)), *calls), stop="calls")
+        return Reply((Think("Hm.", signature), Say((f"I see {len(body['messages'])}.",))))
+
+
+class ClaudeRunning(Running[Model, Client]):
+    """Such a client behind a gateway."""
+
+    def __init__(self, folder: Path, wire: AnthropicWire, settings: Mapping[str, str] | None = None) -> None:
+        super().__init__(folder, wire, Model(wire), Client, settings)
+
+    @property
+    def agent(self) -> Agent:
+        self.sessions.settle()
+        return self.log.agent(f"app · {SESSION[:8]}")

@@ -1,0 +1,32 @@
+"""Small clients behind a gateway, one for each wire that has several files of tests."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from claude_client import ClaudeRunning
+from gemini_client import GeminiRunning, PlainWire
+from running import entered
+from wire_anthropic import AnthropicWire
+
+
+@pytest.fixture
+def wire() -> AnthropicWire:
+    return AnthropicWire()
+
+
+@pytest.fixture
+def running(tmp_path: Path, wire: AnthropicWire) -> Iterator[ClaudeRunning]:
+    with entered(ClaudeRunning(tmp_path, wire)) as made:
+        yield made
+
+
+@pytest.fixture
+def gemini_wire() -> PlainWire:
+    return PlainWire()
+
+
+@pytest.fixture
+def gemini(tmp_path: Path, gemini_wire: PlainWire) -> Iterator[GeminiRunning]:
+    with entered(GeminiRunning(tmp_path, gemini_wire)) as made:
+        yield made

@@ -1,0 +1,85 @@
+"""A small client behind a gateway, with the log and the provider: what the tests of every wire's sessions share."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from plan import Wire
+from server import Answering, Loopback
+
+import foldmark
+from foldmark.live.gateway import Gateway
+from foldmark.live.sessions import Sessions
+from foldmark.log import Agent, Log
+
+ModelOf = TypeVar("ModelOf", bound=Answering)
+ClientOf = TypeVar("ClientOf")
+RunningOf = TypeVar("RunningOf", bound="Running[Any, Any]")
+
+
+class Running(Generic[ModelOf, ClientOf]):
+    """A client made by `client` from its base URL, the log, and the provider behind the gateway, which answers as
+    `model` does. A subclass says which conversation is the client's, and in which `member` a body has its messages."""
+
+    member = "messages"
+
+    def __init__(
+        self,
+        folder: Path,
+        wire: Wire,
+        model: ModelOf,
+        client: Callable[[str], ClientOf],
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        self.model = model
+        self.upstream = Loopback(wire, model)
+        self.path = folder / "live.db"
+        self.log: Log = foldmark.open(self.path, settings=settings or {})
+        self.begin()
+        self.client = client(self.gateway.url)
+
+    @property
+    def agent(self) -> Agent:
+        """The conversation of the client's session, once all that has passed is recorded."""
+        raise NotImplementedError
+
+    def made_sessions(self) -> Sessions:
+        return Sessions(self.log, "app", self.upstream.url)
+
+    def begin(self, port: int = 0, secret: str = "") -> None:
+        self.sessions = self.made_sessions()
+        self.gateway = Gateway(self.upstream.url, port=port, secret=secret, sessions=self.sessions)
+        self.gateway.__enter__()
+
+    def end(self) -> None:
+        self.gateway.__exit__(None, None, None)
+        self.sessions.close()
+
+    def kinds(self) -> list[str]:
+        return [event.kind for event in self.agent.context().messages]
+
+    def texts(self) -> list[tuple[str, str]]:
+        """What the provider was last asked, without its system prompt."""
+        return self.upstream.wire.texts({self.member: self.upstream.asked[-1].body[self.member]})
+
+    def users(self) -> list[str]:
+        return [text for kind, text in self.texts() if kind == "user"]
+
+    def turn(self, text: str) -> int:
+        event = next(each for each in self.agent.context().messages if each.content == text)
+        assert event.turn_id is not None
+        return event.turn_id
+
+
+@contextmanager
+def entered(running: RunningOf) -> Iterator[RunningOf]:
+    """The same with its provider at work. At the end everything is closed, and the provider must have refused
+    nothing."""
+    with running.upstream:
+        try:
+            yield running
+        finally:
+            running.end()
+            running.log.close()
+    assert running.upstream.refusals == []

@@ -1,0 +1,194 @@
+"""What a client that names no session may do with its transcript: ask beside it, compact it, go back in it, resume it
+(SPEC 5.7). The provider checks each request."""
+
+import json
+
+import pytest
+from gemini_client import CONTEXT, UNSIGNED, Client, GeminiRunning
+from plan import Fail
+
+from foldmark.live.status import statuses
+from foldmark.log.live_session import client_session
+
+
+def test_requests_beside_the_conversation(gemini: GeminiRunning) -> None:
+    client = gemini.client
+    for text in ("one", "secret words", ":context"):
+        client.say(text)
+    client.say(f":drop {gemini.turn('secret words')}")
+    events = len(gemini.agent.events(0, 1000))
+    # A router's request: the newest messages, then the prompt in a content of its own.
+    client.aside([*client.contents[2:], {"role": "user", "parts": [{"text": ":clear"}]}])
+    sent = json.dumps(gemini.upstream.requests[-1].body)
+    assert not any(each in sent for each in ("secret words", ":context", ":drop", "left the context", ":clear"))
+    # A compression: the whole history, no schema and no functions.
+    question = {"role": "user", "parts": [{"text": "Summarize."}]}
+    client.functions = []
+    client.post("streamGenerateContent?alt=sse", {"contents": [*client.contents, question]})
+    assert gemini.users() == [CONTEXT, "one", "Summarize."]
+    assert len(gemini.agent.events(0, 1000)) == events
+
+
+def test_a_resumed_session_that_begins_beside_the_conversation(gemini: GeminiRunning) -> None:
+    client = gemini.client
+    for text in ("one", "two", "secret words", ":context"):
+        client.say(text)
+    client.say(f":drop {gemini.turn('secret words')}")
+    gemini.again("s" * 32)
+    client.aside([*client.contents[2:], {"role": "user", "parts": [{"text": "three"}]}])
+    sent = json.dumps(gemini.upstream.requests[-1].body)
+    assert "three" in sent
+    assert not any(each in sent for each in ("secret words", ":context", ":drop", "left the context"))
+    client.say("three")
+    assert gemini.recorded() == ["one", "two", "three"]
+
+
+def test_a_sub_agent_is_a_child(gemini: GeminiRunning) -> None:
+    client = gemini.client
+    client.say("one")
+    inner = Client(gemini.gateway.url)
+    inner.functions = ["read_file", "complete_task"]
+    inner.contents = [{"role": "user", "parts": [{"text": "Your task: READ it."}]}]
+    inner.go_on()
+    client.say("two")
+    agent = gemini.agent
+    assert gemini.recorded() == ["one", "two"]
+    (child,) = agent.children
+    assert gemini.recorded(child) == ["Your task: READ it."]
+
+
+def test_a_client_that_compacts(gemini: GeminiRunning) -> None:
+    client = gemini.client
+    client.say("one")
+    client.say("READ two")
+    kept = client.contents[-1]
+    snapshot = "<state_snapshot>It was read.</state_snapshot>"
+    client.contents = [
+        {"role": "user", "parts": [{"text": CONTEXT}, {"text": snapshot}]},
+        {"role": "model", "parts": [{"text": "Got it. Thanks for the additional context!"}, *kept["parts"]]},
+    ]
+    client.say("three")
+    assert gemini.recorded() == [snapshot, "three"]
+    (operation,) = [event for event in gemini.agent.events() if event.kind == "filter"]
+    assert operation.actor == "system"
+    (status,) = statuses(gemini.log)
+    assert (status.taken_out, status.operations) == (0, 0)
+    gemini.agent.do(f"/restore {operation.id}")
+    client.say("four")
+    assert ("user", "READ two") in gemini.texts()
+    gemini.again("s" * 32)  # resumed, with what the client has made of it
+    client.say("five")
+    assert len(gemini.agents) == 1
+
+
+def test_a_client_that_goes_back(gemini: GeminiRunning) -> None:
+    client = gemini.client
+    for text in ("one", "two", "three"):
+        client.say(text)
+    del client.contents[2:]
+    client.say("another two")
+    assert gemini.recorded() == ["one", "another two"]
+
+
+def test_a_client_that_begins_anew(gemini: GeminiRunning) -> None:
+    client = gemini.client
+    for text in ("one", "two"):
+        client.say(text)
+    first = client.contents
+    client.contents = []
+    client.say("something else")
+    client.say("more")
+    assert [gemini.recorded(agent) for agent in gemini.agents] == [["one", "two"], ["something else", "more"]]
+    client.contents = first  # a session that was chosen again
+    client.say("three")
+    assert [gemini.recorded(agent) for agent in gemini.agents] == [
+        ["one", "two", "three"],
+        ["something else", "more"],
+    ]
+
+
+@pytest.mark.parametrize("run", ["r" * 32, "s" * 32], ids=["the same run", "resumed"])
+def test_another_gateway_goes_on(gemini: GeminiRunning, run: str) -> None:
+    client = gemini.client
+    for text in ("one", "two", ":help", "READ three"):
+        client.say(text)
+    client.say(f":drop {gemini.turn('two')}")
+    events = len(gemini.agent.events(0, 1000))
+    gemini.again(run)
+    # Another day, and the signatures of what is over are gone.
+    client.contents[0]["parts"][0]["text"] = CONTEXT.replace("folder", "folder on Friday")
+    for content in client.contents:
+        for part in content["parts"]:
+            if "thoughtSignature" in part:
+                part["thoughtSignature"] = UNSIGNED
+    client.say("four")
+    assert gemini.users()[1:] == ["one", "READ three", "four"]
+    assert len(gemini.agent.events(0, 1000)) < events + 12  # nothing is recorded twice
+
+
+def test_another_run_is_another_session(gemini: GeminiRunning) -> None:
+    gemini.client.say("Hello.")
+    gemini.again("s" * 32)
+    other = Client(gemini.gateway.url)
+    other.say("Hello.")
+    other.say("two")
+    assert [gemini.recorded(agent) for agent in gemini.agents] == [["Hello."], ["Hello.", "two"]]
+    assert [client_session(agent, "gemini") for agent in gemini.agents] == ["r" * 32, "s" * 32]
+    assert client_session(gemini.agents[0], "anthropic") is None
+
+
+def test_a_resumed_session_repeats_its_responses(gemini: GeminiRunning) -> None:
+    """Gemini CLI 0.61 does that, and the API refuses it; what Foldmark changes it mends."""
+    client = gemini.client
+    client.say("one")
+    client.say("READ two")
+    events = len(gemini.agent.events(0, 1000))
+    client.contents[4]["parts"] *= 2
+    with pytest.raises(AssertionError, match="4 function responses"):
+        client.say("three")
+    assert gemini.upstream.refusals.pop()
+    assert len(gemini.agent.events(0, 1000)) == events + 2  # the prompt, and its place
+    result = next(event for event in gemini.agent.context().messages if event.kind == "tool_result")
+    client.contents.pop()
+    client.say(f":evict {result.id}")
+    client.say("four")
+    assert [text[:9] for kind, text in gemini.texts() if kind == "result"] == ["[Evicted:", "read_file"]
+
+
+def test_responses_that_the_client_shortens_are_the_same_message(gemini: GeminiRunning) -> None:
+    client = gemini.client
+    client.say("READ one")
+    client.say("two")
+    turn = gemini.turn("READ one")
+    client.contents[2]["parts"][0]["functionResponse"]["response"]["output"] = "[masked]"
+    client.say("three")
+    assert gemini.recorded() == ["READ one", "two", "three"]
+    assert [event.kind for event in gemini.agent.events(0, 1000)].count("filter") == 0
+    client.say(f":drop {turn}")
+    client.say("four")
+    assert "[masked]" not in json.dumps(gemini.texts())
+
+
+def test_an_answer_that_the_client_cuts_otherwise_leaves_with_its_turn(gemini: GeminiRunning) -> None:
+    client = gemini.client
+    client.say("READ one")
+    client.say("two")
+    turn = gemini.turn("READ one")
+    client.contents[1]["parts"][:1] = [{"text": "Rea"}, {"text": "ding."}]
+    client.say(f":drop {turn}")
+    client.say("three")
+    assert gemini.users() == [CONTEXT, "two", "three"]
+    assert not any(kind in ("call", "result") for kind, _ in gemini.texts())
+
+
+def test_an_answer_that_failed_is_asked_for_again(gemini: GeminiRunning) -> None:
+    client = gemini.client
+    client.say("one")
+    client.say(f":drop {gemini.turn('one')}")
+    gemini.model.fails.append(Fail("busy"))
+    with pytest.raises(AssertionError, match="overloaded"):
+        client.say("two")
+    client.go_on()
+    client.say("three")
+    texts = [event.content for event in gemini.agent.context().messages if event.content]
+    assert texts == ["two", "I see 1.", "three", "I see 3."]

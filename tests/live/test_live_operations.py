@@ -1,0 +1,209 @@
+"""Commands in the prompt, and what the next request holds (SPEC 5.7). The provider checks each request as the real one
+does."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from claude_client import BOUND, FREE, KEY, REMINDER, ClaudeRunning
+from running import entered
+from wire_anthropic import AnthropicWire
+from wire_bound import BoundWire
+
+from foldmark.live.prompts import help_text
+from foldmark.live.status import statuses
+from foldmark.sessions.install.edits import template
+
+
+def test_a_drop_and_its_restore(running: ClaudeRunning) -> None:
+    client = running.client
+    for text in ("one", "READ two", "three"):
+        client.say(text)
+    whole = running.texts()
+    assert "left the context" in client.say(f":drop {running.turn('READ two')} -- it was wrong")
+    client.say("four")
+    texts = running.texts()
+    assert ("user", "READ two") not in texts
+    assert not any(kind in ("call", "result") for kind, _ in texts)
+    assert (":drop" in json.dumps(texts)) is False
+    (operation,) = [event for event in running.agent.events() if event.kind == "drop"]
+    assert operation.reason == "it was wrong"
+    (status,) = statuses(running.log)
+    assert status.taken_out > 500
+    assert f"~{status.taken_out:,} tokens taken out" in client.say(":context")
+    client.say(f":restore {operation.id}")
+    client.say("five")
+    assert running.texts()[: len(whole)] == whole
+
+
+def test_the_injected_blocks_of_a_dropped_turn_stay(running: ClaudeRunning) -> None:
+    running.client.say("one")
+    running.client.say("two")
+    running.client.say(f":drop {running.turn('one')}")
+    running.client.say("three")
+    assert running.texts()[:2] == [("user", REMINDER["text"]), ("user", "two")]
+
+
+def test_an_eviction_leaves_a_placeholder(running: ClaudeRunning) -> None:
+    client = running.client
+    client.say("READ one")
+    result = next(event for event in running.agent.context().messages if event.kind == "tool_result")
+    client.say(f":evict {result.id}")
+    client.say("two")
+    results = [text for kind, text in running.texts() if kind == "result"]
+    assert results[0].startswith("[Evicted: ")
+    assert results[1].startswith("Read: data")
+
+
+def test_clear_to_a_mark(running: ClaudeRunning) -> None:
+    client = running.client
+    client.say("one")
+    client.say(":mark HERE")
+    client.say("READ two")
+    client.say(":clear HERE")
+    client.say("three")
+    assert [text for kind, text in running.texts() if kind == "user"] == [REMINDER["text"], "one", "three"]
+    client.say(":clear")
+    client.say("four")
+    assert [text for kind, text in running.texts() if kind == "user"] == [REMINDER["text"], "four"]
+
+
+def test_a_summary_stands_where_it_stands(running: ClaudeRunning) -> None:
+    client = running.client
+    client.say("one")
+    client.say("READ two")
+    running.log.complete = lambda _: "It was read."
+    agent = running.agent
+    agent.context()
+    agent.do("/summarize")
+    client.say("three")
+    assert ("assistant", "It was read.") in running.texts()
+    assert ("user", "READ two") not in running.texts()
+
+
+@pytest.mark.parametrize("wire", [AnthropicWire(), BoundWire()], ids=["free", "bound"])
+def test_thinking_that_an_operation_made_invalid(running: ClaudeRunning, wire: AnthropicWire) -> None:
+    client, free = running.client, not isinstance(wire, BoundWire)
+    client.model = FREE if free else BOUND
+    for text in ("one", "two", "three"):
+        client.say(text)
+    client.say(f":drop {running.turn('two')}")
+    client.say("four")
+    signed = [text for kind, text in running.texts() if kind == "thinking"]
+    assert len(signed) == (2 if free else 1)
+    client.say("five")
+    assert len([kind for kind, _ in running.texts() if kind == "thinking"]) == (3 if free else 2)
+    (operation,) = [event for event in running.agent.events() if event.kind == "drop"]
+    client.say(f":restore {operation.id}")
+    client.say("six")
+    # The thinking of "four" and "five" was made while "two" was out.
+    assert len([kind for kind, _ in running.texts() if kind == "thinking"]) == (5 if free else 3)
+
+
+def test_forget_asks_the_sessions_own_model(running: ClaudeRunning) -> None:
+    client = running.client
+    for text in ("the cache experiment", "two", "the cache again"):
+        client.say(text)
+    asked = len(running.upstream.asked)
+    first, last = running.turn("the cache experiment"), running.turn("the cache again")
+    shown = client.say(":forget cache")
+    assert "Nothing matches" in shown  # the model of the session found nothing
+    (question,) = running.upstream.asked[asked:]
+    assert question.headers["x-api-key"] == KEY
+    running.log.complete = lambda _: json.dumps([first, last])
+    shown = client.say(":forget cache")
+    assert "Forget" in shown
+    assert "/agree" not in shown
+    assert "only the" not in client.say(":no")
+    client.say("three")
+    assert ("user", "the cache again") in running.texts()
+    client.say(":forget cache")
+    assert "left the context" in client.say(":yes")
+    client.say("four")
+    assert ("user", "the cache again") not in running.texts()
+    assert ":forget" not in json.dumps(running.texts())
+    assert "there is no open preview" in client.say(":yes")
+
+
+@pytest.mark.parametrize("sign", ["%", "!!"])
+def test_another_sign(tmp_path: Path, sign: str) -> None:
+    with entered(ClaudeRunning(tmp_path, AnthropicWire(), {"live_sign": sign})) as running:
+        client = running.client
+        client.say("one")
+        assert client.say(":drop 1") == "I see 3."  # a prompt like any other
+        assert client.say(f"{sign}help") == help_text(sign)
+        assert f"{sign}restore" in client.say(f"{sign}drop {running.turn('one')}")
+        client.say(f"{sign}{sign}undo")
+        assert [text for kind, text in running.texts() if kind == "user"][-1] == f"{sign}undo"
+        assert ("user", "one") not in running.texts()
+
+
+def test_the_same_prompt_twice(running: ClaudeRunning) -> None:
+    client = running.client
+    client.say("one")
+    for _ in range(2):
+        client.say(":context")
+        client.say("again")
+    assert [text for kind, text in running.texts() if kind == "user"][1:] == ["one", "again", "again"]
+
+
+def test_a_command_behind_a_prompt_that_was_not_answered(running: ClaudeRunning) -> None:
+    client = running.client
+    client.say("one")
+    typed = [{"type": "text", "text": text} for text in ("not answered\n", ":mark HERE")]
+    client.messages.append({"role": "user", "content": typed})
+    answer = client.ask(client.messages)
+    assert "'HERE' created" in answer[0]["text"]
+    client.messages.append({"role": "assistant", "content": answer})
+    client.say("two")
+    assert [text for kind, text in running.texts() if kind == "user"][1:] == ["one", "not answered\n", "two"]
+
+
+def expanded(arguments: str) -> list[dict[str, Any]]:
+    """What Claude Code 2.1.197 makes of `/fm`."""
+    said = "<command-message>fm</command-message>\n<command-name>/fm</command-name>\n"
+    said += f"<command-args>{arguments}</command-args>\n" if arguments else ""
+    text = template("fm").split("---\n", 2)[2].replace("$ARGUMENTS", arguments)
+    return [{"type": "text", "text": said}, {"type": "text", "text": text}]
+
+
+def test_the_command_of_claude_code(running: ClaudeRunning) -> None:
+    client = running.client
+
+    def ask(arguments: str) -> str:
+        client.messages.append({"role": "user", "content": expanded(arguments)})
+        answer = client.ask(client.messages)
+        client.messages.append({"role": "assistant", "content": answer})
+        return str(answer[0]["text"])
+
+    client.say("one")
+    client.say("two")
+    assert "left the context" in ask(f"drop {running.turn('one')} -- no use")
+    (operation,) = [event for event in running.agent.events() if event.kind == "drop"]
+    assert operation.reason == "no use"
+    assert ask("") == ask("what") == ask("help") == help_text(":")
+    client.say("three")
+    assert [text for kind, text in running.texts() if kind == "user"][1:] == ["two", "three"]
+    assert "fm" not in json.dumps(running.texts())
+
+
+def test_a_session_that_begins_with_a_command(running: ClaudeRunning) -> None:
+    client = running.client
+    client.headers["anthropic-beta"] = "mid-conversation-system-2026-04-07"
+    asked: list[dict[str, Any]] = [
+        {"role": "user", "content": [REMINDER, {"type": "text", "text": ":context"}]},
+        {"role": "system", "content": [{"type": "text", "text": "Skills: none."}]},
+    ]
+    client.messages = [*asked, {"role": "assistant", "content": client.ask(asked)}]
+    client.say("one")
+    assert [message["role"] for message in running.upstream.asked[-1].body["messages"]] == ["user", "system"]
+    client.say("two")
+    assert [text for kind, text in running.texts() if kind == "user"] == [REMINDER["text"], "one", "two"]
+
+
+def test_an_escaped_prompt_goes_to_the_model(running: ClaudeRunning) -> None:
+    running.client.say("::mark my words")
+    running.client.say("Is ::mark a command?")
+    assert running.texts()[1] == ("user", ":mark my words")
+    assert running.texts()[-1] == ("user", "Is ::mark a command?")
