@@ -3,9 +3,10 @@
 import hashlib
 import json
 import random
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx2 as httpx
 import pytest
@@ -17,6 +18,7 @@ from foldmark.live.gateway import Gateway
 from foldmark.live.sessions import LONGEST, Sessions
 
 BODIES = 1000
+MODELS = "/v1beta/models/gemini-3.8-flash"
 PARTS = [
     '"cache_control":{"type":"ephemeral"}',
     '\\",\\"cache_control\\":{\\"type\\":\\"ephemeral\\"}',
@@ -91,6 +93,48 @@ def items_body(chance: random.Random) -> bytes:
     return f"{{{','.join(rest)}}}".encode()
 
 
+def part(chance: random.Random, number: int) -> str:
+    """A part of a content of generateContent."""
+    call = f'"name":"read_file","id":"c{number}"'
+    kinds = [
+        f'{{"text":{text(chance)}}}',
+        f'{{"text":{text(chance)}, "thoughtSignature":"c2ln"}}',
+        f'{{"thought":true,"text":{text(chance)},"thoughtSignature":"c2ln"}}',
+        f'{{"functionCall":{{{call},"args":{{"n":1.0,"big":{10**30},"f":1e-7}}}},"thoughtSignature":"c2ln"}}',
+        f'{{"functionCall":{{"name":"read_file","args":{{"said":{text(chance)}}}}}}}',
+        f'{{"functionResponse":{{{call},"response":{{"output":{text(chance)}}}}}}}',
+        f'{{"functionResponse" :{{"response":{{"error":{text(chance)}}},"name":"read_file","id":"c{number - 1}"}}}}',
+        '{"functionResponse":{"name":"read_file","response":{"big":1e999},"parts":[{"inlineData":{"data":"aGk="}}]}}',
+        '{"inlineData":{"mimeType":"image/png","data":"aGk="}}',
+        '{"text":"<session_context>\\nx</session_context>"}',
+        '{"unheardOf":[[[[]]],2],"unheardOf":2}',
+        "null",
+    ]
+    return chance.choice(kinds[:-1] if chance.random() < 0.99 else kinds)
+
+
+def contents(chance: random.Random, longest: int) -> list[str]:
+    found = []
+    for number in range(chance.randint(0, longest)):
+        parts = " , ".join(part(chance, number) for _ in range(chance.randint(0, 3)))
+        order = [f'"role":"{chance.choice(["user", "model", "user", "model", "system"])}"', f'"parts": [{parts}]']
+        found.append(f"{{{', '.join(order if chance.random() < 0.8 else order[::-1])}}}")
+    return found
+
+
+def contents_body(chance: random.Random) -> bytes:
+    """A body that names no session: often one that begins as others do, sometimes one of a sub-agent or of a request
+    beside the conversation."""
+    begun = contents(random.Random(chance.randint(1, 3)), 6) if chance.random() < 0.7 else []
+    functions = chance.choice(['{"name":"read_file"}', '{"name":"read_file"}', '{"name":"complete_task"}', ""])
+    rest = [f'"contents": [{" , ".join([*begun, *contents(chance, 8)])}]']
+    rest += [f'"tools":[{{"functionDeclarations":[{functions}]}}]'] if functions or chance.random() < 0.5 else []
+    rest += ['"generationConfig":{"responseMimeType":"application/json"}'] if chance.random() < 0.1 else []
+    rest += ['"systemInstruction":{"parts":[{"text":"x"}]}'] if chance.random() < 0.5 else []
+    chance.shuffle(rest)
+    return f"{{{','.join(rest)}}}".encode()
+
+
 HOSTILE = [
     b"",
     b"null",
@@ -104,32 +148,58 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("path", "header", "made"),
-    [("/v1/messages?beta=true", "x-claude-code-session-id", body), ("/v1/responses", "session-id", items_body)],
-    ids=["messages", "responses"],
-)
+class Sent(NamedTuple):
+    """What a client of a wire sends: to which paths, with one of these headers (name and values), in which member its
+    messages and the text of one."""
+
+    paths: tuple[str, ...]
+    header: str
+    values: tuple[str, ...]
+    made: Callable[[random.Random], bytes]
+    bodies: int
+    member: bytes
+    content: bytes = rb'"content":\1'
+
+    def hostile(self, body: bytes) -> bytes:
+        named = body.replace(b'"messages":', b'"%s":' % self.member)
+        return re.sub(rb'"content":("[^"]*"|\[)', self.content, named)
+
+
+SESSIONS = ("one", "two", "")
+WIRES = {
+    "messages": Sent(("/v1/messages?beta=true",), "x-claude-code-session-id", SESSIONS, body, BODIES, b"messages"),
+    "responses": Sent(("/v1/responses",), "session-id", SESSIONS, items_body, BODIES // 4, b"input"),
+    "contents": Sent(
+        (f"{MODELS}:streamGenerateContent?alt=sse", f"{MODELS}:streamGenerateContent", f"{MODELS}:generateContent"),
+        "user-agent",
+        ("GeminiCLI-tui/0.61.0", "google-genai-sdk/3.4"),
+        contents_body,
+        BODIES // 4,
+        b"contents",
+        rb'"parts":[{"text":\1}]',
+    ),
+}
+
+
+@pytest.mark.parametrize("wire", WIRES)
 def test_equal_bodies(
     tmp_path: Path,
     upstream: Upstream,  # noqa: F811
     caplog: pytest.LogCaptureFixture,
-    path: str,
-    header: str,
-    made: Callable[[random.Random], bytes],
+    wire: str,
 ) -> None:
-    chance = random.Random(5)
-    hostile = [each.replace(b'"messages":', b'"input":') for each in HOSTILE] if made is items_body else HOSTILE
-    bodies = [*hostile, *(made(chance) for _ in range(BODIES if made is body else BODIES // 4))]
+    chance, of = random.Random(5), WIRES[wire]
+    bodies = [*map(of.hostile, HOSTILE), *(of.made(chance) for _ in range(of.bodies))]
     plain: dict[str, str] = {}
-    sent = [(path, plain, each) for each in bodies]
+    sent = [(chance.choice(of.paths), plain, each) for each in bodies]
     for number, real in enumerate(recorded()):  # what real clients send, among the others
         sent.insert(number * 20, (real.target, real.headers, real.body))
     with foldmark.open(tmp_path / "live.db", settings={}) as log:
         sessions = Sessions(log, "app", upstream.url)
         with Gateway(upstream.url, sessions=sessions) as gateway, httpx.Client(timeout=60) as client:
             for target, own, each in sent:
-                session = chance.choice(["one", "two", ""])
-                headers = own or ({header: session} if session else {})
+                value = chance.choice(of.values)
+                headers = own or ({of.header: value} if value else {})
                 came = client.post(f"{gateway.url}{target}", headers=headers, content=each)
                 assert came.content == b"{}"
         sessions.close()
