@@ -29,6 +29,17 @@ def test_requests_beside_the_conversation(gemini: GeminiRunning) -> None:
     assert len(gemini.agent.events(0, 1000)) == events
 
 
+def test_a_request_beside_the_conversation_without_contents(
+    gemini: GeminiRunning, caplog: pytest.LogCaptureFixture
+) -> None:
+    gemini.client.say("one")
+    gemini.client.say(f":drop {gemini.turn('one')}")
+    with pytest.raises(AssertionError, match="contents: missing"):
+        gemini.client.aside([])
+    assert gemini.upstream.refusals.pop()
+    assert "passed on as it came" not in caplog.text
+
+
 def test_a_resumed_session_that_begins_beside_the_conversation(gemini: GeminiRunning) -> None:
     client = gemini.client
     for text in ("one", "two", "secret words", ":context"):

@@ -275,8 +275,9 @@ class Sessions:
                 continue
             of = {each.key: each for each in transcript.known}
             known = [of.get(message.key, KnownMessage(message.key)) for message in request.messages[:-1]]
+            known += [KnownMessage("") for _ in request.messages[-1:]]  # the question itself
             with suppress(UnpairedError):
-                shown = self._shown(request, transcript, [*known, KnownMessage("")], inserts=False)
+                shown = self._shown(request, transcript, known, inserts=False)
                 if shown.changed:
                     raw = shown.messages
                     break
