@@ -95,10 +95,10 @@ class Client:
 
 
 class Model:
-    """A model that reads when it is told to, and else says how many contents it sees."""
+    """A model that reads when it is told to, and else says how many contents it sees, or `said`."""
 
     def __init__(self) -> None:
-        self.asked, self.fails = 0, list[Answer]()
+        self.asked, self.fails, self.said = 0, list[Answer](), ""
 
     def __call__(self, body: Any) -> Answer | Http:
         if self.fails:
@@ -113,7 +113,8 @@ class Model:
             first = Use(f"c{self.asked}a", "read_file", {"at": 1.0}, "c2lnbmVk")
             second = Use(f"c{self.asked}b", "read_file", {})
             return Reply((Think("To read.", "c2lnbmVk"), Say(("Rea", "ding.")), first, second), stop="calls")
-        return Reply((Think("Hm.", "c2lnbmVk"), Say(("I see ", f"{len(body['contents'])}."))))
+        said = (self.said,) if self.said else ("I see ", f"{len(body['contents'])}.")
+        return Reply((Think("Hm.", "c2lnbmVk"), Say(said)))
 
 
 class GeminiRunning(Running[Model, Client]):

@@ -2,6 +2,7 @@
 (SPEC 5.7). The provider checks each request."""
 
 import json
+import re
 
 import pytest
 from gemini_client import CONTEXT, UNSIGNED, Client, GeminiRunning
@@ -27,6 +28,41 @@ def test_requests_beside_the_conversation(gemini: GeminiRunning) -> None:
     client.post("streamGenerateContent?alt=sse", {"contents": [*client.contents, question]})
     assert gemini.users() == [CONTEXT, "one", "Summarize."]
     assert len(gemini.agent.events(0, 1000)) == events
+
+
+@pytest.mark.parametrize("place", [0, 1], ids=["the first", "the second"])
+def test_a_request_beside_the_conversation_repeats_equal_prompts(gemini: GeminiRunning, place: int) -> None:
+    client = gemini.client
+    gemini.model.said = "As before."
+    for text in ("one", "again", "again", "two"):
+        client.say(text)
+    again = [event.turn_id for event in gemini.agent.context().messages if event.content == "again"][place]
+    client.say(f":drop {again}")
+    for contents in (client.contents, client.contents[2:]):
+        client.aside([*contents, {"role": "user", "parts": [{"text": "Where are we?"}]}])
+        sent = gemini.upstream.requests[-1].body["contents"]
+        users = [text for kind, text in gemini.upstream.wire.texts({"contents": sent}) if kind == "user"]
+        assert users[-3:] == ["again", "two", "Where are we?"]
+        assert users.count("again") == 1
+
+
+def test_a_compression_names_the_calls_as_gemini_cli_keeps_them(gemini: GeminiRunning) -> None:
+    """Their names stand in front of their ids there, but not in the requests of the conversation."""
+    client = gemini.client
+    for text in ("READ one", "READ secret words", "three"):
+        client.say(text)
+    client.say(f":drop {gemini.turn('READ secret words')}")
+    result = next(event for event in gemini.agent.context().messages if event.kind == "tool_result")
+    client.say(f":evict {result.id}")
+    kept = json.loads(re.sub(r'"id": "(c\w+)"', r'"id": "read_file__\1"', json.dumps(client.contents)))
+    assert kept != client.contents
+    client.functions = []
+    question = {"role": "user", "parts": [{"text": "Summarize."}]}
+    client.post("generateContent", {"contents": [*kept, question]})
+    sent = gemini.upstream.requests[-1].body["contents"]
+    texts = gemini.upstream.wire.texts({"contents": sent})
+    assert [text for kind, text in texts if kind == "user"] == [CONTEXT, "READ one", "three", "Summarize."]
+    assert [text[:9] for kind, text in texts if kind == "result"] == ["[Evicted:", "read_file"]
 
 
 def test_a_request_beside_the_conversation_without_contents(

@@ -100,6 +100,20 @@ def edited(
     return EditedMessages(dialect.joined(found) if changed else [raw for raw, _ in found], prefix, changed)
 
 
+def repeated(known: Sequence[KnownMessage], keys: Sequence[str]) -> list[KnownMessage]:
+    """Return what is known of each message of a request beside the conversation, which repeats a part of it in order:
+    its beginning if both begin alike, otherwise its newest part."""
+    from difflib import SequenceMatcher
+
+    begins = bool(known) and list(keys[:1]) == [known[0].key]
+    before, after = list(known) if begins else list(known)[::-1], list(keys) if begins else list(keys)[::-1]
+    found = [KnownMessage(key) for key in after]
+    # Of equal messages it takes the first ones.
+    for begin, at, size in SequenceMatcher(None, [each.key for each in before], after, False).get_matching_blocks():
+        found[at : at + size] = before[begin : begin + size]
+    return found if begins else found[::-1]
+
+
 def _kept(
     dialect: ClientDialect, raw: bytes, message: ClientMessage, known: KnownMessage, view: ContextView
 ) -> bytes | None:

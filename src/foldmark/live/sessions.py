@@ -29,7 +29,7 @@ from foldmark.live.clients.dialect import ClientDialect, ClientMessage, ClientRe
 from foldmark.live.clients.gemini import GEMINI
 from foldmark.live.clients.openai import OPENAI
 from foldmark.live.clients.reading import RequestReader
-from foldmark.live.leaving_out import ContextView, EditedMessages, KnownMessage, aligned, edited
+from foldmark.live.leaving_out import ContextView, EditedMessages, KnownMessage, aligned, edited, repeated
 from foldmark.live.other_programs import Asked, OtherPrograms
 from foldmark.live.transcript import ClientTranscript
 from foldmark.live.unnamed import UnnamedSessions
@@ -273,8 +273,7 @@ class Sessions:
         for transcript in reversed(self._transcripts.values()):
             if transcript.dialect is not dialect or not self._is_edited(transcript):
                 continue
-            of = {each.key: each for each in transcript.known}
-            known = [of.get(message.key, KnownMessage(message.key)) for message in request.messages[:-1]]
+            known = repeated(transcript.known, [message.key for message in request.messages[:-1]])
             known += [KnownMessage("") for _ in request.messages[-1:]]  # the question itself
             with suppress(UnpairedError):
                 shown = self._shown(request, transcript, known, inserts=False)

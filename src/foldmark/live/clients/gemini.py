@@ -269,8 +269,11 @@ def _ids(blocks: Sequence[Mapping[str, Any]], kind: str) -> Iterator[str]:
 
 
 def _id_of(found: Mapping[str, Any], place: int) -> str:
-    """Return the id of a call or a response; its name and place in the message if the provider gave none."""
+    """Return the id of a call or a response; its name and place in the message if the provider gave none. Gemini CLI
+    puts the name in front of the id, and leaves it there in requests beside the conversation."""
     name, own = str(found.get("name", "")), found.get("id")
+    if isinstance(own, str):
+        own = own.removeprefix(f"{name}__")
     if not isinstance(own, str) or not own or re.fullmatch(rf"synth_.*|{re.escape(name)}_\d{{13}}_\d+", own):
         return f"{name}#{place}"
     return own
