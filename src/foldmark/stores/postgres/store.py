@@ -237,7 +237,7 @@ class PostgresStore:
     @contextmanager
     def write(self) -> Iterator[PostgresTransaction]:
         inside = self._open.snapshot
-        if isinstance(inside, PostgresTransaction):
+        if type(inside) is PostgresTransaction:  # ten times as fast as `isinstance`, which would ask its protocols
             with inside.whole():
                 yield inside
             return
