@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from random import Random
 
 import pytest
 from logs import NOW, born, draft
 
+import foldmark
 from foldmark.core.agents import AgentRecord, Size
 from foldmark.core.errors import CommandError
-from foldmark.core.ports import NEWEST_KINDS
+from foldmark.core.ports import NEWEST_KINDS, Head, Store
 from foldmark.core.replay import birth
 from foldmark.stores.sqlite import SqliteStore
 
@@ -196,3 +199,54 @@ def test_a_kept_head_shows_new_mail_memos_and_children(store: SqliteStore) -> No
         (fork,) = transaction.append(A, None, [draft()])
         transaction.create_agent(AgentRecord("uuid-c", None, A, fork, NOW), birth("uuid-c", fork), Size(0, 0))
     assert beside() == {"mail", "memos", "children"}
+
+
+STEPS = (
+    *("message", "message", "call", "result", "answer", "end", "end", "rolled back"),
+    *("/mark here", "/clear", "/undo", "/clear here", "/fork", "/memo add x", "/context window 9", "/rename z"),
+)
+
+
+def take(agent: foldmark.Agent, step: str, number: int) -> None:
+    """Do one thing with an agent that another program may have changed."""
+    agent.context()
+    match step:
+        case "message":
+            agent.append("user", f"question {number}")
+        case "call":
+            agent.append_tool_call("probe", {}, call_id=f"c{number // 4}")
+        case "result":
+            agent.append_tool_result(f"c{number // 4}", "found")
+        case "answer":
+            agent.append("assistant", f"answer\n### STATE\nGoal: {number}\n" if number % 3 == 0 else "answer")
+        case "end":
+            agent.end_turn()
+        case "rolled back":
+            with agent.batch():
+                agent.append("user", "lost")
+                raise KeyError
+        case command:
+            agent.do(command)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_kept_beside_another_program_is_what_the_database_holds(tmp_path: Path, seed: int) -> None:
+    def heads(store: Store) -> list[Head]:
+        with store.read() as moment:
+            return [moment.head(each.id) for each in moment.agents()]
+
+    chance, path = Random(seed), str(tmp_path / "log.db")
+    with foldmark.open(path) as one, foldmark.open(path) as two:
+        done = 0
+        for number in range(60):
+            agent = chance.choice((one, two)).agent(chance.choice("ab"))
+            with suppress(CommandError, KeyError):
+                take(agent, chance.choice(STEPS), number)
+                done += 1
+            for store in (one.store, two.store):
+                assert isinstance(store, SqliteStore)
+                kept = heads(store)
+                store._connection.known.forget()
+                assert kept == heads(store)
+        assert done > 30
+        assert not list(one.store.damage())
