@@ -11,10 +11,8 @@ import pytest
 from logs import NOW, born, draft
 
 import foldmark
-from foldmark.core.agents import AgentRecord, Size
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import NEWEST_KINDS, Head, Store
-from foldmark.core.replay import birth
 from foldmark.stores.sqlite import SqliteStore
 
 A, B = "uuid-a", "uuid-b"
@@ -181,24 +179,6 @@ def test_a_death_is_seen_by_the_next_append(store: SqliteStore) -> None:
         transaction.kill(A, B, "human", NOW)
     with pytest.raises(CommandError, match="killed"):
         append(store)
-
-
-def test_a_kept_head_shows_new_mail_memos_and_children(store: SqliteStore) -> None:
-    def beside() -> frozenset[str]:
-        with store.read() as moment:
-            return moment.head(A).beside
-
-    assert beside() == frozenset()
-    with store.write() as transaction:
-        transaction.send(B, A, "hello", "human", NOW)
-    assert beside() == {"mail"}
-    with store.write() as transaction:
-        transaction.save_memo("x", [], None, "human", NOW)
-    assert beside() == {"mail", "memos"}
-    with store.write() as transaction:
-        (fork,) = transaction.append(A, None, [draft()])
-        transaction.create_agent(AgentRecord("uuid-c", None, A, fork, NOW), birth("uuid-c", fork), Size(0, 0))
-    assert beside() == {"mail", "memos", "children"}
 
 
 STEPS = (

@@ -10,7 +10,7 @@ import pytest
 
 from foldmark.core.agents import LIVES, MAIL, Change, Changes, Size
 from foldmark.core.errors import CommandError, StoreError
-from foldmark.core.ports import Store, Transaction
+from foldmark.core.ports import BESIDE, Store, Transaction
 from foldmark.core.records import CodingSession
 from foldmark.core.replay import Fold
 from foldmark.core.segments import END, Segment
@@ -72,6 +72,25 @@ class Connections(Suite):
                     assert head.cache == (fold, Size(number, number))
                     assert head.newest["state"].content == f"Goal: {number}"
                     assert moment.named(f"name {number} {writer is store}") == head.record
+
+    def test_a_head_is_current_after_every_kind_of_write(self, store: Store, agent: str, other: Store) -> None:
+        """A store that keeps heads forgets them in time."""
+
+        def beside() -> set[str]:
+            with store.read() as here, other.read() as there:
+                assert here.head(agent) == there.head(agent)
+                return set(here.head(agent).beside)
+
+        assert beside() == set()
+        send(store, root(store), agent, "mail")
+        assert beside() == {"mail"}
+        save_memo(store, "a memo")
+        assert beside() == {"mail", "memos"}
+        fork(store, agent)
+        assert beside() == set(BESIDE)
+        for each in (draft("config", "x = 1", data={"settings": {}}), draft("mark", "here"), draft("turn_ended", "")):
+            append(store, agent, each)
+            assert beside() == set(BESIDE)
 
     def test_several_threads_use_one_store(self, store: Store, agent: str) -> None:
 
