@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 from time import monotonic
 
-from golden import text_of
+from textual._compositor import LayoutUpdate
 from textual.pilot import Pilot
 from textual.widgets import Input, TextArea
 
@@ -39,8 +39,10 @@ class Driven:
 
     @property
     def screen(self) -> str:
-        """The screen as lines of text."""
-        return text_of(self.app.export_screenshot())
+        """The screen as lines of text. A picture of it would take seven times as long."""
+        drawn = self.app.screen._compositor.render_update(full=True, screen_stack=self.app._background_screens)
+        assert isinstance(drawn, LayoutUpdate)
+        return "\n".join("".join(strip.text for strip in row).rstrip() for row in drawn.strips)
 
     async def until(self, what: str | Callable[[], object]) -> None:
         """Wait until a text is shown, or something holds."""

@@ -69,6 +69,22 @@ def test_a_question_mark_opens_the_keys_only_while_nothing_is_typed(log: Log) ->
     asyncio.run(ask())
 
 
+def test_the_line_of_keys_is_composed_again_only_if_its_keys_have_changed(log: Log) -> None:
+    async def ask() -> None:
+        async with driven(sample(log)) as chat:
+            await chat.still()
+            line = chat.app.chat.query_one(KeyLine)
+            composed = [*line.children]
+            chat.app.refresh_bindings()
+            await chat.still()
+            assert composed
+            assert [*line.children] == composed
+            await chat.press("tab")
+            await chat.until(lambda: [*line.children] != composed)
+
+    asyncio.run(ask())
+
+
 @pytest.mark.parametrize(
     ("says", "theme"),
     [("", DARK), ("15;0", DARK), ("0;15", LIGHT), ("0;default;7", LIGHT), ("0;8", DARK), ("x;y", DARK)],

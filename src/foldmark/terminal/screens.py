@@ -96,9 +96,20 @@ class KeyLine(Footer):
 
     def __init__(self) -> None:
         super().__init__(compact=True)
+        self._composed: object = None
+
+    async def recompose(self) -> None:
+        """Compose the keys again if they have changed. Textual asks for it after each move of the focus."""
+        if not self.children or self._composed != self._basis():
+            await super().recompose()
+
+    def _basis(self) -> tuple[object, ...]:
+        """Return what the keys are composed from."""
+        return self.app.size.width, [key[1:] for key in self.screen.active_bindings.values() if key.binding.show]
 
     def compose(self) -> ComposeResult:
         """Return the keys, the screen's own first. If they do not fit, omit `^C`, then the last of its own."""
+        self._composed = self._basis()
         keys = sorted(
             (key for key in super().compose() if isinstance(key, FooterKey)),
             key=lambda key: LAST.index(key.key) if key.key in LAST else -1,
