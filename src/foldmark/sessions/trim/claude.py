@@ -4,25 +4,44 @@ Only these bytes of a line change: the session id; the results of the selected t
 display copy; arguments that the plan names; reminders of Foldmark's hook; and the signs of a full context: the numbers
 in `usage` of assistant records, and the record of an error that reported it.
 
-Every line is decoded once, for the few members that matter, and these are looked up in its bytes. If the place of one
-of them is not certain, which is rare, the line is read again member by member (`claude_members`). That alone would take
-1.8 times the time.
+A usual line is decoded once, for the few members that matter, and these are looked up in its bytes. An unusual one is
+changed member by member, which takes 1.8 times the time: if the place of a member is not certain, and for changes that
+few lines have. It may have white space between tokens, escaped or repeated keys, values of wrong types, or invalid
+UTF-8. Of two members with one key the last counts, as for every reader.
 """
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from foldmark.sessions import spans
-from foldmark.sessions.spans import Span
-from foldmark.sessions.trim import claude_members as members
-from foldmark.sessions.trim.claude_members import CallMember, Edit, LineMembers, ResultMember
+from foldmark.sessions.claude.blocks import says_full
+from foldmark.sessions.claude.records import rows
+from foldmark.sessions.claude.resumption import resume
+from foldmark.sessions.hook.answering import ADVICE, REMINDS
+from foldmark.sessions.lenient_json import filled_text, member
+from foldmark.sessions.session_file import Piece, SessionFile
+from foldmark.sessions.spans import Span, within
 from foldmark.sessions.trim.cut import Origin, Replacement, is_cut_list, quoted, string, text_of
 from foldmark.sessions.trim.job import Cut, LineTrimmer
 from foldmark.sessions.trim.results import content, display
-from foldmark.sessions.trim.stale import FAILED, TODOS
+from foldmark.sessions.trim.stale import FAILED, TODOS, CallRecord, digest
+
+NOTE = "[The context was full here. Foldmark has trimmed the session since.]"
+"""Replaces Claude Code's message that the context is full."""
+
+_REMINDER = re.compile(rf"Context at \d+%\. (?:{'|'.join(map(re.escape, ADVICE.values()))})")
+_REJECTED = ("The user doesn't want to", "[Request interrupted by user")
+"""Prefixes of results that report a person's decision; the reason may follow."""
+
+_UNCHANGED = "File unchanged since last read"
+_PART = ("offset", "limit", "pages", "view_range")
 
 _NONE = Raw(b"")
 _TEXTS = ("content", "old_string", "new_string", "new_source", "prompt")
@@ -67,42 +86,81 @@ class ClaudeLines(LineTrimmer):
     """Trims the lines of one session."""
 
     bytes_per_token = 3.0
-    calls = staticmethod(members.calls)
     _seen = _needle = b""
 
-    def line(self, number: int, raw: bytes) -> bytes:
-        try:
-            return self._edited(number, raw, self._usual_members(raw), certain=False)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, _UnsureError):
-            found = members.read_members(raw)
-            return raw if found is None else self._edited(number, raw, found, certain=True)
+    @staticmethod
+    def calls(pieces: Sequence[Piece]) -> list[CallRecord]:
+        """Return the calls that are sent on resuming the session. An abandoned branch makes nothing stale.
 
-    def _usual_members(self, raw: bytes) -> LineMembers:
-        """Return the members of a line as Claude Code writes it. Raises _UnsureError, MsgspecError for other lines."""
+        Raises SessionFileError.
+        """
+        found: dict[str, CallRecord] = {}
+        with SessionFile(pieces[0].path) as file:
+            for row in resume(list(rows(file))).order:
+                if not row.calls and not row.results:
+                    continue
+                blocks = file.reread(row.line, row.offset).value["message"]["content"]
+                for at, id in row.calls:
+                    if id not in found:
+                        found[id] = _call(id, blocks[at])
+                for at, id in row.results:
+                    if id in found and found[id].digest is None:
+                        found[id] = _with_result(found[id], blocks[at])
+        return list(found.values())
+
+    def line(self, number: int, raw: bytes) -> bytes:
+        place = Origin(number, str(self.source))
+        try:
+            return self._usual(raw, place)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, _UnsureError):
+            try:
+                return self._unusual(raw, place)
+            except (ValueError, RecursionError):  # not a JSON object
+                return raw
+
+    def _usual(self, raw: bytes, place: Origin) -> bytes:
+        """Change a line as Claude Code writes it.
+
+        Raises _UnsureError or MsgspecError for any other line, before a result is counted.
+        """
         record = _decode(raw)
         if record.failed or (record.type == "attachment" and b'"hook_additional_context"' in raw):
             raise _UnsureError
-        found = LineMembers(display=bytes(record.display), aside=record.aside is True, compacted=record.summary is True)
-        if session := bytes(record.session):
-            found.session = self._session_span(raw, session)
+        edits = []
+        if (session := bytes(record.session)) and (span := self._session_span(raw, session)):
+            edits.append((*span, self.new_id))
         message = record.message
+        if record.summary or (message is None and record.type == "system" and record.subtype == "compact_boundary"):
+            self.in_context = 0
         if message is None:
-            found.compacted |= record.subtype == "compact_boundary" and record.type == "system"
-            return found
-        if type(message.content) is list:
-            for block in message.content:
-                if block.type == "tool_use":
-                    if block.id in self.plan.arguments:
-                        raise _UnsureError
-                    found.calls.append(CallMember(block.id, block.name))
-                elif block.type == "tool_result":
-                    found.results.append(ResultMember(block.tool_use_id, bytes(block.content)))
+            return spans.edited(raw, edits)
+        results = []
+        for block in message.content if type(message.content) is list else ():
+            if block.type == "tool_use":
+                if block.id in self.plan.arguments:
+                    raise _UnsureError
+                self.call(block.id, block.name)
+            elif block.type == "tool_result":
+                results.append((block.tool_use_id, bytes(block.content)))
         if record.type == "assistant" and (usage := bytes(message.usage)).startswith(b"{"):
             at = raw.rfind(b'"usage":{')
             if at < 0 or raw.find(b'"usage":{') != at or not raw.startswith(usage, at + 8):
                 raise _UnsureError
-            found.usage = at + 8, at + 8 + len(usage)
-        return found
+            edits.append((at + 8, at + 8 + len(usage), _zeroed(usage)))
+        cuts = [self.cut(call_id, each, place, content) for call_id, each in results]
+        if not any(cuts):
+            return spans.edited(raw, edits)
+        known = {old: cut.new.raw for (_, old), cut in zip(results, cuts, strict=True) if cut and cut.new}
+        edits += [(*_place(raw, b'"content":', old), new) for old, new in known.items()]
+        whole = bytes(record.display)
+        shown = self._display(whole, cuts, place, known)
+        if shown != whole:
+            edits.append((*_place(raw, b'"toolUseResult":', whole), shown))
+        line = spans.edited(raw, edits)
+        if known or shown != whole:
+            _check(line, cuts, shown)
+        self._count_all(cuts, record.aside is True)
+        return line
 
     def _session_span(self, raw: bytes, value: bytes) -> Span | None:
         """Return the place of the session id. It is in the outermost object if no brace lies between it and one end."""
@@ -116,60 +174,127 @@ class ClaudeLines(LineTrimmer):
             raise _UnsureError
         return at + 12, end
 
-    def _edited(self, number: int, raw: bytes, found: LineMembers, *, certain: bool) -> bytes:
-        """Return the line with its changes. Raises _UnsureError, before any result is counted, if their places are not
-        `certain` and cannot be confirmed."""
-        edits = [*found.errors, *found.reminders]
-        if found.session:
-            edits.append((*found.session, self.new_id))
-        if found.usage:
-            edits.append((*found.usage, _TOKEN.sub(_zero, raw[slice(*found.usage)])))
-        for call in found.calls:
-            self.call(call.id, call.tool)
-            if call.arguments is not None:
-                edits += self._arguments(number, raw, call, found.aside)
-        if found.compacted:
+    def _unusual(self, raw: bytes, place: Origin) -> bytes:
+        """Change a line member by member. Raises ValueError, RecursionError if it is not a JSON object."""
+        if not spans.is_json(raw):
+            return raw
+        raw = within(raw, ("sessionId",), partial(_replaced, self.new_id))
+        try:
+            record = json.loads(raw.decode("utf-8", "replace"), parse_int=len)  # some are too long for an int
+        except RecursionError:  # nested too deeply for anything else
+            return raw
+        if not isinstance(record, dict):
+            return raw
+        kind, message = record.get("type"), record.get("message")
+        if kind == "attachment":
+            raw = self._without_reminders(raw, record.get("attachment"))
+        is_boundary = kind == "system" and record.get("subtype") == "compact_boundary"
+        if is_boundary or record.get("isCompactSummary") is True:
             self.in_context = 0
-        self.reminders += len(found.reminders)
-        place = Origin(number, str(self.source))
-        cuts = [self.cut(each.call_id, each.content, place, content) for each in found.results]
-        if not any(cuts):
-            return spans.edited(raw, edits)
-        known = {}
-        for result, each in zip(found.results, cuts, strict=True):
-            if each and each.new:
-                known[result.content] = each.new.raw
-                edits.append((*(result.span or _place(raw, b'"content":', result.content)), each.new.raw))
-        shown = found.display
-        if not self.options.keep_display_copy and all(cuts):
-            shown = display(found.display, self.options.threshold, place, known)
-        if len(shown) < len(found.display):
-            edits.append((*(found.display_span or _place(raw, b'"toolUseResult":', found.display)), shown))
-        else:
-            shown = found.display
-        line = spans.edited(raw, edits)
-        if not certain and (known or shown is not found.display):
-            _check(line, cuts, shown)
-        for each in filter(None, cuts):
-            self.count(each, aside=found.aside)
-        return line
+        if not isinstance(message, dict):
+            return raw
+        if kind == "assistant":
+            raw = within(raw, ("message", "usage"), _zeroed)
+        full = says_full(record)
+        if full:
+            raw = within(raw, ("isApiErrorMessage",), lambda _: b"false")
+            for key in ("error", "errorDetails"):
+                raw = within(raw, (key,), partial(_replaced, b"null"))
+        blocks, aside = message.get("content"), record.get("isSidechain") is True
+        if not isinstance(blocks, list):
+            return raw
+        cuts: list[Cut | None] = []
+        known: dict[bytes, bytes] = {}
 
-    def _arguments(self, number: int, raw: bytes, call: CallMember, aside: bool) -> Iterator[Edit]:
-        """Yield the edit that cuts the stale arguments of a call."""
-        step = self.plan.arguments.get(call.id)
-        if step is None or call.arguments is None:
-            return
-        place, given = Origin(number, str(self.source), "argument"), raw[slice(*call.arguments)]
+        def changed(item: bytes, block: Any) -> bytes:
+            match member(block, "type"):
+                case "tool_use":
+                    id, tool = filled_text(block.get("id")) or "", filled_text(block.get("name")) or ""
+                    self.call(id, tool)
+                    if step := self.plan.arguments.get(id):
+                        return within(item, ("input",), lambda given: self._arguments(given, tool, step, place, aside))
+                case "tool_result":
+                    shorten = partial(self._result, filled_text(block.get("tool_use_id")) or "", place, cuts, known)
+                    return within(item, ("content",), shorten)
+                case "text" if full:
+                    return within(item, ("text",), partial(_replaced, quoted(NOTE)))
+            return item
+
+        raw = within(raw, ("message", "content"), lambda data: _each(data, blocks, changed))
+        if any(cuts):
+            raw = within(raw, ("toolUseResult",), lambda whole: self._display(whole, cuts, place, known))
+            self._count_all(cuts, aside)
+        return raw
+
+    def _result(
+        self, call_id: str, place: Origin, cuts: list[Cut | None], known: dict[bytes, bytes], old: bytes
+    ) -> bytes:
+        """Return the content of a result, perhaps cut. Its cut goes to `cuts`, and its new content to `known`."""
+        cut = self.cut(call_id, old, place, content)
+        cuts.append(cut)
+        if cut is None or cut.new is None:
+            return old
+        known[old] = cut.new.raw
+        return cut.new.raw
+
+    def _display(self, whole: bytes, cuts: list[Cut | None], place: Origin, known: dict[bytes, bytes]) -> bytes:
+        """Return the display copy of results that were cut, perhaps cut as well."""
+        if self.options.keep_display_copy or not all(cuts):
+            return whole
+        shown = display(whole, self.options.threshold, place, known)
+        return shown if len(shown) < len(whole) else whole
+
+    def _count_all(self, cuts: list[Cut | None], aside: bool) -> None:
+        for each in filter(None, cuts):
+            self.count(each, aside=aside)
+
+    def _arguments(self, given: bytes, tool: str, step: str, place: Origin, aside: bool) -> bytes:
+        """Return the stale arguments of a call, cut."""
+        place = replace(place, what="argument")
         try:
             if step == TODOS:
                 new = _todos_cut(given, place)
             else:
                 new = _arguments_cut(given, 0 if step == FAILED else self.options.threshold, place)
         except (ValueError, RecursionError):
-            return
-        if new is not None:
-            yield (*call.arguments, new.raw)
-            self.count(Cut(call.tool, new, step), aside=aside, arguments=True)
+            return given
+        if new is None:
+            return given
+        self.count(Cut(tool, new, step), aside=aside, arguments=True)
+        return new.raw
+
+    def _without_reminders(self, raw: bytes, attached: Any) -> bytes:
+        """Remove Foldmark's reminders from the texts of hooks. The texts of other hooks stay."""
+        texts = member(attached, "content")
+        is_hook = member(attached, "type") == "hook_additional_context" and attached.get("hookEvent") in REMINDS
+        if not is_hook or not isinstance(texts, list):
+            return raw
+        ours = [isinstance(text, str) and _REMINDER.fullmatch(text) is not None for text in texts]
+        if not any(ours):
+            return raw
+        self.reminders += 1
+
+        def rest(data: bytes) -> bytes:
+            items = zip(ours, spans.items(data), strict=True)
+            return b"[%b]" % b",".join(data[begin:end] for own, (begin, end) in items if not own)
+
+        return within(raw, ("attachment", "content"), rest)
+
+
+def _replaced(new: bytes, old: bytes) -> bytes:
+    """Return `new` in place of a text; any other value stays."""
+    return new if old.startswith(b'"') else old
+
+
+def _each(data: bytes, values: list[Any], change: Callable[[bytes, Any], bytes]) -> bytes:
+    """Return a list with every item changed."""
+    items = zip(values, spans.items(data), strict=True)
+    return spans.edited(data, [(begin, end, change(data[begin:end], value)) for value, (begin, end) in items])
+
+
+def _zeroed(usage: bytes) -> bytes:
+    """Return usage with 0 in place of every number."""
+    return _TOKEN.sub(_zero, usage) if usage.startswith(b"{") else usage
 
 
 def _zero(token: re.Match[bytes]) -> bytes:
@@ -238,3 +363,26 @@ def _todos_cut(raw: bytes, place: Origin) -> Replacement | None:
 def _todo(todo: bytes) -> str:
     at = spans.last(todo, "content")
     return text_of(todo[slice(*at)]) if at and todo[at[0] : at[0] + 1] == b'"' else ""
+
+
+def _call(id: str, block: dict[str, Any]) -> CallRecord:
+    arguments = block.get("input")
+    arguments = arguments if isinstance(arguments, dict) else {}
+    paths = (arguments.get(key) for key in ("file_path", "notebook_path"))
+    path = next((each for each in paths if isinstance(each, str)), None)
+    part = {key: arguments[key] for key in _PART if arguments.get(key) is not None}
+    attempt = path if path is not None else digest(arguments).hex()
+    return CallRecord(id, block["name"], path, json.dumps(part, sort_keys=True) if part else None, attempt)
+
+
+def _with_result(call: CallRecord, block: dict[str, Any]) -> CallRecord:
+    content, failed = block.get("content"), block.get("is_error") is True
+    first = content[0] if isinstance(content, list) and content else None
+    begin = filled_text(member(first, "text") if isinstance(first, dict) else content) or ""
+    return replace(
+        call,
+        failed=failed,
+        digest=digest(content),
+        spoken=failed and begin.startswith(_REJECTED),
+        void=begin.startswith(_UNCHANGED) or _UNCHANGED in begin[:100],
+    )
