@@ -24,8 +24,8 @@ from foldmark.core.errors import CommandError, ProviderError
 from foldmark.live.gateway import loopback_socket
 from foldmark.live.running import supervised
 from foldmark.live.status import statuses
-from foldmark.mcp.conversations import Conversations
-from foldmark.mcp.tools import TOOLS, ToolUse
+from foldmark.mcp.conversations import Conversations, ToolUse
+from foldmark.mcp.tools import TOOLS
 from patience import LIMIT
 
 

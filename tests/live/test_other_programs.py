@@ -21,8 +21,8 @@ from foldmark.cli.program import cli
 from foldmark.core.errors import CommandError
 from foldmark.live.sessions import Sessions
 from foldmark.live.status import statuses
-from foldmark.mcp.conversations import Conversations
-from foldmark.mcp.tools import TOOLS, ToolUse
+from foldmark.mcp.conversations import Conversations, ToolUse
+from foldmark.mcp.tools import TOOLS
 from foldmark.sessions.hook import live_state, statusline
 from foldmark.sessions.session_model import NO_GATEWAY
 

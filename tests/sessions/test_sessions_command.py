@@ -12,8 +12,8 @@ from archive_place import Home
 from session_records import user
 
 import foldmark
-from foldmark.cli.archive import forest_data, forest_text
 from foldmark.cli.program import run
+from foldmark.cli.sessions import forest_data, forest_text
 from foldmark.core.records import CodingSession
 from foldmark.sessions.archive.forest import Archived, Node, archived_sessions, forest, walk
 

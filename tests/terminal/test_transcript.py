@@ -162,7 +162,7 @@ def test_no_text_does_harm_wherever_it_stands(log: Log, harm: str) -> None:
     async def look(chat: Driven, transcript: Transcript) -> None:
         transcript.add_line(harm)
         transcript.begin_answer()
-        transcript.add_text(harm)
+        transcript.stream(lambda answer: answer.add_text(harm))
         await chat.until("streaming")
         transcript.end_answer()
         await chat.pilot.pause(0.2)

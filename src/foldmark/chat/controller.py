@@ -1,4 +1,4 @@
-"""The chat, independent of any terminal: turns, commands, questions and notices, shown on a `View`.
+"""The chat, independent of any terminal: turns, commands, questions and notices, shown on a `ChatView`.
 
 Agents run in a separate thread (`foldmark.runtime.background`). The controller's thread runs all commands, shows all
 output and asks all questions. While an answer streams, typed lines wait for the end of the turn, except commands that
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from foldmark.chat import live
 from foldmark.chat.approvals import Approval
 from foldmark.chat.imported import ImportNotes
-from foldmark.chat.views import View
+from foldmark.chat.views import ChatView
 from foldmark.commands import REGISTRY
 from foldmark.core.agents import Change
 from foldmark.core.errors import CommandError, ConflictError, FoldmarkError, ProviderError, StoreError
@@ -60,7 +60,7 @@ class ChatController:
 
     agents: Background
 
-    def __init__(self, agent: Agent, view: View, opening: str = "") -> None:
+    def __init__(self, agent: Agent, view: ChatView, opening: str = "") -> None:
         self.agent, self.view, self._opening = agent, view, opening
         self.left, self.code, self.broken = False, 0, False
         self._failed = False

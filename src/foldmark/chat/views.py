@@ -28,7 +28,7 @@ class TurnView(Protocol):
         """Show that the turn was cut short; `kept` is True if any part of it was recorded."""
 
 
-class View(Protocol):
+class ChatView(Protocol):
     """The display of a chat, which also asks its questions: the line mode, or another terminal application.
 
     `notify`, `approve` and `follow` are called in any thread, everything else in the controller's. `confirm` asks a

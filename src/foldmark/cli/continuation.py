@@ -6,7 +6,7 @@ A trim is a copy with shortened tool results. A rollover is a fresh session that
 import os
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from foldmark.app import Setup
-from foldmark.cli.parameters import AS_JSON
+from foldmark.cli.parameters import reporting
 from foldmark.cli.process import check_launch, session_outcome, start, warn
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError, FoldmarkError
@@ -42,8 +42,7 @@ _ARGUMENTS = 3
 @click.option("--keep-display-copy", is_flag=True, help="Keep the copy of a result that only the display reads.")
 @click.option("--dry-run", is_flag=True, help="Print what would be saved; write nothing.")
 @click.option("--launch", is_flag=True, help="Start the coding agent in the trimmed session.")
-@AS_JSON
-@click.pass_obj
+@reporting
 def trim(setup: Setup, /, session: str | None, dry_run: bool, launch: bool, as_json: bool, **wanted: Any) -> None:
     """Cut long tool results in a coding agent's session.
 
@@ -177,30 +176,23 @@ def _text(report: "TrimReport", launch: bool) -> str:
 
 
 def _tools_table(tally: Mapping[str, "ToolTally"], bytes_per_token: float) -> str:
-    from foldmark.sessions.trim.job import ToolTally
-
-    rows = [_row(one_line(tool)[:40], each, bytes_per_token) for tool, each in tally.items()]
-    whole = ToolTally()
+    names, counts = [one_line(tool)[:40] for tool in tally], list[Sequence[int]]()
     for each in tally.values():
-        whole.results += each.results
-        whole.cut += each.cut
-        whole.arguments += each.arguments
-        whole.characters += each.characters
-        whole.bytes += each.bytes
-    if len(rows) != 1:
-        rows.append(_row("all", whole, bytes_per_token))
-    rows.insert(0, _HEAD)
-    return aligned(rows if whole.arguments else [row[:_ARGUMENTS] + row[_ARGUMENTS + 1 :] for row in rows])
+        counts.append((each.results, each.cut, each.arguments, each.characters, each.bytes))
+    if len(counts) != 1:
+        names.append("all")
+        counts.append([sum(column) for column in zip((0,) * 5, *counts, strict=True)])
+    rows = [_HEAD]
+    for name, (*numbers, size) in zip(names, counts, strict=True):
+        rows.append([name, *(f"{number:,}" for number in (*numbers, round(size / bytes_per_token)))])
+    if not any(each.arguments for each in tally.values()):
+        rows = [row[:_ARGUMENTS] + row[_ARGUMENTS + 1 :] for row in rows]
+    return aligned(rows)
 
 
 def _steps_table(head: str, steps: Mapping[str, int]) -> str:
     rows = [(step, f"{tokens:,}") for step, tokens in {**steps, "all": sum(steps.values())}.items()]
     return aligned([(head, "~tokens"), *rows])
-
-
-def _row(name: str, each: "ToolTally", bytes_per_token: float) -> list[str]:
-    numbers = (each.results, each.cut, each.arguments, each.characters, round(each.bytes / bytes_per_token))
-    return [name, *(f"{number:,}" for number in numbers)]
 
 
 @click.command()
@@ -211,8 +203,7 @@ def _row(name: str, each: "ToolTally", bytes_per_token: float) -> list[str]:
 @click.option("--issue", metavar="REF", help="Issue of the work; FOLDMARK_ISSUE by default.")
 @click.option("--worker", metavar="ID", help="Worker; FOLDMARK_WORKER by default.")
 @click.option("--launch", is_flag=True, help="Start the new session.")
-@AS_JSON
-@click.pass_obj
+@reporting
 def rollover(
     setup: Setup,
     session: str | None,

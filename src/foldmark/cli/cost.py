@@ -10,7 +10,7 @@ import click
 
 import foldmark
 from foldmark.app import Setup
-from foldmark.cli.parameters import AS_JSON, conversations_and_files
+from foldmark.cli.parameters import conversations_and_files, reporting
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.wording import count
 from foldmark.log import Agent
@@ -36,7 +36,7 @@ def conversation(db: str, target: str) -> Iterator[Agent]:
             return
     if not path.is_file():
         raise CommandError(f"there is no session file '{target[:200]}', and no database at {shown(db)}")
-    from foldmark.cli.conversion import import_file
+    from foldmark.cli.sessions import import_file
 
     with foldmark.open(":memory:") as log:
         yield log.agent(import_file(log, path, None).agent_id)
@@ -165,8 +165,7 @@ def draw(panels: "Sequence[tuple[str, Sequence[Replayed], Tariff]]", path: Path)
 @click.option(
     "--plot", metavar="FILE.svg", type=click.Path(path_type=Path, dir_okay=False), help="Draw a chart as well."
 )
-@AS_JSON
-@click.pass_obj
+@reporting
 def cost(setup: Setup, /, name: str, plot: Path | None, as_json: bool, **options: Any) -> None:
     """Compare what conversation NAME would have cost.
 

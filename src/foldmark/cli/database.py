@@ -12,7 +12,7 @@ from msgspec import to_builtins
 
 import foldmark
 from foldmark.app import Setup, open_over
-from foldmark.cli.parameters import AS_JSON
+from foldmark.cli.parameters import reporting
 from foldmark.cli.process import progress_bar, warn
 from foldmark.core.errors import CommandError, StoreError
 from foldmark.core.wording import count
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--verify", is_flag=True, help="Check that the backup FILE is whole, without changing it.")
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
-@AS_JSON
-@click.pass_obj
+@reporting
 def backup(setup: Setup, file: Path, verify: bool, force: bool, as_json: bool) -> int:
     """Write a backup of the database to FILE.
 
@@ -82,8 +81,7 @@ def _dump_command(address: str, file: Path) -> str:
     multiple=True,
     help="Copy only this one with its forks; may be repeated. The whole database by default.",
 )
-@AS_JSON
-@click.pass_obj
+@reporting
 def copy(setup: Setup, source: str, target: str, names: tuple[str, ...], as_json: bool) -> int:
     """Copy conversations from one database to another.
 
@@ -137,8 +135,7 @@ def _copy_text(target: str, report: "CopyReport") -> str:
 @click.option("--session", "named", metavar="FILE|ID", help="Check this session of a coding agent instead.")
 @click.option("--repair", is_flag=True, help="Rebuild stored segments; of a session, write a repaired copy.")
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write the repaired session there.")
-@AS_JSON
-@click.pass_obj
+@reporting
 def doctor(setup: Setup, named: str | None, repair: bool, out: Path | None, as_json: bool) -> int:
     """Check the database against a full replay, or a session file.
 

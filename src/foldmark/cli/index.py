@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from foldmark.app import Setup, nothing_to, read_settings
-from foldmark.cli.archive import update_index
-from foldmark.cli.parameters import AS_JSON
+from foldmark.cli.parameters import reporting
 from foldmark.cli.process import warn
+from foldmark.cli.sessions import update_index
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.search import Coverage, Vectors
 from foldmark.core.wording import count, one_line
@@ -32,8 +32,7 @@ _LONG = 30.0
 @click.option("--remove", is_flag=True, help="Remove the vectors of --model, by default of all models.")
 @click.option("--model", metavar="NAME", help="Name or folder of the model; the setting recall_model by default.")
 @click.option("--limit", metavar="N", type=click.IntRange(1), help="Embed at most N messages.")
-@AS_JSON
-@click.pass_obj
+@reporting
 def index(setup: Setup, status: bool, remove: bool, model: str | None, limit: int | None, as_json: bool) -> int:
     """Make the vectors that a search by meaning needs.
 

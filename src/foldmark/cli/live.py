@@ -6,13 +6,15 @@ import os
 import secrets
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from foldmark.app import Setup
-from foldmark.cli.parameters import AS_JSON
+from foldmark.cli.parameters import reporting
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import count, listing
 from foldmark.rendering import harmless
@@ -36,8 +38,7 @@ DEFAULT = "claude"
     help="The provider's base URL; by default the one that AGENT would use. WIRE is anthropic, openai or gemini.",
 )
 @click.option("--listening", type=int, hidden=True)
-@AS_JSON
-@click.pass_obj
+@reporting
 def live(
     setup: Setup,
     agent: str | None,
@@ -112,22 +113,14 @@ def _serve(
                     for variable, url in shown.variables(gateway.url).items():
                         print(f"{variable}={url}", flush=True)
                     print("Set this where the agent runs. Ctrl-C ends the gateway.", file=sys.stderr)
-                    try:
-                        while True:
-                            _wait()
-                    except KeyboardInterrupt:
-                        return 0
-                print(READY, flush=True)
-                sys.stdin.buffer.read()  # it ends with who started us
+                    with suppress(KeyboardInterrupt):
+                        Event().wait()
+                else:
+                    print(READY, flush=True)
+                    sys.stdin.buffer.read()  # it ends with the process that started this one
         finally:
             sessions.close()
     return 0
-
-
-def _wait() -> None:
-    from threading import Event
-
-    Event().wait()
 
 
 def _check_installed() -> None:

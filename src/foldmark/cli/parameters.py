@@ -5,7 +5,9 @@ On an error nothing is completed, because a message would not be seen.
 
 import os
 import re
+from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import click
 from click import Context, Parameter
@@ -15,6 +17,11 @@ from foldmark.app import Setup
 from foldmark.core.errors import FoldmarkError
 
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def reporting(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command its `Setup` as first argument, and the option `--json`, which stands last in its help."""
+    return AS_JSON(click.pass_obj(command))
 
 
 def conversations(context: Context, _: Parameter, incomplete: str) -> list[CompletionItem[str]]:

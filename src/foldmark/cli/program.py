@@ -2,29 +2,24 @@
 
 import os
 import sys
-from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from msgspec.structs import replace
 
 import foldmark
 from foldmark.app import Setup, embedding, known_keys, provider
-from foldmark.cli.parameters import AS_JSON, chat_commands, conversations
+from foldmark.cli.parameters import chat_commands, conversations, reporting
 from foldmark.core.agents import check_name
 from foldmark.core.errors import ConflictError, FoldmarkError
 from foldmark.core.ports import Provider
 from foldmark.core.wording import one_line
 from foldmark.log import Agent, Log, Result
-from foldmark.log.live_session import client_session
 from foldmark.operations.effects import Asking
 from foldmark.rendering import counter, result_json, result_text
-
-if TYPE_CHECKING:
-    from foldmark.sessions.session_model import SessionModel
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -98,18 +93,18 @@ _COMMANDS = {
     "cost": "cost:cost",
     "demo": "demo:demo",
     "doctor": "database:doctor",
-    "export": "conversion:export",
+    "export": "sessions:export",
     "hook": "integration:hook",
-    "import": "conversion:import_",
+    "import": "sessions:import_",
     "index": "index:index",
     "install": "integration:install",
     "live": "live:live",
     "mcp": "integration:mcp",
     "rollover": "continuation:rollover",
     "search": "search:search",
-    "sessions": "archive:sessions",
+    "sessions": "sessions:sessions",
     "statusline": "integration:statusline",
-    "sync": "archive:sync",
+    "sync": "sessions:sync",
     "trim": "continuation:trim",
     "uninstall": "integration:uninstall",
 }
@@ -183,8 +178,8 @@ def chat(setup: Setup, name: str | None, session: str | None, model: str | None,
     from foldmark.chat.lines.keyboard import Typed, piped
     from foldmark.chat.lines.line_mode import chat as talk
     from foldmark.chat.lines.person import asks
-    from foldmark.cli.conversion import session_file
     from foldmark.cli.process import leaving
+    from foldmark.cli.sessions import session_file
     from foldmark.providers.registry import check_model
 
     typed = sys.stdin.isatty()
@@ -222,22 +217,13 @@ def chat(setup: Setup, name: str | None, session: str | None, model: str | None,
 
 def _opened(log: Log, file: Path, name: str | None) -> tuple[Agent, str]:
     """Import a session into its conversation, or into `name`. Return the conversation and a report as text."""
-    from foldmark.cli.conversion import import_file
+    from foldmark.cli.sessions import import_file
     from foldmark.sessions.conversion.chatting import adopt_model, short_report_text
 
     report = import_file(log, file, name)
     agent = log.agent(report.agent_id)
     adopt_model(agent)
     return agent, short_report_text(report)
-
-
-def _session_model(agent: Agent) -> "AbstractContextManager[SessionModel | None]":
-    """Put questions to the model of a live session to its gateway."""
-    if client_session(agent) is None:
-        return nullcontext()
-    from foldmark.sessions.session_model import session_model  # takes 20 ms
-
-    return session_model(agent, os.environ)
 
 
 class _WithCommands(click.Command):
@@ -260,8 +246,7 @@ class _WithCommands(click.Command):
 @click.argument("name", shell_complete=conversations)
 @click.argument("command", nargs=-1, required=True, shell_complete=chat_commands)
 @click.option("--yes", "agreed", is_flag=True, help="Answer yes to the questions of COMMAND: carry out its preview.")
-@AS_JSON
-@click.pass_obj
+@reporting
 def do(setup: Setup, name: str, command: tuple[str, ...], agreed: bool, as_json: bool) -> None:
     """Carry out a chat COMMAND on conversation NAME.
 
@@ -269,6 +254,7 @@ def do(setup: Setup, name: str, command: tuple[str, ...], agreed: bool, as_json:
     print a preview and change nothing: --yes, or '/agree OFFER' afterwards, carries it out.
     """
     from foldmark.chat.lines.person import asks, edit_command
+    from foldmark.chat.live import session_model
     from foldmark.commands import REGISTRY
     from foldmark.editing import offers
     from foldmark.operations.effects import AskModel, EditText, StartPlanning, WaitForAgents
@@ -280,7 +266,7 @@ def do(setup: Setup, name: str, command: tuple[str, ...], agreed: bool, as_json:
         asking = Asking((lambda _: True) if agreed else asks if attended else None, counter("reading:"))
         if REGISTRY.interrupts(line := " ".join(command)):
             interrupt(agent)
-        with _session_model(agent) as model:
+        with session_model(agent) as model:
             try:
                 result = agent.do(line, asking=asking)
             except ConflictError:  # another program has appended meanwhile
@@ -312,8 +298,7 @@ def context() -> None:
 
 @context.command()
 @click.argument("name", shell_complete=conversations)
-@AS_JSON
-@click.pass_obj
+@reporting
 def show(setup: Setup, name: str, as_json: bool) -> None:
     """Show the exact request that would go out for conversation NAME.
 

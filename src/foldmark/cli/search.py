@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from foldmark.app import Setup, nothing_to
-from foldmark.cli.archive import update_index
-from foldmark.cli.parameters import AS_JSON, conversations
+from foldmark.cli.parameters import conversations, reporting
 from foldmark.cli.process import warn
+from foldmark.cli.sessions import update_index
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.search import PROGRAMS, SPEAKERS, Mode, PassageMessage, SearchResult
 from foldmark.core.wording import one_line, title
@@ -83,8 +83,7 @@ def _date(context: click.Context, option: click.Parameter, value: str | None) ->
     type=click.IntRange(0, 1000),
     help=f"With --read: how many on each side.  [default: {_AROUND}]",
 )
-@AS_JSON
-@click.pass_obj
+@reporting
 def search(
     setup: Setup,
     /,

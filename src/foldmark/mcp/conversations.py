@@ -1,15 +1,17 @@
-"""Find the conversation that a client means: the one it names, or the one that the server was started with."""
+"""A call of a tool, and its conversation: the one that the client names, or the one of the server."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from foldmark.app import Setup
 from foldmark.core.agents import AgentRecord
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
+from foldmark.core.ports import Progress
 from foldmark.core.request import ToolCall
 from foldmark.core.wording import listing
 from foldmark.log import Agent, Log
@@ -59,6 +61,17 @@ class Conversations:
             agent = caller or (log.find(wanted) if wanted else _unnamed(log, any_will_do))
             with _leased(agent) if writes else nullcontext():
                 yield agent
+
+
+class ToolUse(Struct, frozen=True):
+    """One call of a tool. `agreed` is the key of the question that the person has agreed to. `here` is True if the
+    client works in this process's folder."""
+
+    conversations: Conversations
+    arguments: Mapping[str, Any]
+    progress: Progress
+    agreed: str | None = None
+    here: bool = True
 
 
 def all_conversations(log: Log) -> list[AgentRecord]:

@@ -17,14 +17,13 @@ from foldmark.app import nothing_to
 from foldmark.commands.show import message_line
 from foldmark.core.codec import utc
 from foldmark.core.errors import CommandError, FoldmarkError
-from foldmark.core.ports import Progress
 from foldmark.core.request import ToolSpec
 from foldmark.core.search import PROGRAMS, SPEAKERS, Filters, SearchResult, passage_lines
 from foldmark.core.segments import END, Segment
 from foldmark.core.wording import count, one_line, remarks
 from foldmark.log.outlines import NoVectorsError
 from foldmark.log.recording import memo_with_id
-from foldmark.mcp.conversations import Conversations
+from foldmark.mcp.conversations import Conversations, ToolUse
 from foldmark.recall.embeddings import EmbeddingError
 from foldmark.sending.interruption import watched
 from foldmark.sessions.archive.reading import excerpt
@@ -34,7 +33,6 @@ from foldmark.text.keywords import memo_entry
 from foldmark.tools.tool import about, schema
 
 if TYPE_CHECKING:
-    from foldmark.core.ports import Progress
     from foldmark.core.search import Mode
 
 
@@ -89,13 +87,13 @@ SEARCH = ToolSpec(
 )
 
 
-def search(wanted: SearchArguments, conversations: Conversations, progress: Progress) -> str:
+def search(wanted: SearchArguments, call: ToolUse) -> str:
     """Return the results, the best first. Raises CommandError, IndexFileError, StoreError."""
     filters = _filters(wanted)
-    notes = [note] if (note := _catch_up(conversations, progress)) else []
+    notes = [note] if (note := _catch_up(call)) else []
     several, mode = _several(wanted.query), wanted.mode
     alone = len(several) == 1
-    find = partial(_find, conversations, several, wanted.limit if alone else DEEP, filters)
+    find = partial(_find, call.conversations, several, wanted.limit if alone else DEEP, filters)
     try:
         lists = find(mode)
     except (NoVectorsError, EmbeddingError) as error:
@@ -249,13 +247,14 @@ def _find(
             return found
 
 
-def _catch_up(conversations: Conversations, progress: "Progress") -> str | None:
+def _catch_up(call: ToolUse) -> str | None:
     """Index what was archived since the last search. Return a note if something is not indexed yet."""
     from foldmark.sessions.archive.syncing import index_for
 
+    exclude = call.conversations.setup.given.sync_exclude
     with watched() as cut:
         try:
-            left = index_for(INDEXING, os.environ, conversations.setup.given.sync_exclude, progress, cut.is_set)
+            left = index_for(INDEXING, os.environ, exclude, call.progress, cut.is_set)
         except FoldmarkError as error:
             return f"the newest archived sessions may be missing: {error}"
     return (
@@ -287,13 +286,13 @@ READ = ToolSpec(
 )
 
 
-def read(wanted: Read, conversations: Conversations) -> str:
+def read(wanted: Read, call: ToolUse) -> str:
     """Return the messages of these lines. Raises CommandError, NoSessionError, SessionFileError, StoreError."""
     if wanted.end < wanted.start:
         raise CommandError(f"endLine {wanted.end} lies before startLine {wanted.start}")
     if wanted.path.startswith(MEMO):
-        return _memo(wanted.path.removeprefix(MEMO), conversations)
-    found = _conversation(wanted, conversations) if wanted.path.startswith(CONVERSATION) else _session(wanted)
+        return _memo(wanted.path.removeprefix(MEMO), call.conversations)
+    found = _conversation(wanted, call.conversations) if wanted.path.startswith(CONVERSATION) else _session(wanted)
     if not found:
         raise CommandError(f"there is no message in these lines of {one_line(wanted.path)[:200]}")
     return _limited(found)

@@ -21,9 +21,8 @@ from foldmark.core.request import ERROR
 from foldmark.core.wording import listing, one_line
 from foldmark.mcp import agreement, resources, tools
 from foldmark.mcp.agreement import ConsentQuestion
-from foldmark.mcp.conversations import Conversations
+from foldmark.mcp.conversations import Conversations, ToolUse
 from foldmark.mcp.listening import LIST, Context, Subscriptions, listening
-from foldmark.mcp.tools import ToolUse
 from foldmark.sending.interruption import CURRENT, Interruption
 
 Report = Callable[[float, float | None], Coroutine[Any, Any, None]]

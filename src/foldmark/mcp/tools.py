@@ -8,18 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from foldmark.core.errors import CommandError, FoldmarkError
-from foldmark.core.ports import Progress
 from foldmark.core.request import ToolCall, ToolSpec
 from foldmark.core.wording import meter, one_line
 from foldmark.cost.misses import newest_turn
 from foldmark.mcp import agreement
 from foldmark.mcp.agreement import ConsentQuestion
-from foldmark.mcp.conversations import ARGUMENT, Conversations
+from foldmark.mcp.conversations import ARGUMENT, Conversations, ToolUse
 from foldmark.mcp.search import READ, SEARCH, Read, SearchArguments, read, search
 from foldmark.operations.effects import Asking
 from foldmark.sending.status import assumed, fullness
@@ -31,7 +29,7 @@ from foldmark.sessions.session_model import session_model
 from foldmark.tools.context import EVICT, FILTER_CONTEXT, SLASH, NotAgreedError
 from foldmark.tools.knowledge import MANAGE_SCRATCHPAD, RECALL, RETRIEVE_MEMOS, SAVE_MEMO
 from foldmark.tools.query_db import DESCRIBE_DB, QUERY_DB
-from foldmark.tools.tool import Tool, about, schema
+from foldmark.tools.tool import Tool, about, read_arguments, schema
 
 _COUNT = {"type": "integer", "minimum": 0}
 _IDS = {"type": "array", "items": {"type": "integer"}}
@@ -96,14 +94,14 @@ METER = ToolSpec(
 )
 
 
-def context_meter(wanted: MeterArguments, conversations: Conversations, *, here: bool) -> str:
-    """Return one line for each requested context. `here` is True if the caller works in this process's folder.
+def context_meter(wanted: MeterArguments, call: ToolUse) -> str:
+    """Return one line for each requested context.
 
     Raises CommandError if none is known, NoSessionError, StoreError.
     """
     lines = []
-    named = wanted.conversation or conversations.default
-    if wanted.session is not None or (wanted.conversation is None and here):
+    named = wanted.conversation or call.conversations.default
+    if wanted.session is not None or (wanted.conversation is None and call.here):
         try:
             lines += _session_meters(wanted.session)
         except NoSessionError as error:
@@ -114,7 +112,7 @@ def context_meter(wanted: MeterArguments, conversations: Conversations, *, here:
                     f"the session is not known: {error}; or name a conversation as `{ARGUMENT}`"
                 ) from None
     if wanted.conversation is not None or (wanted.session is None and named is not None):
-        lines.append(_conversation_meter(wanted.conversation, conversations))
+        lines.append(_conversation_meter(wanted.conversation, call.conversations))
     if not lines:
         raise CommandError(f"name a coding agent's `session`, or a `{ARGUMENT}`")
     return "\n".join(lines)
@@ -153,20 +151,6 @@ def _session_meter(found: SessionPath) -> str:
     return f"{of}: {meter(full.tokens, full.window)}"
 
 
-Arguments = Mapping[str, Any]
-
-
-class ToolUse(Struct, frozen=True):
-    """One call of a tool. `agreed` is the key of the question that the person has agreed to. `here` is True if the
-    client works in this process's folder."""
-
-    conversations: Conversations
-    arguments: Arguments
-    progress: Progress
-    agreed: str | None = None
-    here: bool = True
-
-
 class Offered(Struct, frozen=True):
     """A tool as it is offered. `title` is its name for a person. A tool that `reads` changes nothing; of one that
     `destroys`, not every change can be taken back. `output` is the JSON Schema of an answer that is always JSON."""
@@ -178,7 +162,7 @@ class Offered(Struct, frozen=True):
     destroys: bool = False
     output: dict[str, Any] | None = None
 
-    def structured(self, arguments: Arguments, answer: str) -> dict[str, Any] | None:
+    def structured(self, arguments: Mapping[str, Any], answer: str) -> dict[str, Any] | None:
         """Return an answer in JSON as a value; None for an answer in text."""
         asked = self.spec.name == SEARCH.name and arguments.get("response_format") == "json"
         return json.loads(answer) if asked or self.output is not None else None
@@ -214,66 +198,44 @@ def _run(tool: Tool, any_will_do: bool, writes: bool, call: ToolUse) -> str | Co
             return agreement.record_consent(agent, calling) if asked.key == call.agreed else asked
 
 
-def _own_tool(spec: ToolSpec, title: str, arguments: type[Struct], run: Callable[..., str]) -> Offered:
-    def checked(call: ToolUse) -> str:
-        try:
-            given = msgspec.convert(dict(call.arguments), arguments, strict=False)  # models also send numbers as text
-        except (msgspec.ValidationError, RecursionError) as error:
-            names = ", ".join(spec.parameters["properties"])
-            raise CommandError(f"{spec.name} takes an object with {names}: {str(error)[:200]}") from None
-        return run(given, call)
+def _own_tool(spec: ToolSpec, title: str, arguments: type[Struct], answer: Callable[[Any, ToolUse], str]) -> Offered:
+    def run(call: ToolUse) -> str:
+        # Models also send numbers as text.
+        return answer(read_arguments(spec, arguments, call.arguments, strict=False), call)
 
-    return Offered(spec, title, checked)
+    return Offered(spec, title, run)
 
 
-_OWN = {
-    offered.spec.name: offered
-    for offered in (
-        _own_tool(
-            SEARCH,
-            "Search sessions and conversations",
-            SearchArguments,
-            lambda wanted, call: search(wanted, call.conversations, call.progress),
-        ),
-        _own_tool(
-            READ, "Read a session or a conversation", Read, lambda wanted, call: read(wanted, call.conversations)
-        ),
-        _own_tool(
-            METER,
-            "Show how full a context is",
-            MeterArguments,
-            lambda wanted, call: context_meter(wanted, call.conversations, here=call.here),
-        ),
-    )
-}
+_OWN = (
+    _own_tool(SEARCH, "Search sessions and conversations", SearchArguments, search),
+    _own_tool(READ, "Read a session or a conversation", Read, read),
+    _own_tool(METER, "Show how full a context is", MeterArguments, context_meter),
+)
 
-_MODELS = {
-    offered.spec.name: offered
-    for offered in (
-        # `/kill` ends an agent for good; every other command of `slash`, and a filter, can be taken back.
-        _model_tool(SLASH, "Run a command on a conversation", writes=True, destroys=True),
-        _model_tool(FILTER_CONTEXT, "Forget or keep messages by topic", writes=True, output=FILTERED),
-        _model_tool(EVICT, "Evict tool results", writes=True),
-        _model_tool(QUERY_DB, "Query a conversation's log", output=ROWS),
-        _model_tool(DESCRIBE_DB, "Describe a conversation's log"),
-        _model_tool(MANAGE_SCRATCHPAD, "Read or write the scratchpad", writes=True, destroys=True),
-        _model_tool(SAVE_MEMO, "Save a memo", any_will_do=True),
-        _model_tool(RETRIEVE_MEMOS, "Read memos", any_will_do=True),
-        _model_tool(RECALL, "Search everything that was said", any_will_do=True),
-    )
-}
+_MODELS = (
+    # `/kill` ends an agent for good; every other command of `slash`, and a filter, can be taken back.
+    _model_tool(SLASH, "Run a command on a conversation", writes=True, destroys=True),
+    _model_tool(FILTER_CONTEXT, "Forget or keep messages by topic", writes=True, output=FILTERED),
+    _model_tool(EVICT, "Evict tool results", writes=True),
+    _model_tool(QUERY_DB, "Query a conversation's log", output=ROWS),
+    _model_tool(DESCRIBE_DB, "Describe a conversation's log"),
+    _model_tool(MANAGE_SCRATCHPAD, "Read or write the scratchpad", writes=True, destroys=True),
+    _model_tool(SAVE_MEMO, "Save a memo", any_will_do=True),
+    _model_tool(RETRIEVE_MEMOS, "Read memos", any_will_do=True),
+    _model_tool(RECALL, "Search everything that was said", any_will_do=True),
+)
 
-TOOLS = {**_OWN, **_MODELS}
+TOOLS = {offered.spec.name: offered for offered in (*_OWN, *_MODELS)}
 
 
 def specs(conversations: Conversations) -> list[ToolSpec]:
     """Return all tools as they are offered, restricted by the settings of the server's conversation if it exists."""
-    narrowed = {name: offered.spec for name, offered in _MODELS.items()}
+    models = {offered.spec.name: offered.spec for offered in _MODELS}
     if conversations.default:
         with suppress(FoldmarkError), conversations.agent(None) as agent:
-            narrowed = {spec.name: spec for spec in agent.tools() if spec.name in _MODELS}
-    own = [offered.spec for offered in _OWN.values()]
-    return [*own, *(_with_conversation(spec, conversations.default) for spec in narrowed.values())]
+            models = {spec.name: spec for spec in agent.tools() if spec.name in models}
+    own = [offered.spec for offered in _OWN]
+    return [*own, *(_with_conversation(spec, conversations.default) for spec in models.values())]
 
 
 def _with_conversation(spec: ToolSpec, default: str | None) -> ToolSpec:

@@ -97,10 +97,10 @@ async def turn(
     is closed first. `writing` is checked before anything is recorded: once another runtime has taken the agent over,
     nothing is recorded any more. Tools run in `threads`, by default those of the event loop.
     """
-    await _Turn(agent, provider, show, asking, writing, threads).run(text)
+    await _RunningTurn(agent, provider, show, asking, writing, threads).run(text)
 
 
-class _Turn:
+class _RunningTurn:
     """A turn under way; `_opened` is its id, None until it has one."""
 
     def __init__(

@@ -204,5 +204,6 @@ class ChatApplication(App[None]):
         """Return False if an action has nothing to do."""
         if action != "answer":
             return True
-        waiting = self.chat.is_mounted and bool(self.chat.approval.asked)
-        return waiting and not any(isinstance(each, ApprovalDialog) for each in self.screen_stack)
+        return bool(self.chat.approval.asked) and not any(
+            isinstance(each, ApprovalDialog) for each in self.screen_stack
+        )

@@ -20,7 +20,7 @@ from foldmark.log import Agent, Result
 from foldmark.terminal.dialogs import ApprovalBar
 from foldmark.terminal.meter import Bar, Meter
 from foldmark.terminal.panels import WIDE, Panel
-from foldmark.terminal.prompt import Prompt
+from foldmark.terminal.prompt import InputPrompt
 from foldmark.terminal.screens import (
     ContextScreen,
     GoTo,
@@ -55,32 +55,18 @@ class ChatScreen(Screen[None]):
     def __init__(self, agent: Agent, submit: Submit, take_back: Callable[[], str | None]) -> None:
         super().__init__()
         self.agent, self.attended, self._submit = agent, False, submit
-        self.prompt = Prompt(input_history(agent.log), take_back, self.edit_text)
+        self.meter, self.transcript, self.approval = Meter(), Transcript(submit), ApprovalBar()
+        self.prompt = InputPrompt(input_history(agent.log), take_back, self.edit_text)
         self._review: ReviewPanel | None = None
         self._destination: GoTo | None = None
         self._sought: FoundHit | None = None
 
-    @property
-    def transcript(self) -> Transcript:
-        """The conversation."""
-        return self.query_one(Transcript)
-
-    @property
-    def approval(self) -> ApprovalBar:
-        """The approval that is answered next."""
-        return self.query_one(ApprovalBar)
-
-    @property
-    def meter(self) -> Meter:
-        """The meter and its bar."""
-        return self.query_one(Meter)
-
     def compose(self) -> ComposeResult:
         """Lay out the screen."""
-        yield Meter()
+        yield self.meter
         with Horizontal(id="middle"):
-            yield Transcript(self._submit)
-        yield ApprovalBar()
+            yield self.transcript
+        yield self.approval
         yield self.prompt
         yield KeyLine()
 
@@ -112,7 +98,7 @@ class ChatScreen(Screen[None]):
         wanted = "" if message.share.kind == OTHER else message.share.name
         self.app.push_screen(TurnsScreen(self.agent, self._submit, wanted))
 
-    async def on_prompt_submitted(self, message: Prompt.Submitted) -> None:
+    async def on_input_prompt_submitted(self, message: InputPrompt.Submitted) -> None:
         """Submit a line, unless it opens a screen or answers the review."""
         if message.line.split() == ["/context", "at"]:
             await self.app.run_action("open('time')")

@@ -121,7 +121,7 @@ def _details(approval: Approval) -> Content:
 
 
 class ApprovalBar(Static):
-    """The approval that is answered next, above the prompt; `asked` are all that wait."""
+    """The approval that is answered next, above the prompt; `asked` holds all that wait."""
 
     DEFAULT_CSS = """
     ApprovalBar { height: auto; max-height: 4; padding: 0 1; border-left: thick $accent; display: none; }

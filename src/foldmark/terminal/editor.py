@@ -134,27 +134,32 @@ class Editor(TextArea):
         return super().scroll_cursor_visible(center, animate)
 
     async def _on_key(self, event: Key) -> None:
+        if await self._takes(event):
+            event.stop()
+            event.prevent_default()
+        else:
+            await super()._on_key(event)
+
+    async def _takes(self, event: Key) -> bool:
+        """Handle a key of the prompt; return False for any other key, which the text area handles."""
         if event.character == "?" and not self.text:
-            event.stop()
-            event.prevent_default()
             await self.app.run_action("open('keys')")
-            return
-        if event.key != "enter" and event.key not in NEW_LINE:
-            if event.is_printable or not await self._act(event.key):
-                await super()._on_key(event)
-                return
-            event.stop()
-            event.prevent_default()
-            return
-        event.stop()
-        event.prevent_default()
+        elif event.key == "enter" or event.key in NEW_LINE:
+            self._enter(event.key)
+        else:
+            return not event.is_printable and await self._act(event.key)
+        return True
+
+    def _enter(self, key: str) -> None:
+        """Submit the text. A key of `NEW_LINE` begins a new line instead, and so does Enter after a backslash, which it
+        replaces."""
         line = self.document[self.cursor_location[0]]
         goes_on = self.cursor_at_end_of_line and (len(line) - len(line.rstrip("\\"))) % 2
-        if event.key == "enter" and not goes_on:
+        if key == "enter" and not goes_on:
             self._entered()
             return
         start, end = self.selection
-        if event.key == "enter":  # a backslash continues the text on a new line
+        if key == "enter":
             start = (end[0], end[1] - 1)
         self._replace_via_keyboard("\n", start, end)
 

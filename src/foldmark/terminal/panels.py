@@ -11,7 +11,7 @@ from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from foldmark.log import Agent
-from foldmark.terminal.prompt import Prompt
+from foldmark.terminal.prompt import InputPrompt
 from foldmark.terminal.screens import ContextScreen, Submit, read_in_thread
 
 WIDE = 100
@@ -65,7 +65,7 @@ class Panel(Vertical):
         if isinstance(self.screen, ContextScreen):
             self.screen.dismiss()
         else:
-            self.screen.query_one(Prompt).focus()
+            self.screen.query_one(InputPrompt).focus()
 
 
 class PanelScreen(ContextScreen):

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from time import sleep
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -13,7 +12,6 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import OptionList, Static, TextArea
 from textual.widgets.option_list import Option
-from textual.worker import get_current_worker
 
 from foldmark.chat.completion import Completion, CompletionCandidate, complete
 from foldmark.chat.history import InputHistory
@@ -47,16 +45,17 @@ MOST_WAITING = 5
 """Maximum number of waiting lines that are shown."""
 
 
-class Prompt(Vertical):
+class InputPrompt(Vertical):
     """The prompt. Enter submits its text."""
 
     DEFAULT_CSS = """
-    Prompt { height: auto; border-top: solid $foreground 30%; padding: 0 1; }
-    Prompt Horizontal { height: auto; }
-    Prompt .before { width: auto; max-width: 40%; color: $accent; text-wrap: nowrap; text-overflow: ellipsis; }
-    Prompt .waiting { height: auto; color: $text-muted; display: none; text-wrap: nowrap; text-overflow: ellipsis; }
-    Prompt .usage { display: none; text-wrap: nowrap; text-overflow: ellipsis; }
-    Prompt OptionList {
+    InputPrompt { height: auto; border-top: solid $foreground 30%; padding: 0 1; }
+    InputPrompt Horizontal { height: auto; }
+    InputPrompt Static { text-wrap: nowrap; text-overflow: ellipsis; }
+    InputPrompt .before { width: auto; max-width: 40%; color: $accent; }
+    InputPrompt .waiting { height: auto; color: $text-muted; display: none; }
+    InputPrompt .usage { display: none; }
+    InputPrompt OptionList {
         height: auto; max-height: 8; display: none; border: none; padding: 0; background: transparent;
         scrollbar-size-vertical: 1; text-wrap: nowrap; text-overflow: ellipsis;
     }
@@ -128,7 +127,7 @@ class Prompt(Vertical):
         """Insert a text at the cursor."""
         self.editor.insert(harmless(text))
 
-    def focus(self, scroll_visible: bool = True) -> "Prompt":
+    def focus(self, scroll_visible: bool = True) -> "InputPrompt":
         """Focus the editor."""
         self.editor.focus(scroll_visible)
         return self
@@ -246,18 +245,14 @@ class Prompt(Vertical):
         """Show the completions of the current text once they have been read."""
         agent, line, cursor = self._agent, self.text, self.editor.index
 
-        def read() -> Completion:
-            sleep(PAUSE_SECONDS)
-            replaced = get_current_worker().is_cancelled  # by another key
-            return Completion() if replaced else complete(REGISTRY, agent, line, cursor)
-
         def show(found: Completion) -> None:
             if line == self.text and self._searched is None:
                 self._show(found)
                 if self._takes == line:
                     self.action_take()
 
-        read_in_thread(self, read, show, failed=lambda _: show(Completion()), group="completion")
+        read = partial(complete, REGISTRY, agent, line, cursor)
+        read_in_thread(self, read, show, failed=lambda _: show(Completion()), group="completion", pause=PAUSE_SECONDS)
 
     def _show(self, found: Completion) -> None:
         """Show the completions, unless the only one is typed already."""

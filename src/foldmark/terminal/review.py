@@ -23,7 +23,7 @@ from foldmark.log import Agent
 from foldmark.rendering import harmless
 from foldmark.terminal.dialogs import Question
 from foldmark.terminal.panels import fill
-from foldmark.terminal.prompt import Prompt
+from foldmark.terminal.prompt import InputPrompt
 from foldmark.terminal.screens import Submit, TextScreen, read_in_thread
 from foldmark.text.consent import chosen, is_no, is_yes
 
@@ -101,8 +101,8 @@ class ReviewPanel(Vertical):
         return self.query_one(OptionList)
 
     @property
-    def _prompt(self) -> Prompt:
-        return self.screen.query_one(Prompt)
+    def _prompt(self) -> InputPrompt:
+        return self.screen.query_one(InputPrompt)
 
     def on_resize(self) -> None:
         """Fit the rows."""

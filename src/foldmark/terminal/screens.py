@@ -6,6 +6,7 @@ bottom and the screen of all keys are made from them. A key with `show=False` ap
 
 from collections.abc import Callable
 from functools import partial
+from time import sleep
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from rich.cells import cell_len
@@ -38,15 +39,20 @@ def read_in_thread(
     *,
     failed: Callable[[str], object] | None = None,
     group: str = "read",
+    pause: float = 0.0,
 ) -> None:
     """Call `read` in a thread, then `show` with its value in the application's thread.
 
-    A newer reading of the same node and group replaces an older one, whose value is not shown. A FoldmarkError goes to
-    `failed` as text; without `failed` it appears as a notification.
+    A newer reading of the same node and group replaces an older one, whose value is not shown; within `pause` seconds,
+    the older one does not begin. A FoldmarkError goes to `failed` as text; without `failed` it appears as a
+    notification.
     """
 
     def run() -> None:
         worker = get_current_worker()
+        sleep(pause)
+        if worker.is_cancelled:
+            return
         outcome: Callable[[], object]
         try:
             outcome = partial(show, read())

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from foldmark.chat.approvals import Approval
 from foldmark.chat.controller import runs_at_once
 from foldmark.core.ports import Progress
-from foldmark.core.request import Edge, ToolCall
+from foldmark.core.request import Edge, Piece, ToolCall
 from foldmark.core.wording import count
 from foldmark.editing.offers import question
 from foldmark.log import Agent, Result
@@ -39,13 +39,7 @@ class TerminalTurn:
 
     def shown(self) -> Shown:
         """Return the callbacks that show the turn."""
-        return Shown(
-            self._text,
-            self._call,
-            lambda piece: self._stream(lambda answer: answer.add_piece(piece)),
-            self._returned,
-            self._result,
-        )
+        return Shown(self._text, self._call, self._piece, self._returned, self._result)
 
     def operated(self, result: Result) -> None:
         """Show the receipt of an operation that the model made, instead of the call's result."""
@@ -65,6 +59,9 @@ class TerminalTurn:
     def _call(self, call: ToolCall) -> None:
         self.blank = self._receipted = False
         self._stream(lambda answer: answer.add_call(call))
+
+    def _piece(self, piece: Piece) -> None:
+        self._stream(lambda answer: answer.add_piece(piece))
 
     def _returned(self, call: ToolCall, text: str) -> None:
         if not self._receipted:
@@ -94,7 +91,6 @@ class TerminalView:
         self._chat, self._put = chat, put
         self._lines: deque[str] = deque()
         self._left = False
-        self._submitted: SimpleQueue[None] = SimpleQueue()
         self._wakes: SimpleQueue[bool] = SimpleQueue()
         self._work = Interruption()
 
@@ -104,7 +100,6 @@ class TerminalView:
         """Take a line that was typed, or that a screen made from an action of the person."""
         waits, self.idle = not self.idle, False
         self._lines.append(line)
-        self._submitted.put(None)
         self._wakes.put(False)
         if waits:
             self._show_waiting()
@@ -121,7 +116,7 @@ class TerminalView:
     def leave(self) -> None:
         """End the chat after the submitted lines."""
         self._left = True
-        self._submitted.put(None)
+        self._wakes.put(False)
 
     def interrupt(self) -> None:
         """Interrupt the turn or command that runs, and drop the lines that wait."""
@@ -151,7 +146,7 @@ class TerminalView:
                 self.idle = not self._left
                 if self._left:
                     return
-                self._submitted.get()
+                self._wakes.get()
                 continue
             self.idle = False
             self.show_typed(line)

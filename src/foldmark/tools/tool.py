@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Event, Lock
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -27,6 +27,8 @@ from foldmark.sending.interruption import watched
 WAKE = 0.05
 """Seconds between two checks for an interruption while another question is open."""
 
+
+_T = TypeVar("_T", bound=Struct)
 
 _TYPES = {str: "string", int: "integer", bool: "boolean"}
 
@@ -94,14 +96,19 @@ class Tool(Struct, frozen=True):
 
     def __call__(self, agent: Agent, args: Mapping[str, Any], asking: Asking) -> str:
         """Run with a model's arguments. Raises CommandError for wrong arguments, and without an approval."""
-        try:
-            arguments = msgspec.convert(well_formed(args), self.arguments)
-        except (msgspec.ValidationError, RecursionError) as error:
-            names = ", ".join(self.spec.parameters["properties"]) or "no members"
-            raise CommandError(f"{self.spec.name} takes an object with {names}: {str(error)[:200]}") from None
+        arguments = read_arguments(self.spec, self.arguments, args)
         if self.question is not None and (question := self.question(agent, arguments)) is not None:
             approve(agent, self.spec.name, question, asking)
         return self.run(agent, arguments, asking)
+
+
+def read_arguments(spec: ToolSpec, arguments: type[_T], given: Mapping[str, Any], *, strict: bool = True) -> _T:
+    """Return the arguments that a model has given as a value of their type. Raises CommandError if they are wrong."""
+    try:
+        return msgspec.convert(well_formed(given), arguments, strict=strict)
+    except (msgspec.ValidationError, RecursionError) as error:
+        names = ", ".join(spec.parameters["properties"]) or "no members"
+        raise CommandError(f"{spec.name} takes an object with {names}: {str(error)[:200]}") from None
 
 
 class _Conversation:

@@ -41,7 +41,7 @@ OPAQUE = "compaction"
 _BEGINS = ("user", "system")
 
 
-class Entry(NamedTuple):
+class PendingMessage(NamedTuple):
     """A message to append; `thinks` is True if its data holds the model's thinking."""
 
     reading: Reading
@@ -49,9 +49,9 @@ class Entry(NamedTuple):
     thinks: bool = False
 
 
-def entries(items: Iterable[Any]) -> list[Entry]:
+def entries(items: Iterable[Any]) -> list[PendingMessage]:
     """Return the entries to append for a list of items. Raises CommandError for an item that is not JSON."""
-    found: list[Entry] = []
+    found: list[PendingMessage] = []
     thoughts: list[Any] = []
     for each in items:
         item = json_copy(each)
@@ -63,19 +63,21 @@ def entries(items: Iterable[Any]) -> list[Entry]:
             found.append(thought(thoughts))
             thoughts = []
         data = data_of(thoughts, item, reading.text, reading.blocks, reading.holes)
-        found.append(Entry(reading, data, bool(thoughts)))
+        found.append(PendingMessage(reading, data, bool(thoughts)))
         thoughts = []
     return [*found, thought(thoughts)] if thoughts else found
 
 
-def thought(items: Sequence[Any], left_by: int | None = None) -> Entry:
+def thought(items: Sequence[Any], left_by: int | None = None) -> PendingMessage:
     """Return the entry of a model's thinking without the item that it led to; `left_by` is the event that held both and
     has left the context."""
     data = data_of(items)
-    return Entry(Reading("assistant"), data if left_by is None else {**data, KEY: {**data[KEY], "left": left_by}}, True)
+    if left_by is not None:
+        data[KEY]["left"] = left_by
+    return PendingMessage(Reading("assistant"), data, True)
 
 
-def append(agent: Agent, wanted: Iterable[Entry]) -> None:
+def append(agent: Agent, wanted: Iterable[PendingMessage]) -> None:
     """Append all entries, in the current batch."""
     before, carrier, idle = "", None, False
     for entry in wanted:

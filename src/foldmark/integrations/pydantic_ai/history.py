@@ -25,7 +25,7 @@ from foldmark.core.ports import Snapshot
 from foldmark.core.request import Request, ToolSpec
 from foldmark.core.wording import listing
 from foldmark.integrations.pydantic_ai.logbook import Logbook
-from foldmark.integrations.pydantic_ai.pieces import Piece, history
+from foldmark.integrations.pydantic_ai.pieces import Fragment, history
 from foldmark.log import Agent, Log, Result
 from foldmark.operations.effects import NOBODY, Asking
 from foldmark.request.exchanges import read_by
@@ -169,7 +169,7 @@ class FoldmarkHistory(AbstractCapability[Any]):
 
     # The context for a model
 
-    def _shown(self, moment: Snapshot, standing: Standing, model: AbstractModel | None = None) -> list[Piece]:
+    def _shown(self, moment: Snapshot, standing: Standing, model: AbstractModel | None = None) -> list[Fragment]:
         """Return the pieces for a model; without a model, for the provider of each summary."""
         at = read_by(moment, standing, partial(self._reads, moment, model))
         shown = [event for event, _ in moment.weights(at.visible)]
@@ -192,25 +192,25 @@ class FoldmarkHistory(AbstractCapability[Any]):
         return not isinstance(model, Model) or model.accepts_stateless_artifacts(piece.message, made)
 
 
-def _windowed(pieces: Sequence[Piece], request: Request) -> list[Piece]:
+def _windowed(pieces: Sequence[Fragment], request: Request) -> list[Fragment]:
     first = request.manifest.edge.first or 0
     pinned = {part.event for part in request.manifest.parts if part.layer == "pinned"}
     return [piece for piece in pieces if piece.event >= first or piece.kind == "system" or piece.event in pinned]
 
 
-def _shortened(pieces: Sequence[Piece], request: Request) -> list[Piece]:
+def _shortened(pieces: Sequence[Fragment], request: Request) -> list[Fragment]:
     short = {part.event: part.text for part in request.manifest.parts if part.how == "truncated"}
     return [_shorten(piece, short[piece.event]) if piece.event in short else piece for piece in pieces]
 
 
-def _evicted(pieces: Sequence[Piece], moment: Snapshot, evicted: Mapping[int, int]) -> list[Piece]:
+def _evicted(pieces: Sequence[Fragment], moment: Snapshot, evicted: Mapping[int, int]) -> list[Fragment]:
     """Return the pieces, with placeholders for evicted results."""
     out = moment.events([piece.event for piece in pieces if piece.event in evicted])
     told = {event.id: placeholder(event, evicted[event.id]) for event in out}
     return [_shorten(piece, told[piece.event]) if piece.event in told else piece for piece in pieces]
 
 
-def _shorten(piece: Piece, text: str) -> Piece:
+def _shorten(piece: Fragment, text: str) -> Fragment:
     parts = (
         replace(part, content=text) if isinstance(part, ToolReturnPart) and not part.files else part
         for part in piece.parts

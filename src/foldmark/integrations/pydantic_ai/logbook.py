@@ -12,7 +12,7 @@ from foldmark.core.events import Event, Summary
 from foldmark.core.ports import Snapshot, Transaction
 from foldmark.core.segments import END
 from foldmark.integrations.pydantic_ai.messages import Entry, Json, data_of, dump, head_of, kept_in, restore, split
-from foldmark.integrations.pydantic_ai.pieces import Handed, Piece, plain
+from foldmark.integrations.pydantic_ai.pieces import Fragment, Handed, plain
 from foldmark.integrations.pydantic_ai.recorded import Recorded, Sought, stamp
 from foldmark.log import Agent
 from foldmark.operations.summaries import provider_summary
@@ -35,7 +35,7 @@ class Logbook:
         self._agent = agent
         self._recorded = Recorded(agent)
         self._met: dict[int, _Met] = {}
-        self._pieces: dict[int, Piece] = {}
+        self._pieces: dict[int, Fragment] = {}
         self._run = run_id
         self._joins = False
         self._instructions: tuple[str, int] | None = None
@@ -79,7 +79,7 @@ class Logbook:
                 met[i] = _Met(messages[i], tuple(messages[i].parts), tuple(events))
         self._met = {id(each.message): each for each in met if each}
 
-    def pieces(self, moment: Snapshot, events: Iterable[int]) -> list[Piece]:
+    def pieces(self, moment: Snapshot, events: Iterable[int]) -> list[Fragment]:
         """Return the pieces of events in the order of the log."""
         wanted = list(events)
         self._load(moment, [event for event in wanted if event not in self._pieces])
@@ -232,7 +232,7 @@ class Logbook:
         message, parts = whole
         for (event, own), made in zip(pairs, parts, strict=True):
             standing = own.get("standing") is True
-            self._pieces[event.id] = Piece(event.id, event.kind, event.answers, head, message, tuple(made), standing)
+            self._pieces[event.id] = Fragment(event.id, event.kind, event.answers, head, message, tuple(made), standing)
 
 
 def _envelope(moment: Snapshot, first: Event | None) -> Json | None:

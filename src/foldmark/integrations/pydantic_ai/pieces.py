@@ -22,7 +22,7 @@ from foldmark.core.events import Event
 from foldmark.integrations.pydantic_ai.messages import NO_RESULT, OMITTED
 
 
-class Piece(NamedTuple):
+class Fragment(NamedTuple):
     """One message of the context: its event, the message of Pydantic AI to which it belongs with that message's first
     event (`head`), and its parts. `answers` is the event of the call that a result is for. An agent's own prompt is
     `standing`. `event` is 0 for a synthetic message."""
@@ -44,7 +44,7 @@ class Handed(NamedTuple):
 
 
 def history(
-    pieces: Iterable[Piece],
+    pieces: Iterable[Fragment],
     standing: Sequence[SystemPromptPart],
     last: ModelMessage | None = None,
     *,
@@ -76,12 +76,12 @@ def with_parts(message: ModelMessage, parts: Sequence[Any]) -> ModelMessage:
     return changed
 
 
-def plain(event: Event) -> Piece:
+def plain(event: Event) -> Fragment:
     """Return the piece of an event that is not from Pydantic AI, or whose data cannot be read."""
     time, part = codec.stored_time(event.created_at), _plain_part(event)
     if isinstance(part, TextPart | ToolCallPart):
-        return Piece(event.id, event.kind, None, event.id, ModelResponse([part], timestamp=time), (part,))
-    return Piece(event.id, event.kind, event.answers, event.id, ModelRequest([part], timestamp=time), (part,))
+        return Fragment(event.id, event.kind, None, event.id, ModelResponse([part], timestamp=time), (part,))
+    return Fragment(event.id, event.kind, event.answers, event.id, ModelRequest([part], timestamp=time), (part,))
 
 
 def _plain_part(event: Event) -> Any:
@@ -99,10 +99,10 @@ def _plain_part(event: Event) -> Any:
             return UserPromptPart(event.content, timestamp=time)
 
 
-Group = list[Piece]
+Group = list[Fragment]
 
 
-def _grouped(pieces: Sequence[Piece]) -> list[Group]:
+def _grouped(pieces: Sequence[Fragment]) -> list[Group]:
     groups: list[Group] = []
     for piece in pieces:
         before = groups[-1][-1] if groups else None
@@ -121,7 +121,7 @@ def _ending(groups: list[Group], last: ModelMessage) -> list[Group]:
     at = next((i for i in reversed(range(len(groups))) if any(p.message is last for p in groups[i])), None)
     if at is None:
         parts = tuple(part for part in last.parts if not isinstance(part, ToolReturnPart))
-        return [*groups, [Piece(0, "user", None, 0, last, parts)]]
+        return [*groups, [Fragment(0, "user", None, 0, last, parts)]]
     answered = {piece.answers for piece in groups[at]} - {None}
     own = next((i for i in range(at) if any(piece.event in answered for piece in groups[i])), at)
     return [*groups[:own], *groups[at + 1 :], *groups[own : at + 1]]
@@ -164,7 +164,7 @@ def _answered(groups: list[Group], last: ModelMessage | None, *, waiting: bool) 
 
 
 def _omission() -> Group:
-    return [Piece(0, "user", None, 0, ModelRequest([OMITTED], timestamp=OMITTED.timestamp), (OMITTED,))]
+    return [Fragment(0, "user", None, 0, ModelRequest([OMITTED], timestamp=OMITTED.timestamp), (OMITTED,))]
 
 
 def _alternating(before: Handed | None, each: Handed) -> list[Handed]:
@@ -180,7 +180,7 @@ def _answers(group: Group, calls: Collection[int | None]) -> bool:
     return any(piece.answers in calls for piece in group if piece.answers is not None)
 
 
-def _missing(call: Piece) -> Piece:
+def _missing(call: Fragment) -> Fragment:
     part = next(part for part in call.parts if isinstance(part, ToolCallPart))
     message, time = call.message, call.message.timestamp or OMITTED.timestamp
     result = ToolReturnPart(
@@ -193,7 +193,7 @@ def _missing(call: Piece) -> Piece:
         outcome="interrupted",
     )
     request = ModelRequest([result], timestamp=time, run_id=message.run_id, conversation_id=message.conversation_id)
-    return Piece(0, "tool_result", call.event, 0, request, (result,))
+    return Fragment(0, "tool_result", call.event, 0, request, (result,))
 
 
 def _handed(group: Group, standing: Sequence[SystemPromptPart] = ()) -> Handed:

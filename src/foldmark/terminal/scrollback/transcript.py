@@ -5,22 +5,21 @@ does not depend on the length of the conversation. A thread reads the log.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import ClassVar, Literal
 
-from textual import work
 from textual.binding import Binding, BindingType
 from textual.events import Resize
 
 from foldmark.chat.display.operated import receipt_line
 from foldmark.chat.display.pages import Pages, Place, read
 from foldmark.chat.display.transcript import Entry, Gap, Operated, Said, ToolCallGroup
-from foldmark.core.errors import FoldmarkError
 from foldmark.core.segments import normal, subtract
 from foldmark.log import Agent, Result
 from foldmark.operations.history import newest_restorable
 from foldmark.operations.receipts import Receipt
 from foldmark.rendering import result_text
-from foldmark.terminal.prompt import Prompt
+from foldmark.terminal.prompt import InputPrompt
 from foldmark.terminal.screens import Submit, notify_error, read_in_thread
 from foldmark.terminal.scrollback.answer import Answer, number
 from foldmark.terminal.scrollback.drawing import Drawing, Item, Key, Loose, LooseKind, is_apart, key_of
@@ -116,10 +115,6 @@ class Transcript(Surface):
         self._tail.append(Answer())
         self._draw_soon()
 
-    def add_text(self, text: str) -> None:
-        """Add streamed text to the answer."""
-        self.stream(lambda answer: answer.add_text(text))
-
     def stream(self, add: Callable[[Answer], None]) -> None:
         """Add something to the answer, unless it has ended."""
         if (answer := self._answer) is not None:
@@ -142,26 +137,16 @@ class Transcript(Surface):
 
     def _read(self, place: Place) -> None:
         if self._agent is not None:
-            self._reading += 1
-            self._read_pages(self._agent, self._target or place, self._reading, self._pages)
+            self._reading, place = self._reading + 1, self._target or place
+            wanted = partial(read, self._agent, place, self._pages)
+            show, fail = partial(self._show, place, self._reading), partial(self._fail, self._reading)
+            read_in_thread(self, wanted, show, failed=fail, group="transcript")
 
-    @work(thread=True, group="transcript")
-    def _read_pages(self, agent: Agent, place: Place, reading: int, known: Pages) -> None:
-        try:
-            pages = read(agent, place, known)
-        except FoldmarkError as error:
-            self.app.call_from_thread(self._fail, str(error), reading)
-        else:
-            self.app.call_from_thread(self._show, place, reading, pages)
-
-    def _fail(self, message: str, reading: int) -> None:
-        if reading == self._reading:
-            self._target, self._shown = None, reading
-            notify_error(self, message)
+    def _fail(self, reading: int, message: str) -> None:
+        self._target, self._shown = None, reading
+        notify_error(self, message)
 
     def _show(self, place: Place, reading: int, pages: Pages) -> None:
-        if reading != self._reading:
-            return  # a later reading is under way
         self._pages, self._shown, self._target = pages, reading, None
         self._tail = [
             each
@@ -202,7 +187,7 @@ class Transcript(Surface):
 
     def _entries(self) -> Iterator[Entry | Loose]:
         """Yield all entries and lines in order."""
-        pages, said = self._pages.kept, set[tuple[str, int]]()
+        pages = self._pages.kept
         receipts = {line.event for _, line in self._placed} | {e.event for e in self._tail if isinstance(e, Loose)}
         shown = [entry for each in pages for entry in each.entries if self._counts(entry)]
         said = {(e.text, e.id) for e in shown if isinstance(e, Said) and e.kind == "user" and e.actor == "human"}
@@ -365,7 +350,7 @@ class Transcript(Surface):
 
     def action_leave(self) -> None:
         """Go back to the prompt."""
-        self.screen.query_one(Prompt).focus()
+        self.screen.query_one(InputPrompt).focus()
 
 
 def _is_typed(each: object, line: str) -> bool:

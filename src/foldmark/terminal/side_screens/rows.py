@@ -47,7 +47,7 @@ class RowList(ScrollView, can_focus=True):
     class Ticked(Message):
         """The ticks have changed."""
 
-    class Opened(Message):
+    class RowOpened(Message):
         """A row was opened. `row` is None for the line of older messages."""
 
         def __init__(self, row: TurnRow | None) -> None:
@@ -155,4 +155,4 @@ class RowList(ScrollView, can_focus=True):
     def action_open(self) -> None:
         """Open the row."""
         if self._lines:
-            self.post_message(self.Opened(self.current))
+            self.post_message(self.RowOpened(self.current))

@@ -6,7 +6,6 @@ from typing import ClassVar
 from rich.cells import cell_len, set_cell_size
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.timer import Timer
 from textual.widgets import Input, Static
 
 from foldmark.chat.display.operated import brief
@@ -66,7 +65,6 @@ class TurnsScreen(ContextScreen):
         self._found: ContextTurns | None = None
         self._most = PAGE
         self._since: int | None = None
-        self._pause: Timer | None = None
 
     def compose(self) -> ComposeResult:
         """Lay out the screen."""
@@ -137,14 +135,18 @@ class TurnsScreen(ContextScreen):
         self._look()
 
     def _look(self) -> None:
-        if self._pause is not None:
-            self._pause.stop()
-        if not self.table.ticked:
+        found, ticked = self._found, frozenset(self.table.ticked)
+        if found is None or not ticked:
             self.workers.cancel_group(self, "prices")
             self._price([])
             return
         self._price([], f"{self._chosen()} · …")
-        self._pause = self.set_timer(PAUSE, self._compute)
+
+        def show(worked: list[EditPrice]) -> None:
+            if ticked == self.table.ticked:
+                self._price(worked, self._chosen())
+
+        read_in_thread(self, partial(prices, self.agent, found.rows, ticked), show, group="prices", pause=PAUSE)
 
     def _chosen(self) -> str:
         """Return a text such as `2 ticked: 18.1K (29%)`. The tokens of a result in a ticked turn count once."""
@@ -158,24 +160,13 @@ class TurnsScreen(ContextScreen):
         share = 100 * tokens // max(1, found.tokens) if found else 0
         return f"{len(ticked)} ticked: {brief(tokens)} ({share}%)"
 
-    def _compute(self) -> None:
-        if self._found is None:
-            return
-        ticked = frozenset(self.table.ticked)
-
-        def show(worked: list[EditPrice]) -> None:
-            if ticked == self.table.ticked:
-                self._price(worked, self._chosen())
-
-        read_in_thread(self, partial(prices, self.agent, self._found.rows, ticked), show, group="prices")
-
     def _price(self, worked: list[EditPrice], first: str = "") -> None:
         lines = [f"{each.key} {each.what}: {each.text}" for each in worked]
         self.query_one("#price", Static).update(harmless("\n".join(filter(None, [first, *lines]))))
 
     # Keys
 
-    def on_row_list_opened(self, message: RowList.Opened) -> None:
+    def on_row_list_row_opened(self, message: RowList.RowOpened) -> None:
         """Show a turn, or read older messages."""
         if message.row is not None:
             agent, row = self.agent, message.row
