@@ -125,8 +125,8 @@ class ShowsLate(Wrapped):
 class FindsLaterMemos(Wrapped):
     """Finds memos that were saved after the turn began."""
 
-    def memos_with(self, asked: Sequence[tuple[Sequence[str], int]], limit: int) -> list[Any]:
-        return self._behind.memos_with([(words, END) for words, _ in asked], limit)
+    def memos_with(self, queries: Sequence[tuple[Sequence[str], int]], limit: int) -> list[Any]:
+        return self._behind.memos_with([(words, END) for words, _ in queries], limit)
 
 
 class CommitsHalf(Broken):

@@ -93,9 +93,9 @@ class End(Struct, frozen=True):
     def how(self) -> str:
         """`deleted on 2026-03-01 12:00 by a person`, `dead: killed by agent 5e6f7a8b at 2026-03-01 12:00`."""
         if self.killer is None:
-            return f"deleted on {minute(self.at)} by {_who(self.actor)}"
+            return f"deleted on {minute(self.at)} by {_actor_name(self.actor)}"
         killer = self.killer[:8]
-        by = f"agent {killer}" if self.actor == "model" else f"{_who(self.actor)} in {killer}"
+        by = f"agent {killer}" if self.actor == "model" else f"{_actor_name(self.actor)} in {killer}"
         return f"dead: killed by {by} at {minute(self.at)}"
 
     @property
@@ -128,7 +128,7 @@ def minute(time: str) -> str:
     return time[:16].replace("T", " ")
 
 
-def _who(actor: str) -> str:
+def _actor_name(actor: str) -> str:
     return {"human": "a person", "model": "a model"}.get(actor, "the system")
 
 

@@ -206,7 +206,7 @@ def checksum_of(head: bytes, content: bytes, data: bytes | None) -> int:
 
 
 SHORTEST = 8
-"""Minimum number of characters of a key; shorter ones would be found in every other text."""
+"""Minimum number of characters of a key; shorter ones would match in too many texts."""
 
 
 class Secrets:
@@ -214,7 +214,7 @@ class Secrets:
 
     def __init__(self, found: Mapping[str, str] = {}, others: Mapping[str, str] = {}) -> None:
         known = [*((key, name) for name, key in found.items()), *others.items()]
-        keys = {form: name for key, name in known if len(key) >= SHORTEST for form in _written(key)}
+        keys = {form: name for key, name in known if len(key) >= SHORTEST for form in _quoted_forms(key)}
         self._names = {key: keys[key] for key in sorted(keys, key=len, reverse=True)}
 
     def __bool__(self) -> bool:
@@ -245,7 +245,7 @@ class Secrets:
                 return self.hidden_in(msgspec.to_builtins(value))
 
 
-def _written(key: str) -> Iterator[str]:
+def _quoted_forms(key: str) -> Iterator[str]:
     """Yield a key in the forms in which texts quote it: plain, in JSON, in JSON inside JSON, in URLs."""
     once = msgspec.json.encode(key).decode()[1:-1]
     yield from (key, once, msgspec.json.encode(once).decode()[1:-1])

@@ -46,12 +46,13 @@ class MemosView(Protocol):
     def memos_tagged(self, tags: Sequence[str], limit: int) -> list[Memo]:
         """Return memos with any of these tags: those with most of them first, then the newest."""
 
-    def memos_with(self, asked: Sequence[tuple[Sequence[str], int]], limit: int) -> list[list[Memo]]:
-        """Return, for each of these words and events, memos of any agent with any of the words in content or tags,
-        saved before the event was appended; the best first, at most `limit` each. `END` stands for all memos.
+    def memos_with(self, queries: Sequence[tuple[Sequence[str], int]], limit: int) -> list[list[Memo]]:
+        """Return memos of any agent for each query, a pair of words and an event: memos with any of the words in
+        content or tags, saved before the event was appended, best first, at most `limit` each. `END` stands for all
+        memos.
 
-        The order depends on the memos and the words alone. The store decides by the order of commits which was first;
-        ids of two conversations cannot be compared.
+        The order depends on the memos and the words alone. The order of commits decides which was first; ids of two
+        conversations cannot be compared.
         """
 
     def memo_tags(self, limit: int) -> list[tuple[str, int]]:

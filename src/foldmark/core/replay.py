@@ -171,7 +171,7 @@ def advance(fold: Fold, operations: Iterable[Recorded]) -> Fold:
 def _reaches(agent: str, segments: Segments) -> bool:
     """Return True if the agent's next messages lie in these segments."""
     # Sorted by their first ids, the one without an end is mostly the last.
-    for segment in reversed(segments):  # noqa: SIM110 - `any` would take twice as long, and every look asks
+    for segment in reversed(segments):  # noqa: SIM110 - `any` would take twice as long, and every access runs this
         if segment.last == END and segment.agent == agent:
             return True
     return False

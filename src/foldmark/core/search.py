@@ -49,8 +49,8 @@ class Vectors(Protocol):
         are complete, and the newest event."""
 
     def save_vectors(self, fingerprint: str, embedded: Sequence[Embedded], until: int) -> None:
-        """Store vectors of messages, and that all messages up to event `until` that need any have some. Messages erased
-        meanwhile get none."""
+        """Store vectors of messages, and record that every message up to event `until` that needs vectors has them.
+        Messages erased meanwhile get none."""
 
     def signatures(self, fingerprint: str, after: int) -> Iterator[tuple[int, bytes]]:
         """Yield the messages after event `after` that have vectors, oldest first, each with its signature."""
@@ -350,7 +350,7 @@ class LogIndex(Index, Protocol):
     """The messages of a log, searchable."""
 
     def hits(self, event_ids: Sequence[int]) -> list[Hit]:
-        """Return messages that `around` has given, in the order asked for; without score and snippet."""
+        """Return hits for messages that `around` returned, in the order asked for; without score and snippet."""
 
 
 class Surroundings(NamedTuple):

@@ -48,9 +48,9 @@ def quoted(text: str, most: int = 1000) -> str:
     return "\n".join(f"> {line}" for line in text[:most].splitlines())
 
 
-def remarks(told: Sequence[str]) -> list[str]:
+def remarks(notes: Sequence[str]) -> list[str]:
     """Return remarks about an answer as its last line: `[2 more; a higher limit. Not looked into: .git.]`."""
-    return [f"[{'. '.join(each[0].upper() + each[1:] for each in told)}.]"] if told else []
+    return [f"[{'. '.join(each[0].upper() + each[1:] for each in notes)}.]"] if notes else []
 
 
 WINDOW = 200_000

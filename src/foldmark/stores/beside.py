@@ -82,22 +82,22 @@ class BesideReader(SqlReader, Protocol):
         found = Counter(memo for tag in dict.fromkeys(tags) for (memo,) in self._run("memos_tagged", tag=tag))
         return self._memos(sorted(found, key=lambda memo: (-found[memo], -memo))[:limit])
 
-    def memos_with(self, asked: Sequence[tuple[Sequence[str], int]], limit: int) -> list[list[Memo]]:
-        newest: dict[int, int | None] = dict(self._newest_before([before for _, before in asked]))
-        each = list(dict.fromkeys(word for words, _ in asked for word in words))
+    def memos_with(self, queries: Sequence[tuple[Sequence[str], int]], limit: int) -> list[list[Memo]]:
+        newest: dict[int, int | None] = dict(self._newest_before([before for _, before in queries]))
+        each = list(dict.fromkeys(word for words, _ in queries for word in words))
         most = max((memo for memo in newest.values() if memo is not None), default=0)
         if not most or not each:
-            return [[] for _ in asked]
+            return [[] for _ in queries]
         from foldmark.text.keywords import ranked  # takes 10 ms, only needed to search memos
 
         holding: dict[str, list[int]] = defaultdict(list)
         for index, memo in self._holding(each, most):
             holding[each[index]].append(memo)
         best: list[list[int]] = []
-        for number, (words, _) in enumerate(asked):
-            upto = newest[number] or 0
-            there = {word: [memo for memo in holding[word] if memo <= upto] for word in dict.fromkeys(words)}
-            best.append(ranked({word: memos for word, memos in there.items() if memos}, upto)[:limit])
+        for number, (words, _) in enumerate(queries):
+            last = newest[number] or 0
+            earlier = {word: [memo for memo in holding[word] if memo <= last] for word in dict.fromkeys(words)}
+            best.append(ranked({word: memos for word, memos in earlier.items() if memos}, last)[:limit])
         found = {memo.id: memo for memo in self._memos({memo for memos in best for memo in memos})}
         return [[found[memo] for memo in memos if memo in found] for memos in best]
 

@@ -44,10 +44,10 @@ LIFETIMES = {"5m": 300.0, "1h": 3600.0}
 """Seconds that the beginning of a request is kept after its last use."""
 
 WRITE = {"5m": 1.25, "1h": 2.0}
-"""The price of a token that is written, as a share of that of a fresh one."""
+"""Price of a token that is written to the cache, as a share of the price of a fresh token."""
 
 READ = 0.1
-"""The price of a token that is read, as a share of that of a fresh one."""
+"""Price of a token that is read from the cache, as a share of the price of a fresh token."""
 
 RECENT = 100
 """Number of recent requests that decide. A coding agent adds about 1,000 tokens with each: an hour pays from the second
@@ -74,7 +74,7 @@ def _cost(ttl: str, uses: Sequence[Use]) -> float:
     for before, now in pairwise(uses):
         pause = now.moment - before.moment
         if pause <= LIFETIMES["5m"]:
-            new = now.written  # as measured: an operation rewrites the same with either lifetime
+            new = now.written  # as measured: an operation invalidates the same tokens with either lifetime
         elif pause <= LIFETIMES[ttl]:
             new = max(0, now.tokens - before.tokens)
         else:
@@ -194,7 +194,7 @@ def common_length(first: Sequence[object], second: Sequence[object]) -> int:
 class Cache:
     """The content of a provider's cache after the requests of one conversation so far.
 
-    `ratio` is the bytes per token, for the steps of a stepped cache. Without rules nothing is ever held.
+    `ratio` is the bytes per token, for the steps of a stepped cache. Without rules the cache stays empty.
     """
 
     def __init__(self, rules: Rules | None, ratio: float = 4.0) -> None:
@@ -232,7 +232,7 @@ class Cache:
         return Bill(tokens - read - new, new, read, new if hour else 0)
 
     def _longest(self, rules: Rules, request: Beginnings, marks: Sequence[int], now: float) -> int | None:
-        """Return the last block of the longest beginning that the cache holds and checks."""
+        """Return the last block of the longest cached beginning among those that the cache checks; None without one."""
         for at in reversed(marks):
             for index in range(at, -1, -1):
                 if rules.look and request.places[at] - request.places[index] >= rules.look:
@@ -297,10 +297,10 @@ class Thoughts(NamedTuple):
 
 
 class Bound:
-    """Counts the thinking blocks of one conversation's answers."""
+    """Counts the thinking blocks of one conversation's answers, sent and lost."""
 
     def __init__(self) -> None:
-        self._made: dict[int, tuple[int, int, int]] = {}
+        self._answers: dict[int, tuple[int, int, int]] = {}
         self._shown: list[tuple[int, int]] = []  # for each answer in view: the end of what is sent, and its bytes
         self._gone: set[int] = set()
         self._kept = self._lost = 0
@@ -310,9 +310,9 @@ class Bound:
         common beginning; `shown` are the further ones; `answer` is its own answer, None for one without thinking."""
         del self._shown[same:]
         sent, kept = self._shown[-1] if self._shown else (0, 0)
-        made, keys, gone, add = self._made, request.keys, self._gone.add, self._shown.append
+        answers, keys, gone, add = self._answers, request.keys, self._gone.add, self._shown.append
         for each in shown:
-            length, key, before = made[each]
+            length, key, before = answers[each]
             if before == sent and length <= len(keys) and keys[length - 1] == key:
                 sent, kept = hash((sent, each)), kept + 1
             else:
@@ -320,7 +320,7 @@ class Bound:
             add((sent, kept))
         self._kept, self._lost = self._kept + kept, self._lost + len(self._shown) - kept
         if answer is not None:
-            self._made[answer] = len(request.keys), request.keys[-1], sent
+            self._answers[answer] = len(request.keys), request.keys[-1], sent
 
     @property
     def thoughts(self) -> Thoughts:

@@ -3,8 +3,8 @@
 
 An evicted result stays in the log and in the context. A one-line placeholder is sent in its place, so that its call
 still has a result. The result of a file tool is stale once a later call has read or written the same file. Such calls
-are recognized by the name of the tool, whichever program it belongs to, and by the path in the arguments. In doubt a
-result is not stale: a failed call makes nothing stale, nor does a path in another spelling.
+are recognized by the name of the tool in any program, and by the path in the arguments. In doubt a result is not stale:
+neither a failed call nor a path in another spelling makes a result stale.
 
 A `summary` event keeps the form of a provider in `native`, under the name of its reader: `anthropic` and
 `openai_responses` (a list of blocks or items), `openai_agents` (items of the Agents SDK, as JSON text) or
@@ -71,16 +71,16 @@ def in_place(events: Iterable[Event]) -> list[Event]:
 
 def in_place_newest_first(events: Iterable[Event]) -> Iterator[Event]:
     """Yield messages in the order of `in_place`, newest first, reading only as far as needed."""
-    held: list[Event] = []
+    summaries: list[Event] = []
     for event in events:
-        while held and begins(held[-1]) > event.id:
-            yield held.pop()
+        while summaries and begins(summaries[-1]) > event.id:
+            yield summaries.pop()
         if event.kind == "summary" and begins(event) < event.id:
-            held.append(event)
-            held.sort(key=lambda each: (begins(each), each.id))
+            summaries.append(event)
+            summaries.sort(key=lambda each: (begins(each), each.id))
         else:
             yield event
-    yield from reversed(held)
+    yield from reversed(summaries)
 
 
 READS = frozenset(("read", "read_file", "read_text_file", "readfile", "view", "view_file", "open_file", "notebookread"))
@@ -138,9 +138,9 @@ def superseded(answered: Iterable[tuple[Event, Event]]) -> list[Superseded]:
 
 def stale_at(events: Iterable[Event], settled: int) -> dict[int, Superseded]:
     """Return the results among messages that are stale at event `settled`, by their ids."""
-    there = [event for event in events if event.id <= settled and event.kind in ("tool_call", "tool_result")]
-    calls = {event.id: event for event in there if event.kind == "tool_call"}
-    answered = [(calls[event.answers], event) for event in there if event.answers in calls]
+    exchanged = [event for event in events if event.id <= settled and event.kind in ("tool_call", "tool_result")]
+    calls = {event.id: event for event in exchanged if event.kind == "tool_call"}
+    answered = [(calls[event.answers], event) for event in exchanged if event.answers in calls]
     return {each.result: each for each in superseded(sorted(answered, key=lambda pair: pair[0].id))}
 
 
@@ -203,7 +203,7 @@ PLACEHOLDER = '[Evicted: {length:,} characters. query_db(sql="SELECT content FRO
 
 
 def placeholder(event: Event, by: int) -> str:
-    """Return the placeholder of a result evicted by operation `by`; 0 if this agent cannot undo the eviction."""
+    """Return the placeholder of a result that operation `by` evicted; `by` is 0 if this agent cannot undo it."""
     back = f"; /restore {by} sends it again" if by else ""
     return f"{PLACEHOLDER.format(length=len(event.content), id=event.id)}{back}.]"
 

@@ -53,7 +53,7 @@ def advanced(
     """
     waiting: set[int] = set()
     answering = False
-    # If no cut makes a turn small enough, each step would undo the one before: only the last step is made.
+    # If no cut makes a turn small enough, each step would undo the one before, so only the last step is made.
     stuck, last = False, 0
     for index, event in enumerate(events):
         if event.id == event.turn_id or (event.kind in ANSWER_KINDS and not answering):
@@ -76,15 +76,15 @@ def advanced(
                 continue
             further, size = lower(events[reach.cut : index + 1])
             reach = further._replace(cut=reach.cut + further.cut)
-            stuck = size - _whole(events[: index + 1], config) > room(event.id)
+            stuck = size - _shrinkage(events[: index + 1], config) > room(event.id)
     if stuck and events[last].id > reach.settled:
         further, _ = lower(events[reach.cut : last + 1])
         reach = further._replace(cut=reach.cut + further.cut)
     return reach
 
 
-def _whole(events: Sequence[Event], config: Config) -> int:
-    """Return by how many bytes, at most, the newest results are longer now than after the end of their turn."""
+def _shrinkage(events: Sequence[Event], config: Config) -> int:
+    """Return the maximum number of bytes that the newest results lose when their turn ends."""
     found = 0
     for event in reversed(events):
         if event.kind in ANSWER_KINDS:
@@ -102,8 +102,8 @@ class Sizes:
         self._known: dict[tuple[int, int | None, bool], int] = {}
 
     def of(self, event: Event, kept: int | None, active: bool) -> int:
-        """Return the bytes of a message that keeps this many characters; None: as a tool result in a turn that is
-        over."""
+        """Return the bytes of a message that keeps this many characters; None: as many as a tool result keeps in a turn
+        that is over."""
         key = event.id, kept, active
         if key not in self._known:
             self._known[key] = _size(event, self.config, kept, active)
@@ -124,7 +124,7 @@ def lowered(events: Sequence[Event], low: float, fixed: int, known: Sizes) -> tu
     total, cut = fixed + sum(sizes.values()), 0
     units = Units(reversed(events if total > low and not (since and _is_active(events[0], since)) else ()))
     count = units.all()
-    # Where nobody opened a turn, all are active, and only the newest has to stay.
+    # If no message opened a turn, all units are active and only the newest must stay.
     while count > 1 and total > low and not (since and any(_is_active(e, since) for e in units[count - 1].events)):
         count -= 1
         cut += len(units[count].events)

@@ -57,8 +57,8 @@ def describe_commands(allowed: str) -> str:
     names = list(_COMMANDS) if allowed == "all" else [name for name in _COMMANDS if name in allowed.split(", ")]
     if not names:
         return ""
-    told = f"The tool slash takes a command and its args as one text: {'; '.join(_COMMANDS[name] for name in names)}."
-    return told + (_DELEGATE if {"mark", "fork"} <= set(names) else "")
+    text = f"The tool slash takes a command and its args as one text: {'; '.join(_COMMANDS[name] for name in names)}."
+    return text + (_DELEGATE if {"mark", "fork"} <= set(names) else "")
 
 
 def identity(agent_id: str, parent_id: str) -> str:
@@ -76,14 +76,14 @@ def birth_message(agent_id: str, parent_id: str, mark: str | None, words: str = 
     state the task.
     """
     place = "" if mark is None else f" from its mark '{one_line(mark)}'"
-    told = (
+    text = (
         f"[Foldmark: You are agent {agent_id[:8]}, a child of agent {parent_id[:8]}, forked{place}. Carry out what "
         f"stands above, as far as it is yours to do; do not fork for it again. Report by slash send {parent_id[:8]} "
         "MESSAGE when it is done."
     )
     if not words.strip():
-        return f"{told}]"
-    return f"{told} It forked you with these words:]\n{quoted(words)}"
+        return f"{text}]"
+    return f"{text} It forked you with these words:]\n{quoted(words)}"
 
 
 def mail_notice(senders: Sequence[str]) -> str:

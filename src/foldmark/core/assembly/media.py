@@ -30,7 +30,7 @@ from foldmark.core.wording import count
 
 GIF = "image/gif"
 MEDIA = ("image/png", "image/jpeg", GIF, "image/webp")
-"""Image types that are sent; Gemini takes no GIF."""
+"""Image types that are sent; Gemini does not accept GIF."""
 
 PDF = "application/pdf"
 TOKENS = 1600
@@ -52,7 +52,7 @@ _URL = re.compile(r"https://[!-~]{1,2000}")
 _ADDRESS = f"data:{PDF};base64,"
 _BEGIN = "JVBERi"  # %PDF- in base64; a provider refuses the whole request for anything else
 _PAGES = re.compile(rb"/Type\s*/Page(?![A-Za-z])")
-_UNPACKED = 1 << 20  # maximum of bytes read of one packed stream, and of streams
+_UNPACKED = 1 << 20  # maximum number of bytes read from one packed stream, and of streams
 _STREAMS = 200
 _BYTES_A_PAGE = 100_000
 
@@ -127,8 +127,8 @@ def payload(media: Iterable[Medium]) -> int:
 
 
 def pages_of(data: str) -> int:
-    """Return the number of pages of a PDF in base64, at least 1, including those in packed streams. If none can be
-    read, one for each 100 KB."""
+    """Return the number of pages of a PDF in base64, at least 1, including pages in packed streams. If no page can be
+    read, return one for each 100 KB."""
     try:
         raw = a2b_base64(data.encode("ascii", "replace"))
     except Error:
@@ -142,8 +142,8 @@ def tokens_of(part: Mapping[str, Any]) -> int:
     kind = part.get("type")
     if kind in ("image", "image_url", "input_image"):
         return TOKENS
-    held = {"document": part.get("source"), "file": part.get("file"), "input_file": part}
-    inner = held.get(kind) if isinstance(kind, str) else part.get("inlineData")
+    sources = {"document": part.get("source"), "file": part.get("file"), "input_file": part}
+    inner = sources.get(kind) if isinstance(kind, str) else part.get("inlineData")
     data = inner.get("data", inner.get("file_data")) if isinstance(inner, Mapping) else None
     if not isinstance(data, str):
         return 0
@@ -257,13 +257,13 @@ def attached(
 ) -> dict[int, Attached]:
     """Return the content that is sent of events besides their texts, by event id, for events with more than text.
 
-    With `thoughts` thinking is sent when its turn is over, too.
+    With `thoughts`, thinking is also sent after its turn is over.
     """
     found = {}
     now = max((event.created_at for event in events), default="")
     for event in events:
         if event.kind == "summary" and (form := blocks_of(event, dialect.reads)):
-            detail = f"in the form of {dialect.reads}; /restore {event.id} brings back what it stands for"
+            detail = f"in the form of {dialect.reads}; /restore {event.id} brings back the messages that it replaces"
             found[event.id] = Attached((), form, detail)
         if not (event.data or {}).get("blocks"):
             continue
@@ -278,15 +278,15 @@ def attached(
 
 def _shown(event: Event, dialect: Accepts, *, over: bool) -> Attached:
     media, others = media_of(event.data, dialect.refused)
-    said = []
+    remarks = []
     if media:
         documents = sum(isinstance(each, Document) for each in media)
         kinds = (len(media) - documents, "image"), (documents, "document")
         number = " and ".join(count(many, kind) for many, kind in kinds if many)
-        said.append(f"{number} not sent: the turn is over" if over else f"with {number}")
+        remarks.append(f"{number} not sent: the turn is over" if over else f"with {number}")
     if others:
-        said.append(f"without {count(others, 'block')} that cannot be sent")
-    return Attached(() if over else tuple(media), (), "; ".join(said))
+        remarks.append(f"without {count(others, 'block')} that cannot be sent")
+    return Attached(() if over else tuple(media), (), "; ".join(remarks))
 
 
 def _answered(event: Event, dialect: Accepts, active: bool, now: str) -> Attached:
@@ -299,9 +299,9 @@ def _answered(event: Event, dialect: Accepts, active: bool, now: str) -> Attache
     kept = tuple(each for each in every if active or not is_thought(each))
     over = len(every) - len(kept)
     kept = tuple(each for each in kept if each.get("type") != CONTAINER or not _expired(each, now))
-    said = [f"with {count(len(kept), 'block')}"] if kept else []
-    said += [f"without {count(over, 'block')}: the turn is over"] if over else []
-    return Attached((), kept, "; ".join(said))
+    remarks = [f"with {count(len(kept), 'block')}"] if kept else []
+    remarks += [f"without {count(over, 'block')}: the turn is over"] if over else []
+    return Attached((), kept, "; ".join(remarks))
 
 
 def is_thought(block: dict[str, Any]) -> bool:

@@ -111,8 +111,8 @@ def summed_up(event: Event) -> Layer:
     """Return the last layer: the summary of what the window cut."""
     turns = (event.data or {}).get("turns")
     which = f" of turns {turns[0]} to {turns[1]}" if isinstance(turns, list) and len(turns) == 2 else ""
-    said = f"A model's summary{which}, which stand in front of the messages here and are not among them:"
-    text = f"{_EARLIER}\n{said}\n{event.content}"
+    intro = f"A model's summary{which}, which stand in front of the messages here and are not among them:"
+    text = f"{_EARLIER}\n{intro}\n{event.content}"
     return Layer("window_summary", "window_summary", text, event.id, event.turn_id)
 
 
@@ -226,8 +226,8 @@ def starting_with(prompt: Prompt, opener: int, summary: View) -> Prompt:
 
 
 def _first_of(prompt: Prompt, opener: int) -> int:
-    """Return the first part of the messages since the turn that event `opener` opened, whose opener may have nothing to
-    send; a summary stands at the beginning of what it replaced."""
+    """Return the index of the first part from event `opener` on; the opener itself may have no part. Summaries do not
+    count: they stand at the beginning of the messages that they replaced."""
     since = (
         i
         for i, part in enumerate(prompt.parts)

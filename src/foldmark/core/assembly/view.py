@@ -122,7 +122,7 @@ def view(
     (`active_from`), by default computed from the events. Result `uncut` is not truncated. A placeholder is sent for
     each result in `evicted`, which maps results to operations. Results are shortened by their age as of event
     `settled`; later ones enter as new and stay so [SPEC 5.7]. The first `oldest` results of the active turn are cut as
-    if the turn were over. With `thoughts`, a model's thinking is sent after its turn is over, too.
+    if the turn were over. With `thoughts`, a model's thinking is also sent after its turn is over.
     """
     events = in_place(events)
     events, told = evicted_as_sent(events, evicted, config, settled, uncut)
@@ -224,7 +224,7 @@ def _results(
     settled: int,
     oldest: int,
 ) -> dict[int, Shortened]:
-    """Return the text that is sent of every result, by its event."""
+    """Return the text to send of each result, by the id of its event."""
     results = [r for group in groups if isinstance(group, CallGroup) for _, r in group.calls if r is not None]
     if not config.truncation:
         return {result.id: Shortened(result.content, len(result.content)) for result in results}
@@ -273,7 +273,7 @@ class _Builder:
     def build(self, groups: Sequence[Event | CallGroup], left_out: Sequence[LeftOut]) -> View:
         calls = [call for group in groups if isinstance(group, CallGroup) for call, _ in group.calls]
         self._ids = dict(zip((c.id for c in calls), wire.call_ids(c.call_id or "" for c in calls), strict=True))
-        steps = tuple(self._calls(group) if isinstance(group, CallGroup) else self._said(group) for group in groups)
+        steps = tuple(self._calls(group) if isinstance(group, CallGroup) else self._message(group) for group in groups)
         active = next((index for index, group in enumerate(groups) if self._is_active(group, self._since)), len(groups))
         settled = next((i for i, group in enumerate(groups) if self._is_active(group, self._newest)), len(groups))
         turns = [_first(group).turn_id for group in groups[:settled]]
@@ -283,13 +283,13 @@ class _Builder:
         from_person = (
             i for i, g in enumerate(groups) if isinstance(g, Event) and (g.kind, g.actor) == ("user", "human")
         )
-        asked = max(from_person, default=0)
+        newest = max(from_person, default=0)
         left = tuple(sorted(left_out, key=lambda each: each.event))
         openers = self._openers(groups)
-        return View(steps, tuple(self._parts), left, settled, earlier, max(settled, asked), active, openers)
+        return View(steps, tuple(self._parts), left, settled, earlier, max(settled, newest), active, openers)
 
     def _openers(self, groups: Sequence[Event | CallGroup]) -> dict[int, int]:
-        """Return the steps of messages that opened a turn, or of where they would stand."""
+        """Return the step of each message that opened a turn; for a message that is not sent, the step after it."""
         places, place, openers = {_first(group).id: i for i, group in enumerate(groups)}, len(groups), dict[int, int]()
         for event in reversed(self._events):
             place = places.get(event.id, place)
@@ -308,7 +308,7 @@ class _Builder:
         detail = "; ".join(filter(None, (detail, DAMAGED * event.damaged)))
         self._parts.append(Part(layer, event.id, event.turn_id, event.kind, how, detail, text, **more))
 
-    def _said(self, event: Event) -> ViewMessage:
+    def _message(self, event: Event) -> ViewMessage:
         text, how, detail = event.content, "whole", ""
         if event.kind == "assistant" and event.interrupted:
             text, how = text + INTERRUPTED, "interrupted"
@@ -324,11 +324,11 @@ class _Builder:
         )
 
     def _calls(self, exchange: CallGroup) -> Calls:
-        said = self._said(exchange.text) if exchange.text else ViewMessage("assistant", "")
+        message = self._message(exchange.text) if exchange.text else ViewMessage("assistant", "")
         sent = [self._call(call) for call, _ in exchange.calls]
         answered = [self._result(call, result) for call, result in exchange.calls]
         calls = (u._replace(result=r, failed=f, media=i) for u, (r, f, i) in zip(sent, answered, strict=True))
-        return Calls(said.text, tuple(calls), said.kept)
+        return Calls(message.text, tuple(calls), message.kept)
 
     def _call(self, call: Event) -> AnsweredCall:
         data = call.data or {}
@@ -345,8 +345,8 @@ class _Builder:
             hidden = call.id in self._hidden
             text, why = (HIDDEN_RESULT, "is of another dialect") if hidden else (NO_RESULT, "never came")
             layer, detail = "window" if call.id >= self._window else "pinned", f"the result of call {call.id} {why}"
-            made = Part(layer, None, call.turn_id, "tool_result", "synthetic", detail, text, failed=not hidden)
-            self._parts.append(made)
+            synthetic = Part(layer, None, call.turn_id, "tool_result", "synthetic", detail, text, failed=not hidden)
+            self._parts.append(synthetic)
             return text, not hidden, ()
         failed = (result.data or {}).get("is_error") is True
         if result.id in self._evicted:

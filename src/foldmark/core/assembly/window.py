@@ -98,12 +98,12 @@ def choose(
     `size(n)` returns the bytes of the request with the newest n units, `rough` the approximate number of bytes that a
     unit adds, and `fits` True if a request of this size fits. Reads one unit more than it takes.
     """
-    upto = _upto(units, turns)
+    at_most = _limit_of_turns(units, turns)
     if fits is None:
-        count = upto(turns or units.all())
+        count = at_most(turns or units.all())
     else:
-        count = _widest(upto, units, fits, size, rough) if units.reach(1) else 0
-        if upto(count + 1) > count:
+        count = _widest(at_most, units, fits, size, rough) if units.reach(1) else 0
+        if at_most(count + 1) > count:
             return Cut(count, "budget")
     return Cut(count, "turns" if units.reach(count + 1) else None)
 
@@ -124,12 +124,12 @@ def in_steps(units: Units, turns: int, steps: Steps, before: Callable[[int], int
     unit always stays. `before(n)` is the tokens in front of the newest n units, `fits(n)` whether the request with them
     does. Reads one unit more than the weights leave room for.
     """
-    upto = _upto(units, turns)
+    at_most = _limit_of_turns(units, turns)
     left = max(0, -((steps.room - steps.total) // steps.step) * steps.step)
-    count = upto(1)
-    while upto(count + 1) > count and before(count + 1) >= left:
+    count = at_most(1)
+    while at_most(count + 1) > count and before(count + 1) >= left:
         count += 1
-    stopped = "budget" if upto(count + 1) > count else "turns" if units.reach(count + 1) else None
+    stopped = "budget" if at_most(count + 1) > count else "turns" if units.reach(count + 1) else None
     # Weights are estimates: if the request does not fit, the cut moves by whole steps, which later requests share.
     while count > 1 and not fits(count):
         stopped = "budget"
@@ -139,29 +139,29 @@ def in_steps(units: Units, turns: int, steps: Steps, before: Callable[[int], int
     return Cut(count, stopped)
 
 
-def _upto(units: Units, turns: int) -> Callable[[int], int]:
+def _limit_of_turns(units: Units, turns: int) -> Callable[[int], int]:
     """Return a function that limits a number of units to those with at most `turns` turns (0: any number)."""
-    held: list[int] = []  # turns in the newest 1, 2, ... units
+    sums: list[int] = []  # turns in the newest 1, 2, ... units
 
-    def upto(count: int) -> int:
-        while len(held) < count and units.reach(len(held) + 1):
-            held.append((held[-1] if held else 0) + len(units[len(held)].turns))
-        while turns and len(held) > 1 and held[-1] > turns:
-            held.pop()
-        return min(count, len(held))
+    def at_most(count: int) -> int:
+        while len(sums) < count and units.reach(len(sums) + 1):
+            sums.append((sums[-1] if sums else 0) + len(units[len(sums)].turns))
+        while turns and len(sums) > 1 and sums[-1] > turns:
+            sums.pop()
+        return min(count, len(sums))
 
-    return upto
+    return at_most
 
 
 def _widest(
-    upto: Callable[[int], int],
+    at_most: Callable[[int], int],
     units: Units,
     fits: Callable[[int], bool],
     size: Callable[[int], int],
     rough: Callable[[Unit], int],
 ) -> int:
-    """Return the first count that one more unit does not fit with; `upto(n)` is n, or how many units there are if
-    fewer."""
+    """Return the first count of units to which no further unit can be added; `at_most(n)` limits n to the available
+    units."""
 
     measure = lru_cache(maxsize=None)(size)
 
@@ -171,7 +171,7 @@ def _widest(
     # Sizes of single units give a guess; only whole requests decide, and each of those has to be encoded.
     guess, total = 1, measure(1)
     silent: set[int] = set()
-    while upto(guess + 1) > guess:
+    while at_most(guess + 1) > guess:
         added = rough(units[guess])
         if not fits(total + added):
             break
@@ -183,7 +183,7 @@ def _widest(
     low, high, probe, step = 1, 0, guess, 1
     while probe > low and not high:
         if certain(probe):
-            low, probe, step = probe, upto(probe + step), step * 2
+            low, probe, step = probe, at_most(probe + step), step * 2
         else:
             high, step = probe, 1
     while high - low > 1:
@@ -195,8 +195,8 @@ def _widest(
 
     # `certain` demands some slack, so a few more units may fit.
     present = measure(low)
-    while upto(low + 1) > low:
-        # A unit of which nothing is sent changes no request: it need not be made again.
+    while at_most(low + 1) > low:
+        # A unit with nothing to send changes no request, so the request need not be encoded again.
         present = present if low + 1 in silent else measure(low + 1)
         if not fits(present):
             break

@@ -28,10 +28,10 @@ from foldmark.core.events import Event
 
 LONGEST_NAME = 64
 LONGEST_CALL_ID = 40
-"""OpenAI's Chat Completions take no longer id of a call."""
+"""Maximum length of a call id in OpenAI's Chat Completions."""
 
 DEEPEST = 64
-"""Levels of nesting in the arguments of a call; deeper ones are sent as text."""
+"""Maximum depth of a call's arguments; deeper ones are sent as text."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
@@ -52,10 +52,10 @@ def call_ids(wanted: Iterable[str]) -> list[str]:
     used: set[str] = set()
     found = []
     for own in wanted:
-        sent, attempt = own if _CALL_ID.fullmatch(own) else _made(own, 0), 0
+        sent, attempt = own if _CALL_ID.fullmatch(own) else _hashed_id(own, 0), 0
         while sent in used:
             attempt += 1
-            sent = _made(own, attempt)
+            sent = _hashed_id(own, attempt)
         used.add(sent)
         found.append(sent)
     return found
@@ -78,7 +78,7 @@ def shallow(value: Any, levels: int) -> bool:
     return levels > 0 and all(shallow(item, levels - 1) for item in inner if isinstance(item, dict | list))
 
 
-def _made(own: str, attempt: int) -> str:
+def _hashed_id(own: str, attempt: int) -> str:
     return "call_" + _digest(f"{own}\0{attempt}", LONGEST_CALL_ID - 5)
 
 
@@ -255,7 +255,7 @@ def weight(
     kept: int = INACTIVE,
     shape: str = "head",
 ) -> int:
-    """Return the bytes of a message; 0 for a `system` message, which is of no turn, and for one with nothing to send.
+    """Return the bytes of a message; 0 for a `system` message, which belongs to no turn, and for an empty message.
 
     `kept` is the number of characters of a tool result that are sent, `shape` where it is cut.
     """
