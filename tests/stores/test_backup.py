@@ -142,7 +142,7 @@ def test_a_file_that_is_open_is_not_replaced(db: str, tmp_path: Path) -> None:
     file = tmp_path / "backup.db"
     with foldmark.open(str(file)) as log:
         log.agent("default").append("user", "hello")
-        with pytest.raises(StoreError, match="-wal is there"):
+        with pytest.raises(StoreError, match="-wal exists: a program has"):
             backup.back_up(db, file, nothing, replace=True)
     assert texts(file) == ["hello"]
 

@@ -269,7 +269,7 @@ def test_a_malformed_database_leads_out_of_the_doctor(path: Path) -> None:
     """The doctor does not send anybody to the doctor of the same file."""
     malformed(path)
     lines = found(path)
-    assert any("is damaged" in line and "`foldmark --db rescued.db doctor` says" in line for line in lines)
+    assert any("is damaged" in line and "`foldmark --db rescued.db doctor` then says" in line for line in lines)
     assert not any("run `foldmark doctor`" in line for line in lines)
     with foldmark.open(path, settings={}) as log, pytest.raises(foldmark.StoreError, match=r"rescued\.db"):
         log.agent("work").do("/memo list")

@@ -72,7 +72,7 @@ def test_a_removed_memo_leaves_no_trace(store: SqliteStore, path: Path) -> None:
         ("DELETE FROM memo_words WHERE rowid = 1", "memo 1: its words in the index are not those"),
         ("DELETE FROM memo_tags WHERE tag = 'b'", "memo 1: its words in the index are not those"),
         ("INSERT INTO memo_words (rowid, content, tags) VALUES (7, 'x', '')", "memo 7: its words in the index are not"),
-        ("UPDATE memo_tags SET tag = 'B c' WHERE tag = 'b'", "memo 1: its tag 'B c' is not one that a memo can have"),
+        ("UPDATE memo_tags SET tag = 'B c' WHERE tag = 'b'", "memo 1: its tag 'B c' is not a valid tag"),
         ("UPDATE memo_words_content SET c0 = 'fake words' WHERE id = 1", "memos: the index holds other words"),
     ],
 )

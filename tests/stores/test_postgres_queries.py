@@ -275,7 +275,7 @@ def test_where_no_schema_can_be_made_the_administrator_is_told_how(
         name = administrator.info.dbname
         administrator.execute(f'REVOKE CREATE ON DATABASE "{name}" FROM "{name}_owner"')
         told = refused(agent, "SELECT 1")
-        statement = told.partition("runs: ")[2]
+        statement = told.partition("can run: ")[2]
         assert statement == f'GRANT CREATE ON DATABASE "{name}" TO "{name}_owner"'
         administrator.execute(statement)
         administrator.execute(f'ALTER ROLE "{name}_owner" CREATEROLE')

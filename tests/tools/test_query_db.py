@@ -309,7 +309,7 @@ def test_a_text_cannot_pass_for_a_row_or_a_note(log: Log) -> None:
 def test_errors_say_what_there_is(log: Log) -> None:
     agent = log.agent("a")
     assert "no such column: txt; messages has id, agent_id" in refused(agent, "SELECT txt FROM messages")
-    assert "there are messages, turns, operations, memos" in refused(agent, "SELECT * FROM log")
+    assert "the views are messages, turns, operations, memos" in refused(agent, "SELECT * FROM log")
     assert "single-quotes" in refused(agent, 'SELECT * FROM messages WHERE status != "dropped"')
     assert "events cannot be read. query_db reads the views messages" in refused(agent, "SELECT * FROM events")
     assert "syntax error" in refused(agent, "SELEC 1")

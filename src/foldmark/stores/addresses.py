@@ -51,11 +51,11 @@ def passwords(address: str) -> Iterator[str]:
     """Yield the password in an address, as it is written there and decoded."""
     if scheme(address):
         _, _, rest = address.partition("://")
-        given, _, _ = rest.rpartition("@")
+        user, _, _ = rest.rpartition("@")
         _, _, query = rest.partition("?")
-        written = [given.partition(":")[2], *(each.partition("=")[2] for each in query.split("&") if "assw" in each)]
-        meant = [unquote(each) for each in written] + parse_qs(query).get("password", [])
-        yield from dict.fromkeys(each for each in (*written, *meant) if each)
+        written = [user.partition(":")[2], *(each.partition("=")[2] for each in query.split("&") if "assw" in each)]
+        decoded = [unquote(each) for each in written] + parse_qs(query).get("password", [])
+        yield from dict.fromkeys(each for each in (*written, *decoded) if each)
 
 
 def open_store(address: str, *, create: bool = True) -> "Store":
@@ -71,8 +71,8 @@ def open_store(address: str, *, create: bool = True) -> "Store":
             "`pip install 'foldmark[postgres]'` installs it"
         ) from None
     if opened is None:
-        there_is = listing(each for each in (*BUILT_IN, *names(STORES)) if each)
-        raise StoreError(f"no store for {kind}:// is installed; available: {there_is}, or the path of an SQLite file")
+        available = listing(each for each in (*BUILT_IN, *names(STORES)) if each)
+        raise StoreError(f"no store for {kind}:// is installed; available: {available}, or the path of an SQLite file")
     store: Store = opened(address, create=create)
     return store
 
@@ -80,8 +80,8 @@ def open_store(address: str, *, create: bool = True) -> "Store":
 def _parts(address: str) -> tuple[str, str, str]:
     """Return the user, the host with its port, and the path of an address on a server."""
     _, _, rest = address.partition("://")
-    # A password may hold anything, even if it should not: the user part ends at the last @.
-    given, _, place = rest.rpartition("@")
+    # A password may contain an unescaped @, so the user part ends at the last one.
+    user, _, place = rest.rpartition("@")
     where, _, _ = place.partition("?")
     host, slash, name = where.partition("/")
-    return given.partition(":")[0], host, slash + name
+    return user.partition(":")[0], host, slash + name

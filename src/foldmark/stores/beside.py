@@ -105,11 +105,11 @@ class BesideReader(SqlReader, Protocol):
         return [(str(tag), int(number)) for tag, number in self._run("memo_tags", limit=limit)]
 
     def _newest_before(self, events: Sequence[int]) -> list[Row]:
-        """Return, for the number of each event, the newest memo saved before it, if any."""
+        """Return pairs: the number of an event in `events`, and the newest memo saved before it, if any."""
         return self._run("memo_before", events=self._list(events))
 
     def _holding(self, words: Sequence[str], most: int) -> list[Row]:
-        """Return pairs, each once: the number of a word, and a memo up to id `most` that has it or a related word."""
+        """Return distinct pairs: the number of a word, and a memo up to id `most` with this word or a related one."""
 
     def _tags(self, stored: Any) -> tuple[str, ...]:
         """Return the tags of a memo from the form of the database."""
@@ -198,8 +198,8 @@ class BesideWriter(BesideReader, SqlWriter, Protocol):
     # Leases
 
     def lend(self, lease: Lease) -> None:
-        given = {name: getattr(lease, name) for name in ("holder", "host", "process", "state", "taken_at", "until")}
-        self._write("lend", **self._for_agent(lease.agent), **given)
+        fields = {name: getattr(lease, name) for name in ("holder", "host", "process", "state", "taken_at", "until")}
+        self._write("lend", **self._for_agent(lease.agent), **fields)
 
     def renew(self, holder: str, until: str) -> list[Lease]:
         self._write("renew", until=until, holder=holder)
@@ -282,7 +282,7 @@ class BesideWriter(BesideReader, SqlWriter, Protocol):
 
 
 _APART = ("agent", "record", "id")
-"""Fields of a request that are no columns, or have another name there."""
+"""Fields of a request that are not columns, or whose column has another name."""
 
 
 def _lease(row: Row) -> Lease:

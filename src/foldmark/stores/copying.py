@@ -40,14 +40,14 @@ class CopyingSnapshot(LogSnapshot, Protocol):
         them."""
 
     def copied(self, kind: type[Copied], agents: Collection[str] | None = None, after: int = 0) -> Iterator[Copied]:
-        made: dict[type, tuple[str, Callable[[Row], Any]]] = {
+        forms: dict[type, tuple[str, Callable[[Row], Any]]] = {
             CopiedEnd: ("copied_ends", _end),
             CopiedMail: ("copied_mail", lambda row: CopiedMail(*row)),
             CopiedSent: ("copied_sent", _sent),
             CopiedMemo: ("copied_memos", lambda row: structs.replace(CopiedMemo(*row), tags=self._tags(row[-1]))),
             CodingSession: ("copied_sessions", lambda row: structs.replace(self._coding_session(row[1:]), id=row[0])),
         }
-        name, make = made[kind]
+        name, make = forms[kind]
         keys = None if agents is None else self._list([self._key(agent) for agent in agents])
         rows: list[tuple[Row, bool]] = [((after,), False)]
         while rows:
@@ -97,9 +97,9 @@ def _end(row: Row) -> CopiedEnd:
 def _sent(row: Row) -> CopiedSent:
     *fields, data, question = row
     try:
-        made = msgspec.json.decode(data, type=dict)
-        question = made.pop("question", question)
-        data = msgspec.json.encode(made).decode()
+        record = msgspec.json.decode(data, type=dict)
+        question = record.pop("question", question)
+        data = msgspec.json.encode(record).decode()
     except (msgspec.MsgspecError, RecursionError):
         pass  # it cannot be read in the copy either
     return CopiedSent(*fields, data, question)  # type: ignore[call-arg]

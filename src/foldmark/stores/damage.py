@@ -17,7 +17,7 @@ _FAULTS = {
     "wrong_sums": "agent {0:.8}: the sums stored with event {1} do not match its events",
     "wrong_weights": "agent {0:.8}: the weight stored with event {1} does not match its events",
     "wrong_waiting": "agent {0:.8}: {1} calls of its open turn are wrongly recorded as waiting or as answered",
-    "wrong_replayed": "event {0}: it {1} marked as an operation, and its kind says otherwise",
+    "wrong_replayed": "event {0}: it {1} marked as an operation, contrary to its kind",
     "wrong_mail": "mail {0}: event {1} is recorded as its carrier, but is no message to its recipient",
     "wrong_deletions": "agent {0:.8}: it is deleted, but its child {1:.8} is not",
     "wrong_remains": "agent {0:.8}: it is deleted, but {1} of its events still hold text",
@@ -37,7 +37,7 @@ class SqlChecks(SqlReader, Protocol):
     """Further statements, which only this database has."""
 
     def found(self) -> Iterator[str]:
-        """Yield a line for each fault, once. An unreadable part is such a line, and the other checks go on."""
+        """Yield one line for each fault. A part that cannot be read gives one line, and the other checks continue."""
         seen = set[str]()
         shared = [partial(self._found_by, name, line) for name, line in {**_FAULTS, **self._own_faults}.items()]
         checks: list[Check] = [*self._checks(), *shared, self._wrong_texts, self._wrong_rows]
@@ -67,10 +67,10 @@ class SqlChecks(SqlReader, Protocol):
 
     def _wrong_rows(self) -> Iterator[str]:
         for agent_id, *row in self._run("wrong_rows"):
-            names, stored, given = ("newest event", "messages", "tokens", "open turn"), row[:4], row[4:]
-            for name, says, gives in zip(names, stored, given, strict=True):
-                if says != gives:
-                    yield f"agent {agent_id[:8]}: its row says {name} {says}, its events say {gives}"
+            names, stored, counted = ("newest event", "messages", "tokens", "open turn"), row[:4], row[4:]
+            for name, recorded, actual in zip(names, stored, counted, strict=True):
+                if recorded != actual:
+                    yield f"agent {agent_id[:8]}: its row says {name} {recorded}, its events say {actual}"
 
 
 def _lines(check: Check) -> Iterator[str]:

@@ -9,7 +9,7 @@ MOST_BYTES = 10_000
 """Maximum number of bytes of a statement."""
 
 ONLY = f"query_db reads the views {', '.join(VIEWS)} and nothing else; describe_db() shows their columns"
-SLOW = "the query took too long; narrow it, as by id, or read fewer rows with LIMIT"
+SLOW = "the query took too long; narrow it, for example by id, or read fewer rows with LIMIT"
 TOO_MUCH = "the query took too much memory, or is too complicated; read fewer rows, or parts: substr(content, 1, 4000)"
 
 ROLE = f"CASE e.kind {' '.join(f'WHEN {kind!r} THEN {role!r}' for kind, role in ROLES.items())} END"

@@ -125,7 +125,7 @@ class LogSnapshot(BesideReader, Protocol):
         record = self._agent((*own, False, key, root))
         cache = None if body is None else (self._decoded(body, agent_id), Size(messages, tokens))
         events = [self._event(row[:-3], damaged) for (_, _, *row), damaged in others]
-        beside = frozenset(name for name, there in zip(BESIDE, (memos, mail, children), strict=True) if there)
+        beside = frozenset(name for name, exists in zip(BESIDE, (memos, mail, children), strict=True) if exists)
         return Head(record, cache, {event.kind: event for event in events}, beside)
 
     def newest_of(self, agent_id: str, until: int) -> Mapping[str, Event]:
@@ -133,8 +133,8 @@ class LogSnapshot(BesideReader, Protocol):
         return {event.kind: event for event in found}
 
     def since(self, agent_id: str, after: int, kinds: Collection[str] = NEWEST_KINDS) -> Since:
-        asked = self._rows("since", **self._for_agent(agent_id), kinds=self._list(kinds), after=after)
-        rows = [(row[0], self._event(row[1:], damaged)) for row, damaged in asked]
+        found = self._rows("since", **self._for_agent(agent_id), kinds=self._list(kinds), after=after)
+        rows = [(row[0], self._event(row[1:], damaged)) for row, damaged in found]
         events = sorted((event for behind, event in rows if behind), key=lambda event: event.id)
         return Since(after, {event.kind: event for behind, event in rows if not behind}, events)
 
@@ -181,10 +181,11 @@ class LogSnapshot(BesideReader, Protocol):
         *,
         newest_first: bool,
     ) -> Iterator[T]:
-        """Yield what `read` finds in segments, at most a page of each, in order of ids.
+        """Yield the values that `read` returns for segments, at most a page of each at a time, in order of ids.
 
-        Pages instead of an open cursor: a reader may stop half-way. One statement reads as many short segments as fill
-        a page. Until `expected` were found only the rest of them is read, then twice as many each time.
+        It reads pages instead of keeping a cursor open, because a reader may stop half-way. One statement reads as many
+        short segments as fill a page. Until `expected` values are found, only the missing number is read; then twice as
+        many each time.
         """
         left = list(segments if newest_first else reversed(segments))
         page, count = expected, 0
@@ -289,13 +290,13 @@ class LogSnapshot(BesideReader, Protocol):
     # Search
 
     def surroundings(self, event_ids: Sequence[int], turns: int) -> list[Surroundings]:
-        asked = self._run("surroundings", **self._for_events(event_ids), turns=turns, beginning=_BEGINNING, end=END)
+        rows = self._run("surroundings", **self._for_events(event_ids), turns=turns, beginning=_BEGINNING, end=END)
         found = []
-        for id, agent, name, kind, turn, at, tool, said, places in asked:
+        for id, agent, name, kind, turn, at, tool, text, places in rows:
             hit = Hit(id, agent, name, kind, turn, at, 0.0, "", False, tool)
             (_, before), *behind = sorted((place, messages) for place, messages in msgspec.json.decode(places))
             # Damage can change the types of columns.
-            found.append(Surroundings(hit, str(said or ""), before, behind))
+            found.append(Surroundings(hit, str(text or ""), before, behind))
         return found
 
     def outlines(self, agent_ids: Sequence[str]) -> dict[str, Outline]:

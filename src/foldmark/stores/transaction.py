@@ -114,7 +114,7 @@ class Appender(AgentWrites):
         )
         self._append(event.id, event.turn, draft, event.data, event.call_id, event.redacted)
         _, open_turn = place(event.kind, event.id, self.open_turn)
-        self._follow(event.id, event.turn, draft, open_turn, there=event.redacted is None)
+        self._follow(event.id, event.turn, draft, open_turn, present=event.redacted is None)
 
     def _append(
         self, id: int, turn: int | None, draft: Draft, data: str | None, call_id: str | None, by: int | None = None
@@ -141,10 +141,10 @@ class Appender(AgentWrites):
         weight = self._weight(id, draft) if kind in ROLES else None
         self._record((*checked, apart, replayed, tokens, nth, total, content, data, check), draft, weight)
 
-    def _follow(self, id: int, turn: int | None, draft: Draft, open_turn: int | None, *, there: bool = True) -> None:
-        """Update the state after a recorded event. `there` is False for an event that was erased in the source."""
+    def _follow(self, id: int, turn: int | None, draft: Draft, open_turn: int | None, *, present: bool = True) -> None:
+        """Update the state after a recorded event. `present` is False for an event that was erased in the source."""
         kind = draft.kind
-        if kind == "tool_call" and there:
+        if kind == "tool_call" and present:
             self._wait(id)
         elif draft.answers is not None:
             self._answered(draft.answers)

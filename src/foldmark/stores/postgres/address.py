@@ -40,7 +40,7 @@ class Address:
             parts = conninfo_to_dict(address)
         except psycopg.Error:  # its message may quote the password
             raise StoreError(
-                "that is no address of a PostgreSQL database; write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, "
+                "this is not a PostgreSQL address; write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, "
                 "with %40 for an @ in the password"
             ) from None
         self.address = address
@@ -69,42 +69,44 @@ class Address:
 
         match error:
             case errors.LockNotAvailable():
-                what = (
+                message = (
                     f"another program has been writing to this conversation in {self.shown} for {LOCK_SECONDS} s. "
                     "Wait for it to finish, then repeat; nothing was recorded."
                 )
             case errors.DeadlockDetected() | errors.SerializationFailure():
-                what = (
+                message = (
                     f"another program wrote to the same conversations in {self.shown} in another order ({cause}). "
                     "Nothing was recorded; repeat it."
                 )
             case errors.QueryCanceled():
-                what = f"{self.shown} ended a statement ({cause}).{claim(' Nothing of it was recorded; repeat it.')}"
+                message = f"{self.shown} ended a statement ({cause}).{claim(' Nothing of it was recorded; repeat it.')}"
             case errors.DiskFull():
                 recorded = claim(": nothing was recorded")
-                what = f"the disk of {self.shown} is full ({cause}){recorded}. Free some space, then repeat."
+                message = f"the disk of {self.shown} is full ({cause}){recorded}. Free some space, then repeat."
             case errors.ReadOnlySqlTransaction():
-                what = (
+                message = (
                     f"{self.shown} is read-only: nothing was recorded. Is it a standby, or is "
                     "default_transaction_read_only set for this user?"
                 )
             case errors.InsufficientPrivilege():
-                what = (
+                message = (
                     f"{self.shown} does not allow that to this user ({cause}).{claim(' Nothing was recorded.')} "
                     "Use the login that owns the tables, or have an administrator grant it."
                 )
             case errors.TooManyConnections():
-                what = (
-                    f"{self.shown} takes no more connections ({cause}). Raise max_connections, or close some programs."
+                message = (
+                    f"{self.shown} accepts no more connections ({cause}). Raise max_connections, or close some "
+                    "programs."
                 )
             case psycopg.OperationalError() if to_connect:
-                what = f"the connection to {self.shown} failed: {cause}"
+                message = f"the connection to {self.shown} failed: {cause}"
             case psycopg.OperationalError() if lost(error):
-                # `PostgresStore` asks for the fate of a transaction that was lost in a COMMIT.
-                what = f"the connection to {self.shown} was lost ({cause}).{claim(' Nothing was recorded; repeat it.')}"
+                # `PostgresStore` asks for the outcome of a transaction whose connection was lost during COMMIT.
+                unrecorded = claim(" Nothing was recorded; repeat it.")
+                message = f"the connection to {self.shown} was lost ({cause}).{unrecorded}"
             case _:
-                what = f"{self.shown}: {cause}"
-        return StoreError(what)
+                message = f"{self.shown}: {cause}"
+        return StoreError(message)
 
 
 def lost(error: psycopg.Error) -> bool:
@@ -134,8 +136,8 @@ def prepare(connection: psycopg.Connection[Row], address: Address, *, create: bo
     encoding = connection.info.parameter_status("server_encoding")
     if encoding != "UTF8":
         raise StoreError(
-            f"{address.shown} keeps texts in {encoding}, which cannot hold every text. Make a database with "
-            "`createdb --encoding UTF8 --template template0 NAME`, and name that."
+            f"{address.shown} stores texts in {encoding}, which cannot hold every text. Create a database with "
+            "`createdb --encoding UTF8 --template template0 NAME`, and name that one."
         )
     steps = migrations("postgres")
     version = _version(connection, address, len(steps))
@@ -149,7 +151,7 @@ def prepare(connection: psycopg.Connection[Row], address: Address, *, create: bo
             connection.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")
             connection.execute("CREATE SCHEMA IF NOT EXISTS foldmark")
             connection.execute("CREATE TABLE IF NOT EXISTS foldmark.migrations (number bigint PRIMARY KEY)")
-            # Another program may have done it while this one waited for the lock.
+            # Another program may have upgraded the database while this one waited for the lock.
             current = _version(connection, address, len(steps))
             for number, sql in steps[current:]:
                 connection.execute(sql, prepare=False)
@@ -159,8 +161,8 @@ def prepare(connection: psycopg.Connection[Row], address: Address, *, create: bo
 
 def _version(connection: psycopg.Connection[Row], address: Address, newest: int) -> int:
     """Return the number of migrations that the database has had; 0 for one without Foldmark's tables."""
-    ((there,),) = connection.execute("SELECT to_regclass('foldmark.migrations') IS NOT NULL").fetchall()
-    if not there:
+    ((is_ours,),) = connection.execute("SELECT to_regclass('foldmark.migrations') IS NOT NULL").fetchall()
+    if not is_ours:
         return 0
     ((version,),) = connection.execute("SELECT coalesce(max(number), 0) FROM foldmark.migrations").fetchall()
     if version > newest:

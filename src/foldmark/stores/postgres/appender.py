@@ -25,7 +25,7 @@ _TEXTS = frozenset(("kind", "dialect", "actor", "created_at", "call_id", "conten
 
 
 def tool_of(kind: str, data: Mapping[str, Any] | None) -> str | None:
-    """Return the tool that a call calls."""
+    """Return the name of a call's tool; None for other kinds."""
     name = (data or {}).get("name") if kind == "tool_call" else None
     return name if isinstance(name, str) else None
 
@@ -46,7 +46,7 @@ class Tree:
         self.root = root
         self.next_id, self.last_id, self.stamp, self.memos, self.newest_memo = 0, -1, 0, 0, 0
         self.position: Row | None = None
-        """Where the root agent stands; None before the row is locked."""
+        """The stored state of the root agent; None before its row is locked."""
         self.is_ahead = False  # of the stored row
         self.buried: dict[int, int] = {}
         """Pending events that operations have erased."""
@@ -120,10 +120,10 @@ class Tree:
 
     def _index(self, session: PostgresSession) -> None:
         pending, self._unindexed = self._unindexed, []
-        made = [
+        entries = [
             (id, message_words(draft.kind, draft.content, tool_of(draft.kind, draft.data))) for id, draft in pending
         ]
-        found = [(id, words) for id, words in made if words is not None]
+        found = [(id, words) for id, words in entries if words is not None]
         if found:
             bound = {"ids": Ints(id for id, _ in found), "lengths": Ints(each.length for _, each in found)}
             texts = Texts(each.words for _, each in found)
@@ -195,8 +195,8 @@ _PIECE = 500_000
 """Bytes of the words of one piece."""
 
 _WORD, _KEPT = 250, 200
-"""Maximum characters of a word, and those that are kept of a longer one, which is encoded data; a hash replaces the
-rest."""
+"""Maximum length of a word, and the number of characters kept of a longer one, which is encoded data; a hash replaces
+the rest."""
 
 BREAK = ""
 """The empty word between the words of a text and the parts of its names; no phrase contains it."""
@@ -238,7 +238,7 @@ def sought(phrase: Phrase) -> tuple[str, ...]:
 
 
 def needle(words: Sequence[str], prefix: bool) -> str:
-    """Return the text that the words of a message with a phrase contain."""
+    """Return the text that the stored words of a message contain if it holds this phrase."""
     text = "".join(f"<{word}>" for word in words)
     return text[:-1] if prefix else text
 

@@ -18,7 +18,7 @@ from foldmark.stores.postgres.address import Address, lost
 from foldmark.stores.queries import queries
 from foldmark.stores.reader import Row
 
-# Errors report what goes wrong; psycopg also logs warnings, which reach the terminal where logging is not configured.
+# Failures are raised as errors. psycopg also logs warnings, which reach the terminal if logging is not configured.
 getLogger("psycopg").addHandler(NullHandler())
 
 MOST = 20
@@ -89,7 +89,7 @@ def _quoted(text: str) -> str:
 
 
 class _Adapted:
-    """How values are written and read."""
+    """Adapts values to PostgreSQL's types and back."""
 
     adapters = AdaptersMap(psycopg.adapters)
     connection = None
@@ -172,7 +172,7 @@ class Pool:
         try:
             return self.connect()
         except BaseException:
-            self._gone()
+            self._release()
             raise
 
     def anew(self) -> psycopg.Connection[Row]:
@@ -184,16 +184,16 @@ class Pool:
         return self.connect()
 
     def give_back(self, connection: psycopg.Connection[Row]) -> None:
-        """Give a connection back at the end of a block; one that is not as it was before the block is closed."""
+        """Give a connection back at the end of a block; close it if the block left it in another state."""
         sound = not connection.closed and connection.info.transaction_status == TransactionStatus.IDLE
         if sound and not self.closed:
             with self._free:
                 self._idle.append(connection)
         else:
             connection.close()
-        self._gone()
+        self._release()
 
-    def _gone(self) -> None:
+    def _release(self) -> None:
         with self._free:
             self._used -= 1
             self._free.notify()
@@ -219,7 +219,7 @@ class Pool:
             raise StoreError(f"{self.address.shown} was closed by this program; open it again")
 
     def close(self) -> None:
-        """Close all connections; those in use at the end of their blocks."""
+        """Close all connections; those in use are closed at the end of their blocks."""
         with self._free:
             self.closed = True
             idle, self._idle = self._idle, []
@@ -232,8 +232,8 @@ class Pool:
 class PostgresSession:
     """The statements of one block. A statement without a result is sent with the next one that has a result.
 
-    The connection is taken when the first statement runs. If it turns out to be lost then, nothing was done yet, and
-    another one is taken.
+    The connection is taken when the first statement runs. If this connection turns out to be lost, another one is
+    taken, because nothing was done yet.
     """
 
     def __init__(self, pool: Pool, begin: str, *, writes: bool) -> None:

@@ -24,7 +24,7 @@ class PostgresChecks(SqlChecks, PostgresReader):
     _own_faults = {  # noqa: RUF012 - a ClassVar in the base
         "wrong_directory": "agent {0:.8}: it is not found by its id or name",
         "wrong_totals": "agent {0:.8}: its row does not match the erased messages and the weights",
-        "wrong_memo_rows": "memo {0}: it has tags or words, but is not there",
+        "wrong_memo_rows": "memo {0}: it has tags or words, but does not exist",
     }
 
     def _checks(self) -> tuple[Check, ...]:
@@ -44,8 +44,8 @@ class PostgresChecks(SqlChecks, PostgresReader):
         tool, planning, stateful, stored, content, data = row[15:]
         raw = None if data is None else data.encode()
         if redacted is None and stored is not None and checksum(row[1:11], content.encode(), raw) != stored:
-            what = "it does not match its checksum: somebody has changed it"
-            yield f"event {id}: {what}; its turn can be read, and erased with `/message remove`"
+            problem = "it does not match its checksum: it was changed from outside of Foldmark"
+            yield f"event {id}: {problem}; its turn can be read, and erased with `/message remove`"
         try:
             read = decode_data(kind, data)
         except DamagedError:
@@ -65,14 +65,14 @@ class PostgresChecks(SqlChecks, PostgresReader):
     def _damaged_index(self) -> Iterator[str]:
         missing = wrong = 0
         for _, _, kind, content, tool, length, words in self._pages("words_of_messages", 2, root=-1, id=-1):
-            made = message_words(kind, content, tool)
+            entry = message_words(kind, content, tool)
             missing += words is None
-            wrong += words is not None and made is not None and (made.length, made.words) != (length, words)
+            wrong += words is not None and entry is not None and (entry.length, entry.words) != (length, words)
         ((surplus,),) = self._run("words_of_nothing")
         if missing or wrong or surplus:
             yield (
-                f"search: {missing} messages are not in the index, {surplus} of its rows are no messages, {wrong} hold "
-                "other words than their messages; searches miss these messages, which are sound otherwise"
+                f"search: {missing} messages are not in the index, {surplus} of its rows belong to no message, {wrong} "
+                "hold other words than their messages; searches miss these messages, which are otherwise sound"
             )
 
     def _damaged_requests(self) -> Iterator[str]:
@@ -89,4 +89,4 @@ class PostgresChecks(SqlChecks, PostgresReader):
                 yield f"memo {memo_id}: its words in the index are not those of its content and tags"
             for tag in tags:
                 if not tag or tag != tag.lower() or tag.split() != [tag]:
-                    yield f"memo {memo_id}: its tag {tag!r} is not one that a memo can have"
+                    yield f"memo {memo_id}: its tag {tag!r} is not a valid tag"

@@ -66,8 +66,8 @@ class SandboxConnection:
             self._db = psycopg.connect(make_conninfo("", **given), autocommit=True, prepare_threshold=None)
         except psycopg.OperationalError as error:
             raise CommandError(
-                f'query_db is off: its login "{login.role}" cannot connect ({_line(error)}). An administrator lets it '
-                "in, with a line in pg_hba.conf above those that reject it: host, this database, "
+                f'query_db is off: its login "{login.role}" cannot connect ({_line(error)}). An administrator can '
+                "admit it with a line in pg_hba.conf, above those that reject it: host, this database, "
                 f"{login.role}, the address of this machine, scram-sha-256"
             ) from None
         self._set(_SETTINGS, local=False)
@@ -131,7 +131,8 @@ class SandboxConnection:
         return Rows(columns, rows, cut)
 
     def _next(self, limits: Limits, until: float) -> "pq.abc.PGresult | str | None":
-        """Return the next result; once the reason why the statement was cancelled; None after the last one."""
+        """Return the next result, or None after the last one. After cancelling the statement, return the reason
+        once."""
         server, cancelled = self._db.pgconn, False
         while server.is_busy():
             ready, _, _ = select.select([server.socket], [], [], _LOOK)
@@ -149,7 +150,7 @@ class SandboxConnection:
         return server.get_result()
 
     def _cut(self, failed: "pq.abc.PGresult", ended: str, rows: list[tuple[Any, ...]]) -> str:
-        """Return why a failed statement shows only its rows so far. Raises CommandError if it shows none."""
+        """Return the reason why a failed statement shows only its first rows. Raises CommandError if it shows none."""
         state = (failed.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
         message = " ".join(
             (failed.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode(errors="replace").split()
@@ -180,7 +181,7 @@ def _cell(result: "pq.abc.PGresult", row: int, column: int) -> Any:
         case each if each in _FLOATS:
             return float(text)
         case each if each == _DECIMAL:
-            # As in SQLite: a sum of integers is one.
+            # As in SQLite, a sum of integers is an integer.
             return int(text) if text.lstrip("-").isdigit() and len(text) < 20 else float(text)
         case each if each == _TRUTH:
             return int(text == "t")
@@ -245,8 +246,7 @@ class PostgresSandbox:
 
 
 def _scope(scope: QueryScope, keys: Keys) -> str:
-    """Return the content of the views as JSON: for each agent its keys, whether it is the one that asks, and its
-    ranges."""
+    """Return the content of the views as JSON: for each agent its keys, whether it runs the query, and its ranges."""
     rows = []
     for agent in sorted({each.agent for each in scope.lineage}):
         key, root = keys[agent]

@@ -59,7 +59,7 @@ def login(conninfo: str) -> Login:
 
 
 class _Setup:
-    """The schema and the role of the login. The name of both is this module's own: letters, digits and `_`."""
+    """The schema and the role of the login. This module chooses the name of both: letters, digits and `_`."""
 
     def __init__(self, db: psycopg.Connection[Any]) -> None:
         self._db = db
@@ -73,9 +73,9 @@ class _Setup:
                 statement = statement.replace(known, value)
             self._db.execute(statement)
 
-    def _one(self, query: str, **given: Any) -> Any:
+    def _one(self, query: str, **bound: Any) -> Any:
         """Return the first row of a query."""
-        return self._db.execute(query, given).fetchone()
+        return self._db.execute(query, bound).fetchone()
 
     def _secrets(self, column: str) -> Any:
         """Return columns of the row that only the store's user may read."""
@@ -83,16 +83,16 @@ class _Setup:
 
     def login(self) -> Login:
         with self._db.transaction():
-            version, there, powers, reads, granted = self._state()
-            if version != _VERSION or not there or not granted:
+            version, exists, powers, reads, granted = self._state()
+            if version != _VERSION or not exists or not granted:
                 self._one("SELECT pg_advisory_xact_lock(hashtextextended(%(name)s, 0))", name=self._name)
-                version, there, powers, reads, granted = self._state()
+                version, exists, powers, reads, granted = self._state()
             is_new = version != _VERSION
             if is_new:
                 self._build()
-            refusal = self._excess(powers, reads) if there else None
-            if refusal is None and (is_new or not there):
-                refusal = self._make("ALTER" if there else "CREATE")
+            refusal = self._excess(powers, reads) if exists else None
+            if refusal is None and (is_new or not exists):
+                refusal = self._make("ALTER" if exists else "CREATE")
             if refusal is None and (is_new or not granted):
                 self._run(_SQL["grant"])
             found = self._secrets("password, secret")
@@ -101,8 +101,8 @@ class _Setup:
         return Login(self._name, *found)
 
     def _state(self) -> tuple[int | None, bool, bool, bool, bool]:
-        """Return the version of the schema, None if there is none; whether there is the role; whether it may do more
-        than read, may read the tables, may use the schema."""
+        """Return the version of the schema, None without one, and four flags: the role exists, may do more than read,
+        may read the tables, may use the schema."""
         has_schema, *role = self._one(_SQL["state"], name=self._name)
         (version,) = (self._secrets("version") if has_schema else None) or (None,)
         return version, *role
@@ -111,14 +111,14 @@ class _Setup:
         """Return the steps for an administrator if the role has rights that it must not have."""
         if powers:
             return (
-                f'query_db is off: its login "{self._name}" may do more than read. An administrator takes that away: '
+                f'query_db is off: its login "{self._name}" may do more than read. An administrator can revoke that: '
                 f'ALTER ROLE "{self._name}" NOSUPERUSER NOCREATEROLE NOCREATEDB NOREPLICATION NOBYPASSRLS; and REVOKE '
                 "of each role that it is a member of"
             )
         if reads:
             return (
-                f'query_db is off: its login "{self._name}" may read the tables of the log. An administrator takes '
-                f'that away: REVOKE ALL ON ALL TABLES IN SCHEMA the log\'s FROM PUBLIC, "{self._name}"'
+                f'query_db is off: its login "{self._name}" may read the tables of the log. An administrator can '
+                f'revoke that: REVOKE ALL ON ALL TABLES IN SCHEMA the log\'s FROM PUBLIC, "{self._name}"'
             )
         return None
 
@@ -131,11 +131,11 @@ class _Setup:
                 row = (_VERSION, secrets.token_urlsafe(32), secrets.token_urlsafe(32))
                 self._db.execute(keep, row)
                 for view, columns in VIEWS.items():
-                    made = f'CREATE VIEW "{{name}}".{view} ({", ".join(columns)}) WITH (security_barrier)'
-                    self._run(f"{made} AS {_SQL[view]}")
+                    create = f'CREATE VIEW "{{name}}".{view} ({", ".join(columns)}) WITH (security_barrier)'
+                    self._run(f"{create} AS {_SQL[view]}")
         except psycopg.errors.InsufficientPrivilege:
             raise CommandError(
-                "query_db needs a schema of its own, and this user may not make one. An administrator runs: GRANT "
+                "query_db needs a schema of its own, and this user may not create one. An administrator can run: GRANT "
                 f'CREATE ON DATABASE "{self._database}" TO "{self._user}"'
             ) from None
 
@@ -151,11 +151,12 @@ class _Setup:
                 self._run(f'{how} ROLE "{{name}}" {rights} {quoting.Literal(verifier).as_string(self._db)}')
         except psycopg.errors.InsufficientPrivilege:
             return (
-                f'query_db needs the login "{self._name}", and this user may not make it. An administrator runs, in '
-                f"this database: DO $$ BEGIN EXECUTE format('{how} ROLE \"{self._name}\" LOGIN NOINHERIT PASSWORD %L', "
+                f'query_db needs the login "{self._name}", and this user may not create it. An administrator can run, '
+                "in this database: DO $$ BEGIN EXECUTE "
+                f"format('{how} ROLE \"{self._name}\" LOGIN NOINHERIT PASSWORD %L', "
                 f'(SELECT password FROM "{self._name}".login)); END $$'
             )
         with suppress(psycopg.errors.InsufficientPrivilege), self._db.transaction():
-            # Only a superuser may; time limits the files as well.
+            # Only a superuser may set this. For other users, the time limit also bounds the size of the files.
             self._run(f"ALTER ROLE \"{{name}}\" SET temp_file_limit = '{_MOST_FILES}'")
         return None

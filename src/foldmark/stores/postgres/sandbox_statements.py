@@ -37,10 +37,10 @@ _NODES = (
     "Mod Neg DPipe Cast DataType DataTypeParam Interval AtTimeZone JSONExtract JSONExtractScalar JSONPath JSONPathRoot "
     "JSONPathKey JSONPathSubscript"
 )
-"""The allowed nodes of a tree that are no functions."""
+"""The allowed nodes of a tree that are not functions."""
 
 _PARTS = ("recursive", "only", "db", "catalog")
-"""Parts that no node may have. The login and the transaction refuse whatever else matters."""
+"""Parts that no node may have. The login and the transaction refuse everything else that matters."""
 
 _FUNCTIONS = (
     "Abs Avg Ceil Coalesce Concat Concat_Ws Count Cume_Dist Current_Date Dense_Rank Extract First_Value Floor Greatest "
@@ -80,9 +80,9 @@ _SEARCHED: dict[type[Any], str] = {
     exp.StartsWith: "expression",
     exp.Trim: "expression",
 }
-"""Functions that search for a text, with the part that it stands in."""
+"""Functions that search for a text, and the name of the argument that holds it."""
 
-# PostgreSQL takes `m.name` for a call of the function `name` on a row: so columns have to be known, too.
+# PostgreSQL reads `m.name` as a call of the function `name` on a row, so only known columns are allowed.
 _COLUMNS = frozenset({*(column for columns in VIEWS.values() for column in columns), *_NAMES.values(), *_PLAIN, "case"})
 _NUMBER = re.compile(r"\d{1,1000}(?:\.\d{0,1000})?(?:[eE][+-]?\d{1,4})?|\.\d{1,1000}")
 _WORD = re.compile(r"[A-Za-z_]{1,40}(?: [A-Za-z_]{1,40})?")
@@ -103,16 +103,16 @@ def rewritten(sql: str, schema: str) -> str:
             raise CommandError(f"there is no statement in sql; write one SELECT. {ONLY}")
         (tree,) = parsed
         if not isinstance(tree, exp.Select | exp.SetOperation | exp.Subquery):
-            raise CommandError(f"only SELECT is possible: this only reads. {ONLY}")
+            raise CommandError(f"only SELECT is possible: query_db only reads. {ONLY}")
         _check(tree)
         return _changed(tree, schema).sql("postgres", **_WRITING)
     except SqlglotError as error:
-        raise CommandError(f"this is no SQL that can be read: {_reason(error)}. Write one SELECT. {ONLY}") from None
+        raise CommandError(f"the SQL cannot be parsed: {_reason(error)}. Write one SELECT. {ONLY}") from None
     except RecursionError:
         raise CommandError(_DEEP) from None
 
 
-_DEEP = f"the statement is too complicated: at most {MOST_DEPTH} expressions stand in one another"
+_DEEP = f"the statement is too complicated: expressions may be nested at most {MOST_DEPTH} deep"
 
 
 _WRITING: dict[str, Any] = {
@@ -129,8 +129,8 @@ def _reason(error: SqlglotError) -> str:
     return " ".join(re.sub(r"\x1b\[\d*m", "", message).split())[:200].rstrip(".")
 
 
-def _refused(what: str) -> CommandError:
-    return CommandError(f"{what}. {ONLY}")
+def _refused(problem: str) -> CommandError:
+    return CommandError(f"{problem}. {ONLY}")
 
 
 # Checks
@@ -167,7 +167,7 @@ def _check(tree: exp.Expression) -> None:
             case exp.Identifier():
                 _name(node)
             case exp.Literal() if not node.is_string and not _NUMBER.fullmatch(str(node.this)):
-                raise _refused(f"{_shown(str(node.this))} is no number")
+                raise _refused(f"{_shown(str(node.this))} is not a number")
             case exp.Var() if not _WORD.fullmatch(str(node.this)):
                 raise _refused(f"{_shown(str(node.this))} cannot be used")
             case exp.DataType() if not isinstance(node.this, Enum) or node.this.name not in _TYPES:
@@ -199,7 +199,7 @@ def _name(identifier: Any) -> str:
     """Return a name after PostgreSQL's folding."""
     name = str(identifier.this)
     if not name or len(name.encode()) > MOST_NAME:
-        raise CommandError(f"a name has 1 to {MOST_NAME} bytes; {_shown(name)} has not")
+        raise CommandError(f"invalid name '{_shown(name)}': a name has 1 to {MOST_NAME} bytes")
     return name if identifier.args.get("quoted") else name.lower()
 
 
@@ -212,7 +212,7 @@ def _json_key(path: exp.JSONPath) -> exp.Expression:
         case [exp.JSONPathSubscript(this=int(place))]:
             number = exp.Literal.number(abs(place))
             return number if place >= 0 else exp.Neg(this=number)
-    raise _refused("-> takes one key or one place")
+    raise _refused("-> takes one key or one index")
 
 
 def _there_is(tree: exp.Expression) -> str:
@@ -299,13 +299,13 @@ def _name_part(part: exp.Substring) -> None:
 def _bounded(node: exp.Expression, schema: str) -> exp.Expression:
     """Return a node that can neither grow without limit nor run long without a check of the time."""
 
-    def own(name: str, *given: exp.Expression) -> exp.Expression:
-        return exp.Anonymous(this=f'"{schema}".{name}', expressions=[each.copy() for each in given])
+    def call(name: str, *values: exp.Expression) -> exp.Expression:
+        return exp.Anonymous(this=f'"{schema}".{name}', expressions=[each.copy() for each in values])
 
     part = _SEARCHED.get(type(node), "")
     sought = node.args.get(part)
     if isinstance(sought, exp.Expression) and not (isinstance(sought, exp.Literal) and len(sought.name) <= SHORT):
-        node.set(part, own("short", sought))
+        node.set(part, call("short", sought))
     match node:
         case exp.JSONPath():
             return _json_key(node)
@@ -318,7 +318,7 @@ def _bounded(node: exp.Expression, schema: str) -> exp.Expression:
             value, separator = node.this, node.args.get("separator") or exp.Null()
             if isinstance(value, exp.Order):
                 value, separator = value.this, exp.Order(this=separator.copy(), expressions=value.expressions)
-            return own("string_agg", value, separator)
+            return call("string_agg", value, separator)
         case exp.DPipe() | exp.Concat() | exp.ConcatWs() | exp.Replace():
-            return own("sized", node)
+            return call("sized", node)
     return node

@@ -34,10 +34,10 @@ _EDGES = f"""(
 """The ranges of ids that contain messages."""
 
 _TOOL = "coalesce(e.tool, c.tool)"
-_WHOSE = f"coalesce(a.id, 'unknown agent ' || e.agent), {_TOOL}"
+_AGENT_AND_TOOL = f"coalesce(a.id, 'unknown agent ' || e.agent), {_TOOL}"
 _NAMED = """LEFT JOIN agents a ON a.root = e.root AND a.key = e.agent
     LEFT JOIN events c ON c.root = e.root AND c.id = e.answers"""
-_ASKED = f"""FROM unnest(:ids::bigint[]) WITH ORDINALITY AS i (id, place)
+_FROM_IDS = f"""FROM unnest(:ids::bigint[]) WITH ORDINALITY AS i (id, place)
     JOIN blocks b ON b.block = i.id >> {_BITS} JOIN events e ON e.root = b.root AND e.id = i.id"""
 
 
@@ -79,16 +79,16 @@ class PostgresIndex(StoredIndex):
     def counted(self, terms: Sequence[Term]) -> tuple[int, list[int]]:
         phrases = list({phrase: None for term in terms for phrase in term.phrases})
         several = [term for term in terms if len(term.phrases) > 1]
-        asked = [*(Term((phrase,)) for phrase in phrases), *several]
+        counted_terms = [*(Term((phrase,)) for phrase in phrases), *several]
         bound: dict[str, Any] = {}
-        counts = "".join(f", {self._counting(term, bound)}" for term in asked)
+        counts = "".join(f", {self._counting(term, bound)}" for term in counted_terms)
         sql = f"""SELECT (SELECT coalesce(sum(messages), 0)::bigint FROM agents), edges.first, edges.last,
             sample.rows, sample.average{counts} FROM {_EDGES} AS edges, {_SAMPLE} AS sample"""
         ((messages, first, last, rows, average, *found),) = self._run(statement(sql), bound)
         self._size = (rows if rows < COUNTED else max(rows, messages)), average
-        held = [extrapolated(number, (reached or first) - first, last - first) for number, reached in found]
-        self._counts.update(zip(phrases, held, strict=False))
-        known = dict(zip(asked, held, strict=True))
+        totals = [extrapolated(number, (reached or first) - first, last - first) for number, reached in found]
+        self._counts.update(zip(phrases, totals, strict=False))
+        known = dict(zip(counted_terms, totals, strict=True))
         return messages, [known[term] if len(term.phrases) > 1 else self._counts[term.phrases[0]] for term in terms]
 
     def _counting(self, term: Term, bound: dict[str, Any]) -> str:
@@ -115,7 +115,7 @@ class PostgresIndex(StoredIndex):
                 conditions = [newest, *conditions]
             fitting = f"JOIN events e ON e.root = w.root AND e.id = w.id {_NAMED}" if self._conditions else ""
             parts.append(
-                f"""(SELECT {number} AS number, f.id, f.score, f.root, {_WHOSE}
+                f"""(SELECT {number} AS number, f.id, f.score, f.root, {_AGENT_AND_TOOL}
                 FROM (
                     SELECT w.root, w.id, {self._score(each, bound)} AS score
                     FROM (
@@ -125,16 +125,16 @@ class PostgresIndex(StoredIndex):
                 ) AS f JOIN events e ON e.root = f.root AND e.id = f.id {_NAMED})"""
             )
         rows = self._run(statement(" UNION ALL ".join(parts)), bound) if parts else []
-        for number, id, _, root, *whose in sorted(rows, key=_best_first):
+        for number, id, _, root, *agent_and_tool in sorted(rows, key=_best_first):
             self._cache_block(id, root)
-            yield number, id, *whose
+            yield number, id, *agent_and_tool
 
     def _passing(self, ids: Sequence[int]) -> Iterable[Row]:
         conditions = " AND ".join(self._conditions) or "true"
-        sql = f"SELECT e.id, e.root, {_WHOSE} {_ASKED} {_NAMED} WHERE {conditions} ORDER BY i.place"
-        for id, root, *whose in self._run(statement(sql), {**self._bound, "ids": Ints(ids)}):
+        sql = f"SELECT e.id, e.root, {_AGENT_AND_TOOL} {_FROM_IDS} {_NAMED} WHERE {conditions} ORDER BY i.place"
+        for id, root, *agent_and_tool in self._run(statement(sql), {**self._bound, "ids": Ints(ids)}):
             self._cache_block(id, root)
-            yield id, *whose
+            yield id, *agent_and_tool
 
     def _around(self, ids: Sequence[int], reach: int) -> Iterable[Row]:
         rows = self._run(STATEMENTS["around"], {"ids": Ints(ids), "reach": reach, "whole": LONGEST, "cut": NEIGHBOUR})
@@ -153,7 +153,7 @@ class PostgresIndex(StoredIndex):
         return self._positions[phrase]
 
     def _finding(self, wanted: TermQuery, bound: dict[str, Any]) -> str | None:
-        """Return SQL for the rows of `words` that match; None if none can. Its bindings are added to `bound`."""
+        """Return SQL for the rows of `words` that match, None if no row can. Its bindings are added to `bound`."""
         terms = [[each for each in map(self._position, term.phrases) if each is not None] for term in wanted.terms]
         if not any(terms) or (wanted.how == "all" and not all(terms)):
             return None
@@ -167,7 +167,7 @@ class PostgresIndex(StoredIndex):
         bound[f"{name}_any"] = " | ".join(each.any for each in phrases)
         # Single words that the index matches exactly need no second check.
         if wanted.how == "all":
-            checked = [held for held, term in zip(holding, terms, strict=True) if any(each.is_several for each in term)]
+            checked = [sql for sql, term in zip(holding, terms, strict=True) if any(each.is_several for each in term)]
         else:
             checked = holding if any(each.is_several for each in phrases) else []
         exactly = f" AND ({word.join(checked)})" if checked else ""
@@ -200,8 +200,8 @@ class PostgresIndex(StoredIndex):
         return " + ".join(sums)
 
     def _weights(self, wanted: TermQuery) -> dict[_MessagePosition, tuple[int, int]]:
-        """Return the phrases that have a word: how often each occurs in the query, and how many messages hold it as far
-        as is known."""
+        """Return, for each phrase that has a word, how often it occurs in the query, and the number of messages known
+        to hold it."""
         found: dict[_MessagePosition, tuple[int, int]] = {}
         for phrase in (phrase for term in wanted.terms for phrase in term.phrases):
             if (position := self._position(phrase)) is not None:
@@ -214,7 +214,7 @@ _SAMPLE = f"""(
     SELECT count(*) AS rows, coalesce(avg(length), 1)::float8 AS average
     FROM (SELECT length FROM words LIMIT {COUNTED}) AS w
 )"""
-"""The number of messages that have words, and their average number, from a sample."""
+"""The number of messages that have words, and the average number of words, from a sample."""
 
 _CONDITIONS = {
     "agents": "e.root = ANY(:roots) AND e.agent = ANY(:agents)",

@@ -141,7 +141,7 @@ class PostgresReader(reader.SqlReader):
         return super()._message(row)
 
     def _cache_event(self, event_id: int, key: int) -> None:
-        """Cache the tree of an event, unless its block tells it."""
+        """Cache the tree of an event, unless its block determines it."""
         if self._blocks.get(event_id // BLOCK, _SHARED) == _SHARED and key in self._roots:
             if len(self._known.events) >= _CACHED:
                 self._known.events.clear()
@@ -169,7 +169,7 @@ class PostgresSnapshot(PostgresReader, CopyingSnapshot):
 
     def _rows(self, name: str, /, **bindings: Any) -> list[tuple[Row, bool]]:
         rows = super()._rows(name, **bindings)
-        # These two return different rows, combined side by side in columns.
+        # These two statements return two kinds of rows, side by side in columns.
         if name == "head":
             nothing = (None, None, None)
             rows = [(row[:17] if row[0] is not None else (None, None, *row[17:], *nothing), bad) for row, bad in rows]
@@ -195,8 +195,8 @@ class PostgresSnapshot(PostgresReader, CopyingSnapshot):
         (stamp, source, id), *seen = [tuple(map(int, each.split("."))) for each in after.split(":")]
         (until, *_), *trees = seen or [(0,)]
         names = zip(("roots", "seen", "lived"), zip(*trees, strict=True) if trees else ((), (), ()), strict=True)
-        given = {name: Ints(each) for name, each in names}
-        rows = self._run("changes", stamp=stamp, source=source, id=id, **given, limit=limit)
+        bound = {name: Ints(each) for name, each in names}
+        rows = self._run("changes", stamp=stamp, source=source, id=id, **bound, limit=limit)
         found = [Change(self._id(agent), None if number else id, kind) for _, number, id, agent, kind in rows]
         return Changes(found, _cursor(rows[-1][:3], until, trees) if rows else after)
 
@@ -234,10 +234,10 @@ class PostgresSnapshot(PostgresReader, CopyingSnapshot):
         return found
 
     def _holding(self, words: Sequence[str], most: int) -> list[Row]:
-        asked = [(number, *each) for number, word in enumerate(words) for each in _ranges(word)]
-        numbers, firsts, lasts, rows = zip(*asked, strict=True) if asked else ((), (), (), ())
+        ranges = [(number, *each) for number, word in enumerate(words) for each in _ranges(word)]
+        numbers, firsts, lasts, rows = zip(*ranges, strict=True) if ranges else ((), (), (), ())
         bound = {"firsts": Texts(firsts), "lasts": Texts(lasts), "rows": Texts(rows)}
-        return self._run("memos_with", numbers=Ints(numbers), **bound, most=most) if asked else []
+        return self._run("memos_with", numbers=Ints(numbers), **bound, most=most) if ranges else []
 
     def _tags(self, stored: list[str] | None) -> tuple[str, ...]:
         return tuple(sorted(stored or ()))
@@ -256,7 +256,7 @@ class PostgresSnapshot(PostgresReader, CopyingSnapshot):
 
 
 def _cursor(place: Sequence[int], until: int, trees: Iterable[Sequence[int]]) -> str:
-    """Return the cursor of a place; up to stamp `until` with the ids that were seen already of some trees."""
+    """Return the cursor of a place. Up to stamp `until` it also names the ids of some trees that were seen already."""
     seen = [(until, 0, 0), *trees] if place[0] <= until else []
     return ":".join(".".join(map(str, each)) for each in (place, *seen))
 

@@ -39,7 +39,7 @@ class _Open(local):
 
 
 LOOK_SECONDS = 1.0
-"""Seconds between two looks of a watch without a notification: a killed program may have committed without notifying,
+"""Seconds between two checks of a watch without a notification: a killed program may have committed without notifying,
 and events held back by an open transaction can be read when that has ended, however it ends."""
 
 NOTIFY_SECONDS = 0.05
@@ -127,8 +127,8 @@ class PostgresWatch:
                         return True
                 if now >= end:
                     return False
-                heard: list[Any] = [self._awake] if self._db is None else [self._awake, self._db.fileno()]
-                select.select(heard, [], [], min(end, look) - now)
+                sources: list[Any] = [self._awake] if self._db is None else [self._awake, self._db.fileno()]
+                select.select(sources, [], [], min(end, look) - now)
             return False
 
     def close(self) -> None:
@@ -158,7 +158,7 @@ class PostgresWatch:
         try:
             return [each for each in self._db.notifies(timeout=0) if each.payload != self._commits.name] != []
         except psycopg.Error:
-            self._db = None  # the next look listens again
+            self._db = None  # the next check listens again
             return False
 
     def _listen(self) -> psycopg.Connection[Row]:
@@ -264,7 +264,7 @@ class PostgresStore:
             with explained(self._place):
                 session.end("COMMIT")
             return
-        # Nothing that may have been committed is sent again on another connection; its outcome can be asked for.
+        # Statements that may have been committed are not sent again on another connection: `_learn_outcome` asks.
         if not session.begun:
             session.flush()
         transaction.identify()
@@ -273,10 +273,10 @@ class PostgresStore:
         except psycopg.Error as error:
             if not lost(error):
                 raise self._place.explain(error) from error
-            self._learn(transaction, error)
+            self._learn_outcome(transaction, error)
         self._commits.one_more()
 
-    def _learn(self, transaction: PostgresTransaction, error: psycopg.Error) -> None:
+    def _learn_outcome(self, transaction: PostgresTransaction, error: psycopg.Error) -> None:
         """Ask for the outcome of a transaction whose connection was lost. Raises StoreError unless it was committed."""
         until, fate = monotonic() + FATE_SECONDS, None
         while True:
@@ -297,7 +297,7 @@ class PostgresStore:
             ) from error
         raise StoreError(
             f"the connection to {self.shown} was lost while a transaction was committed ({cause}), and the server does "
-            "not say what became of it: it may have been recorded. Look before you repeat it; an append with a key can "
+            "not report its outcome: it may have been recorded. Check before you repeat it; an append with a key can "
             "be repeated with the same key, and is never recorded twice."
         ) from error
 

@@ -126,7 +126,7 @@ class PostgresTransaction(LogTransaction, PostgresSnapshot):
         tree = self._counted(root)
         if tree.next_id > tree.last_id:
             ((number,),) = self._pool.run_alone("draw", name="blocks")
-            # The first block is 0, and there is no event 0. A later one is above all that the tree has.
+            # The first block is 0, and there is no event 0. A later block is above all ids of the tree.
             tree.next_id, tree.last_id = max(1, (number - 1) * BLOCK), number * BLOCK - 1
             self._blocks[number - 1] = root
             self._session.later(STATEMENTS["take_block"], {"block": number - 1, "root": root})
@@ -218,8 +218,8 @@ class PostgresTransaction(LogTransaction, PostgresSnapshot):
         super()._name(agent_id, name)
 
     def _take_name(self, name: str, root: int) -> bool:
-        """Take a name for a conversation; return False if it has it already. Raises StoreError if another one has
-        it."""
+        """Take a name for a conversation. Return False if it has this name already. Raises StoreError if another one
+        has it."""
         if self._run("take_name", name=name, root=root):
             return True
         self._statements -= 1  # nothing was written
@@ -282,7 +282,7 @@ class PostgresTransaction(LogTransaction, PostgresSnapshot):
         self._erase_texts(gone)
 
     def _erase_texts(self, hashes: set[str]) -> None:
-        """Remove those of some texts that no request needs any more."""
+        """Remove the texts among these that no request needs any more."""
         if hashes:
             self._write("lock_texts")
             self._write("erase_texts", hashes=Texts(sorted(hashes)))
@@ -299,7 +299,7 @@ class PostgresTransaction(LogTransaction, PostgresSnapshot):
         blocks = Ints(block for block, _ in shared)
         self._run("take_blocks", blocks=blocks, roots=Ints(root for _, root in shared))
         if self._run("event_roots", ids=Ints(event.id for event in events)):
-            raise StoreError("events cannot be copied: other ones have their ids already; run `foldmark doctor`")
+            raise StoreError("events cannot be copied: other events already have their ids; run `foldmark doctor`")
         drawing = [root for (root,) in self._run("drawing", blocks=blocks)]
         for root in sorted({*roots.values(), *drawing}):
             tree = self._counted(root)

@@ -23,8 +23,8 @@ def back_up(path: str, file: Path, progress: Progress, *, replace: bool = False)
 
     The backup shows one moment and takes no lock that blocks a writer. It is written beside `file` and renamed when it
     is complete, so that `file` is never half a database. Only this user may read it. An existing file is kept unless
-    `replace`. `progress` receives pages. A database of an earlier schema stays one, in the backup as well. Raises
-    StoreError, with nothing changed.
+    `replace`. `progress` receives pages. A database of an earlier schema is not upgraded, and neither is its backup.
+    Raises StoreError, with nothing changed.
     """
     _check(path, file, replace=replace)
     try:
@@ -112,6 +112,6 @@ def _check(path: str, file: Path, *, replace: bool) -> None:
         if Path(f"{file}{ending}").exists():
             # SQLite would take its content for a part of the new file.
             raise StoreError(
-                f"{file}{ending} is there: a program has a database {file} open, or was killed while it had. "
+                f"{file}{ending} exists: a program has a database {file} open, or was killed while it had. "
                 "Name another file."
             )

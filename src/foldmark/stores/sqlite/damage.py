@@ -23,7 +23,7 @@ class SqliteChecks(SqlChecks, SqliteReader):
     _own_faults = {  # noqa: RUF012 - a ClassVar in the base
         "wrong_sent_data": "agent {0:.8}: the record of request {1} is not readable",
         "wrong_memo_rows": "memo {0}: its words in the index are not those of its content and tags",
-        "wrong_memo_tags": "memo {0}: its tag {1!r} is not one that a memo can have",
+        "wrong_memo_tags": "memo {0}: its tag {1!r} is not a valid tag",
     }
 
     def _checks(self) -> tuple[Check, ...]:
@@ -38,7 +38,7 @@ class SqliteChecks(SqlChecks, SqliteReader):
 
     def _damaged_pages(self) -> Iterator[str]:
         # FTS5 caches parts of an index in memory. After another connection's commit it drops them when it reads rows,
-        # but not when it only checks: it would report the newer rest as damage.
+        # but not when it only checks: it would then report the newer parts as damage.
         for index in ("search", "memo_words"):
             with suppress(StoreError):
                 self._all(f"SELECT rowid FROM {index} LIMIT 1")
@@ -51,9 +51,9 @@ class SqliteChecks(SqlChecks, SqliteReader):
         last = 0
         while rows := self._run("checksums", after=last, limit=_PAGE):
             for last, head, content, data, stored in rows:
-                what = fault(head, content, data, stored)
-                if what:
-                    yield f"event {last}: {what}; its turn can be read, and erased with `/message remove`"
+                problem = fault(head, content, data, stored)
+                if problem:
+                    yield f"event {last}: {problem}; its turn can be read, and erased with `/message remove`"
 
     def _damaged_tables(self) -> Iterator[str]:
         """Check texts beside the log, which have no checksum, for valid UTF-8."""
@@ -71,12 +71,13 @@ class SqliteChecks(SqlChecks, SqliteReader):
         ((missing, surplus),) = self._run("wrong_index_rows")
         if missing or surplus:
             rebuild = _REBUILD.format("search")
-            yield f"search: {missing} messages are not in the index, {surplus} of its rows are no messages; {rebuild}"
+            rows = f"{missing} messages are not in the index, {surplus} of its rows belong to no message"
+            yield f"search: {rows}; {rebuild}"
         elif self._fails("wrong_index"):
             yield f"search: the index holds other words than the messages; {_REBUILD.format('search')}"
 
     def _fails(self, name: str) -> bool:
-        """Return True if SQLite finds its index wrong; it can only tell for a writable file."""
+        """Return True if SQLite reports its index as wrong; it can check the index of a writable file only."""
         try:
             if not self._db.readonly("main"):
                 self._run(name)
@@ -88,7 +89,7 @@ class SqliteChecks(SqlChecks, SqliteReader):
 
     def _damaged_references(self) -> Iterator[str]:
         for table, row, parent, _ in self._all("PRAGMA foreign_key_check"):
-            yield f"database: row {row} of {table} names a row of {parent} that is not there"
+            yield f"database: row {row} of {table} names a row of {parent} that does not exist"
 
     def _damaged_memo_index(self) -> Iterator[str]:
         if self._fails("wrong_memo_index"):

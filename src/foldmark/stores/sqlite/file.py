@@ -49,7 +49,7 @@ def open_file(path: str, create: bool, place: str, *, read_only: bool = False) -
     except UnicodeDecodeError as error:  # functions of migrations cannot take such a text
         raise StoreError(
             f"{path} was written by an older Foldmark and holds a text that is not UTF-8 ({error.object[:20]!r}…): it "
-            "cannot be brought up to date, and was not changed. Mend that text with any SQLite shell, then repeat."
+            "cannot be upgraded, and was not changed. Repair that text with any SQLite shell, then repeat."
         ) from None
     except UnicodeEncodeError:
         raise StoreError(f"{path} cannot be opened: its name is not UTF-8. Name another.") from None
@@ -60,26 +60,26 @@ def explain(error: apsw.Error, path: str) -> StoreError:
     """Return an SQLite error for a person, in one line."""
     match error:
         case apsw.NotADBError():
-            what = (
+            message = (
                 f"{path} is not a Foldmark database. Name another with --db or FOLDMARK_DB; this file was not changed."
             )
         case apsw.ReadOnlyError():
-            what = f"{path} is read-only: nothing was recorded. Allow writing to it, or work on a copy."
+            message = f"{path} is read-only: nothing was recorded. Allow writing to it, or work on a copy."
         case apsw.FullError():
-            what = f"the disk is full: nothing was recorded in {path}. Free some space, then repeat."
+            message = f"the disk is full: nothing was recorded in {path}. Free some space, then repeat."
         case apsw.IOError():
-            what = f"{path} could not be written or read ({error}). Is the disk full or gone? Nothing was recorded."
+            message = f"{path} could not be written or read ({error}). Is the disk full or gone? Nothing was recorded."
         case apsw.BusyError() | apsw.LockedError():
-            what = f"{path} is locked by another program. Wait for it to finish, then repeat; nothing was recorded."
+            message = f"{path} is locked by another program. Wait for it to finish, then repeat; nothing was recorded."
         case apsw.CantOpenError():
-            what = f"{path} cannot be opened. Is it a file, in a folder that exists and that you may read?"
+            message = f"{path} cannot be opened. Is it a file, in a folder that exists and that you may read?"
         case apsw.CorruptError():
-            what = f"{path} is damaged ({error}). {rescue(path)}"
+            message = f"{path} is damaged ({error}). {rescue(path)}"
         case apsw.ConnectionClosedError() | apsw.CursorClosedError():
-            what = f"{path} was closed by this program; open it again"
+            message = f"{path} was closed by this program; open it again"
         case _:
-            what = f"{path}: {error}"
-    return StoreError(what)
+            message = f"{path}: {error}"
+    return StoreError(message)
 
 
 def rescue(path: str) -> str:
@@ -89,9 +89,9 @@ def rescue(path: str) -> str:
     # `.dump` continues after unreadable parts; `.recover` of SQLite 3.40 fails on a schema like this one.
     marks = f"PRAGMA user_version = {len(migrations('sqlite'))}; PRAGMA application_id = {APPLICATION_ID};"
     return (
-        "Keep a copy of it. What can be read is saved by "
+        "Keep a copy of it. To save everything that can be read, run "
         f"`(sqlite3 {quote(path)} .dump | sed 's/^ROLLBACK.*/COMMIT;/'; echo '{marks}') | sqlite3 rescued.db`; "
-        "`foldmark --db rescued.db doctor` says what is missing there."
+        "`foldmark --db rescued.db doctor` then says what is missing."
     )
 
 
@@ -223,7 +223,7 @@ def _prepare(db: apsw.Connection, path: str, create: bool) -> None:
             # It was written without secure_delete: content that moved between pages would outlast its erasure.
             db.execute("VACUUM")
         _migrate(db, path, steps)
-    # Only now: the meaning of a migration never changes, so it cannot call today's functions.
+    # Registered only now: the meaning of a migration never changes, so no migration may call today's functions.
     db.create_scalar_function("weight_of", weight_of, 5, deterministic=True)
     db.create_scalar_function("parts_of", parts_in, 1, deterministic=True)
     db.execute("PRAGMA synchronous = FULL")
@@ -257,7 +257,7 @@ def _migrate(db: apsw.Connection, path: str, steps: list[tuple[int, str]]) -> No
         db.create_scalar_function(function.__name__, function, arguments, deterministic=True)
     db.execute("BEGIN IMMEDIATE")
     try:
-        # Another process may have done it while this one waited for the lock.
+        # Another process may have upgraded the database while this one waited for the lock.
         current = _version(db, path, len(steps))
         for number, sql in steps[current:]:
             db.execute(sql)

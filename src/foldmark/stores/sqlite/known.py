@@ -1,8 +1,7 @@
-"""What an SQLite connection knows of agents, as long as it is current.
+"""Cache of agents' heads and append positions for one SQLite connection.
 
-To read the head of an agent, or where its next event goes, takes several times as long as to ask SQLite whether anybody
-has committed since. A commit of the connection itself that only appended changes both in a way that its transaction
-knows.
+Reading either from the database takes several times as long as asking SQLite whether another connection has committed
+since. After a commit of this connection that only appended, its transaction knows the new values.
 """
 
 from collections.abc import Mapping
@@ -14,34 +13,34 @@ from foldmark.stores.reader import Row
 from foldmark.stores.transaction import Appender, moved
 
 KNOWN_AGENTS = 64
-"""Maximum number of agents of which anything is kept."""
+"""Maximum number of agents in the cache."""
 
 
 class KnownAgents:
     """The heads and positions of agents, all as of the same version of the database.
 
-    The version counts the commits of all connections, but SQLite looks at those of others only when it begins to read.
-    So whoever asks must have begun.
+    The version counts the commits of all connections, but SQLite notices those of others only when it begins to read.
+    So the connection must have begun to read before a method is called.
     """
 
     def __init__(self, db: apsw.Connection) -> None:
         self._db, self._version = db, 0
         self.heads: dict[str, Head] = {}
-        """The heads, as they were read: `head` returns what has become of them."""
+        """The heads as they were read; `head` brings them up to date."""
         self.positions: dict[str, tuple[Row, Row | None]] = {}
         """Each agent's state for its next append, with the turn and the kind of its newest message (see `Appender`)."""
         self.next_id = 1
-        """The id of the next event, if there is any position."""
+        """The id of the next event, valid if there is any position."""
 
     def check(self) -> None:
-        """Forget everything if somebody else has committed."""
+        """Forget everything if another connection has committed."""
         version = self._db.data_version()
         if version != self._version:
             self.forget()
             self._version = version
 
     def head(self, agent_id: str) -> Head | None:
-        """Return the head of an agent if it is kept."""
+        """Return the current head of an agent; None if it is not cached."""
         self.check()
         head, position = self.heads.get(agent_id), self.positions.get(agent_id)
         if head is not None and position is not None and position[0][0] != head.record.head:

@@ -1,7 +1,7 @@
 """The connection for a model's SQL: it can only read the views of one scope [SPEC 4.1].
 
-SQLite enforces that, never the text of a statement: the connection is opened for reading, its authorizer allows what is
-listed and nothing else, and limits, a progress handler and a bound for SQLite's memory end statements that take too
+SQLite enforces this; nothing depends on the text of a statement. The connection is opened for reading, its authorizer
+allows only listed actions, and limits, a progress handler and a bound for SQLite's memory end statements that take too
 much.
 """
 
@@ -26,7 +26,7 @@ USUAL, LONGEST = 250_000, 64_000_000
 """Maximum bytes of a text, blob or row; the second where the log itself holds longer texts, with fewer functions."""
 
 _IN_A_ROW = 3
-"""How often a row that is sorted or compared may hold the longest text of the log."""
+"""Maximum number of times that a sorted or compared row may hold the longest text of the log."""
 
 _MOST_MEMORY, _LAST_MEMORY = 200 * 2**20, 400 * 2**20
 """Bytes by which SQLite's memory may grow; the second for growth between two checks of the first."""
@@ -93,7 +93,7 @@ class Sandbox:
         db.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
         db.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
         db.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
-        # Names that a subquery without read columns must not have: SQLite does not tell it from a table then.
+        # Names that a subquery without read columns must not have: SQLite would not distinguish it from a table.
         names = "SELECT name FROM main.sqlite_schema UNION SELECT name FROM pragma_module_list"
         self._taken = frozenset(name.lower() for (name,) in db.execute(names))
         # Sorted data stays in the memory that is bounded, and out of files.
@@ -155,7 +155,7 @@ class Sandbox:
         self._db.limit(apsw.SQLITE_LIMIT_LENGTH, length)
         self._pattern = min(max(_COMPARED // length, _SHORT_PATTERN), _PATTERN)
         self._db.limit(apsw.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, self._pattern)
-        # A step takes longer if the texts are longer.
+        # A step takes longer on longer texts.
         self._db.set_progress_handler(self._over, max(_STEPS * _STEP_BYTES // max(length, _STEP_BYTES), 10))
 
     def _fetch(self, sql: str, limits: Limits) -> Rows:
@@ -231,7 +231,7 @@ class Sandbox:
                 self._refused = f"the function {second} cannot be used"
             case _:
                 name = str(apsw.mapping_authorizer_function[action]).removeprefix("SQLITE_").replace("_", " ")
-                self._refused = self._refused or f"{name} is not possible: this only reads"
+                self._refused = self._refused or f"{name} is not possible: query_db only reads"
         return apsw.SQLITE_DENY
 
     def _is_subquery(self, name: str, schema: str | None) -> bool:
@@ -243,7 +243,7 @@ class Sandbox:
 
     def _begin(self, cursor: apsw.Cursor, sql: str, bindings: object) -> bool:
         if not self._sql.startswith(sql) or self._sql[len(sql) :].strip(" \t\r\n\f;"):
-            self._refused = "sql holds more than one statement; send them one by one, without comments behind the ';'"
+            self._refused = "sql holds more than one statement; send them one by one, without comments after the ';'"
         elif cursor.is_explain:
             self._refused = "EXPLAIN is not possible"
         elif not cursor.is_readonly:
@@ -254,14 +254,14 @@ class Sandbox:
         return False
 
     def _over(self) -> bool:
-        self._ended = self._why_end()
+        self._ended = self._end_reason()
         return bool(self._ended)
 
     def _check(self) -> None:
         if self._over():
             raise apsw.InterruptError(self._ended)
 
-    def _why_end(self) -> str:
+    def _end_reason(self) -> str:
         if monotonic() > self._until:
             return SLOW
         if apsw.memory_used() > self._memory:
@@ -281,7 +281,7 @@ class Sandbox:
         if "no such column" in text and named:
             return f"{text}; {'; '.join(named)}"
         if "no such table" in text:
-            return f"{text}; there are {', '.join(VIEWS)}: describe_db() shows their columns"
+            return f"{text}; the views are {', '.join(VIEWS)}: describe_db() shows their columns"
         return f"SQLite: {text}"
 
 

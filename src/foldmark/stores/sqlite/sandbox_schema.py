@@ -5,8 +5,7 @@ A public view reads an inner one, and only the inner ones read the tables. SQLit
 view in which a table is read, and a statement can name a subquery as it likes (`WITH messages AS (SELECT * FROM
 main.events)`); so the inner views have secret names.
 
-The functions are harmless ones, and of those that SQLite cannot interrupt only such as take time in proportion to their
-arguments.
+The allowed functions are harmless. Those that SQLite cannot interrupt take time in proportion to their arguments.
 """
 
 import re
@@ -57,8 +56,8 @@ def views(
 
     def events(select: str, along: str) -> str:
         inside = f"{along} AND ({_inside(lineage, handed)})"
-        seen = _inside(visible, shown)
-        return read(select).format(uuid=uuid, own=f"e.agent = {own}", inside=inside, visible=seen, role=ROLE)
+        is_visible = _inside(visible, shown)
+        return read(select).format(uuid=uuid, own=f"e.agent = {own}", inside=inside, visible=is_visible, role=ROLE)
 
     sql = queries("sqlite", "sandbox")
     bodies = {
@@ -107,7 +106,7 @@ def _literal(value: str) -> str:
 # Functions
 
 Check = Callable[[], None]
-"""Raises when the time is over."""
+"""Raises InterruptError when the time is over."""
 
 _MAKING = "char concat concat_ws format hex printf quote randomblob strftime timediff zeroblob group_concat string_agg"
 _JSON = (
@@ -125,7 +124,7 @@ _GROUPS = "avg count max min sum total"
 _WINDOWS = "cume_dist dense_rank first_value lag last_value lead nth_value ntile percent_rank rank row_number"
 
 SHORT = frozenset(f"{_MAKING} {_JSON}".split())
-"""Functions that are called on texts of usual length only: they are slow for each byte, or enlarge their input."""
+"""Functions that are allowed on texts of usual length only: they are slow for each byte, or enlarge their input."""
 
 FUNCTIONS = SHORT | frozenset(f"{_TEXT} {_CHOOSING} {_NUMBERS} {_TIMES} {_GROUPS} {_WINDOWS}".split())
 

@@ -29,7 +29,7 @@ class SqliteIndex(StoredIndex):
     def counted(self, terms: Sequence[Term]) -> tuple[int, list[int]]:
         rows = self._run("counted", wanted=listed(map(holding, terms)), most=COUNTED)
         counts = [(msgspec.json.decode(counted, type=tuple[int, int | None]), newest) for counted, newest, _ in rows]
-        found = [extrapolated(held, last, newest) for (held, last), newest in counts]
+        found = [extrapolated(count, last, newest) for (count, last), newest in counts]
         return rows[0][2] if rows else 0, found
 
     def _best(self, wanted: Sequence[TermQuery], most: int) -> Iterable[Row]:

@@ -234,8 +234,8 @@ class SqliteSnapshot(SqliteReader, CopyingSnapshot):
     def _changes_after(self, after: str, limit: int) -> Changes:
         seen = [int(number) for number in after.split(".")]
         found = []
-        given = dict(zip(("event", "mail", "born", "change"), seen, strict=True), limit=limit)
-        for id, agent, kind, source in self._run("changes", **given):
+        bound = dict(zip(("event", "mail", "born", "change"), seen, strict=True), limit=limit)
+        for id, agent, kind, source in self._run("changes", **bound):
             seen[source] = id
             found.append(Change(self._id(agent), None if source else id, kind))
         return Changes(found, ".".join(map(str, seen)))

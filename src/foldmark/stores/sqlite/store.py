@@ -112,7 +112,7 @@ class SqliteSandbox(SqliteReader):
 
     def query(self, scope: QueryScope, sql: str, limits: Limits) -> Rows:
         memory = self._path == MEMORY
-        # A database in memory cannot be read while somebody writes. The holder of `_reading` never waits for the store.
+        # A database in memory cannot be read during a write. The holder of `_reading` never waits for the store.
         with self._lock if memory else nullcontext():
             agents = {scope.agent, *(each.agent for each in (*scope.lineage, *scope.visible))}
             keys = {agent: self._key(agent) for agent in sorted(agents)}
@@ -144,7 +144,7 @@ class SqliteSandbox(SqliteReader):
 
 
 class _Reading(AbstractContextManager[SqliteSnapshot]):
-    """A block of `SqliteStore.read`. Whatever asks about an agent opens one, so it is not a generator."""
+    """A block of `SqliteStore.read`. Every read opens one, so it is not a generator, which would be slower."""
 
     __slots__ = ("_mine", "_store")
 
@@ -239,7 +239,7 @@ class SqliteStore(SqliteReader):
         place = place_of(path)
         super().__init__(SqliteConnection(open_file(path, create, place, read_only=read_only), queries("sqlite"), path))
         self.path, self.address = path, path if path == MEMORY else str(Path(path).absolute())
-        # A file that is not writable was made so to be shared.
+        # A read-only file was probably protected on purpose, to be shared.
         mine = path != MEMORY and os.name == "posix" and not self._db.readonly("main")
         self.narrowed = mine and narrow(path)
         self._clock = clock

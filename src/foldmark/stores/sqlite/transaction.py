@@ -35,7 +35,7 @@ class WordIndex:
 
     def __init__(self, db: apsw.Connection, sql: dict[str, str]) -> None:
         self._db, self._sql = db, sql
-        # The messages that are not in the index yet; whether one of them has parts.
+        # The messages that are not in the index yet, and whether any of them has parts.
         self._ids: list[int] = []
         self._parts = False
 
@@ -104,7 +104,7 @@ class SqliteAppender(Appender):
         self._write(self._sql["end_waiting"], (self._key,))
 
     def finish(self) -> None:
-        """Write where the agent stands."""
+        """Write the agent's row."""
         if self._is_ahead:
             place = (self.head, self.open_turn, self._messages, self._tokens, self._run, self._key)
             self._db.execute(self._sql["advance"], place)
@@ -149,7 +149,7 @@ class SqliteTransaction(SqliteWriter, LogTransaction, SqliteSnapshot):
         return self._db.total_changes() != self._changes_before
 
     def update_known(self) -> None:
-        """Bring what the connection knows of agents up to date after the commit."""
+        """Update the connection's cache of agents after the commit."""
         if self.only_appends:
             self._known.appended(self._appenders)
         else:
