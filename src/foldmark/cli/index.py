@@ -1,10 +1,12 @@
 """`foldmark index`: vectors of messages, for the search by meaning [SPEC 7]."""
 
 import os
+import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -38,21 +40,21 @@ def index(setup: Setup, status: bool, remove: bool, model: str | None, limit: in
     May be interrupted at any time and goes on from there. A running chat or server embeds new messages itself. Needs
     the extra `embeddings`.
     """
-    from foldmark.recall.embeddings.model import kept, one_thread_each
-
     if status + remove + (limit is not None) > 1:
         raise click.UsageError("--status, --remove and --limit exclude each other")
     given = setup.given if model is None else read_settings({"recall_model": model})
     if not status and not remove:
+        from foldmark.recall.embeddings.model import one_thread_each
+
         one_thread_each()
     with _stores(setup) as stores:
         if remove:
-            fingerprint = None if model is None else kept(given.recall_model).fingerprint
+            fingerprint = None if model is None else _loaded(given.recall_model).fingerprint
             removed = {name: _removed(store, fingerprint) for name, store in stores.items()}
             text = "vectors removed" if any(removed.values()) else "there were no vectors"
             print(json_text({"removed": removed}) if as_json else text)
             return 0
-        embedder = kept(given.recall_model)
+        embedder = _loaded(given.recall_model, offering=not (status or as_json))
         interrupted = False
         if not status:
             try:
@@ -86,6 +88,26 @@ def _stores(setup: Setup) -> Iterator[dict[str, Vectors]]:
         if not stores:
             raise FoldmarkError(nothing_to("index"))
         yield stores
+
+
+def _loaded(name: str, *, offering: bool = False) -> "Embedder":
+    """Return the model. With `offering`, offer a person at a terminal to install missing packages. Raises
+    EmbeddingError."""
+    from foldmark.recall.embeddings import NotInstalledError
+    from foldmark.recall.embeddings.model import kept
+
+    try:
+        return kept(name)
+    except NotInstalledError as error:
+        if not (offering and sys.stdin.isatty() and sys.stdout.isatty()):
+            raise
+        from foldmark.recall.embeddings.model import one_thread_each
+
+        warn(str(error))
+        if not offer_install(error.steps):
+            raise click.exceptions.Exit(error.exit_code) from None  # everything was printed
+        one_thread_each()
+    return kept(name)
 
 
 def _make(stores: Mapping[str, Vectors], embedder: "Embedder", limit: int | None) -> None:
@@ -165,3 +187,37 @@ def _data(embedder: "Embedder", stores: Mapping[str, Vectors], covered: Mapping[
         name: {**covered[name]._asdict(), "other_models": len(set(store.embedders()) - {embedder.fingerprint})}
         for name, store in stores.items()
     }
+
+
+def offer_install(steps: Sequence[Sequence[str]]) -> bool:
+    """Show the commands for these arguments of `pip install`, ask the person, and run them. Return False if the person
+    refuses or a command fails. Afterwards, the installed packages can be imported."""
+    from importlib import invalidate_caches
+    from shlex import join
+
+    from foldmark.chat.lines.person import asks
+
+    installer = _installer()
+    if installer is None:
+        warn("pip and uv are both missing here; install one of them first")
+        return False
+    commands = [[*installer, *step] for step in steps]
+    for command in commands:
+        print(join(command), file=sys.stderr)
+    if not asks("Run this now?" if len(commands) == 1 else "Run these now?"):
+        return False
+    import subprocess  # here, since `foldmark --help` loads every command
+
+    try:
+        return all(subprocess.run(command, check=False).returncode == 0 for command in commands)
+    finally:
+        invalidate_caches()
+
+
+def _installer() -> list[str] | None:
+    """Return the beginning of a command that installs packages for this interpreter, with pip or else uv; None if both
+    are missing."""
+    if find_spec("pip"):
+        return [sys.executable, "-m", "pip", "install"]
+    uv = shutil.which("uv")
+    return [uv, "pip", "install", "--python", sys.executable] if uv else None
