@@ -228,6 +228,47 @@ def test_a_client_that_compacts(running: CodexRunning) -> None:
     ]
 
 
+def test_a_compaction_that_keeps_the_prompts(running: CodexRunning) -> None:
+    """Codex keeps the prompts, commands to Foldmark among them, and injects its own again before the newest one."""
+    client = running.client
+    for text in ("one", ":context", "READ two", "again", "again"):
+        client.say(text)
+    client.say(f":drop {running.turn('READ two')}")
+    client.say("newest")
+    recorded = running.kinds().count("user")
+
+    def asked() -> list[str]:
+        texts = running.upstream.wire.texts({"input": running.upstream.asked[-1].body["input"]})
+        return [text for kind, text in texts if kind == "user" and not text.startswith(("<", "#"))]
+
+    prompts = [item for item in client.items if item.get("role") == "user" and item not in INJECTED]
+    injected = [{**item, "id": "msg_again"} for item in INJECTED]
+    made = {"type": "compaction", "encrypted_content": "opaque"}
+    client.items = [INJECTED[0], *prompts[:-1], *injected, prompts[-1], made]
+    client.say("again")
+    assert asked() == ["one", "again", "again", "newest", "again"]
+    assert ":context" not in json.dumps(running.upstream.asked[-1].body)
+    running.sessions.settle()
+    assert running.kinds().count("user") == recorded + 1
+    (operation,) = [event for event in running.agent.events(0, 1000) if event.kind == "drop"]
+    client.say(f":restore {operation.id}")
+    client.say("last")
+    assert asked() == ["one", "READ two", "again", "again", "newest", "again", "last"]
+
+
+def test_a_command_after_a_compaction(running: CodexRunning) -> None:
+    """The newest prompt that Codex keeps is not being asked where a command follows: it stays away."""
+    client = running.client
+    client.say("one")
+    client.say("two")
+    client.say(f":drop {running.turn('two')}")
+    prompts = [item for item in client.items if item.get("role") == "user" and item not in INJECTED]
+    client.items = [*INJECTED, *prompts, {"type": "compaction", "encrypted_content": "opaque"}]
+    client.say(":context")
+    client.say("three")
+    assert running.users() == ["one", "three"]
+
+
 def test_a_client_that_goes_back(running: CodexRunning) -> None:
     client = running.client
     for text in ("one", "two", "three"):

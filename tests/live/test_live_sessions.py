@@ -76,6 +76,32 @@ def test_a_client_that_compacts(running: ClaudeRunning) -> None:
     assert [each for each in running.texts() if each in before][: len(before)] == before
 
 
+def test_a_client_that_rewrites_a_message(running: ClaudeRunning) -> None:
+    """What follows a message that the client replaces stays what it is: a turn that has left stays away."""
+    client = running.client
+    for text in ("one", "two", "three"):
+        client.say(text)
+    client.say(f":drop {running.turn('two')}")
+    client.messages[0]["content"][1]["text"] = "one, shorter"
+    client.say("four")
+    assert running.users()[1:] == ["one, shorter", "three", "four"]
+    running.sessions.settle()
+    users = [event.content for event in running.agent.events(0, 1000) if event.kind == "user"]
+    assert users == ["one", "two", "three", "one, shorter", "four"]
+
+
+def test_the_prompt_that_is_asked_is_new(running: ClaudeRunning) -> None:
+    """Who goes back and asks once more what has left asks something new."""
+    client = running.client
+    for text in ("one", "two", "three", "two"):
+        client.say(text)
+    client.say(f":drop {running.turn('two')}")
+    del client.messages[2:]
+    client.say("two")
+    client.say("three")
+    assert running.users()[1:] == ["one", "two", "three"]
+
+
 def test_a_client_that_goes_back(running: ClaudeRunning) -> None:
     client = running.client
     for text in ("one", "two", "three"):

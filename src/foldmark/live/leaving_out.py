@@ -185,22 +185,51 @@ def _move(dialect: ClientDialect, found: list[SentMessage], mark: bytes) -> None
             return
 
 
-def aligned(known: Sequence[KnownMessage], keys: Sequence[str]) -> list[int]:
-    """Return the place in `known` of each message that the client still sends, as far as it only left out some: the
-    messages behind the last place are new."""
-    same = 0
-    for mine, key in zip(known, keys, strict=False):
-        if mine.key != key:
-            break
-        same += 1
-    places = list(range(same))
+def aligned(known: Sequence[KnownMessage], messages: Sequence[ClientMessage], asked: int) -> list[int | None]:
+    """Return the place in `known` of each message that the client still sends, None for a new one.
+
+    A client that compacts its session may keep some of its messages and send them in another order. The messages from
+    `asked` on, which are being asked, are new then, even if the client sent the same before: that may have left.
+    """
+    before, after = [each.key for each in known], [message.key for message in messages]
+    same = _shared(before, after)
+    places: list[int | None] = [*range(same), *[None] * (len(after) - same)]
     if same == len(known):
         return places
+    tail = _shared(before[same:][::-1], after[same:][::-1])
+    places[len(after) - tail :] = range(len(before) - tail, len(before))
+    last = min(len(after) - tail, asked)
     from difflib import SequenceMatcher  # few clients edit what they have sent
 
-    before = [each.key for each in known[same:]]
-    for begin, at, size in SequenceMatcher(None, before, list(keys[same:]), autojunk=False).get_matching_blocks():
-        if same + at != len(places):
-            break
-        places += range(same + begin, same + begin + size)
+    left = dict.fromkeys(range(same, len(before) - tail))
+    matcher = SequenceMatcher(None, [before[at] for at in left], after[same:last], autojunk=False)
+    for begin, at, size in matcher.get_matching_blocks():
+        for step in range(size):
+            places[same + at + step] = same + begin + step
+            del left[same + begin + step]
+    moved: dict[str, list[int]] = {}
+    for place in left:
+        moved.setdefault(before[place], []).append(place)
+    for at in range(last - 1, same - 1, -1):  # of equal ones, those that are kept are the newest
+        if places[at] is None and moved.get(after[at]):
+            places[at] = moved[after[at]].pop()
     return places
+
+
+def asked_in(messages: Sequence[ClientMessage]) -> int:
+    """Return the place of the message that a request asks, behind which only messages of the role system may stand;
+    the number of messages if it asks none, as where an answer is to go on."""
+    for at in range(len(messages) - 1, -1, -1):
+        if messages[at].role != "system":
+            return at if messages[at].role in ("user", "tool") else len(messages)
+    return len(messages)
+
+
+def _shared(before: Sequence[str], after: Sequence[str]) -> int:
+    """Return how many keys both begin with."""
+    shared = 0
+    for mine, theirs in zip(before, after, strict=False):
+        if mine != theirs:
+            break
+        shared += 1
+    return shared

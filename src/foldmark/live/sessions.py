@@ -7,8 +7,8 @@ recorded. Whatever fails here is logged, and the client's own bytes are passed o
 
 import asyncio
 import logging
-from bisect import bisect_left, bisect_right
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import ContextVar
@@ -17,25 +17,20 @@ from typing import NamedTuple, TypeVar
 
 import httpx2 as httpx
 
-from foldmark.core.assembly.eviction import begins, in_place
 from foldmark.core.errors import FoldmarkError, ProviderError
-from foldmark.core.events import Event
-from foldmark.core.ports import Snapshot
 from foldmark.core.request import Request
-from foldmark.core.segments import contains
 from foldmark.live import prompts
 from foldmark.live.clients.anthropic import ANTHROPIC
 from foldmark.live.clients.dialect import ClientDialect, ClientMessage, ClientRequest, UnpairedError
 from foldmark.live.clients.gemini import GEMINI
 from foldmark.live.clients.openai import OPENAI
 from foldmark.live.clients.reading import RequestReader
-from foldmark.live.leaving_out import ContextView, EditedMessages, KnownMessage, aligned, edited, repeated
+from foldmark.live.leaving_out import ContextView, EditedMessages, KnownMessage, edited, repeated
 from foldmark.live.other_programs import Asked, OtherPrograms
 from foldmark.live.transcript import ClientTranscript
 from foldmark.live.unnamed import UnnamedSessions
 from foldmark.log import Agent, Log
 from foldmark.log.live_session import client_session
-from foldmark.request.planning import talk
 from foldmark.request.standing import Standing
 from foldmark.sessions.messages import TextMessage
 
@@ -298,31 +293,35 @@ class Sessions:
         changed = at.fold.segments != at.origin.segments or bool(at.fold.evicted)
         return changed or transcript.edited or bool(transcript.left)
 
-    def _take(self, transcript: ClientTranscript, model: str, messages: list[ClientMessage]) -> None:
+    def _take(
+        self, transcript: ClientTranscript, model: str, messages: list[ClientMessage], *, asks: bool = True
+    ) -> None:
         agent, named = transcript.agent, f"{transcript.dialect.provider}/{model}"
         if model and agent.standing().config.model != named:
             with suppress(FoldmarkError):
                 agent.context()
                 agent.configure("model", named, actor="system")
-        transcript.take(messages)
+        transcript.take(messages, asks=asks)
 
     def _take_before(self, transcript: ClientTranscript, model: str, messages: list[ClientMessage]) -> None:
         """Record what stands before a command. Who types one waits for no answer any more."""
-        self._take(transcript, model, messages)
+        self._take(transcript, model, messages, asks=False)
         transcript.end_turn()
 
     def _edited(self, request: ClientRequest, transcript: ClientTranscript) -> EditedMessages:
         """Return the messages of a request as the log shows them."""
         dialect, model, messages = request.dialect, request.head.model, request.messages
-        places = aligned(transcript.known, [message.key for message in messages])
-        new = messages[len(places) :]
+        places = transcript.places(messages, asks=True)
+        new = [message for message, place in zip(messages, places, strict=True) if place is None]
         if any(map(dialect.is_reply, new)) or (self._is_edited(transcript) and any(each.results for each in new)):
             # Replies to commands go to nobody. A result whose call has left is recorded as a notice, which is sent
             # instead.
             self._take(transcript, model, messages)
             places = list(range(len(messages)))
-        known = [transcript.known[place] for place in places]
-        known += [KnownMessage(message.key) for message in messages[len(places) :]]
+        known = [
+            KnownMessage(message.key) if place is None else transcript.known[place]
+            for message, place in zip(messages, places, strict=True)
+        ]
         return self._shown(request, transcript, known)
 
     def _shown(
@@ -342,7 +341,7 @@ class Sessions:
                 return at >= 0 and event_id <= lasts[at]
 
             evicted = transcript.placeholders(moment, fold.evicted)
-            inserted = list(_inserted(moment, at, transcript, known)) if inserts else []
+            inserted = list(transcript.inserted(moment, at, known)) if inserts else []
         bound = agent.log.model_named(f"{dialect.provider}/{model}").binds
         bound = dialect.binds(model) if bound is None else bound
 
@@ -354,38 +353,6 @@ class Sessions:
         return edited(
             dialect, request.sent, known, ContextView(shows, evicted, inserted, bound, transcript.bound, notice)
         )
-
-
-def _inserted(
-    moment: Snapshot, at: Standing, transcript: ClientTranscript, known: list[KnownMessage]
-) -> Iterator[tuple[int, bytes]]:
-    """Yield what the context shows and the client does not send: summaries, and what it left out itself and a person
-    has restored."""
-    agent, planned = at.record.id, talk(moment, at)
-    sent = {id for each in known for id in each.ids}
-    gone = sorted({id for each in transcript.known for id in each.ids if id > 0} - sent)
-    wanted = {id for id in transcript.left if id not in sent}
-    if "summary" in at.newest_of:
-        wanted |= {event.id for event in moment.operations(agent) if event.kind == "summary"}
-    wanted -= set(gone)  # it is about to leave, as what the client no longer sends
-    wanted = {id for id in wanted if contains(at.visible, agent, id) and not contains(planned, agent, id)}
-    if not wanted:
-        return
-    places = sorted(id for id in sent if id > 0)
-    run: list[tuple[int, Event]] = []
-
-    def flushed() -> Iterator[tuple[int, bytes]]:
-        if run:
-            for raw in transcript.dialect.messages_of(event for _, event in run):
-                yield run[0][0], raw
-
-    for event in in_place(moment.events(sorted(wanted))):
-        place = begins(event)
-        if run and bisect_left(places, run[0][0]) != bisect_left(places, place):
-            yield from flushed()
-            run.clear()
-        run.append((place, event))
-    yield from flushed()
 
 
 def _dialect_of(target: str) -> ClientDialect | None:

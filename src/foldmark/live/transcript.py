@@ -6,20 +6,22 @@ restored. Which event holds which block is kept in the log too, as `record` even
 gateway goes on where this one ended.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from foldmark.core.assembly.eviction import placeholder
+from foldmark.core.assembly.eviction import begins, in_place, placeholder
 from foldmark.core.errors import ConflictError
-from foldmark.core.events import Filter, Fork
+from foldmark.core.events import Event, Filter, Fork
 from foldmark.core.ports import Snapshot
-from foldmark.core.segments import Segment, normal, subtract
+from foldmark.core.segments import Segment, contains, normal, subtract
 from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, ClientMessage
-from foldmark.live.leaving_out import LOCAL, KnownMessage, aligned
+from foldmark.live.leaving_out import LOCAL, KnownMessage, aligned, asked_in
 from foldmark.log import Agent
 from foldmark.log.live_session import gateway_record
 from foldmark.request.exchanges import ranges_of
+from foldmark.request.planning import talk
 from foldmark.request.standing import Standing
 from foldmark.request.usage import usage_data
 from foldmark.sessions.messages import CallMessage, Part, ResultMessage, TextMessage
@@ -75,13 +77,54 @@ class ClientTranscript:
             self._placeholders.update(found)
         return {id: self._placeholders[id][1] for id in evicted if id in self._placeholders}
 
-    def take(self, messages: Sequence[ClientMessage]) -> None:
-        """Record what is new in the client's messages, and what it has left out."""
-        places = aligned(self.known, [message.key for message in messages])
-        new = messages[len(places) :]
-        if not new and len(places) == len(self.known):
+    def inserted(self, moment: Snapshot, at: Standing, known: Sequence[KnownMessage]) -> Iterator[tuple[int, bytes]]:
+        """Yield what the context shows and the client does not send: summaries, and what it left out itself and a
+        person has restored. `known` are the messages of a request."""
+        agent, planned = at.record.id, talk(moment, at)
+        sent = {id for each in known for id in each.ids}
+        gone = sorted({id for each in self.known for id in each.ids if id > 0} - sent)
+        wanted = {id for id in self.left if id not in sent}
+        if "summary" in at.newest_of:
+            wanted |= {event.id for event in moment.operations(agent) if event.kind == "summary"}
+        wanted -= set(gone)  # it is about to leave, as what the client no longer sends
+        wanted = {id for id in wanted if contains(at.visible, agent, id) and not contains(planned, agent, id)}
+        if not wanted:
             return
-        self._retried(partial(self._take, places, new))
+        places = sorted(id for id in sent if id > 0)
+        run: list[tuple[int, Event]] = []
+
+        def flushed() -> Iterator[tuple[int, bytes]]:
+            if run:
+                for raw in self.dialect.messages_of(event for _, event in run):
+                    yield run[0][0], raw
+
+        for event in in_place(moment.events(sorted(wanted))):
+            place = begins(event)
+            if run and bisect_left(places, run[0][0]) != bisect_left(places, place):
+                yield from flushed()
+                run.clear()
+            run.append((place, event))
+        yield from flushed()
+
+    def places(self, messages: Sequence[ClientMessage], *, asks: bool) -> list[int | None]:
+        """Return the place in `known` of each of the client's messages, None for a new one. With `asks` they are a
+        request: a prompt that has left the context is new if it is asked once more."""
+        asked = asked_in(messages) if asks else len(messages)
+        places = aligned(self.known, messages, asked)
+        place = places[asked] if asked < len(messages) else None
+        if place is None or messages[asked].results:
+            return places
+        agent, ids = self.agent, [id for id in self.known[place].ids if id > 0]
+        visible = agent.standing().visible
+        if ids and not any(contains(visible, agent.id, id) for id in ids):
+            places[asked:] = [None] * (len(messages) - asked)
+        return places
+
+    def take(self, messages: Sequence[ClientMessage], *, asks: bool) -> None:
+        """Record what is new in the client's messages, and what it has left out; `asks` as in `places`."""
+        places = self.places(messages, asks=asks)
+        if places != list(range(len(self.known))):
+            self._retried(partial(self._take, places, messages))
 
     def take_answer(self, after: Sequence[ClientMessage], answer: ClientAnswer, prefix: str | None) -> None:
         """Record the answer to the messages `after`; does nothing if the client has gone on meanwhile. `prefix` is what
@@ -140,17 +183,21 @@ class ClientTranscript:
             # The client decides how far back its requests reach; no chat on this conversation shows another window.
             self.agent.configure("sliding_context_tokens", 0, actor="system")
 
-    def _take(self, places: Sequence[int], new: Sequence[ClientMessage]) -> None:
+    def _take(self, places: Sequence[int | None], messages: Sequence[ClientMessage]) -> None:
         kept = set(places)
         gone = [id for place, each in enumerate(self.known) if place not in kept for id in each.ids if id > 0]
         if gone:
             self._leave(gone)
+        first = places.index(None) if None in kept else len(places)
+        new = messages[first:]
         commands = self._commands(new)
         added = [
-            KnownMessage(message.key, self._append(message, commands.get(place, ())))
-            for place, message in enumerate(new)
+            KnownMessage(message.key, self._append(message, commands.get(at, ())))
+            if place is None
+            else self.known[place]
+            for at, (message, place) in enumerate(zip(new, places[first:], strict=True))
         ]
-        self._note(places, added)
+        self._note([place for place in places[:first] if place is not None], added)
 
     def _commands(self, new: Sequence[ClientMessage]) -> dict[int, tuple[int, ...]]:
         """Return the messages that are surely commands to Foldmark and its replies, with the numbers of their blocks: a
