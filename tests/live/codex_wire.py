@@ -1,65 +1,107 @@
 """The Responses API as Codex 0.169 speaks it: with calls of its custom tools and of tools in namespaces, and with what
-it adds to items. The rest of its requests is checked as everybody's."""
+it adds to items. Each request is judged as a whole.
+
+An answer's items have ids that no other answer's have. Codex sends them again, so that it can be checked whether an
+item still stands beside its thinking.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from typing import Any
+import re
+from collections.abc import Iterator
+from itertools import count
+from typing import Any, NamedTuple
 
-from plan import Http, Part, Reply
+from plan import Part, Reply
+from rules_codex import codex
+from rules_openai_responses import is_made, type_of
 from wire_openai import ResponsesWire
 
 CUSTOM = ("exec", "apply_patch")
 """Tools that take a text, which is `input` among the arguments of a `Use`."""
 
+_IDS = re.compile(r'("(?:item_)?id": ?)"(msg|rs|fc)_(\d+)"')
+_ENDS = ("compaction_trigger", "function_call_output", "custom_tool_call_output", "tool_search_output")
+"""Items that ask something when they are the last one, beside messages of a user."""
+
+
+class Made(NamedTuple):
+    """An item of an answer: the ids of the item before it and of the one behind it, if it had them."""
+
+    before: str | None
+    behind: str | None = None
+
 
 class CodexWire(ResponsesWire):
-    """Codex asks for a summary by an item of its own; the answer is then one item, too. Behind a summary, messages of
-    the developer follow those of the user."""
+    """Codex asks for a summary by an item of its own; the answer is then one item, too."""
 
-    def refuse(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> Http | None:
-        items = [_plain(item) for item in body.get("input", ()) if item.get("role") != "developer"]
-        if items and items[-1].get("type") == "compaction_trigger":
-            items[-1] = {"role": "user", "content": "Summarize."}
-        return super().refuse(path, headers, {**body, "input": items})
+    def __init__(self) -> None:
+        self._answers = count(1)
+        self._made: dict[str, Made] = {}
+        self._broken: set[str] = set()  # the last items of answers that broke off
+
+    def violations(self, body: dict[str, Any]) -> list[str]:
+        return [*codex(body), *self._standing(body["input"])]
+
+    def _standing(self, items: list[dict[str, Any]]) -> Iterator[str]:
+        """Thinking stands in front of the item that followed it, and that behind its thinking."""
+        nothing: dict[str, Any] = {}
+        for index, item in enumerate(items):
+            id, kind = item.get("id"), type_of(item)
+            before, behind = items[index - 1] if index else nothing, (items[index + 1 :] or [nothing])[0]
+            made = self._made.get(str(id), Made(None))
+            follows = behind.get("id") == made.behind if made.behind else is_made(behind) or id in self._broken
+            if kind == "reasoning" and not follows:
+                yield f"Item '{id}' of type 'reasoning' was provided without its required following item."
+            if made.before is not None and made.before.startswith("rs_") and before.get("id") != made.before:
+                required = f"its required 'reasoning' item: '{made.before}'"
+                yield f"Item '{id}' of type '{kind}' was provided without {required}."
+        last = items[-1] if items else nothing
+        if type_of(last) not in _ENDS and last.get("role") != "user" and last.get("id") not in self._broken:
+            # After an answer that broke off, Codex asks for the rest.
+            yield f"input[{len(items) - 1}]: the last item asks nothing"
 
     def stream(self, reply: Reply, body: dict[str, Any]) -> Iterator[bytes]:
-        return map(_changed, super().stream(reply, body))
+        return self._noted(super().stream(reply, body), whole=True)
 
     def unfinished(self, parts: tuple[Part, ...], body: dict[str, Any]) -> Iterator[bytes]:
-        return map(_changed, super().unfinished(parts, body))
+        return self._noted(super().unfinished(parts, body), whole=False)
 
     def texts(self, body: dict[str, Any]) -> list[tuple[str, str]]:
         return super().texts({**body, "input": list(map(_plain, body["input"]))})
 
+    def _noted(self, events: Iterator[bytes], *, whole: bool) -> Iterator[bytes]:
+        """The events with ids of their own; which items they make is noted."""
+        answer, last = next(self._answers), None
+        for event in events:
+            head, _, data = event.partition(b"data: ")
+            value = json.loads(_IDS.sub(rf'\1"\2_{answer}_\3"', data.decode()))
+            if "item" in value:
+                value["item"] = _item(value["item"])
+            if "response" in value:
+                value["response"]["output"] = list(map(_item, value["response"]["output"]))
+            if value["type"] == "response.output_item.done":
+                id = value["item"]["id"]
+                self._made[id] = Made(last)
+                if last is not None:
+                    self._made[last] = self._made[last]._replace(behind=id)
+                last = id
+            yield head + b"data: " + json.dumps(value).encode() + b"\n\n"
+        if not whole and last is not None:
+            self._broken.add(last)
+
 
 def _plain(item: dict[str, Any]) -> dict[str, Any]:
-    """An item in the form that the API had before custom tools and namespaces."""
-    added = ("internal_chat_message_metadata_passthrough", "namespace")
-    item = {name: value for name, value in item.items() if name not in added}
-    if item.get("type") == "custom_tool_call":
-        item = {**item, "type": "function_call", "arguments": item["input"], "id": f"fc{item.get('id')}"}
-        del item["input"]
-    elif item.get("type") == "custom_tool_call_output":
-        item = {**item, "type": "function_call_output"}
-    return item
-
-
-def _changed(event: bytes) -> bytes:
-    head, _, data = event.partition(b"data: ")
-    value = json.loads(data)
-    if "item" in value:
-        value["item"] = _item(value["item"])
-    if "response" in value:
-        value["response"]["output"] = list(map(_item, value["response"]["output"]))
-    return head + b"data: " + json.dumps(value).encode() + b"\n\n"
+    """A call of a custom tool, or its output, as one of a function."""
+    kinds = {"custom_tool_call": "function_call", "custom_tool_call_output": "function_call_output"}
+    return {**item, "type": kinds[item["type"]]} if item.get("type") in kinds else item
 
 
 def _item(item: dict[str, Any]) -> dict[str, Any]:
     """A call as Codex's tools are called; a text that begins with COMPACTED as a compaction."""
     if item["type"] == "message" and item["content"] and item["content"][0]["text"].startswith("COMPACTED"):
-        return {"type": "compaction", "id": "cmp_1", "encrypted_content": item["content"][0]["text"]}
+        return {"type": "compaction", "id": f"cmp_{item['id']}", "encrypted_content": item["content"][0]["text"]}
     if item["type"] != "function_call":
         return item
     space, _, name = item["name"].rpartition(".")

@@ -202,7 +202,6 @@ def test_sub_agents_and_broken_answers(tmp_path: Path) -> None:
         session.say("Broken.")
         session.say("More.")
         events = session.messages()
-        upstream.refusals.clear()  # of the answer that is asked for again, without an item of the user
         prompts = [each.content for each in events if each.kind == "user" and not each.content.startswith("<")]
         assert prompts == ["DELEGATE it.", "Broken.", "More."]
         with session.log as log:
@@ -270,12 +269,7 @@ def test_custom_tools_of_newer_models(tmp_path: Path) -> None:
             return Reply((Think("Hm.", "signed"), Use("call_c", "exec", script)), stop="calls")
         return Reply((Think("Hm.", "signed"), Say(("Done.",))))
 
-    class Lite(CodexWire):
-        def refuse(self, path: str, headers: Any, body: dict[str, Any]) -> Any:
-            rest = {name: value for name, value in body.items() if name not in ("tool_choice", "parallel_tool_calls")}
-            return super().refuse(path, headers, rest)
-
-    with Loopback(Lite(), playing) as upstream:
+    with Loopback(CodexWire(), playing) as upstream:
         session = Codex(tmp_path, upstream, live=True, model="gpt-6-sol")
         session.say("READ it.")
         session.say("more")

@@ -40,12 +40,16 @@ class _OpenAIWire:
                 "You didn't provide an API key. You need to provide your API key in an Authorization header using "
                 "Bearer auth (i.e. Authorization: Bearer YOUR_KEY).",
             )
-        wrong = VALIDATORS[self.provider](body)
+        wrong = self.violations(body)
         if not wrong and self.is_count(path):
             wrong = [f"Unknown parameter: '{name}'." for name in body if name not in _COUNTED]
         elif not wrong and body.get("stream") is not True:
             wrong = ["stream: this server does nothing but stream"]
         return _error(400, "; ".join(wrong)) if wrong else None
+
+    def violations(self, body: dict[str, Any]) -> list[str]:
+        """What is wrong with a body."""
+        return VALIDATORS[self.provider](body)
 
     def is_count(self, path: str) -> bool:
         return _own(path) == self.count_path

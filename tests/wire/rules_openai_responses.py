@@ -7,10 +7,11 @@ tool. Outside, thus unknown: every built-in tool and its items, stored prompts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rules_common import (
+    Check,
     anything,
     boolean,
     filled,
@@ -45,21 +46,21 @@ from rules_openai import (
 )
 
 # "Invalid 'input[2].call_id': string too long. Expected a string with maximum length 64"
-_CALL_ID = matching(r"^(?s:.){1,64}$")
-_TYPE = {"type": anything}
-_STATUS = nullable(one_of("in_progress", "completed", "incomplete"))
+CALL_ID = matching(r"^(?s:.){1,64}$")
+TYPE = {"type": anything}
+STATUS = nullable(one_of("in_progress", "completed", "incomplete"))
 _INPUT_PARTS = tagged(
     {
-        "input_text": record({**_TYPE, "text": filled}, MARK),
-        "input_image": record(_TYPE, {"image_url": IMAGE_URL, "file_id": filled, "detail": IMAGE_DETAIL, **MARK}),
-        "input_file": record(_TYPE, {**FILE, **dict.fromkeys(("file_id", "file_url"), filled), **MARK}),
+        "input_text": record({**TYPE, "text": filled}, MARK),
+        "input_image": record(TYPE, {"image_url": IMAGE_URL, "file_id": filled, "detail": IMAGE_DETAIL, **MARK}),
+        "input_file": record(TYPE, {**FILE, **dict.fromkeys(("file_id", "file_url"), filled), **MARK}),
     }
 )
 # "Invalid value: 'input_text'. Supported values are: 'output_text' and 'refusal'." (jeremychone/rust-genai#119)
 _OUTPUT_PARTS = tagged(
     {
-        "output_text": record({**_TYPE, "text": filled}, {"annotations": list_of(mapping), "logprobs": anything}),
-        "refusal": record({**_TYPE, "refusal": filled}),
+        "output_text": record({**TYPE, "text": filled}, {"annotations": list_of(mapping), "logprobs": anything}),
+        "refusal": record({**TYPE, "refusal": filled}),
     }
 )
 # "Labels an `assistant` message as intermediate commentary or the final answer"
@@ -67,16 +68,19 @@ _PHASE = nullable(one_of("commentary", "final_answer"))
 _ROLE = one_of("user", "assistant", "system", "developer")
 
 
-def _message(value: Any, path: str) -> Iterator[str]:
-    parts = _OUTPUT_PARTS if value.get("role") == "assistant" else _INPUT_PARTS
+def _message(more: Mapping[str, Check]) -> Check:
+    def message(value: Any, path: str) -> Iterator[str]:
+        parts = _OUTPUT_PARTS if value.get("role") == "assistant" else _INPUT_PARTS
 
-    def content(inner: Any, where: str) -> Iterator[str]:
-        yield from (list_of(parts, 1) if isinstance(inner, list) else filled)(inner, where)
+        def content(inner: Any, where: str) -> Iterator[str]:
+            yield from (list_of(parts, 1) if isinstance(inner, list) else filled)(inner, where)
 
-    yield from record(
-        {"role": _ROLE, "content": content},
-        {"type": one_of("message"), "id": filled, "status": _STATUS, "phase": _PHASE},
-    )(value, path)
+        yield from record(
+            {"role": _ROLE, "content": content},
+            {"type": one_of("message"), "id": filled, "status": STATUS, "phase": _PHASE, **more},
+        )(value, path)
+
+    return message
 
 
 def _nothing(value: Any, path: str) -> Iterator[str]:
@@ -86,70 +90,76 @@ def _nothing(value: Any, path: str) -> Iterator[str]:
         yield f"{path}: must be empty"
 
 
-def _output(value: Any, path: str) -> Iterator[str]:
+def output(value: Any, path: str) -> Iterator[str]:
     yield from (list_of(_INPUT_PARTS, 1) if isinstance(value, list) else text)(value, path)
 
 
-_ITEMS = {
-    "message": _message,
-    # "Invalid 'input[1].id': … Expected an ID that begins with 'fc'."
-    "function_call": record(
-        {**_TYPE, "call_id": _CALL_ID, "name": FUNCTION_NAME, "arguments": text},
-        {"id": matching(r"^fc.*$"), "status": _STATUS},
-    ),
-    "function_call_output": record(
-        {**_TYPE, "call_id": _CALL_ID, "output": _output}, {"id": nullable(filled), "status": _STATUS}
-    ),
-    # "Missing required parameter: 'input[N].summary'"; the id may be left out: so does Codex, and the Agents SDK has a
-    # setting for it (`reasoning_item_id_policy`)
-    "reasoning": record(
-        {**_TYPE, "summary": list_of(tagged({"summary_text": record({**_TYPE, "text": text})}))},
-        {
-            "id": matching(r"^rs.*$"),
-            "content": nullable(_nothing),
-            "encrypted_content": nullable(filled),
-            "status": _STATUS,
-        },
-    ),
-    # What the API made itself is checked by nobody else.
-    "compaction": record({**_TYPE, "encrypted_content": filled}, {"id": filled, "created_by": filled}),
-    "web_search_call": record({**_TYPE, "id": matching(r"^ws.*$")}, {"status": _STATUS, "action": mapping}),
-}
+def items(more: Mapping[str, Check]) -> dict[str, Check]:
+    """The items of an input by their types; `more` are members that each of them may have besides."""
+    return {
+        "message": _message(more),
+        # "Invalid 'input[1].id': … Expected an ID that begins with 'fc'."
+        "function_call": record(
+            {**TYPE, "call_id": CALL_ID, "name": FUNCTION_NAME, "arguments": text},
+            {"id": matching(r"^fc.*$"), "status": STATUS, **more},
+        ),
+        "function_call_output": record(
+            {**TYPE, "call_id": CALL_ID, "output": output}, {"id": nullable(filled), "status": STATUS, **more}
+        ),
+        # "Missing required parameter: 'input[N].summary'"; the id may be left out: the Agents SDK has a setting for it
+        # (`reasoning_item_id_policy`)
+        "reasoning": record(
+            {**TYPE, "summary": list_of(tagged({"summary_text": record({**TYPE, "text": text})}))},
+            {
+                "id": matching(r"^rs.*$"),
+                "content": nullable(_nothing),
+                "encrypted_content": nullable(filled),
+                "status": STATUS,
+                **more,
+            },
+        ),
+        # What the API made itself is checked by nobody else.
+        "compaction": record({**TYPE, "encrypted_content": filled}, {"id": filled, "created_by": filled, **more}),
+        "web_search_call": record({**TYPE, "id": matching(r"^ws.*$")}, {"status": STATUS, "action": mapping, **more}),
+    }
 
 
-def _item(value: Any, path: str) -> Iterator[str]:
-    if not isinstance(value, dict):
-        yield f"{path}: must be an object, not {kind(value)}"
-        return
-    type_ = _type(value)
-    if type_ not in _ITEMS:
-        yield f"{path}.type: must be one of {', '.join(_ITEMS)}"
-    else:
-        yield from _ITEMS[type_](value, path)
+def item_of(known: Mapping[str, Check]) -> Check:
+    """One of these items."""
+
+    def item(value: Any, path: str) -> Iterator[str]:
+        if not isinstance(value, dict):
+            yield f"{path}: must be an object, not {kind(value)}"
+            return
+        type_ = type_of(value)
+        if type_ not in known:
+            yield f"{path}.type: must be one of {', '.join(known)}"
+        else:
+            yield from known[type_](value, path)
+
+    return item
 
 
-def _type(item: dict[str, Any]) -> str:
+def type_of(item: dict[str, Any]) -> str:
+    """The type of an item; a message may come without one."""
     return str(item.get("type", "message" if "role" in item else None))
 
 
-def _input(value: Any, path: str) -> Iterator[str]:
-    yield from (list_of(_item, 1) if isinstance(value, list) else filled)(value, path)
-
-
 def _namespace(value: Any, path: str) -> Iterator[str]:
-    yield from record({"type": filled, "name": FUNCTION_NAME, "tools": list_of(_tool, 1)}, {"description": filled})(
+    yield from record({"type": filled, "name": FUNCTION_NAME, "tools": list_of(tool, 1)}, {"description": text})(
         value, path
     )
 
 
 # As Codex 0.169 sends them.
 _OTHER_TOOLS = {
+    "custom": record({"type": filled, "name": FUNCTION_NAME}, {"description": text, "format": mapping}),
     "namespace": _namespace,
     "web_search": record({"type": filled}, {"external_web_access": boolean, "filters": mapping}),
 }
 
 
-def _tool(value: Any, path: str) -> Iterator[str]:
+def tool(value: Any, path: str) -> Iterator[str]:
     if isinstance(value, dict) and value.get("type") in _OTHER_TOOLS:
         yield from _OTHER_TOOLS[value["type"]](value, path)
         return
@@ -179,50 +189,60 @@ _INCLUDED = one_of(
     "web_search_call.results",
 )
 _SUMMARY = nullable(one_of("auto", "concise", "detailed"))
-_BODY = record(
-    {"model": filled, "input": _input},
-    {
-        **SHARED,
-        "background": nullable(boolean),
-        "client_metadata": mapping,
-        "context_management": nullable(list_of(mapping)),
-        "conversation": anything,
-        "include": nullable(list_of(_INCLUDED)),
-        "instructions": nullable(filled),
-        # "integer below minimum value. Expected a value >= 16"
-        "max_output_tokens": nullable(number(16, whole=True)),
-        "max_tool_calls": nullable(number(1, whole=True)),
-        "previous_response_id": nullable(filled),
-        "reasoning": nullable(record({}, {"effort": EFFORT, "summary": _SUMMARY, "context": anything})),
-        "text": mapping,
-        "tool_choice": _choice,
-        "tools": list_of(_tool),
-        "truncation": nullable(one_of("auto", "disabled")),
-    },
-)
+
+
+def body_of(known: Mapping[str, Check]) -> Check:
+    """A body whose input is a text, or these items."""
+    listed = list_of(item_of(known), 1)
+
+    def given(value: Any, path: str) -> Iterator[str]:
+        yield from (listed if isinstance(value, list) else filled)(value, path)
+
+    return record({"model": filled, "input": given}, _MEMBERS)
+
+
+_MEMBERS = {
+    **SHARED,
+    "background": nullable(boolean),
+    "client_metadata": mapping,
+    "context_management": nullable(list_of(mapping)),
+    "conversation": anything,
+    "include": nullable(list_of(_INCLUDED)),
+    "instructions": nullable(filled),
+    # "integer below minimum value. Expected a value >= 16"
+    "max_output_tokens": nullable(number(16, whole=True)),
+    "max_tool_calls": nullable(number(1, whole=True)),
+    "previous_response_id": nullable(filled),
+    "reasoning": nullable(record({}, {"effort": EFFORT, "summary": _SUMMARY, "context": anything})),
+    "text": mapping,
+    "tool_choice": _choice,
+    "tools": list_of(tool),
+    "truncation": nullable(one_of("auto", "disabled")),
+}
+_BODY = body_of(items({}))
 
 
 def openai_responses(body: dict[str, Any]) -> list[str]:
     """Violations of a Responses API body; empty if the API would accept it."""
     found = [*json_value(body), *_BODY(body, "")]
     if isinstance(body, dict):
-        items = rows(body.get("input"))
+        given = rows(body.get("input"))
         tools = [(f"tools[{i}].name", tool.get("name")) for i, tool in rows(body.get("tools"))]
         choice = body.get("tool_choice")
         wanted = choice.get("name") if isinstance(choice, dict) else None
         continued = body.get("previous_response_id") is not None or body.get("conversation") is not None
-        found += [*_order(items), *_pairing(items, continued), *options(body, tools, wanted), *_thinking(body, items)]
-        found += breakpoints(body, [part for item in items for part in _parts(*item)])
+        found += [*_order(given), *_pairing(given, continued), *options(body, tools, wanted), *thinking(body, given)]
+        found += breakpoints(body, [part for item in given for part in parts_of(*item)])
     return found
 
 
-def _parts(index: int, item: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+def parts_of(index: int, item: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """The content parts of an item, each with its path."""
-    field = "output" if _type(item) == "function_call_output" else "content"
+    field = "output" if type_of(item).endswith("_output") else "content"
     return [(f"input[{index}].{field}[{position}]", part) for position, part in rows(item.get(field))]
 
 
-def _thinking(body: dict[str, Any], items: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:
+def thinking(body: dict[str, Any], items: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:
     reasoning, include = body.get("reasoning"), body.get("include")
     yield from effort(body, reasoning.get("effort") if isinstance(reasoning, dict) else None, "reasoning.effort")
     wanted = isinstance(include, list) and "reasoning.encrypted_content" in include
@@ -230,34 +250,37 @@ def _thinking(body: dict[str, Any], items: list[tuple[int, dict[str, Any]]]) -> 
         # "Encrypted content is not supported with this model."
         yield "include: encrypted content is not supported with this model"
     for index, item in items:
-        if _type(item) == "reasoning" and body.get("store") is False and item.get("encrypted_content") is None:
+        if type_of(item) == "reasoning" and body.get("store") is False and item.get("encrypted_content") is None:
             # "Item with id 'rs_…' not found. Items are not persisted when `store` is set to false." (vercel/ai#7543)
             yield f"input[{index}]: nothing is stored, so the encrypted content must be here"
     for index, item in items:
-        for path, part in _parts(index, item):
+        for path, part in parts_of(index, item):
             if part.get("type") == "input_image" and part.get("image_url") is None and part.get("file_id") is None:
                 yield f"{path}: an image without image_url or file_id"
-        yield from files(body, _parts(index, item))
+        yield from files(body, parts_of(index, item))
 
 
 def _order(items: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:
     begun = False
     for place, (index, item) in enumerate(items):
-        role = item.get("role") if _type(item) == "message" else None
+        role = item.get("role") if type_of(item) == "message" else None
         if role not in ("system", "developer"):
             begun = True
         elif begun:
             yield f"input[{index}].role: {role} messages must stand in front"
-        after = items[place + 1][1] if place + 1 < len(items) else {"role": "user"}
-        # A call of the API's own tools follows on reasoning as well as one of ours.
-        said = _type(after) == "reasoning" or str(_type(after)).endswith("_call") or after.get("role") == "assistant"
-        if _type(item) == "reasoning" and not said:
+        if type_of(item) == "reasoning" and not is_made(items[place + 1][1] if place + 1 < len(items) else {}):
             # "Item 'rs_…' of type 'reasoning' was provided without its required following item."
             yield f"input[{index}]: reasoning without the item that followed it"
     if items:
         index, item = items[-1]
-        if _type(item) != "function_call_output" and item.get("role") != "user":
+        if type_of(item) != "function_call_output" and item.get("role") != "user":
             yield f"input[{index}]: the last item must be the user's or a tool's output"
+
+
+def is_made(item: dict[str, Any]) -> bool:
+    """Whether a model makes such an item. A call of the API's own tools is one as well as a call of ours."""
+    type_ = type_of(item)
+    return type_ == "reasoning" or type_.endswith("_call") or item.get("role") == "assistant"
 
 
 def _pairing(items: list[tuple[int, dict[str, Any]]], continued: bool) -> Iterator[str]:
@@ -270,7 +293,7 @@ def _pairing(items: list[tuple[int, dict[str, Any]]], continued: bool) -> Iterat
     answered: set[str] = set()
     called: set[str] = set()
     for index, item in items:
-        type_, call = _type(item), item.get("call_id")
+        type_, call = type_of(item), item.get("call_id")
         if type_ == "message":
             yield from _unanswered(open_calls)
             open_calls = {}
