@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 from plan import Answer, Reply, Say, Think, Use
+from screens import BIN, Screen
 from server import Loopback
-from test_interactive import BIN, Screen
 from wire_gemini import GeminiWire
 
 import foldmark
@@ -69,9 +69,7 @@ class GeminiScreen(Screen):
 
     def __init__(self, folder: Path, upstream: str, *, live: bool) -> None:
         _, work = folders(folder)
-        self._name = f"foldmark-gemini-{os.getpid()}-{live}"
-        words = ["env", "-i", *(f"{name}={value}" for name, value in variables(folder, upstream).items())]
-        self._tmux("new-session", "-d", "-x", "100", "-y", "60", "-c", str(work), *words, *program(live=live))
+        super().__init__(work, variables(folder, upstream), program(live=live), rows=60)
         self.wait("Type your message")
 
     def type(self, text: str, wanted: str) -> None:

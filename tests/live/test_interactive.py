@@ -5,15 +5,14 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from plan import Answer, Reply, Say
+from screens import BIN, KEY, ClaudeScreen
 from server import Loopback
 from tmux import Tmux
 from wire_anthropic import AnthropicWire
@@ -21,78 +20,6 @@ from wire_anthropic import AnthropicWire
 import foldmark
 from foldmark.log.live_session import client_session
 from patience import LIMIT
-
-BIN = Path(__file__).parents[2] / ".clients" / "node_modules" / ".bin"
-KEY = "sk-planted-77aa"
-_NUMBERS = count(1)
-"""Each terminal has a server of its own: one that was told to end may still be there."""
-
-
-class Screen:
-    """Claude Code on a terminal of 100 columns and 40 lines."""
-
-    def __init__(self, folder: Path, upstream: str, *more: str, live: bool = True, model: str = "") -> None:
-        self.database, self._name = folder / "live.db", f"foldmark-{os.getpid()}-{next(_NUMBERS)}"
-        home, work = folder / "home", folder / "work"
-        home.mkdir(exist_ok=True)
-        work.mkdir(exist_ok=True)
-        trusted = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
-        known = {"approved": [KEY], "rejected": []}
-        settings = {"hasCompletedOnboarding": True, "theme": "dark", "customApiKeyResponses": known}
-        if not (home / ".claude.json").exists():
-            (home / ".claude.json").write_text(json.dumps({**settings, "projects": {str(work): trusted}}))
-        variables = {
-            "PATH": f"{BIN}:{os.environ['PATH']}",
-            "HOME": str(home),
-            "TERM": "xterm-256color",
-            "LANG": "C.UTF-8",
-            "NO_PROXY": "127.0.0.1",
-            "ANTHROPIC_BASE_URL": upstream,
-            "ANTHROPIC_API_KEY": KEY,
-            "DISABLE_AUTOUPDATER": "1",
-            "FOLDMARK_DB": str(self.database),
-        }
-        words = ["env", "-i", *(f"{name}={value}" for name, value in variables.items())]
-        words += [sys.executable, "-m", "foldmark", "live", "claude"] if live else [str(BIN / "claude")]
-        words += [*(("--model", model) if model else ()), *more]
-        self._tmux("new-session", "-d", "-x", "100", "-y", "40", "-c", str(work), *words)
-
-    def _tmux(self, *words: str) -> str:
-        return subprocess.run(["tmux", "-L", self._name, *words], capture_output=True, text=True).stdout
-
-    @property
-    def text(self) -> str:
-        return self._tmux("capture-pane", "-p")
-
-    def wait(self, wanted: str, behind: str = "") -> None:
-        """Wait until a text is on the screen, behind the prompt `behind` if that is still there."""
-        until = time.monotonic() + LIMIT
-        while wanted not in self.text.rpartition(f"❯ {behind}")[2]:
-            assert time.monotonic() < until, f"{wanted!r} did not come:\n{self.text}"
-            time.sleep(0.1)
-
-    def type(self, text: str, wanted: str) -> None:
-        """Type a line, and wait for what answers it."""
-        self._tmux("send-keys", "-l", text)
-        self.wait(text)
-        self._tmux("send-keys", "Enter")
-        self.wait(wanted, text)
-
-    def press(self, key: str) -> None:
-        self._tmux("send-keys", key)
-
-    def close(self) -> None:
-        """End the terminal, and wait for all that ran in it: it may still write to its home."""
-        number = self._tmux("list-panes", "-F", "#{pane_pid}").strip()
-        running = []
-        if number:
-            shell = psutil.Process(int(number))
-            running = [shell, *shell.children(recursive=True)]
-        self._tmux("kill-server")
-        _, left = psutil.wait_procs(running, 3)
-        for each in left:  # Gemini CLI goes on without its terminal
-            each.kill()
-        assert not psutil.wait_procs(left, LIMIT)[1]
 
 
 @pytest.fixture
@@ -111,7 +38,7 @@ def upstream() -> Iterator[Loopback]:
 def test_commands_and_a_compaction(upstream: Loopback, tmp_path: Path) -> None:
     if not (BIN / "claude").exists() or shutil.which("tmux") is None:
         pytest.skip("claude or tmux is not there: `make clients` installs the one")
-    screen = Screen(tmp_path, upstream.url)
+    screen = ClaudeScreen(tmp_path, upstream.url)
     try:
         screen.wait("? for shortcuts")
         screen.type(":context", "nothing taken out")
@@ -140,7 +67,7 @@ def test_a_chat_beside_it(upstream: Loopback, tmp_path: Path) -> None:
     """The chat in another terminal shows the session grow, and what it drops is not in the agent's next request."""
     if not (BIN / "claude").exists() or shutil.which("tmux") is None:
         pytest.skip("claude or tmux is not there: `make clients` installs the one")
-    screen = Screen(tmp_path, upstream.url)
+    screen = ClaudeScreen(tmp_path, upstream.url)
     try:
         screen.wait("? for shortcuts")
         screen.type("The first prompt", "Answer number 1.")

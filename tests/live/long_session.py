@@ -1,0 +1,260 @@
+"""One long session of a coding agent in a real terminal, with every operation in between (SPEC 5.7).
+
+The same script runs twice in the same folder: without Foldmark, and through the gateway with commands in between that
+are all taken back at the end. The provider then gets the same messages, before a compaction and after one, and refuses
+nothing on the way: it checks each request as the real one does. What differs from client to client is a `LongClient`.
+"""
+
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+from plan import Answer, Reply, Say, Stalled, Think, Use, Wire
+from screens import Screen
+from server import Loopback
+
+import foldmark
+from foldmark.core.events import Event
+from foldmark.log import Agent, Log
+
+SIGN = ":"
+BEGUN = "It begins."
+"""What is shown of an answer that is interrupted. Before that, some clients take the prompt back."""
+
+DROPPED = "After the interruption 9"
+"""The prompt that leaves before the compaction."""
+
+
+class LongClient(ABC):
+    """A client, and a model behind it whose answers depend on the newest prompt alone.
+
+    `resumes` are the arguments with which it goes on with its newest session. The screen shows `ready` once it can be
+    typed in, and `interrupted` and `compacted` after that. A client that is
+    `refused_alone` sends requests without Foldmark that the provider refuses.
+    """
+
+    program: ClassVar[str]
+    resumes: ClassVar[tuple[str, ...]]
+    ready = "? for shortcuts"
+    interrupted: ClassVar[str]
+    compacted: ClassVar[str]
+    refused_alone: ClassVar[bool] = False
+
+    def __init__(self, work: Path) -> None:
+        self.work = work
+        self.wire = self.speaks()
+
+    @abstractmethod
+    def speaks(self) -> Wire:
+        """Return a new provider's protocol."""
+
+    @abstractmethod
+    def begin(self, folder: Path, upstream: str, *more: str, live: bool) -> Screen:
+        """Begin the client on a terminal."""
+
+    @abstractmethod
+    def messages(self, body: Any) -> list[Any]:
+        """Return the messages of a request without what the client makes up anew in each run."""
+
+    @abstractmethod
+    def newest(self, body: Any) -> tuple[str, list[str]]:
+        """Return the newest prompt that was typed, and the results of tools behind it."""
+
+    @abstractmethod
+    def aside(self, body: Any) -> str | None:
+        """Return the answer to a request that asks for something else than the next step; None for one that does."""
+
+    @abstractmethod
+    def thought(self, body: Any) -> tuple[Think, ...]:
+        """Return what the model thinks before it answers."""
+
+    @abstractmethod
+    def calls(self, prompt: str, results: Sequence[str]) -> list[Use]:
+        """Return the calls that a prompt that begins with READ, RUN or DELEGATE needs, given the results so far."""
+
+    def __call__(self, body: Any) -> Answer:
+        if (aside := self.aside(body)) is not None:
+            return Reply((Say((aside,)),))
+        prompt, results = self.newest(body)
+        if prompt.startswith("SUBTASK"):
+            return Reply((Say(("The task is done.",)),))
+        if prompt.startswith("WAIT"):
+            return Stalled((Say((f"{BEGUN}\n\nAnd then ",)),))
+        thoughts = self.thought(body)
+        if calls := self.calls(prompt, results):
+            return Reply((*thoughts, *(() if results else (Say(("Let me see.",)),)), *calls), stop="calls")
+        return Reply((*thoughts, Say((f"{'Done' if results else 'Answer'}: {prompt}",))))
+
+
+def forgotten(said: str) -> str | None:
+    """Return the answer to the question which messages match; None for any other text."""
+    if "the caching experiment" not in said:
+        return None
+    return json.dumps([int(id) for id in re.findall(r"(\d+)[^\d\n]{0,60}About caching", said)])
+
+
+class LongSession:
+    """A client in a terminal; `do` types a command to Foldmark, where there is one. `typed` counts the lines."""
+
+    def __init__(self, client: LongClient, folder: Path, *, live: bool) -> None:
+        self.client, self.folder, self.live = client, folder, live
+        self.upstream = Loopback(client.wire, client)
+        self.typed = 0
+
+    def __enter__(self) -> "LongSession":
+        self.upstream.__enter__()
+        self.folder.mkdir()
+        self.begin()
+        for name in "ab":
+            (self.folder / "work" / f"{name}.txt").write_text(f"{name}\n" * 50)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.screen.close()
+        self.upstream.__exit__(None, None, None)
+
+    def begin(self, *more: str) -> None:
+        self.screen = self.client.begin(self.folder, self.upstream.url, *more, live=self.live)
+        self.screen.wait(self.client.ready)
+
+    def again(self) -> None:
+        """End the client, and go on with its newest session."""
+        self.screen.close()
+        self.begin(*self.client.resumes)
+
+    def say(self, prompt: str, wanted: str | None = None) -> None:
+        self.typed += 1
+        answer = f"Answer: {prompt}" if prompt.split()[0] not in ("READ", "RUN", "DELEGATE") else f"Done: {prompt}"
+        self.screen.type(prompt, wanted or answer)
+
+    def do(self, command: str, wanted: str) -> None:
+        if self.live:
+            self.typed += 1
+            self.screen.type(SIGN + command, wanted)
+
+    def interrupt(self, prompt: str) -> None:
+        """Ask a prompt, and interrupt the answer while it streams."""
+        self.say(prompt, BEGUN)
+        self.screen.press("Escape")
+        self.screen.wait(self.client.interrupted, prompt)
+
+    def compact(self) -> None:
+        self.typed += 1
+        self.screen.type("/compact", self.client.compacted)
+
+    def asked(self) -> list[Any]:
+        """Return the messages of the newest request of the conversation."""
+        conversation = [each.body for each in self.upstream.asked if self.client.aside(each.body) is None]
+        return self.client.messages(conversation[-1])
+
+    @property
+    def log(self) -> Log:
+        return foldmark.open(self.folder / "live.db", settings={})
+
+    def find(self, prompt: str, kind: str = "user") -> int:
+        """Return the event of a kind in the turn of a prompt; 0 without Foldmark."""
+        if not self.live:
+            return 0
+        with self.log as log:
+            messages = list(conversation(log).context().messages)
+        turn = next(each.turn_id for each in messages if each.content == prompt)
+        return next(each.id for each in messages if each.turn_id == turn and each.kind == kind)
+
+    def operations(self) -> list[Event]:
+        """Return what a person has changed, oldest first."""
+        kinds = ("evict", "drop", "filter", "rewind", "undo")
+        with self.log as log:
+            events = conversation(log).events(0, 1000)
+        return [each for each in events if each.kind in kinds and each.actor == "human"]
+
+    def restore(self, operations: Sequence[Event]) -> None:
+        for operation in operations:
+            self.do(f"restore {operation.id}", f"Operation {operation.id} taken back.")
+
+
+def conversation(log: Log) -> Agent:
+    """Return the session's own conversation, not that of a sub-agent."""
+    (agent,) = [each for each in log.agents() if each.name]
+    return agent
+
+
+def play(session: LongSession) -> None:
+    """The script: every line is a step."""
+    say, do, find = session.say, session.do, session.find
+    say("Hello 1")
+    do("context", "nothing taken out")
+    say("READ both 2")
+    do("mark EARLY", "Checkpoint 'EARLY' created.")
+    say("RUN it 30")
+    say("About caching 4")
+    do(f"drop {find('READ both 2')} -- not needed", "left the context")
+    say("After the drop 5")
+    say("DELEGATE it 6")
+    do(f"evict {find('RUN it 30', 'tool_result')}", "placeholder")
+    say("After the eviction 7")
+    session.interrupt("WAIT for it 8")
+    say(DROPPED)
+    do("forget the caching experiment", "caching")
+    do("yes", "left the context")
+    say("After the forgetting 10")
+    do("mark LATE", "Checkpoint 'LATE' created.")
+    say("RUN it 11")
+    say("A wrong turn 12")
+    do("clear LATE", "Rewound to 'LATE'.")
+    say("After the rewind 13")
+    do("undo", "left the context")
+    say("After the undo 14")
+    session.again()
+    say("After the continuation 15")
+    say("READ both 16")
+    do("operations", "not needed")
+
+
+def end(session: LongSession) -> None:
+    """The end of the script, after a compaction."""
+    session.do(f"drop {session.find(DROPPED)}", "left the context")
+    session.say("After the second drop 18")
+    session.compact()
+    session.say("After the compaction 19")
+    session.do("operations", "the client no longer sends it")
+
+
+class Asked(NamedTuple):
+    """What the provider was asked without Foldmark and with it, message by message."""
+
+    without: list[Any]
+    live: list[Any]
+
+
+def run(client: type[LongClient], folder: Path) -> Iterator[Asked]:
+    """Play the script without Foldmark and with it. Yield what the provider got once all was taken back, before a
+    compaction and after one."""
+    place = folder / "session"
+    with LongSession(client(place / "work"), place, live=False) as plain:
+        play(plain)
+        plain.say("The end 17")
+        before = plain.asked()
+        end(plain)
+        plain.say("The end 20")
+        after = plain.asked()
+        assert plain.upstream.refusals == [] or client.refused_alone
+    place.rename(folder / "plain")
+    with LongSession(client(place / "work"), place, live=True) as session:
+        play(session)
+        operations = session.operations()
+        assert len(operations) == 5
+        session.restore(operations[::-1])
+        session.say("The end 17")
+        yield Asked(before, session.asked())
+        end(session)
+        assert DROPPED not in json.dumps(session.asked())
+        session.restore(session.operations()[5:])
+        session.say("The end 20")
+        yield Asked(after, session.asked())
+        assert session.upstream.refusals == []
+        assert session.typed >= 30
+        sent = json.dumps([session.client.messages(each.body) for each in session.upstream.requests])
+        assert not re.search(r":(mark|context|drop|evict|forget|yes|clear|undo|restore|operations)\b", sent)

@@ -1,0 +1,126 @@
+"""Coding agents in a real terminal: keys go in, and what the terminal shows comes out as text."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from typing import ClassVar
+
+import psutil
+
+from foldmark.live.agent_programs import AGENTS
+from patience import LIMIT
+
+BIN = Path(__file__).parents[2] / ".clients" / "node_modules" / ".bin"
+KEY = "sk-planted-77aa"
+_NUMBERS = count(1)
+"""Each terminal has a server of its own: one that was told to end may still be there."""
+
+
+class Screen:
+    """A program on a terminal of 100 columns. `sign` stands in front of a prompt."""
+
+    sign: ClassVar[str] = "❯"
+
+    def __init__(self, work: Path, variables: Mapping[str, str], words: Sequence[str], rows: int = 40) -> None:
+        self._name = f"foldmark-{os.getpid()}-{next(_NUMBERS)}"
+        program = ["env", "-i", *(f"{name}={value}" for name, value in variables.items()), *words]
+        self._tmux("-f", "/dev/null", "new-session", "-d", "-x", "100", "-y", str(rows), "-c", str(work), *program)
+
+    def _tmux(self, *words: str) -> str:
+        return subprocess.run(["tmux", "-L", self._name, *words], capture_output=True, text=True).stdout
+
+    @property
+    def text(self) -> str:
+        return self._tmux("capture-pane", "-p")
+
+    def wait(self, wanted: str, behind: str = "") -> None:
+        """Wait until a text is on the screen, behind the prompt `behind` if that is still there."""
+        until = time.monotonic() + LIMIT
+        while wanted not in self.text.rpartition(f"{self.sign} {behind}")[2]:
+            assert time.monotonic() < until, f"{wanted!r} did not come:\n{self.text}"
+            time.sleep(0.1)
+
+    def type(self, text: str, wanted: str) -> None:
+        """Type a line, and wait for what answers it."""
+        self._tmux("send-keys", "-l", text)
+        self.wait(text)
+        self._tmux("send-keys", "Enter")
+        self.wait(wanted, text)
+
+    def press(self, key: str) -> None:
+        self._tmux("send-keys", key)
+
+    def close(self) -> None:
+        """End the terminal, and wait for all that ran in it: it may still write to its home."""
+        number = self._tmux("list-panes", "-F", "#{pane_pid}").strip()
+        running = []
+        if number:
+            shell = psutil.Process(int(number))
+            running = [shell, *shell.children(recursive=True)]
+        self._tmux("kill-server")
+        _, left = psutil.wait_procs(running, 3)
+        for each in left:  # Gemini CLI goes on without its terminal
+            each.kill()
+        assert not psutil.wait_procs(left, LIMIT)[1]
+
+
+def _variables(folder: Path) -> dict[str, str]:
+    """Return the variables of a program whose home and database are in a folder."""
+    return {
+        "PATH": f"{BIN}:{os.environ['PATH']}",
+        "HOME": str(folder / "home"),
+        "TERM": "xterm-256color",
+        "LANG": "C.UTF-8",
+        "NO_PROXY": "127.0.0.1",
+        "FOLDMARK_DB": str(folder / "live.db"),
+    }
+
+
+class ClaudeScreen(Screen):
+    """Claude Code, run by `foldmark live` or without it; it knows its folder and its key."""
+
+    def __init__(self, folder: Path, upstream: str, *more: str, live: bool = True, model: str = "") -> None:
+        self.database = folder / "live.db"
+        home, work = folder / "home", folder / "work"
+        home.mkdir(exist_ok=True)
+        work.mkdir(exist_ok=True)
+        trusted = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
+        known = {"approved": [KEY], "rejected": []}
+        settings = {"hasCompletedOnboarding": True, "theme": "dark", "customApiKeyResponses": known}
+        if not (home / ".claude.json").exists():
+            (home / ".claude.json").write_text(json.dumps({**settings, "projects": {str(work): trusted}}))
+        variables = {
+            **_variables(folder),
+            "ANTHROPIC_BASE_URL": upstream,
+            "ANTHROPIC_API_KEY": KEY,
+            "DISABLE_AUTOUPDATER": "1",
+        }
+        program = [sys.executable, "-m", "foldmark", "live", "claude"] if live else [str(BIN / "claude")]
+        super().__init__(work, variables, [*program, *(("--model", model) if model else ()), *more])
+
+
+class CodexScreen(Screen):
+    """Codex, run by `foldmark live` or without it; it knows its folder."""
+
+    sign = "›"
+
+    def __init__(self, folder: Path, upstream: str, *more: str, live: bool) -> None:
+        home, work = folder / "home", folder / "work"
+        (home / ".codex").mkdir(parents=True, exist_ok=True)
+        work.mkdir(exist_ok=True)
+        if not (home / ".codex" / "config.toml").exists():
+            # Keys come faster than a person types: they are no pasted text.
+            settings = 'model = "gpt-5.1"\ncheck_for_update_on_startup = false\ndisable_paste_burst = true\n'
+            settings += (
+                f'[tui]\nanimations = false\nshow_tooltips = false\n[projects."{work}"]\ntrust_level = "trusted"\n'
+            )
+            (home / ".codex" / "config.toml").write_text(settings)
+        variables = {**_variables(folder), "OPENAI_BASE_URL": f"{upstream}/v1", "OPENAI_API_KEY": KEY}
+        plain = [str(BIN / "codex"), *AGENTS["codex"].options(f"{upstream}/v1", variables)]
+        program = [sys.executable, "-m", "foldmark", "live", "codex"] if live else plain
+        super().__init__(work, variables, [*program, *more], rows=50)
