@@ -176,6 +176,29 @@ def test_nobody_runs_a_sub_agent_of_the_client(running: ClaudeRunning) -> None:
     assert [*child.context().messages] == []
 
 
+def test_mail_wakes_no_agent_of_the_client(running: ClaudeRunning) -> None:
+    running.client.say("one")
+    agent = running.agent
+    child = ClientTranscript(agent, SESSION, ANTHROPIC).child("a1b2")
+    ClientTranscript(child, SESSION, ANTHROPIC)  # as the gateway, once the sub-agent asks
+    before = len(agent.events(0, 1000)), len(child.events(0, 1000))
+
+    async def supervise() -> None:
+        async with foldmark.supervise(running.log, lambda _: OfflineModel()) as agents:
+            agents.attended = agent.id
+            agents._look_once()
+            agents.attended = None
+            other = running.log.agent("other")
+            for each in (agent, child):
+                other.do(f"/send {each.id} Hello.")
+            agents._look_once()
+            await asyncio.sleep(0)  # what the commits of this process call for
+            await agents.settled()
+
+    asyncio.run(supervise())
+    assert (len(agent.events(0, 1000)), len(child.events(0, 1000))) == before
+
+
 def test_line_by_line(running: ClaudeRunning, tmp_path: Path) -> None:
     running.client.say("one")
     variables = {"FOLDMARK_DB": str(running.path), "LANG": "C.UTF-8", "HOME": str(tmp_path), "TERM": "xterm"}

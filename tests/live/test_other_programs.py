@@ -183,6 +183,22 @@ def test_an_agent_at_work(running: Told) -> None:
     assert "Nothing matches" in running.client.say(":forget one")  # who types it waits for no answer
 
 
+@pytest.mark.parametrize("command", ["/retry", "/note Read it."])
+def test_prompts_belong_in_the_agent(running: Told, command: str) -> None:
+    """Foldmark does not answer in the place of the session's own model, and no note of a person's reaches it."""
+    running.client.say("one")
+    running.model.fails.append(Fail("busy", 500))
+    running.client.messages.append({"role": "user", "content": [{"type": "text", "text": "two"}]})
+    with pytest.raises(AssertionError):
+        running.client.ask(running.client.messages)
+    events, asked = len(running.agent.events(0, 1000)), len(running.upstream.asked)
+    words = ["--db", str(running.path), "do", NAME, command]
+    done = CliRunner().invoke(cli, words, env=running.environment)
+    assert isinstance(done.exception, CommandError)
+    assert "in the agent" in str(done.exception)
+    assert (len(running.agent.events(0, 1000)), len(running.upstream.asked)) == (events, asked)
+
+
 def test_the_mcp_server_asks_it_too(running: Told) -> None:
     turns = asking(running)
     running.model.found = turns

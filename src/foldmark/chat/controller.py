@@ -201,8 +201,6 @@ class ChatController:
             case SwitchAgent(agent):
                 self.agent = self.agent.log.agent(agent)
                 self.greet()
-            case AskModel() if live.is_live(self.agent):
-                self.view.show(live.ELSEWHERE)
             case AskModel():
                 self._send(None)
             case LeaveChat():

@@ -14,6 +14,7 @@ from foldmark.core.segments import END, Segment, contains, intersect, until
 from foldmark.core.turns import Turn, newest_turns
 from foldmark.core.wording import FINAL, count, listing
 from foldmark.log import Agent, Result
+from foldmark.log.live_session import check_not_live
 from foldmark.operations.effects import AskModel
 from foldmark.operations.redaction import TRACES_MAY_STAY, erasable, losing
 from foldmark.request.standing import Standing
@@ -182,6 +183,7 @@ def _remove(call: CommandCall) -> Result:
 def _note(call: CommandCall) -> Result:
     """Add a message of yours without asking the model."""
     agent = call.agent
+    check_not_live(agent)
     with agent.batch():
         is_own_turn = agent.open_turn is None
         event_id = agent.append("user", call.arguments["TEXT"], actor=call.actor)
@@ -193,6 +195,7 @@ def _note(call: CommandCall) -> Result:
 @command("retry")
 def _retry(call: CommandCall) -> Result:
     """Ask the model again after an answer that failed or was interrupted."""
+    check_not_live(call.agent)
     with call.agent.reading() as (moment, at):
         unanswered = is_unanswered(moment, at)
     if not unanswered:

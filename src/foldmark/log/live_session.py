@@ -3,6 +3,7 @@ agent's context is."""
 
 from typing import Any
 
+from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.log.log import Agent
@@ -26,6 +27,15 @@ def client_session(agent: Agent, wire: str = "") -> str | None:
     if about is None or (wire and about.get("wire") != wire):
         return None
     return str(about.get("session", ""))
+
+
+def check_not_live(agent: Agent) -> None:
+    """Raise CommandError for a live conversation: its prompts and answers are those of its own coding agent."""
+    if client_session(agent) is not None:
+        raise CommandError(
+            "prompts for this session belong in the agent that runs it: type this in the agent. To ask here instead, "
+            "/fork makes a copy, and /switch goes there"
+        )
 
 
 def client_tokens(agent: Agent, moment: Snapshot, at: Standing) -> int:

@@ -15,6 +15,7 @@ from foldmark.core.errors import FoldmarkError
 from foldmark.core.events import Fork
 from foldmark.core.ports import Snapshot
 from foldmark.log import Agent
+from foldmark.log.live_session import client_session
 from foldmark.request.layers import fork_text
 from foldmark.request.planning import planning
 from foldmark.runtime.loop import in_thread
@@ -69,7 +70,8 @@ class MailNotices:
     def recipient(self, agent: Agent, *, attended: bool) -> Literal["agent", "person"] | None:
         """Return whom to tell of an idle agent's new mail, which then counts as announced; None if there is none.
 
-        The agent is told, which wakes it. A person is told instead if one talks to it or it was woken too often.
+        The agent is told, which wakes it. A person is told instead if one talks to it or it was woken too often. An
+        agent that a coding agent runs is not told.
         """
         with agent.reading() as (moment, at):
             mail = moment.unread(agent.id)
@@ -78,6 +80,8 @@ class MailNotices:
             if planning(moment, at) is not None:  # mail waits for its end; a later look finds it
                 return None
         self._announced[agent.id] = mail[-1].id
+        if not attended and client_session(agent) is not None:
+            return None
         self._woken[agent.id] += 1
         return "person" if attended or self._woken[agent.id] > WAKES else "agent"
 
