@@ -8,8 +8,10 @@ import os
 import signal
 import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
+from typing import Any
 
 import httpx2 as httpx
 import pytest
@@ -21,9 +23,11 @@ from wire_anthropic import AnthropicWire
 import foldmark
 from foldmark.app import Setup
 from foldmark.core.errors import CommandError, ProviderError
+from foldmark.core.ports import Store
 from foldmark.live.gateway import loopback_socket
 from foldmark.live.running import supervised
 from foldmark.live.status import statuses
+from foldmark.log.listening import wait_for
 from foldmark.mcp.conversations import Conversations, ToolUse
 from foldmark.mcp.tools import TOOLS
 from patience import LIMIT
@@ -166,10 +170,6 @@ def slash(running: ClaudeRunning, client: Client, **arguments: str) -> str:
     running.model.fails.append(Reply((call,), stop="calls"))
     client.messages.append({"role": "user", "content": [{"type": "text", "text": f"Use it: {arguments}"}]})
     client.messages.append({"role": "assistant", "content": client.ask(client.messages)})
-    until = time.monotonic() + LIMIT
-    while running.kinds()[-1:] != ["tool_call"]:  # an answer is recorded once the client has all of it
-        assert time.monotonic() < until
-        time.sleep(0.01)
     conversations = Conversations(Setup(str(running.path)), None)
     said = TOOLS["slash"].run(ToolUse(conversations, arguments, lambda *_: None))
     assert isinstance(said, str)
@@ -194,6 +194,27 @@ def test_the_models_hand(running: ClaudeRunning) -> None:
     assert "two" not in users
     assert "one" in users
     assert "three" in users
+
+
+def test_a_call_that_comes_before_it_is_recorded(running: ClaudeRunning, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a request brings is recorded behind it: the call is looked for until then."""
+    client, sessions, released = running.client, running.sessions, Event()
+    client.say("one")
+    sessions.settle()
+    later = sessions._later
+
+    def behind(act: Callable[[], object]) -> None:
+        sessions._worker.submit(released.wait, LIMIT)
+        later(act)
+
+    def looking(store: Store, look: Callable[[], Any], seconds: float) -> Any:
+        assert released.is_set() or not look()
+        released.set()
+        return wait_for(store, look, seconds)
+
+    monkeypatch.setattr(sessions, "_later", behind)
+    monkeypatch.setattr("foldmark.mcp.conversations.wait_for", looking)
+    assert "'HERE' created" in slash(running, client, command="mark", args="HERE")
 
 
 def test_a_call_that_nobody_waits_for(running: ClaudeRunning) -> None:

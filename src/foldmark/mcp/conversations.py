@@ -16,6 +16,7 @@ from foldmark.core.request import ToolCall
 from foldmark.core.wording import listing
 from foldmark.log import Agent, Log
 from foldmark.log.listening import wait_for
+from foldmark.log.live_session import client_session
 from foldmark.runtime.lease import HeldLease, LeaseError, take
 
 ARGUMENT = "conversation"
@@ -23,6 +24,12 @@ ARGUMENT = "conversation"
 
 PATIENCE = 1.0
 """Maximum seconds that a call waits for a conversation that another client uses."""
+
+CALL_SECONDS = 2.0
+"""Maximum seconds that a call is looked for: it is recorded once the whole answer that holds it has come."""
+
+NEWEST = 10
+"""Number of conversations among which a session that is running is looked for, those with the newest events."""
 
 
 class Conversations:
@@ -82,7 +89,8 @@ def all_conversations(log: Log) -> list[AgentRecord]:
 
 def _caller(log: Log, call: ToolCall) -> Agent | None:
     """Return the agent whose model waits for this call: that of a coding agent whose requests Foldmark records. The
-    call may come a moment before it is recorded. Raises CommandError if several wait for one like it."""
+    call may come a moment before it is recorded, or even before its prompt is, so that no turn is open yet. Raises
+    CommandError if several wait for one like it."""
 
     def waiting() -> list[str]:
         with log.store.read() as moment:
@@ -93,16 +101,24 @@ def _caller(log: Log, call: ToolCall) -> Agent | None:
             }
         return [agent for agent, calls in asked.items() if any(_is(call, event) for event in calls)]
 
-    with log.store.read() as moment:
-        if not any(record.open_turn is not None for record in moment.agents()):
-            return None
-    found = wait_for(log.store, waiting, PATIENCE)
+    if not _may_come(log):
+        return None
+    found = wait_for(log.store, waiting, CALL_SECONDS)
     if len(found) > 1:
         raise CommandError(
             f"{len(found)} sessions wait for such a call, so the one that calls is not certain; name it as "
             f"`{ARGUMENT}`: {listing(each[:8] for each in found)}"
         )
     return log.agent(found[0]) if found else None
+
+
+def _may_come(log: Log) -> bool:
+    """Return True if a turn is open, or if one of the newest conversations is a session that a gateway records."""
+    with log.store.read() as moment:
+        records = list(moment.agents())
+    named = sorted((each for each in records if each.name is not None), key=lambda each: each.newest)
+    at_work = any(record.open_turn is not None for record in records)
+    return at_work or any(client_session(log.agent(each.id)) is not None for each in named[-NEWEST:])
 
 
 def _is(call: ToolCall, event: Event) -> bool:
