@@ -212,6 +212,36 @@ def test_sub_agents_and_broken_answers(tmp_path: Path) -> None:
         assert upstream.refusals == []
 
 
+def test_the_models_hand(tmp_path: Path) -> None:
+    """The model acts on its own session through the MCP server. A result whose call has left comes as a notice."""
+
+    def playing(body: Any) -> Answer:
+        last = body["input"][-1].get("content", [{}])[-1].get("text", "")
+        if last.startswith("USE "):
+            command, args = last.removeprefix("USE ").split()
+            call = Use(f"call_{command}", "mcp__foldmark.slash", {"command": command, "args": args})
+            return Reply((Think("Hm.", f"signed-{command}"), call), stop="calls")
+        return Reply((Say(("Done.",)),))
+
+    with Loopback(CodexWire(), playing) as upstream:
+        session = Codex(tmp_path, upstream, live=True)
+        server = f'command = "{sys.executable}"\nargs = ["-m", "foldmark", "mcp"]\nrequired = true\n'
+        server += f'env = {{ FOLDMARK_DB = "{session.database}" }}\ndefault_tools_approval_mode = "approve"\n'
+        (session.home / ".codex").mkdir()
+        (session.home / ".codex" / "config.toml").write_text(f"[mcp_servers.foldmark]\n{server}")
+        session.say("one")
+        session.say("USE mark HERE")
+        session.say("two")
+        session.say("USE clear HERE")
+        kind, told = session.texts[-1]
+        assert kind == "user"
+        assert "Rewound to 'HERE'." in told
+        session.say("three")
+        users = [text for kind, text in session.texts if kind == "user"]
+        assert users == ["one", "USE mark HERE", told, "three"]
+        assert upstream.refusals == []
+
+
 def test_a_login(tmp_path: Path) -> None:
     """With a login of its own, Codex keeps its own provider, whose sessions it finds again without Foldmark."""
     with Loopback(CodexWire(), answered("Fine")) as upstream:
