@@ -269,6 +269,21 @@ def test_a_command_after_a_compaction(running: CodexRunning) -> None:
     assert running.users() == ["one", "three"]
 
 
+def test_a_fork_of_a_session_that_was_compacted(running: CodexRunning) -> None:
+    """A command is known although the reply to it is no longer sent, in whatever session it is repeated."""
+    client = running.client
+    for text in ("one", ":context", "two"):
+        client.say(text)
+    prompts = [item for item in client.items if item.get("role") == "user" and item not in INJECTED]
+    client.items = [*INJECTED, *prompts, {"type": "compaction", "encrypted_content": "opaque"}]
+    client.session = client.thread = "f0f0f0f0-0000-4000-8000-000000000002"
+    client.say("three")
+    assert running.users() == ["one", "two", "three"]
+    running.sessions.settle()
+    fork = running.log.agent("app · f0f0f0f0")
+    assert [event.content for event in fork.context().messages if event.kind == "user"] == ["one", "two", "three"]
+
+
 def test_a_client_that_goes_back(running: CodexRunning) -> None:
     client = running.client
     for text in ("one", "two", "three"):

@@ -310,12 +310,12 @@ class Sessions:
 
     def _edited(self, request: ClientRequest, transcript: ClientTranscript) -> EditedMessages:
         """Return the messages of a request as the log shows them."""
-        dialect, model, messages = request.dialect, request.head.model, request.messages
+        model, messages = request.head.model, request.messages
         places = transcript.places(messages, asks=True)
         new = [message for message, place in zip(messages, places, strict=True) if place is None]
-        if any(map(dialect.is_reply, new)) or (self._is_edited(transcript) and any(each.results for each in new)):
-            # Replies to commands go to nobody. A result whose call has left is recorded as a notice, which is sent
-            # instead.
+        if transcript.commands(new) or (self._is_edited(transcript) and any(each.results for each in new)):
+            # Commands and the replies to them go to nobody. A result whose call has left is recorded as a notice,
+            # which is sent instead.
             self._take(transcript, model, messages)
             places = list(range(len(messages)))
         known = [

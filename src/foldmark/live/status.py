@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from foldmark.core.ports import Snapshot
 from foldmark.core.wording import count
-from foldmark.live.transcript import prevented_in, taken_out
+from foldmark.live.gateway_records import prevented_in, taken_out
 from foldmark.log import Agent, Log
 from foldmark.log.live_session import client_session, client_tokens
 from foldmark.request.standing import Standing

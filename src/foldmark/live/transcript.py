@@ -15,9 +15,11 @@ from foldmark.core.assembly.eviction import begins, in_place, placeholder
 from foldmark.core.errors import ConflictError
 from foldmark.core.events import Event, Filter, Fork
 from foldmark.core.ports import Snapshot
-from foldmark.core.segments import Segment, contains, normal, subtract
+from foldmark.core.segments import contains, subtract
 from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, ClientMessage
+from foldmark.live.gateway_records import LEFT
 from foldmark.live.leaving_out import LOCAL, KnownMessage, aligned, asked_in
+from foldmark.live.prompts import command_in
 from foldmark.log import Agent
 from foldmark.log.live_session import gateway_record
 from foldmark.request.exchanges import ranges_of
@@ -28,12 +30,9 @@ from foldmark.sessions.messages import CallMessage, Part, ResultMessage, TextMes
 
 T = TypeVar("T")
 
-LEFT = "the client no longer sends it"
-"""The reason of the operation by which messages leave the context that the client has left out itself."""
-
 CHILD = "a sub-agent of the client"
 
-_ATTEMPTS, _PAGE, _FIRST = 10, 1000, 50
+_ATTEMPTS, _PAGE = 10, 1000
 
 
 class ClientTranscript:
@@ -190,7 +189,7 @@ class ClientTranscript:
             self._leave(gone)
         first = places.index(None) if None in kept else len(places)
         new = messages[first:]
-        commands = self._commands(new)
+        commands = self.commands(new)
         added = [
             KnownMessage(message.key, self._append(message, commands.get(at, ())))
             if place is None
@@ -199,18 +198,28 @@ class ClientTranscript:
         ]
         self._note([place for place in places[:first] if place is not None], added)
 
-    def _commands(self, new: Sequence[ClientMessage]) -> dict[int, tuple[int, ...]]:
+    def commands(self, new: Sequence[ClientMessage]) -> dict[int, tuple[int, ...]]:
         """Return the messages that are surely commands to Foldmark and its replies, with the numbers of their blocks: a
-        client may repeat them in another transcript, as in one of a sub-agent."""
+        client may repeat them in another transcript, as in one of a sub-agent, and there without the replies."""
         found: dict[int, tuple[int, ...]] = {}
         for place, message in enumerate(new):
-            if self.dialect.is_reply(message):
+            if message.role == "user" and (block := self._command(message, new[place + 1 :])) is not None:
+                found[place] = (block,)
+            elif self.dialect.is_reply(message):
                 found[place] = tuple(range(len(message.blocks)))
                 asked = next((at for at in range(place - 1, -1, -1) if new[at].role == "user"), None)
                 prompt = None if asked is None else self.dialect.prompt(new[asked])
                 if asked is not None and prompt is not None:
                     found[asked] = (prompt.block,)
         return found
+
+    def _command(self, message: ClientMessage, following: Sequence[ClientMessage]) -> int | None:
+        """Return the block of a command that no answer of a model follows; None for any other message."""
+        prompt = self.dialect.prompt(message)
+        if prompt is None or command_in(prompt.text, self.agent.log.given.live_sign) is None:
+            return None
+        answer = next((each for each in following if each.role != "system"), None)
+        return prompt.block if answer is None or answer.role != "assistant" else None
 
     def _leave(self, gone: list[int]) -> None:
         """Take events out of the context, exactly these: whole exchanges would take what the client still sends."""
@@ -318,33 +327,3 @@ def _ranges(places: Sequence[int]) -> list[list[int]]:
         else:
             found.append([place, place])
     return found
-
-
-def first_keys(agent: Agent) -> set[str]:
-    """Return the keys of messages that the client began with, as far as the first and the newest records say."""
-    with agent.reading() as (moment, at):
-        records = [*agent.events(0, _FIRST), *moment.recent("record", agent.id, at.newest, _PAGE)]
-    found = [about for about in map(gateway_record, records) if about is not None and about.get("added")]
-    return {about["added"][0][0] for about in found if not about["kept"]}
-
-
-def taken_out(moment: Snapshot, at: Standing) -> int:
-    """Return the tokens that operations keep out of what the client sends; what it has left out itself does not
-    count."""
-    own = [event for event in moment.operations(at.record.id) if event.kind == "filter" and event.reason == LEFT]
-    ranges = [Segment(*each) for event in own for each in (event.data or {}).get("ranges", ())]
-    left = moment.size(subtract(normal(ranges), at.visible)).tokens
-    return max(0, at.record.own.tokens - at.size.tokens - left)
-
-
-def prevented_in(moment: Snapshot, at: Standing) -> int:
-    """Return the number of a session's requests that were passed on as they came because an edit failed."""
-    reach = _PAGE
-    while True:  # a session's newest events hold a record, unless much else was recorded in the database since
-        after = max(0, at.newest - reach)
-        for event in reversed(moment.events_after(at.record.id, after, _PAGE)):
-            if (about := gateway_record(event)) is not None:
-                return int(about.get("prevented", 0))
-        if not after:
-            return 0
-        reach *= 10

@@ -8,7 +8,8 @@ the newest conversation of the folder and wire that shares a prompt and an answe
 from collections.abc import Iterator
 
 from foldmark.live.clients.dialect import ClientDialect, ClientRequest
-from foldmark.live.transcript import ClientTranscript, first_keys
+from foldmark.live.gateway_records import first_keys
+from foldmark.live.transcript import ClientTranscript
 from foldmark.log import Agent, Log
 from foldmark.log.live_session import client_session
 
