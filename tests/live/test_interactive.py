@@ -1,4 +1,4 @@
-"""Claude Code in a real terminal, run by `foldmark live` (SPEC 5.7); skipped without `make clients` or tmux."""
+"""Agents in a real terminal, run by `foldmark live` (SPEC 5.7); skipped without `make clients` or tmux."""
 
 import json
 import os
@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from codex_wire import CodexWire
 from plan import Answer, Reply, Say
-from screens import BIN, KEY, ClaudeScreen
+from screens import BIN, KEY, ClaudeScreen, CodexScreen
 from server import Loopback
 from tmux import Tmux
 from wire_anthropic import AnthropicWire
@@ -107,3 +108,39 @@ def test_a_chat_beside_it(upstream: Loopback, tmp_path: Path) -> None:
     finally:
         screen.close()
     assert upstream.refusals == []
+
+
+def test_going_back_to_a_prompt_that_has_left(tmp_path: Path) -> None:
+    """Who takes Codex back to a prompt, and asks it as it stands, wants an answer to it."""
+    if not (BIN / "codex").exists() or shutil.which("tmux") is None:
+        pytest.skip("codex or tmux is not there: `make clients` installs the one")
+    numbers = count(1)
+
+    def answering(body: Any) -> Answer:
+        return Reply((Say((f"Answer number {next(numbers)}." if body.get("tools") else '{"title": "A title"}',)),))
+
+    with Loopback(CodexWire(), answering) as upstream:
+        screen = CodexScreen(tmp_path, upstream.url, live=True)
+        try:
+            screen.wait("? for shortcuts")
+            screen.type("The first prompt", "Answer number 1.")
+            screen.type("The second prompt", "Answer number 2.")
+            with foldmark.open(tmp_path / "live.db", settings={}) as log:
+                (agent,) = log.agents()
+                turn = next(each for each in agent.context().messages if each.content == "The second prompt").turn_id
+            screen.type(f":drop {turn}", "left the context")
+            screen.press("Escape")
+            screen.wait("esc again")
+            screen.press("Escape")
+            screen.wait("Browsing transcript")
+            screen.press("Left")
+            screen.press("Enter")
+            screen.wait("The second prompt")
+            screen.press("Enter")
+            screen.wait("Answer number 3.", "The second prompt")
+            assert upstream.refusals == []
+            asked = next(each.body for each in reversed(upstream.asked) if each.body.get("tools"))
+            said = [text for kind, text in upstream.wire.texts(asked) if kind in ("user", "assistant")]
+            assert said[-3:] == ["The first prompt", "Answer number 1.", "The second prompt"]
+        finally:
+            screen.close()

@@ -256,6 +256,29 @@ def test_a_compaction_that_keeps_the_prompts(running: CodexRunning) -> None:
     assert asked() == ["one", "READ two", "again", "again", "newest", "again", "last"]
 
 
+def test_what_a_compaction_took_comes_back_between_the_prompts(running: CodexRunning) -> None:
+    client = running.client
+    for text in ("one", "READ two", "three"):
+        client.say(text)
+    prompts = [item for item in client.items if item.get("role") == "user" and item not in INJECTED]
+    whole = [each for each in running.texts() if each[0] != "thinking"]
+    again = [{**item, "id": "msg_again"} for item in INJECTED]
+    client.items = [
+        *INJECTED,
+        *prompts[:-1],
+        *again,
+        prompts[-1],
+        {"type": "compaction", "encrypted_content": "opaque"},
+    ]
+    client.say("four")
+    (operation,) = [event for event in running.agent.events() if event.kind == "filter"]
+    client.say(f":restore {operation.id}")
+    client.say("five")
+    injected = [text for kind, text in running.texts() if text.startswith(("<", "#")) or kind == "system"]
+    shown = [each for each in running.texts() if each[0] != "thinking" and each[1] not in injected]
+    assert shown[: len(whole)] == whole
+
+
 def test_a_command_after_a_compaction(running: CodexRunning) -> None:
     """The newest prompt that Codex keeps is not being asked where a command follows: it stays away."""
     client = running.client
