@@ -26,6 +26,9 @@ for _name in [name for name in os.environ if name.startswith(("FOLDMARK_", "IKIG
     del os.environ[_name]
 os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_DATA_HOME"] = os.devnull
 
+# Several tests at once keep all processors busy. More threads of NumPy would only wait for each other, and spin meanwhile.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # A shell starts what runs in the background with Ctrl-C ignored, and so would be every program that a test starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
