@@ -26,7 +26,7 @@ for _name in [name for name in os.environ if name.startswith(("FOLDMARK_", "IKIG
     del os.environ[_name]
 os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_DATA_HOME"] = os.devnull
 
-# Several tests at once keep all processors busy. More threads of NumPy would only wait for each other, and spin meanwhile.
+# Several tests at once keep all processors busy. More threads of NumPy would only wait for each other, and spin.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # A shell starts what runs in the background with Ctrl-C ignored, and so would be every program that a test starts.
@@ -53,7 +53,6 @@ gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 50, 50)
     gc.enable()
