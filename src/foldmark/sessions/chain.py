@@ -124,11 +124,7 @@ def _branches(
             others.setdefault(root, []).append(entry)
         else:
             main.append(entry)
-    return _ordered(main), [_ordered(branch) for branch in others.values()]
-
-
-def _ordered(branch: list[RecordEntry]) -> list[RecordEntry]:
-    return list(_whole_responses(_calls_first(branch)))
+    return _whole_responses(_calls_first(main)), [_whole_responses(_calls_first(each)) for each in others.values()]
 
 
 def _parents(entries: Sequence[RecordEntry], found: Mapping[int, Compaction]) -> list[int]:
@@ -173,15 +169,8 @@ def _calls_first(branch: list[RecordEntry]) -> list[RecordEntry]:
     for at, entry in enumerate(branch):
         for call in entry.calls:
             first.setdefault(call, at)
-    behind: dict[int, list[RecordEntry]] = {}
-    ordered = []
-    for at, entry in enumerate(branch):
-        call_at = max((first.get(call, -1) for call in entry.results), default=-1)
-        if call_at > at:
-            behind.setdefault(call_at, []).append(entry)
-        else:
-            ordered += [entry, *behind.pop(at, ())]
-    return ordered
+    places = [max([at, *(first.get(call, -1) for call in entry.results)]) for at, entry in enumerate(branch)]
+    return [branch[at] for at in sorted(range(len(branch)), key=lambda at: (places[at], places[at] > at))]
 
 
 class _Response(Struct, frozen=True, gc=False):
@@ -201,8 +190,8 @@ class _Response(Struct, frozen=True, gc=False):
         yield from self.others
 
 
-def _whole_responses(branch: Iterable[RecordEntry]) -> Iterator[RecordEntry]:
-    """Yield the branch with the records of each API message together, then the results in the order of its calls.
+def _whole_responses(branch: Iterable[RecordEntry]) -> list[RecordEntry]:
+    """Return the branch with the records of each API message together, then the results in the order of its calls.
 
     Claude Code writes parallel calls of one message as they start, and a result as soon as it arrives, even after the
     next message. Nothing is moved past a person's message.
@@ -226,15 +215,12 @@ def _whole_responses(branch: Iterable[RecordEntry]) -> Iterator[RecordEntry]:
                 newest = None
                 found.append(_Response([entry]))
         elif entry.role or not found:
-            for response in found:
-                yield from response.ordered()
             newest = None
             by_call.clear()
-            found = [_Response([entry])]
+            found.append(_Response([entry]))
         else:
             found[-1].others.append(entry)
-    for response in found:
-        yield from response.ordered()
+    return [each for response in found for each in response.ordered()]
 
 
 def _turns(branch: Sequence[RecordEntry], shown: bool, elsewhere: Set[str]) -> Iterator[PlannedTurn]:
