@@ -178,17 +178,11 @@ def _without_last_thoughts(pieces: Sequence[ExportedPiece]) -> tuple[list[Export
     """Return the pieces without thinking at the end of an answer, which the API refuses, and the events of that."""
     kept: list[ExportedPiece] = []
     gone = []
-    ends = True
-    for piece in reversed(pieces):
-        if piece.role == "user":
-            ends = True
-        elif ends and piece.blocks[0]["type"] in content.THOUGHTS:
-            gone.append(piece.event.id)
-            continue
-        else:
-            ends = False
-        kept.append(piece)
-    kept.reverse()
+    for role, run in groupby(pieces, key=lambda piece: piece.role):
+        answer = list(run)
+        while role == "assistant" and answer and answer[-1].blocks[0]["type"] in content.THOUGHTS:
+            gone.append(answer.pop().event.id)
+        kept += answer
     return kept, gone
 
 

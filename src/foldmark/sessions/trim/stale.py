@@ -75,65 +75,36 @@ def plan(calls: Sequence[CallRecord], spare: int, *, deep: bool) -> TrimPlan:
     whole = spared | {call.id for call in calls if call.spoken or call.name.casefold() in _PERSONS}
     results: dict[str, str] = {}
     arguments: dict[str, str] = {}
-    later = _LaterCalls()
+    # Of the calls behind a place in the session:
+    digests: set[bytes] = set()
+    succeeded: set[tuple[str, str]] = set()
+    renewed: set[tuple[str, str | None]] = set()  # files and parts of them that are read or written again
+    has_list = False
     for call in reversed(calls):
         if call.digest is None:  # open: the model waits for it
             continue
+        name = call.name.casefold()
+        reads, writes, lists = name in _READERS, name in _WRITERS, name in _LISTS
+        is_repeated = call.failed and (name, call.attempt) in succeeded
+        is_renewed = call.path is not None and not renewed.isdisjoint(
+            {(call.path, None), (call.path, call.part if reads else None)}
+        )
         if call.id not in whole:
-            if step := later.result(call):
-                results[call.id] = step
-            if step := later.arguments(call):
-                arguments[call.id] = step
-        later.add(call)
+            if is_repeated:
+                results[call.id] = arguments[call.id] = FAILED
+            elif call.digest in digests:
+                results[call.id] = IDENTICAL
+            elif reads and is_renewed and not call.void:
+                results[call.id] = READS
+            if not call.failed and ((writes and is_renewed) or name in _TASKS):
+                arguments[call.id] = ARGUMENTS
+            elif not call.failed and lists and has_list:
+                arguments[call.id] = TODOS
+        digests.add(call.digest)
+        if call.failed:
+            continue
+        succeeded.add((name, call.attempt))
+        has_list |= lists
+        if call.path is not None and (reads or writes) and not call.void:
+            renewed.add((call.path, call.part if reads else None))
     return TrimPlan(whole, results, arguments)
-
-
-class _LaterCalls:
-    """The calls behind a place in a session."""
-
-    def __init__(self) -> None:
-        self._digests: set[bytes] = set()
-        self._renewed: set[tuple[str, str | None]] = set()
-        self._succeeded: set[tuple[str, str]] = set()
-        self._has_list = False
-
-    def result(self, call: CallRecord) -> str | None:
-        """Return the reason why a result is stale, or None."""
-        if call.failed and self._is_repeated(call):
-            return FAILED
-        if call.digest in self._digests:
-            return IDENTICAL
-        if call.name.casefold() in _READERS and not call.void and self._is_renewed(call):
-            return READS
-        return None
-
-    def arguments(self, call: CallRecord) -> str | None:
-        """Return the reason why the arguments of a call are stale, or None."""
-        name = call.name.casefold()
-        if call.failed:
-            return FAILED if self._is_repeated(call) else None
-        if (name in _WRITERS and self._is_renewed(call)) or name in _TASKS:
-            return ARGUMENTS
-        return TODOS if name in _LISTS and self._has_list else None
-
-    def add(self, call: CallRecord) -> None:
-        """Record a call. Calls are added from the last to the first."""
-        if call.digest is not None:
-            self._digests.add(call.digest)
-        if call.failed:
-            return
-        name = call.name.casefold()
-        self._succeeded.add((name, call.attempt))
-        self._has_list |= name in _LISTS
-        if call.path is not None and name in (*_READERS, *_WRITERS) and not call.void:
-            self._renewed.add((call.path, call.part if name in _READERS else None))
-
-    def _is_repeated(self, call: CallRecord) -> bool:
-        return (call.name.casefold(), call.attempt) in self._succeeded
-
-    def _is_renewed(self, call: CallRecord) -> bool:
-        """Return True if a later call reads or writes the file, or reads the same part of it."""
-        if call.path is None:
-            return False
-        is_read = call.name.casefold() in _READERS
-        return (call.path, None) in self._renewed or (is_read and (call.path, call.part) in self._renewed)
