@@ -14,7 +14,7 @@ their own. A compaction (`compacted`) keeps the messages that its `replacement_h
 """
 
 import re
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any
@@ -239,83 +239,74 @@ def index(records: Iterable[SessionRecord], carried: dict[str, Any], known: Cont
 
     A record has no uuid, so its key does not say whether it is `known`.
     """
-    indexing = _Indexing(carried)
+    entries: list[RecordEntry] = []
+    prompts: list[int] = []
+    lines: dict[bytes, str] = {}
+    moment: datetime | None = None
+    carried |= {"model": carried.get("model"), "spent": carried.get("spent")}
     for record in records:
-        indexing.add(record)
-    carried |= {"model": indexing.model, "spent": indexing.spent}
-    return with_moments(indexing.entries)
-
-
-class _Indexing:
-    """The entries so far, the model that answers, and the tokens that were reported last."""
-
-    def __init__(self, carried: dict[str, Any]) -> None:
-        self.entries: list[RecordEntry] = []
-        self.model: str | None = carried.get("model")
-        self.spent: Any = carried.get("spent")
-        self._moment: datetime | None = None
-        self._prompts: list[int] = []
-        self._lines: dict[bytes, str] = {}
-
-    def add(self, record: SessionRecord) -> None:
         value = record.value if is_record(record.value) else {}
-        payload = value.get("payload", {})
-        self._moment = record_time(value) or self._moment
+        kind, payload = value.get("type"), value.get("payload", {})
+        moment = record_time(value) or moment
         found = read_item(value)
         texts = _texts(found)
-        compacts = value.get("type") == "compacted" and bool(found.parts)
+        compacts = kind == "compacted" and bool(found.parts)
         if not compacts:
-            self._lines.update((_digest(text), str(record.line)) for text in texts if text.strip())
+            lines.update((_digest(text), str(record.line)) for text in texts if text.strip())
         entry = entry_of(
             record,
-            self._moment,
+            moment,
             found,
             rewinds=payload.get("type") == "thread_rolled_back",
             injected=bool(texts) and found.parts[0].kind == "user" and is_injected(texts[0]),
-            usage=self._usage(value, payload),
+            usage=_usage(kind, payload, carried),
             compacts=compacts,
-            preserved=PreservedRecords(str(record.line), self._repeated(payload)) if compacts else None,
+            preserved=PreservedRecords(str(record.line), _repeated(payload, lines)) if compacts else None,
         )
         if entry.prompt and not entry.compacts and not entry.injected:
-            self._prompts.append(len(self.entries))
-        self.entries.append(entry)
-        if value.get("type") == "event_msg" and entry.rewinds:
-            self._roll_back(payload.get("num_turns"), record.line)
+            prompts.append(len(entries))
+        entries.append(entry)
+        turns = whole_number(payload.get("num_turns")) if kind == "event_msg" and entry.rewinds else None
+        if turns and prompts:
+            begin = prompts[-turns] if turns <= len(prompts) else prompts[0]
+            del prompts[-turns:]
+            _set_aside(entries, begin, f"rolled back {record.line}")
+    return with_moments(entries)
 
-    def _repeated(self, payload: Data) -> tuple[str, ...]:
-        """Return the lines of the messages that a compaction's history repeats, without the summary itself."""
-        history = payload.get("replacement_history")
-        items = [item for item in history if isinstance(item, dict)] if isinstance(history, list) else []
-        texts = {text for item in items if item.get("type") == "message" for text in _texts(_message(item))}
-        digests = map(_digest, texts - {_summary(payload)})
-        return tuple(self._lines[digest] for digest in digests if digest in self._lines)
 
-    def _usage(self, value: Data, payload: Data) -> AnswerUsage | None:
-        """Return the usage of an answer, once. Codex reports it again when its limits change."""
-        if value.get("type") == "turn_context":
-            self.model = filled_text(payload.get("model"))
-        is_count = value.get("type") == "event_msg" and payload.get("type") == "token_count"
-        info = payload.get("info") if is_count else None
-        if not isinstance(info, dict) or info.get("total_token_usage") == self.spent:
-            return None
-        self.spent = info.get("total_token_usage")
-        last = info.get("last_token_usage")
-        read, cached, made = (whole_number(member(last, f"{n}_tokens")) for n in ("input", "cached_input", "output"))
-        if read is None and made is None:
-            return None
-        cached = min(cached or 0, read or 0)
-        return AnswerUsage(self.model, None, (read or 0) - cached, made or 0, cached, 0)
+def _repeated(payload: Data, lines: Mapping[bytes, str]) -> tuple[str, ...]:
+    """Return the lines of the messages that a compaction's history repeats, without the summary itself."""
+    history = payload.get("replacement_history")
+    items = [item for item in history if isinstance(item, dict)] if isinstance(history, list) else []
+    texts = {text for item in items if item.get("type") == "message" for text in _texts(_message(item))}
+    digests = map(_digest, texts - {_summary(payload)})
+    return tuple(lines[digest] for digest in digests if digest in lines)
 
-    def _roll_back(self, turns: Any, line: int) -> None:
-        """Move the messages of the last turns to a branch of their own."""
-        count = whole_number(turns) or 0
-        if not count or not self._prompts:
-            return
-        begin = self._prompts[-count] if count <= len(self._prompts) else self._prompts[0]
-        del self._prompts[-count:]
-        for at in range(begin, len(self.entries)):
-            if self.entries[at].role and self.entries[at].side is None:
-                self.entries[at] = replace(self.entries[at], side=f"rolled back {line}")
+
+def _usage(kind: Any, payload: Data, carried: dict[str, Any]) -> AnswerUsage | None:
+    """Return the usage of an answer, once: Codex reports it again when its limits change.
+
+    `carried` has the model that answers, and the tokens that were reported last (`spent`).
+    """
+    if kind == "turn_context":
+        carried["model"] = filled_text(payload.get("model"))
+    info = payload.get("info") if kind == "event_msg" and payload.get("type") == "token_count" else None
+    if not isinstance(info, dict) or info.get("total_token_usage") == carried["spent"]:
+        return None
+    carried["spent"] = info.get("total_token_usage")
+    last = info.get("last_token_usage")
+    read, cached, made = (whole_number(member(last, f"{n}_tokens")) for n in ("input", "cached_input", "output"))
+    if read is None and made is None:
+        return None
+    cached = min(cached or 0, read or 0)
+    return AnswerUsage(carried["model"], None, (read or 0) - cached, made or 0, cached, 0)
+
+
+def _set_aside(entries: list[RecordEntry], begin: int, side: str) -> None:
+    """Move the messages from entry `begin` on to a branch of their own."""
+    for at in range(begin, len(entries)):
+        if entries[at].role and entries[at].side is None:
+            entries[at] = replace(entries[at], side=side)
 
 
 def _texts(found: RecordMessages) -> list[str]:
