@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from foldmark.sessions import spans
@@ -32,6 +31,16 @@ _COMMAND, _PATCH = "exec_command", "apply_patch"
 """The tools that run a command and change files, where a record does not name its tool."""
 
 _STREAMS = ("aggregated_output", "formatted_output", "stdout", "stderr")
+_COPIES: dict[tuple[bool, str], tuple[str | None, tuple[str, ...], tuple[str, ...]]] = {
+    (True, "CommandExecution"): (_COMMAND, ("item",), _STREAMS),
+    (True, "FileChange"): (_PATCH, ("item",), _STREAMS),
+    (True, "McpToolCall"): (None, ("item", "result"), ("content",)),
+    (False, "exec_command_end"): (_COMMAND, (), _STREAMS),
+    (False, "patch_apply_end"): (_PATCH, (), _STREAMS),
+    (False, "mcp_tool_call_end"): (None, ("result", "Ok"), ("content",)),
+}
+"""Items (since Codex 0.169) and events (before) by type -> the tool whose output they repeat (None: of an MCP server),
+the path from the payload to the object with the copies, and its members that are copies."""
 
 _EQUIVALENTS = {
     "shell": "Bash",
@@ -143,18 +152,24 @@ class CodexLines(LineTrimmer):
 
     def _copies(self, data: bytes, payload: dict[str, Any], place: Origin) -> bytes:
         """Return an event with the copies of an output cut."""
-        found = _copies_in(payload)
-        if found is None or found.call_id in self.plan.whole:
+        is_item = payload.get("type") == "item_completed"
+        holder: Any = payload.get("item") if is_item else payload
+        call_id, kind = member(holder, "id" if is_item else "call_id"), member(holder, "type")
+        if not isinstance(call_id, str) or not isinstance(kind, str) or call_id in self.plan.whole:
             return data
-        if not self.is_cut(self.tool_of(found.call_id) or found.tool):
+        tool, path, members = _COPIES.get((is_item, kind), (None, (), ()))
+        if tool == _COMMAND and holder.get("source") == "user_shell":  # the output of a person's own command
+            return data
+        usual = tool or _mcp_tool(holder if is_item else holder.get("invocation"))
+        if not members or not self.is_cut(self.tool_of(call_id) or usual):
             return data
 
         def change(raw: bytes) -> bytes:
             new = output(raw, self.options.threshold, place)
             return new.raw if new else raw
 
-        for key in found.members:
-            data = within(data, (*found.path, key), change)
+        for key in members:
+            data = within(data, (*path, key), change)
         return data
 
 
@@ -166,45 +181,6 @@ def _call(item: Mapping[str, Any]) -> tuple[str, str] | None:
     if not isinstance(call_id, str) or not isinstance(name, str):
         return None
     return call_id, f"{namespace}__{name}" if isinstance(namespace, str) and namespace else name
-
-
-class _Copies(Struct, frozen=True):
-    """Copies of the output of a call: `path` leads from the payload to the object whose `members` they are.
-
-    `tool` is the tool in case the call is unknown.
-    """
-
-    call_id: str
-    tool: str
-    path: tuple[str, ...] = ()
-    members: tuple[str, ...] = _STREAMS
-
-
-def _copies_in(payload: Mapping[str, Any]) -> _Copies | None:
-    """Return the tool output that an event repeats, or None.
-
-    Since Codex 0.169 the copy is an item in an `item_completed` event. Older versions wrote an event of its own, such
-    as `exec_command_end`.
-    """
-    is_item = payload.get("type") == "item_completed"
-    holder = payload.get("item") if is_item else payload
-    if not isinstance(holder, dict) or not isinstance(id := holder.get("id" if is_item else "call_id"), str):
-        return None
-    by_person = holder.get("source") == "user_shell"  # the output of a person's own command
-    match is_item, holder.get("type"):
-        case True, "CommandExecution" if not by_person:
-            return _Copies(id, _COMMAND, ("item",))
-        case True, "FileChange":
-            return _Copies(id, _PATCH, ("item",))
-        case True, "McpToolCall":
-            return _Copies(id, _mcp_tool(holder), ("item", "result"), ("content",))
-        case False, "exec_command_end" if not by_person:
-            return _Copies(id, _COMMAND)
-        case False, "patch_apply_end":
-            return _Copies(id, _PATCH)
-        case False, "mcp_tool_call_end":
-            return _Copies(id, _mcp_tool(holder.get("invocation")), ("result", "Ok"), ("content",))
-    return None
 
 
 def _mcp_tool(call: Any) -> str:
