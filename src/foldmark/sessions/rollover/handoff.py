@@ -90,9 +90,9 @@ def handoff(text: str) -> Handoff:
             f"the summary is empty; nothing was written. Write one of some {WORDS} words under the headings "
             f"{listing(f'### {name}' for name in HEADINGS)}"
         )
-    confined = _Confined(text.strip("\n").split("\n"))
+    confined = _confined(text.strip("\n"))
     text = "\n".join(confined.lines).strip()
-    return Handoff(text, frozenset(confined.headings), tuple(_warnings(text, controls, confined)))
+    return Handoff(text, confined.headings, tuple(_warnings(text, controls, confined)))
 
 
 def prompt(given: Continuation) -> str:
@@ -133,58 +133,56 @@ def _retrieving(search: SearchHint | None) -> list[str]:
     ]
 
 
-class _Confined:
+class _Confined(NamedTuple):
     """The lines of a summary, changed outside code blocks.
 
     No heading is above level 3 or has the name of a heading of the prompt. No line looks like the end of the prompt.
     Every code block ends.
     """
 
-    def __init__(self, lines: list[str]) -> None:
-        self.lines: list[str] = []
-        self.headings: set[str] = set()
-        self.lowered: list[str] = []
-        self.rules = 0
-        fence = ""
-        for line in lines:
-            found = _FENCE.match(line)
-            if fence:
-                self.lines.append(line)
-                if found and found[1].startswith(fence) and not line[found.end() :].strip():
-                    fence = ""
-            elif found and not (found[1][0] == "`" and "`" in line[found.end() :]):
-                self.lines.append(line)
-                fence = found[1]
-            else:
-                self._add(line)
-        self.unclosed = bool(fence)
+    lines: list[str]
+    headings: frozenset[str]
+    lowered: list[str]
+    rules: int
+    unclosed: bool
+
+
+def _confined(text: str) -> _Confined:
+    lines: list[str] = []
+    headings: set[str] = set()
+    lowered: list[str] = []
+    rules, fence = 0, ""
+    for line in text.split("\n"):
+        found, level, title = _FENCE.match(line), 0, ""
         if fence:
-            self.lines.append(fence)
-
-    def _add(self, line: str) -> None:
-        heading = _HEADING.match(line)
-        if heading:
-            self.lines.append(self._heading(line, len(heading[1]), line[heading.end() :]))
-        elif _UNDERLINE.match(line) and self.lines and self.lines[-1].strip():
-            above = self.lines.pop()
-            self.lines.append(self._heading(above, 1, above))
+            if found and found[1].startswith(fence) and not line[found.end() :].strip():
+                fence = ""
+        elif found and not (found[1][0] == "`" and "`" in line[found.end() :]):
+            fence = found[1]
+        elif heading := _HEADING.match(line):
+            level, title = len(heading[1]), line[heading.end() :]
+        elif _UNDERLINE.match(line) and lines and lines[-1].strip():
+            line = title = lines.pop()
+            level = 1
         elif set(bare := "".join(line.split())) == {"-"} and len(bare) >= 2 and len(line) - len(line.lstrip()) <= 3:
-            self.rules += 1
-            self.lines.append("* * *")
-        else:
-            self.lines.append(line)
+            line = "* * *"
+            rules += 1
+        if level:
+            title = _without_marks(title.strip())
+            name = " ".join(title.lower().split()).strip(" *_:`")
+            headings.add(name)
+            needed = 4 if name in PROMPT_HEADINGS else 3
+            if level < needed:
+                lowered.append(title)
+                line = f"{'#' * needed} {title}"
+        lines.append(line)
+    return _Confined([*lines, fence] if fence else lines, frozenset(headings), lowered, rules, bool(fence))
 
-    def _heading(self, line: str, level: int, text: str) -> str:
-        text = text.strip()
-        bare = text.rstrip("#")
-        text = bare.rstrip() if not bare or bare.endswith((" ", "\t")) else text
-        name = " ".join(text.lower().split()).strip(" *_:`")
-        self.headings.add(name)
-        needed = 4 if name in PROMPT_HEADINGS else 3
-        if level >= needed:
-            return line
-        self.lowered.append(text)
-        return f"{'#' * needed} {text}"
+
+def _without_marks(title: str) -> str:
+    """Return a heading's text without the marks at its end."""
+    bare = title.rstrip("#")
+    return bare.rstrip() if not bare or bare.endswith((" ", "\t")) else title
 
 
 def _warnings(text: str, controls: int, confined: _Confined) -> Iterator[str]:
