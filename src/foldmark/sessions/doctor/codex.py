@@ -42,10 +42,14 @@ def diagnose(session: SessionPath) -> Diagnosis:
     """Return the diagnosis of a rollout. Raises SessionFileError."""
     with SessionFile(session.path) as file:
         reader = _RolloutReader()
-        for line in file.lines():
-            reader.take(line)
+        found = [finding for line in file.lines() for finding in reader.take(line)]
         is_marked = file.wide or file.raw(0).startswith(codecs.BOM_UTF8)
-        findings = [*_beginning(session, reader, is_marked=is_marked), *reader.findings(), *compare_databases(session)]
+        findings = [
+            *_beginning(session, reader, is_marked=is_marked),
+            *found,
+            *reader.left(),
+            *compare_databases(session),
+        ]
         if not file.ended:
             findings.append(Finding("note", None, "no line end at the end; Codex adds one"))
     return Diagnosis(session, file.line_count, reader.items, sorted_findings(findings))
@@ -79,7 +83,6 @@ class _RolloutReader:
         self.first: int | None = None
         self.id: Any = None
         self.items = 0
-        self._found: list[Finding] = []
         self._paginated = False
         self._last: tuple[int, bool] | None = None
         self._calls: dict[str, int] = {}
@@ -87,16 +90,16 @@ class _RolloutReader:
         self._unknown: Counter[str] = Counter()
         self._full: tuple[int, int, int] | None = None
 
-    def take(self, line: SessionRecord | Broken) -> None:
-        """Read one line."""
+    def take(self, line: SessionRecord | Broken) -> Iterator[Finding]:
+        """Read one line, and yield its findings."""
         is_first = self.first is None
         self.first = self.first or line.line
         if isinstance(line, Broken):
-            self._report("loses", line.line, f"{line.reason}: Codex skips the line")
+            yield Finding("loses", line.line, f"{line.reason}: Codex skips the line")
             return
         value, kind = line.value, line.type
         if not isinstance(value, dict):
-            self._report("note", line.line, "JSON, but not an object; Codex skips the line")
+            yield Finding("note", line.line, "JSON, but not an object; Codex skips the line")
             return
         payload = value.get("payload")
         if is_first and kind == "session_meta" and isinstance(payload, dict):
@@ -106,17 +109,19 @@ class _RolloutReader:
         if kind not in _KNOWN:
             self._unknown[kind] += 1
         elif not isinstance(payload, dict):
-            self._report("loses", line.line, "no payload: Codex skips the line")
+            yield Finding("loses", line.line, "no payload: Codex skips the line")
         elif kind == "response_item":
-            self._item(line.line, payload)
+            yield from self._item(line.line, payload)
         elif kind == "compacted":
-            self._compacted(line.line, payload)
+            yield from self._compacted(line.line, payload)
         elif kind == "event_msg" and payload.get("type") == "token_count":
-            self._count(line.line, payload.get("info"))
+            info = payload.get("info")
+            tokens, window = member(info, "last_token_usage", "total_tokens"), member(info, "model_context_window")
+            if type(tokens) is int and type(window) is int and window > 0:
+                self._full = (line.line, tokens, window)
 
-    def findings(self) -> Iterator[Finding]:
-        """Yield all findings, once all lines are read."""
-        yield from self._found
+    def left(self) -> Iterator[Finding]:
+        """Yield the findings that all lines together give."""
         for call, line in self._calls.items():
             if call not in self._outputs:
                 yield Finding(
@@ -130,41 +135,38 @@ class _RolloutReader:
             share = f"the context holds {tokens:,} of {window:,} tokens"
             yield Finding("note", line, f"{share}: Codex compacts it first; `foldmark trim` makes room")
 
-    def _report(self, weight: Any, line: int, text: str) -> None:
-        self._found.append(Finding(weight, line, text))
-
-    def _item(self, line: int, item: dict[str, Any]) -> None:
+    def _item(self, line: int, item: dict[str, Any]) -> Iterator[Finding]:
         self.items += 1
         kind, call = item.get("type"), filled_text(item.get("call_id"))
         if kind not in (*CALLS, *OUTPUTS):
             return
         if call is None:
-            self._report("loses", line, "a call or an output without call_id: Codex skips the line")
+            yield Finding("loses", line, "a call or an output without call_id: Codex skips the line")
             return
         shown = one_line(call)[:60]
         if kind in CALLS:
             if call in self._calls:
-                self._report("loses", line, f"a second call with the id {shown}: the provider refuses the request")
+                yield Finding("loses", line, f"a second call with the id {shown}: the provider refuses the request")
             elif call in self._outputs:
                 why = f"the call {shown} comes after its output in line {self._outputs[call]}"
-                self._report("loses", line, f"{why}: the provider refuses the request")
+                yield Finding("loses", line, f"{why}: the provider refuses the request")
             self._calls.setdefault(call, line)
             return
         if not isinstance(item.get("output"), str | list | dict):
             why = f"the output of {shown} is neither text nor a list"
-            self._report("loses", line, f'{why}: Codex skips the line and sends "aborted"')
+            yield Finding("loses", line, f'{why}: Codex skips the line and sends "aborted"')
         if call in self._outputs:
-            self._report("loses", line, f"a second output of the call {shown}: the provider refuses the request")
+            yield Finding("loses", line, f"a second output of the call {shown}: the provider refuses the request")
         elif call not in self._calls:
-            self._report("loses", line, f"an output without a call before it ({shown}): it is left out, or refused")
+            yield Finding("loses", line, f"an output without a call before it ({shown}): it is left out, or refused")
         self._outputs.setdefault(call, line)
 
-    def _compacted(self, line: int, payload: dict[str, Any]) -> None:
+    def _compacted(self, line: int, payload: dict[str, Any]) -> Iterator[Finding]:
         """Replace the calls before a compaction by those of its history."""
         history, beside = payload.get("replacement_history"), payload.get("replacement_history_metadata")
         if isinstance(history, list) and isinstance(beside, list) and len(history) != len(beside):
             why = f"the compaction's history has {len(history)} items, and its metadata {len(beside)}"
-            self._report("loses", line, f"{why}: Codex skips it and sends all that was before")
+            yield Finding("loses", line, f"{why}: Codex skips it and sends all that was before")
         self._calls.clear()
         self._outputs.clear()
         for item in history if isinstance(history, list) else ():
@@ -173,11 +175,6 @@ class _RolloutReader:
                 self._calls[call] = line
             elif isinstance(call, str) and item.get("type") in OUTPUTS:
                 self._outputs[call] = line
-
-    def _count(self, line: int, info: Any) -> None:
-        tokens, window = member(info, "last_token_usage", "total_tokens"), member(info, "model_context_window")
-        if type(tokens) is int and type(window) is int and window > 0:
-            self._full = (line, tokens, window)
 
 
 _THREAD = "SELECT CAST(rollout_path AS TEXT), archived FROM threads WHERE id = ?"
