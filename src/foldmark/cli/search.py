@@ -16,7 +16,7 @@ from foldmark.cli.parameters import conversations, reporting
 from foldmark.cli.process import warn
 from foldmark.cli.sessions import update_index
 from foldmark.core.errors import CommandError, FoldmarkError
-from foldmark.core.search import PROGRAMS, SPEAKERS, Mode, PassageMessage, SearchResult
+from foldmark.core.search import SPEAKERS, Mode, PassageMessage, SearchResult
 from foldmark.core.wording import one_line, title
 from foldmark.log import Log
 from foldmark.rendering import harmless, is_bold, json_text, marked
@@ -214,12 +214,9 @@ def _group(
     elif first.source == "conversation":
         lines = [f"{date}  conversation '{one_line(first.name)}', agent {first.id[:8]}"]
     else:
-        lines = [
-            f"{date}  {one_line(first.name)}  {PROGRAMS.get(first.source, first.source)} session {one_line(first.id)}"
-        ]
+        lines = [f"{date}  {one_line(first.name)}  {first.program} session {one_line(first.id)}"]
     for hit in hits:
-        who = f"{hit.role} {hit.tool}" if hit.tool else hit.role
-        lines.append(f"  {one_line(who)}: {marked(hit.snippet, hit.highlights, bold=bold)}")
+        lines.append(f"  {hit.who}: {marked(hit.snippet, hit.highlights, bold=bold)}")
         if (at := _place(hit)) is not None:
             where = "" if hit.visible is None else f"  {'' if hit.visible else 'not '}in the context"
             lines.append(f"    {one_line(at)}{where}")

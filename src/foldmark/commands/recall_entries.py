@@ -7,7 +7,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foldmark.core.search import PROGRAMS, Hit, Judge, SearchResult, Surroundings
+from foldmark.core.search import Hit, Judge, SearchResult, Surroundings
 from foldmark.core.segments import END, Segments, contains
 from foldmark.core.wording import MONTHS, count, listing, one_line, title
 from foldmark.log import Agent
@@ -196,13 +196,11 @@ def listed(entry: RecallEntry, wording: Wording) -> list[HighlightedLine]:
         tags = f" [{one_line(entry.name)}]" if entry.name else ""
         return [HighlightedLine(f"- {_date(entry.at)}: memo {entry.id}{tags}"), _snippet(entry)]
     best = entry.hits[0]
-    speaker = f"{best.role} {best.tool}" if best.tool else best.role
     others = [hit.line for hit in entry.hits[1:] if hit.file == best.file]
     also = f" (also line{'s' * (len(others) > 1)} {listing(others, ALSO)})" if others else ""
-    program = PROGRAMS.get(entry.source, entry.source)
     return [
-        HighlightedLine(f"- {_date(entry.date)}: {one_line(entry.name)}, {program} session {one_line(entry.id)}"),
-        _snippet(best, f"{one_line(speaker)}: "),
+        HighlightedLine(f"- {_date(entry.date)}: {one_line(entry.name)}, {best.program} session {one_line(entry.id)}"),
+        _snippet(best, f"{best.who}: "),
         HighlightedLine(f"    {wording.reads_on}{one_line(entry.place)}{also}"),
     ]
 

@@ -187,6 +187,16 @@ class SearchResult(Struct, frozen=True):
     event_id: int | None = None
     visible: bool | None = None
 
+    @property
+    def who(self) -> str:
+        """The role and the tool of the message, on one line."""
+        return one_line(f"{self.role} {self.tool}" if self.tool else self.role)
+
+    @property
+    def program(self) -> str:
+        """The name of the program whose session this is; the source of any other result."""
+        return PROGRAMS.get(self.source, self.source)
+
 
 _UNFOUND = re.compile(r"(?:mcp__.*foldmark__)?filter_context")
 

@@ -179,9 +179,8 @@ def _title(hit: SearchResult) -> str:
 
 
 def _snippet(hit: SearchResult) -> str:
-    who = f"{hit.role} {hit.tool}" if hit.tool else hit.role
     gone = " (not in the context any more)" if hit.visible is False else ""
-    return f"   {one_line(who)}{gone}: {one_line(hit.snippet)}"
+    return f"   {hit.who}{gone}: {one_line(hit.snippet)}"
 
 
 def _place(hit: SearchResult) -> str:

@@ -11,7 +11,7 @@ from foldmark.commands.registry import CommandCall, split_options
 from foldmark.core.agents import minute
 from foldmark.core.codec import utc
 from foldmark.core.errors import CommandError
-from foldmark.core.search import PROGRAMS, SPEAKERS, Excerpt, PassageMessage, SearchResult
+from foldmark.core.search import SPEAKERS, Excerpt, PassageMessage, SearchResult
 from foldmark.core.segments import contains
 from foldmark.core.wording import count, one_line
 from foldmark.log import Agent, Log
@@ -33,18 +33,17 @@ class FoundHit(NamedTuple):
     def about(self) -> str:
         """The author, time and place of the hit, in one line."""
         result, named = self.result, one_line(self.result.name)
-        who = f"{result.role} {result.tool}" if result.tool else result.role
         forgotten = "" if result.visible else ", forgotten there"
         where = {
             "context": "in the context",
             "forgotten": "forgotten",
             "family": f"agent {named}{forgotten}",
             "elsewhere": f"conversation {named}{forgotten}",
-            "session": f"{PROGRAMS.get(result.source, result.source)} session {result.id[:8]}, {named}",
+            "session": f"{result.program} session {result.id[:8]}, {named}",
             "memo": f"memo {result.id}{f' [{named}]' if named else ''}",
         }[self.place]
         number = f"message {result.event_id}" if result.event_id is not None else ""
-        words = (minute(result.at) if result.at else "", one_line(who) if self.place != "memo" else "", number, where)
+        words = (minute(result.at) if result.at else "", result.who if self.place != "memo" else "", number, where)
         return " · ".join(filter(None, words))
 
 
