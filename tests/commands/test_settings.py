@@ -307,7 +307,8 @@ def test_a_summary_takes_the_place(log: Log, agent: Agent) -> None:
     assert (summary.kind, summary.content, summary.turn_id) == ("summary", "the gist", summary.id)
     assert [message.id for message in agent.context().messages] == [one, one + 1, summary.id]
     assert (result.data["left"]["messages"], result.data["summary"]) == (4, "the gist")
-    with pytest.raises(CommandError, match=f"the newest turn is a summary; `/restore {summary.id}` brings back"):
+    back = f"`/restore {summary.id}` brings back the messages that it replaces"
+    with pytest.raises(CommandError, match=f"the newest turn is a summary; {back}"):
         agent.do("/undo")
     agent.do(f"/restore {summary.id}")
     assert [message.content for message in agent.context().messages][-1] == "about three"

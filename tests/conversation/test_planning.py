@@ -374,8 +374,8 @@ def test_a_mark_ends_neither(open_one: Talk) -> None:
 def test_fork_is_refused_until_it_is_over(talk: Talk, history: list[int], tables: str) -> None:
     talk.agent.do("/mark A")
     talk.agent.do(f"/forget {tables}")
-    refused(talk, "/fork", "a planning conversation is under way", "/cancel")
-    refused(talk, "/fork A", "a planning conversation is under way")
+    refused(talk, "/fork", "a planning conversation is open", "/cancel")
+    refused(talk, "/fork A", "a planning conversation is open")
     talk.tool(action="preview")
     talk.says("ok")
     assert "filter_event_id" in talk.tool(action="apply")

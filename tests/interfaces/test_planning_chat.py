@@ -218,7 +218,7 @@ def test_a_second_one_replaces_the_first(cli: Cli, log: foldmark.Log, history: l
     talk = cli("chat", stdin="/forget database schema\n/forget eating on Friday\n/fork\nyes\n")
     assert talk.code == 2
     (error,) = talk.err.splitlines()
-    assert "a planning conversation is under way" in error
+    assert "a planning conversation is open" in error
     assert there(log) == flat([turn for index, turn in enumerate(history) if index != 3])
 
 

@@ -44,7 +44,7 @@ MESSAGE = "/message needs one of: list, show, remove"
 NO_PLANNING = "no planning conversation is open; /forget CRITERIA or /remember CRITERIA begins one"
 NO_OFFER = "is not open: it ended with the person's next message, or when the context changed. "
 ANEW = "`/forget CRITERIA` or `/remember CRITERIA` makes a new one"
-NO_FORK = "a planning conversation is under way, and no child should inherit it; agree to the filter or /cancel first"
+NO_FORK = "a planning conversation is open, and no child should inherit it; agree to the filter or /cancel first"
 
 TABLE = [
     # Planning

@@ -45,7 +45,7 @@ def _compared(moment: Snapshot, agent: Agent) -> StoreFinding | None:
         return StoreFinding(f"{name}: its operations cannot be replayed: {error}")
     try:
         cache = moment.head(agent.id).cache
-        # Messages appended while a planning conversation ends are not visible: only then the size beside is not used.
+        # While a planning conversation ends, new messages are not visible, and the size beside is not used.
         sized = cache is None or not replayed.grows or cache[1] == agent.beside(moment, replayed)
         if cache is None or (cache[0] == replayed and sized):
             return None

@@ -72,25 +72,25 @@ class LogVectors:
         """Make the missing vectors, until `stop`; return the number of messages. `progress` receives the event up to
         which vectors exist, and the newest. After an interruption the next call continues where it stopped. Raises
         StoreError."""
-        made = 0
+        total = 0
         while not stop():
             step = self.step()
-            made += step.messages
+            total += step.messages
             if progress:
                 progress(step.until, step.newest)
             if step.until == step.newest:
                 break
-        return made
+        return total
 
     def step(self, most: int = BATCH) -> "EmbeddingProgress":
         """Make the vectors of up to `most` next messages, and store them in one transaction. Raises StoreError."""
         name, begin = self.embedder.fingerprint, self.until
         messages, until, newest = self.store.unembedded(begin or 0, most)
-        made = embedded(messages, self.embedder)
+        vectors = embedded(messages, self.embedder)
         now = self.until
         if begin is not None and (until == begin or now != begin):
             return EmbeddingProgress(0, begin if now is None else now, newest, overtaken=now != begin)
-        self.store.save_vectors(name, made, until)
+        self.store.save_vectors(name, vectors, until)
         return EmbeddingProgress(len(messages), until, newest)
 
     def similarity_to(self, query: str) -> "LogSimilarity":
@@ -124,8 +124,8 @@ class LogSimilarity:
 
 
 def embedded(messages: Sequence[Unembedded], embedder: Embedder) -> list[Embedded]:
-    """Return the vectors of messages: of the first passage, of that with the preceding text, of each further passage;
-    none of a message without a word."""
+    """Return the vectors of messages: of the first passage, of the first passage with the preceding text, of each
+    further passage. A message without a word has no vectors."""
     import numpy as np
 
     from foldmark.recall.embeddings.nearest import pack, signature
@@ -138,8 +138,8 @@ def embedded(messages: Sequence[Unembedded], embedder: Embedder) -> list[Embedde
         if each
         for text in (each[0], f"{message.before[-BEFORE:]}\n{each[0]}", *each[1:])
     ]
-    made = iter(embedder.embed(texts))
-    vectors = [(message, np.stack([next(made) for _ in range(len(each) + 1)])) for message, each in pieces if each]
+    rows = iter(embedder.embed(texts))
+    vectors = [(message, np.stack([next(rows) for _ in range(len(each) + 1)])) for message, each in pieces if each]
     return [Embedded(message.id, pack(rows), signature(rows)) for message, rows in vectors]
 
 
@@ -183,7 +183,7 @@ def kept_up(sources: Sequence[VectorDatabase], model: str) -> Iterator[None]:
 
 
 class _StoppedError(Exception):
-    """No more embedding."""
+    """The embedding was stopped."""
 
 
 class _DutyCycle:
@@ -209,31 +209,30 @@ class _DutyCycle:
 
 
 def _run(sources: Sequence[VectorDatabase], model: str, stop: Event) -> None:
-    seen: dict[Path, tuple[object, bool]] = {}
+    states: dict[Path, tuple[object, bool]] = {}
     while not stop.wait(EVERY):
         for file, opened in sources:
             now = _state(file)
-            # The file may change before the commit is visible, because the database waits for the disk first: look
-            # twice.
-            before, twice = seen.get(file, (None, False))
+            # Check twice: the file may change before the commit is visible, because the database waits for the disk.
+            before, twice = states.get(file, (None, False))
             if now is None or (before == now and twice):
                 continue
             with suppress(Exception):  # any error: the model may be any program
                 with opened() as store:
                     _bring_up(store, model, stop)
-                seen[file] = now, before == now
+                states[file] = now, before == now
 
 
 def _bring_up(store: Vectors, model: str, stop: Event) -> None:
-    made = store.embedders()
-    # Without work no model is loaded.
-    if not made or {*made.values()} == {store.unembedded(max(made.values()), 1)[2]}:
+    embedders = store.embedders()
+    # Load no model without work.
+    if not embedders or {*embedders.values()} == {store.unembedded(max(embedders.values()), 1)[2]}:
         return
     from foldmark.recall.embeddings.model import kept, one_thread_each
 
     one_thread_each()
     embedder = kept(model)
-    if embedder.fingerprint not in made or stop.is_set():
+    if embedder.fingerprint not in embedders or stop.is_set():
         return
     meanings = LogVectors(store, _DutyCycle(embedder, stop))
     while not stop.is_set():
@@ -243,7 +242,7 @@ def _bring_up(store: Vectors, model: str, stop: Event) -> None:
 
 
 def _state(file: Path) -> object:
-    """Return a value that changes when somebody writes; None if there is no file."""
+    """Return a value that changes with every write; None without a file."""
     found = []
     for each in (file, file.with_name(f"{file.name}-wal")):
         try:

@@ -153,9 +153,9 @@ def alive(lease: Lease, now: str) -> bool:
     ended."""
     if lease.until <= now:
         return False
-    if lease.host != _host() or os.name == "nt":  # on Windows signal 0 is a real one
+    if lease.host != _host() or os.name == "nt":  # on Windows signal 0 would be delivered
         return True
-    return not _gone(lease.process)
+    return not _has_ended(lease.process)
 
 
 def running(agent: Agent) -> Lease | None:
@@ -165,16 +165,16 @@ def running(agent: Agent) -> Lease | None:
         return lease if lease is not None and alive(lease, moment.now()) else None
 
 
-def _gone(process: int) -> bool:
+def _has_ended(process: int) -> bool:
     """Return True if a process of this machine has ended; on Linux also if its parent has not collected it yet."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return True
-    except OSError:  # it is another user's
+    except OSError:  # the process belongs to another user
         pass
     with suppress(OSError):
-        # "ID (NAME) STATE ...", and the name may hold anything; `Z` has ended, `X` is about to disappear.
+        # "ID (NAME) STATE ...", where the name may hold anything; `Z` has ended, `X` is about to disappear.
         return Path(f"/proc/{process}/stat").read_bytes().rpartition(b") ")[2][:1] in (b"Z", b"X")
     return False
 
@@ -241,7 +241,7 @@ def deliver(agent: Agent) -> Delivery | None:
         mail = tuple(transaction.unread(agent.id))
         if not mail:
             return None
-        # It may have been killed just now; the rule that lets a dead agent's turn be closed would accept this message.
+        # The agent may just have been killed, and the rule that a dead agent's turn can be closed would accept this.
         _check_alive(transaction, agent)
         content, opens = "\n\n".join(_shown(each) for each in mail), agent.open_turn is None
         data = {"mail": [{"id": each.id, "from": each.sender, "sent_at": each.sent_at} for each in mail]}

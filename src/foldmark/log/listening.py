@@ -10,7 +10,7 @@ from foldmark.core.errors import CommandError
 from foldmark.core.ports import Store
 
 LOOK_SECONDS = 1.0
-"""Seconds between two looks of `wait_for` without a commit: a process may die, or its lease expire, without one."""
+"""Seconds between two calls of `look` without a commit: a process may die, or its lease expire, without one."""
 
 T = TypeVar("T")
 

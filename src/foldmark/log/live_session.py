@@ -15,7 +15,7 @@ _BEGINNING = 3
 
 
 def gateway_record(event: Event) -> dict[str, Any] | None:
-    """Return what a gateway recorded with an event about the client's transcript; None for any other event."""
+    """Return the gateway's data about the client's transcript in an event; None for any other event."""
     about = (event.data or {}).get("live") if event.kind == "record" else None
     return about if isinstance(about, dict) else None
 

@@ -210,10 +210,10 @@ class Log:
             return tool(agent, args, asking)
         return self._call_tool(agent, name, args, asking)
 
-    def tell(self, what: Happening, agent_id: str) -> None:
-        """Notify every listener of what happened to an agent; thread-safe."""
+    def tell(self, happening: Happening, agent_id: str) -> None:
+        """Notify every listener of a happening of an agent; thread-safe."""
         for listener in tuple(self.listeners):
-            listener(what, agent_id)
+            listener(happening, agent_id)
 
     def agent(self, name: str) -> Agent:
         """Return the conversation with this name, creating it if needed; or the agent with this uuid, which must exist.

@@ -54,8 +54,8 @@ class Operable(Timeline):
         written.
 
         In a planning conversation under high pressure it holds that conversation and nothing else of the context [SPEC
-        4.2]. `limit` is a number of tokens that older turns make room for, by default what the model takes unless there
-        is no budget; `at` is another place where this agent might stand, by default where it stands. Raises
+        4.2]. `limit` is the maximum number of tokens, for which older turns are left out; by default the model's limit,
+        or none without a budget. `at` is another standing of this agent, by default the present one. Raises
         CommandError for an unknown provider.
         """
         if not isinstance(provider, str | None) or not isinstance(model, str | None):
@@ -71,18 +71,17 @@ class Operable(Timeline):
             known, planned = self.log.model_named(f"{provider}/{model}"), talk(moment, at)
             full = is_ephemeral(whole(at, provider, model), known.window)
             if at.fold.leaving is not None:
-                # The model still has to report the end of the planning, so its messages stay until the end of the turn.
+                # The model still has to report the end of planning, so its messages stay until the end of the turn.
                 at = showing(moment, at, normal((*at.fold.segments, *planned)))
-            if (
-                limit is None and config.sliding_context_tokens
-            ):  # else it is the whole context, whatever the model takes
+            # Without a budget the request holds the whole context, even if the model does not accept it.
+            if limit is None and config.sliding_context_tokens:
                 limit = known.window - known.answer
-            made = partial(prepare, tools=self.tools_in(moment, at), limit=limit, output=known.answer)
+            prepared = partial(prepare, tools=self.tools_in(moment, at), limit=limit, output=known.answer)
             if not (planned and full):
-                request = made(moment, at, config, provider, model)
+                request = prepared(moment, at, config, provider, model)
                 if not (planned and is_ephemeral(request.tokens, known.window)):
                     return request
-            return made(moment, at, config, provider, model, only=planned)
+            return prepared(moment, at, config, provider, model, only=planned)
 
     def tools(self) -> list[ToolSpec]:
         """Return the tools offered to this agent's model: those of its setting `tools`, those that an open planning
@@ -92,15 +91,15 @@ class Operable(Timeline):
             return self.tools_in(moment, at)
 
     def tools_in(self, moment: Snapshot, at: Standing) -> list[ToolSpec]:
-        """Return the tools offered where the agent stands in a moment."""
-        config, there = at.config, self.log.tools()
+        """Return the tools offered to the agent's model in a moment."""
+        config, tools = at.config, self.log.tools()
         if (wanted := config.tools) != "all":
             names = {*wanted.split(", "), *(["filter_context"] if talk(moment, at) else [])}
-            there = [spec for spec in there if spec.name in names]
+            tools = [spec for spec in tools if spec.name in names]
         commands = config.model_commands
         if commands == "none":
-            return [spec for spec in there if spec.name not in ("slash", "evict")]
-        return there if commands == "all" else [_with_commands(spec, commands.split(", ")) for spec in there]
+            return [spec for spec in tools if spec.name not in ("slash", "evict")]
+        return tools if commands == "all" else [_with_commands(spec, commands.split(", ")) for spec in tools]
 
     @property
     def window(self) -> int:
@@ -128,7 +127,7 @@ class Operable(Timeline):
             return Context(self._store, self.stood(moment, event_id))
 
     def stood(self, moment: Snapshot, event_id: int) -> Standing:
-        """Return where the agent stood after event `event_id`; raises as `at`."""
+        """Return the agent's standing after event `event_id`; raises as `at`."""
         now = self.standing_in(moment)
         if not isinstance(event_id, int):
             raise CommandError(f"an event's id must be a number, not {event_id!r}")
@@ -156,7 +155,7 @@ class Operable(Timeline):
         with self.batch() as moment:
             if at.record.head != self._head:  # another thread has appended in between
                 at = self.standing_in(moment)
-            # Most agents never planned anything, and need no second look.
+            # Most agents never had a planning conversation, and need no further read.
             if "command" in at.newest_of and self.end_planning(created_at=created_at) is not None:
                 at = self.standing_in(moment)
             ended = None if at.fold.closing is None else PlanningEnded(at.fold.closing[0])
@@ -211,7 +210,7 @@ class Operable(Timeline):
         created_at: str | datetime | None = None,
         reason: str | None = None,
     ) -> Receipt:
-        """Record the operation that `decision` makes of where the agent stands, and return its receipt.
+        """Record the operation that `decision` returns for the agent's standing, and return its receipt.
 
         The event carries the receipt and the `reason`, too. `content` is the text of a summary, `erasing` what a
         redaction is about to erase; `created_at` is by default now. Raises CommandError, ConflictError.
@@ -244,7 +243,7 @@ class Operable(Timeline):
     def _keep(self, transaction: Transaction, at: Standing, outcome: Outcome, event_id: int, *, counted: bool) -> Size:
         """Store where an operation leaves the agent, and return the size of its context."""
         operation, after, own = outcome.operation, outcome.change.after, at.record.own
-        # A summary is a message itself; the messages to be erased are still there.
+        # A summary is itself a message, and the messages to be erased still exist.
         if counted or isinstance(operation, Summary):
             after = transaction.size(until(outcome.fold.segments, event_id))
             own = transaction.head(self.id).record.own
@@ -261,16 +260,16 @@ class Operable(Timeline):
     ) -> Outcome:
         """Return the effect of `operation` on the context of `at` when event `event_id` records it. Writes nothing."""
         fold = self._after(at.fold, event_id, operation)
-        seen = subtract(until(fold.segments, at.newest), erasing)
-        changed = context_change(at.visible, seen, at.size, moment.size)
-        out, back = changed_results(moment, at, fold, seen)
-        prefix = cached_prefix(moment, at, seen, [*out, *back])
+        visible = subtract(until(fold.segments, at.newest), erasing)
+        changed = context_change(at.visible, visible, at.size, moment.size)
+        out, back = changed_results(moment, at, fold, visible)
+        prefix = cached_prefix(moment, at, visible, [*out, *back])
         evicted, whole = (Size(len(each), sum(event.tokens for event in each)) for each in (out, back))
         thoughts = ThinkingChange()
         if at.config.provider != "offline" and codec.operation_kind(operation) not in BESIDE_KINDS:
             left = replace(fold, segments=subtract(fold.segments, erasing))
-            there = replace(at, fold=left, size=changed.after)
-            thoughts = thinking_change(moment, lambda place: self.request(at=place), at, there, operation)
+            after = replace(at, fold=left, size=changed.after)
+            thoughts = thinking_change(moment, lambda place: self.request(at=place), at, after, operation)
         return Outcome(operation, fold, changed, prefix, evicted, whole, thoughts)
 
     def redact(self, turn_id: int, *, actor: str = "human", reason: str | None = None) -> Receipt:

@@ -29,7 +29,7 @@ Spans = tuple[tuple[int, int], ...]
 
 class Outlines:
     """A `core.search.Judge` of one moment. A conversation that cannot be read shows nothing and has no planning
-    conversations: it must not end the search of all others."""
+    conversations, so that it does not end the search of all others."""
 
     def __init__(self, moment: Snapshot, replayed: Callable[[str], Segments]) -> None:
         """`replayed` returns the segments of an agent that has none stored. Raises DamagedError."""

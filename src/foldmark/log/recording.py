@@ -32,7 +32,7 @@ def append_answer(
     """Record an answer and return its messages' ids; an empty answer records nothing.
 
     A state block at the end of the text is recorded as an event of its own. No dialect repeats text in the blocks it
-    wants back. A block with a provider's key in it is left out: without the key it is not the one that was signed. Each
+    wants back. A block that contains a provider's key is left out: without the key its signature would not match. Each
     of `compacted` becomes a summary of everything in front of it, in the form of `reader` (`eviction`).
     """
     found, done, before = [], 0, 0
@@ -60,12 +60,12 @@ def _append_text(
     return [agent.append("assistant", text, interrupted=interrupted, data=data, dialect=own)]
 
 
-def _append_summary(agent: Operable, made: Compacted, reader: str) -> int:
+def _append_summary(agent: Operable, compacted: Compacted, reader: str) -> int:
     from foldmark.operations.summaries import provider_form, provider_summary  # few answers hold one
 
-    form = provider_form(agent.log.secrets, made, reader)
+    form = provider_form(agent.log.secrets, compacted, reader)
     receipt = agent.operate(
-        lambda moment, at: provider_summary(moment, at, form), actor="system", content=made.text or OPAQUE
+        lambda moment, at: provider_summary(moment, at, form), actor="system", content=compacted.text or OPAQUE
     )
     return receipt.event_id
 
@@ -84,15 +84,15 @@ def append_parsed(agent: Operable, provider: str, answer: Mapping[str, Any]) -> 
     parsed = dialect.parse({str(key): value for key, value in answer.items()})
     pieces = dialect.thinking.bind(lambda: agent.request(*model_asked).body, parsed)
     if not pieces:
-        raise ProviderError("answer", f"this is no answer of {provider}'s API, or an empty one; nothing was recorded")
+        raise ProviderError("answer", f"this is not an answer of {provider}'s API, or is empty; nothing was recorded")
     calls = [piece for piece in pieces if isinstance(piece, ToolCall)]
     with agent.batch():
         named = [replace(c, call_id=c.call_id or f"call-{agent.standing().newest}") for c in calls]
         text = "".join(piece for piece in pieces if isinstance(piece, str))
         kept = [piece.block for piece in pieces if isinstance(piece, Kept)]
-        made = [piece for piece in pieces if isinstance(piece, Compacted)]
+        compacted = [piece for piece in pieces if isinstance(piece, Compacted)]
         found = append_answer(
-            agent, text, kept, distinct(named), dialect.recorded, compacted=made, reader=dialect.reads
+            agent, text, kept, distinct(named), dialect.recorded, compacted=compacted, reader=dialect.reads
         )
         for usage in (piece for piece in pieces if isinstance(piece, Usage)):
             stopped = next((piece for piece in pieces if isinstance(piece, Stopped)), None)

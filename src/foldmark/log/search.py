@@ -70,7 +70,7 @@ def search_everything(
     Any text is a query, as in `Log.search`, which also explains `mode`; memos are found by their words alone. Without
     `beside`, a question does not find messages that only stand next to a hit.
 
-    Raises CommandError if there is no word in it, or no vector in mode vector.
+    Raises CommandError if `query` has no word, or there is no vector in mode vector.
     """
     check_limit(limit, MOST_HITS)
     wanted = read(query)
@@ -82,7 +82,7 @@ def search_everything(
         sources: list[_Source] = []
         if log is not None and moment is not None:
             messages, memos = log.index(moment, filters), MemoIndex(moment, filters)
-            sources.append(_Source(messages, in_log, lambda there: map(_message, log.hits(messages, wanted, there))))
+            sources.append(_Source(messages, in_log, lambda found: map(_message, log.hits(messages, wanted, found))))
             sources.append(_Source(memos, None, memos.results))
         if archive is not None:
             sources.append(_Source(archive, in_archive, archive.results))
@@ -90,8 +90,8 @@ def search_everything(
         places = search(wanted, limit, indexes, alike, by_words=mode != "vector")
         results: dict[RankedMessage, SearchResult | None] = {}
         for number, source in enumerate(sources):
-            there = [place for place in places if place.source == number]
-            results |= zip(there, source.results(there), strict=True)
+            own = [place for place in places if place.source == number]
+            results |= zip(own, source.results(own), strict=True)
         found = []
         for place in places:
             if (each := results[place]) is not None:
@@ -232,8 +232,8 @@ def message_named(log: Log, named: str) -> int | None:
         event = moment.event(int(match[2]))
         if event is not None and contains(agent.standing_in(moment).lineage, event.agent_id, event.id):
             return message(moment, event.id).id
-        whose = _whose(moment, event)
-    raise CommandError(f"there is no message {match[2]} in {agent.name or agent.id[:8]}{whose}")
+        owner = _owner_note(moment, event)
+    raise CommandError(f"there is no message {match[2]} in {agent.name or agent.id[:8]}{owner}")
 
 
 def message_excerpt(log: Log, event_id: int, reach: int) -> Excerpt:
@@ -258,12 +258,12 @@ def _line(moment: Snapshot, neighbour: Neighbour, wanted: int) -> PassageMessage
 
 
 def _without_text(event: Event) -> str:
-    """Return a substitute for the text of a message without one: the kinds of its blocks, which may be anything."""
+    """Return a substitute for the text of a message without text: the types of its blocks, which may be any values."""
     blocks = (event.data or {}).get("blocks")
     kinds = [each.get("type") for each in blocks if isinstance(each, dict)] if isinstance(blocks, list) else []
     return ", ".join(f"[{kind}]" for kind in kinds)
 
 
-def _whose(moment: Snapshot, event: Event | None) -> str:
+def _owner_note(moment: Snapshot, event: Event | None) -> str:
     record = moment.agent(event.agent_id) if event else None
     return f"; it belongs to {one_line(record.name or record.id[:8])}" if record else ""

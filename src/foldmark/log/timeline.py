@@ -1,5 +1,4 @@
-"""`Timeline`: one agent's events. All appends happen here, and so does the tracking of where the agent stands [SPEC 2,
-3]."""
+"""`Timeline`: one agent's events. All appends happen here, and its standing is tracked here [SPEC 2, 3]."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 
 Happening = Literal["born", "mail", "killed"]
-"""Events that a runtime must learn of at once: an agent was forked from another, received mail, or was killed."""
+"""Happenings that a runtime must learn of at once: an agent was forked from another, received mail, or was killed."""
 
 TEXTS = ("user", "assistant", "system", "summary")
 """Kinds of messages that are text: they are recorded with the dialect of the agent's model [S2]."""
@@ -46,12 +45,12 @@ class Keeper(Protocol):
     def model_named(self, name: str) -> "Model":
         """Return the known facts about a model."""
 
-    def tell(self, what: Happening, agent_id: str) -> None:
-        """Notify every listener of what happened to an agent."""
+    def tell(self, happening: Happening, agent_id: str) -> None:
+        """Notify every listener of a happening of an agent."""
 
 
 class Timeline:
-    """The events of one agent: appending to them, and where the agent stands afterwards.
+    """The events of one agent: appends to them, and the agent's standing afterwards.
 
     An append fails with ConflictError when another writer has appended since this object last appended, or since
     `_head` was last brought up to date.
@@ -161,7 +160,7 @@ class Timeline:
                 return self._append("user", text, None, created_at, actor="system")
             data = {**(data or {}), "call_id": call_id, **({"is_error": True} if is_error else {})}
             answers = call.id if call and not answered else None
-            # A call that is the newest event is directly followed by its result: no look-up is needed.
+            # If the call is the newest event, its result follows directly, and no look-up is needed.
             apart = answers not in (None, at.newest) and (waiting is None or moment.stands_apart(self.id, waiting.id))
             return self._append(
                 "tool_result", text, data, created_at, dialect=dialect, actor="system", answers=answers, apart=apart
@@ -222,22 +221,22 @@ class Timeline:
         """True if somebody else has appended since this object last did, or was last brought up to date."""
         return (self.standing().record.head or 0) > (self._head or 0)
 
-    # Where it stands
+    # The standing
 
     @contextmanager
     def reading(self) -> Iterator[tuple[Snapshot, Standing]]:
-        """Yield one moment, and where the agent stands in it; inside a batch, including that batch. Nothing can be
-        written in the block."""
+        """Yield one moment and the agent's standing in it; inside a batch, including that batch. Nothing can be written
+        in the block."""
         with self._store.read() as moment:
             yield moment, self.standing_in(moment)
 
     def standing(self) -> Standing:
-        """Return where the agent stands now, including the open batch."""
+        """Return the agent's standing now, including the open batch."""
         with self._store.read() as moment:
             return self.standing_in(moment)
 
     def standing_in(self, moment: Snapshot) -> Standing:
-        """Return where the agent stands in a moment. Raises DamagedError."""
+        """Return the agent's standing in a moment. Raises DamagedError."""
         head = moment.head(self.id)
         kept = self._standing
         if kept is not None and kept[0] is head and kept[1].given is self.log.given:
@@ -265,7 +264,7 @@ class Timeline:
 
     @property
     def past(self) -> History:
-        """All its operations, read once; later only new ones are read."""
+        """All operations of the agent. They are read once; later calls read only new ones."""
         with self._store.read() as moment:
             self._keep_until_rollback(moment)
             if self._past is None:

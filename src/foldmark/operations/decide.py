@@ -97,7 +97,8 @@ def undo(moment: Snapshot, at: Standing) -> Undo:
     """Return a drop of the turn of the newest visible message."""
     for message in in_place_newest_first(moment.messages(at.visible, newest_first=True)):
         if message.kind == "summary":
-            raise CommandError(f"the newest turn is a summary; `/restore {message.id}` brings back what it stands for")
+            back = f"`/restore {message.id}` brings back the messages that it replaces"
+            raise CommandError(f"the newest turn is a summary; {back}")
         if message.turn_id is not None:
             return Undo(
                 message.turn_id, *whole_exchanges(moment, at, _turns(moment, at, [message.turn_id])[message.turn_id])
@@ -128,8 +129,8 @@ def restore(moment: Snapshot, at: Standing, target: int, is_back: Callable[[int]
         for id, operation in reversed(pairs)
         if id not in back and operation.restorable
     ]
-    there_is = f"operations in force: {listing(names, 6)}" if names else "no operation is in force"
-    raise CommandError(f"{wrong}; {there_is}")
+    available = f"operations in force: {listing(names, 6)}" if names else "no operation is in force"
+    raise CommandError(f"{wrong}; {available}")
 
 
 def pin(moment: Snapshot, at: Standing, turn_id: int) -> Pin:
@@ -192,8 +193,8 @@ def marked(moment: Snapshot, at: Standing, name: str | None) -> tuple[str, int, 
             raise CommandError("No checkpoint yet. Use /mark.")
         name = max(marks, key=lambda each: marks[each])
     if name not in marks:
-        there_is = f"marks: {listing(marks)}" if marks else "no mark is set yet. `/mark NAME` sets one"
-        raise CommandError(f"there is no mark '{name}'; {there_is}")
+        available = f"marks: {listing(marks)}" if marks else "no mark is set yet. `/mark NAME` sets one"
+        raise CommandError(f"there is no mark '{name}'; {available}")
     return name, marks[name], _settled_position(moment, at, marks[name])
 
 
@@ -205,8 +206,8 @@ def without_open(moment: Snapshot, at: Standing, ranges: Segments) -> Segments:
 
 
 def _settled_position(moment: Snapshot, at: Standing, position: int) -> int:
-    """Return the position of a cut that splits no exchange. It moves until it is inside none: after the last result of
-    one exchange it may still be inside another one."""
+    """Return the position of a cut that splits no exchange. It is moved until it is inside no exchange: after the last
+    result of one exchange it may still be inside another one."""
     own, waiting = at.record.id, still_open(moment, at)
     while True:
         apart = moment.lookup(result.answers for result in moment.apart_results(own, position) if result.answers)
@@ -218,7 +219,7 @@ def _settled_position(moment: Snapshot, at: Standing, position: int) -> int:
 
 
 def _turns(moment: Snapshot, at: Standing, turn_ids: Iterable[int]) -> dict[int, list[Message]]:
-    """Return the messages of those of these turns that have visible ones."""
+    """Return the messages of each of these turns. Raises CommandError for a turn without visible messages."""
     found = moment.turns([turn for turn in turn_ids if turn < END])
     for turn in turn_ids:
         if not _visible_ids(at, found.get(turn, ())):
@@ -227,7 +228,7 @@ def _turns(moment: Snapshot, at: Standing, turn_ids: Iterable[int]) -> dict[int,
 
 
 def _between(moment: Snapshot, at: Standing, first: int, last: int) -> dict[int, list[Message]]:
-    """Return the messages of each turn with an id from `first` to `last` that has visible ones."""
+    """Return the messages of each turn with an id from `first` to `last` that has visible messages."""
     if first > last:
         raise CommandError(f"the range {first}-{last} is reversed; write {last}-{first}")
     agents = {segment.agent for segment in at.visible}
@@ -239,17 +240,17 @@ def _between(moment: Snapshot, at: Standing, first: int, last: int) -> dict[int,
 
 
 def _newest_turns(moment: Snapshot, at: Standing) -> str:
-    """Return the existing turns, for an error message."""
-    # A turn may have thousands of messages, and this is only for an error message.
+    """Return the newest turns in words, for an error message."""
+    # A turn may have thousands of messages, so only some are read.
     newest = newest_turns(islice(moment.messages(at.visible, newest_first=True), 200), 6)
-    there_is = listing(turn.id for turn in reversed(newest) if turn.id is not None)
-    return f"newest turns: {there_is}" if there_is else "the context is empty"
+    listed = listing(turn.id for turn in reversed(newest) if turn.id is not None)
+    return f"newest turns: {listed}" if listed else "the context is empty"
 
 
 def whole_exchanges(moment: Snapshot, at: Standing, messages: Sequence[Message]) -> tuple[Segments, tuple[int, ...]]:
     """Return the ranges of the messages of some turns, and the ids of messages added to keep exchanges whole."""
     ids, answered = {message.id for message in messages}, {message.answers for message in messages}
-    # All calls of an exchange are of one turn. So only answers to, or from, other turns have to be looked up.
+    # All calls of an exchange belong to one turn. So only answers to or from other turns have to be looked up.
     parted = [
         each
         for each in messages
@@ -261,7 +262,7 @@ def whole_exchanges(moment: Snapshot, at: Standing, messages: Sequence[Message])
 
 
 def _named(moment: Snapshot, at: Standing, ids: Iterable[int]) -> list[Message]:
-    """Return the events with these ids, which must be of this conversation's lineage."""
+    """Return the events with these ids. Raises CommandError for an id outside of this conversation's lineage."""
     if not isinstance(ids, Iterable):
         raise CommandError(f"ids must be a list of numbers, not {ids!r}")
     ids = list(ids)
@@ -277,7 +278,7 @@ def _named(moment: Snapshot, at: Standing, ids: Iterable[int]) -> list[Message]:
 
 
 def _planning_segments(moment: Snapshot, at: Standing, planning: tuple[int, int | None] | None) -> Segments:
-    """Return the range of the planning conversation; without a last it has no end yet."""
+    """Return the range of the planning conversation; without a last id it is open-ended."""
     if planning is None:
         return ()
     if not isinstance(planning, tuple | list) or len(planning) != 2 or any(isinstance(end, bool) for end in planning):

@@ -23,11 +23,11 @@ class MovedMark(Struct, frozen=True):
 
 
 class Difference(Struct, frozen=True):
-    """The change of a context between two places where its agent stood.
+    """The change of a context between two standings of its agent.
 
-    `left` and `came` are what only one of them shows, `turns_left` and `turns_came` the newest turns of that, one more
-    than `MOST_TURNS` if there are older ones; `operations` are those in between, whichever place is the later. `states`
-    and `scratchpads` are the texts before and after.
+    `left` and `came` are the segments that only one of them shows, `turns_left` and `turns_came` their newest turns,
+    one more than `MOST_TURNS` if there are older ones; `operations` are those recorded in between, in either direction.
+    `states` and `scratchpads` are the texts before and after.
     """
 
     before: Standing
@@ -46,7 +46,7 @@ class Difference(Struct, frozen=True):
 
     @property
     def marks(self) -> tuple[MovedMark, ...]:
-        """The marks that are not where they were, by name."""
+        """The marks that were set, moved or lost, by name."""
         was, now = self.before.fold.marks, self.after.fold.marks
         names = sorted(name for name in was.keys() | now.keys() if was.get(name) != now.get(name))
         return tuple(MovedMark(name, was.get(name), now.get(name)) for name in names)
@@ -73,7 +73,7 @@ class Difference(Struct, frozen=True):
 
 
 def difference(moment: Snapshot, before: Standing, after: Standing) -> Difference:
-    """Return the difference between two places of the same agent. Cost grows with the operations and with the turns
+    """Return the difference between two standings of the same agent. Cost grows with the operations and with the turns
     read, not with the number of messages that left or came."""
     left, came = subtract(before.visible, after.visible), subtract(after.visible, before.visible)
     first, last = sorted((before.newest, after.newest))

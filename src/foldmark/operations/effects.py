@@ -115,9 +115,9 @@ class Permission(Struct, frozen=True):
 
 
 class Asking(Struct, frozen=True):
-    """The callbacks: `confirm` asks a yes-or-no question (None: nobody is there to answer); `progress` receives the
-    progress of long work; `approve` asks whether a tool may run; `operated` receives each
-    operation that a model's tool has carried out."""
+    """The callbacks: `confirm` asks a yes-or-no question (None: nobody can answer); `progress` receives the progress of
+    long work; `approve` asks whether a tool may run; `operated` receives each operation that a model's tool has carried
+    out."""
 
     confirm: Callable[[str], bool] | None = None
     progress: Progress | None = None
@@ -126,4 +126,4 @@ class Asking(Struct, frozen=True):
 
 
 NOBODY = Asking()
-"""Nobody to ask."""
+"""No callbacks: no person can be asked."""

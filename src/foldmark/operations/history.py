@@ -135,7 +135,7 @@ def _restores(events: list[Event]) -> dict[int, int]:
 
 
 def newest_restorable(moment: Snapshot, at: Standing) -> int | None:
-    """Return the newest operation in force that `/restore` undoes, other than a restore; None if there is none.
+    """Return the newest operation in force that `/restore` can undo, except restores; None if there is none.
 
     Restoring it repeatedly walks back through the operations.
     """
@@ -150,9 +150,9 @@ def marks(moment: Snapshot, at: Standing) -> list[MarkEntry]:
     found, names = [], {event_id: name for name, event_id in at.fold.marks.items()}
     for event in moment.events(list(names)):
         _, _, position = decide.marked(moment, at, names[event.id])
-        there = visible_after(moment, at, position)
-        first = next(moment.messages(there), None)
-        found.append(MarkEntry(names[event.id], event, moment.size(there), first))
+        removed = visible_after(moment, at, position)
+        first = next(moment.messages(removed), None)
+        found.append(MarkEntry(names[event.id], event, moment.size(removed), first))
     return found
 
 
@@ -195,7 +195,7 @@ def words(operation: Operation) -> str:
 
 
 def summed_up(operation: Summary) -> str:
-    """Describe what a summary replaces: `A..B`, `what stood after 'X'`, `everything`."""
+    """Describe the messages that a summary replaces: `A..B`, `everything after 'X'`, `everything`."""
     if operation.span is not None:
         return operation.span
     return "everything" if operation.mark is None else f"everything after '{operation.mark}'"
@@ -288,12 +288,12 @@ def _evicted(moment: Snapshot, at: Standing, event: Event) -> Explanation:
 
 
 def _metadata(moment: Snapshot, at: Standing, event: Event) -> tuple[str, str]:
-    """Return the reason and the text of an event that is no message."""
+    """Return the reason and the text of an event that is not a message."""
     match event.kind:
         case "state":
-            newest, what = latest(moment, at, "state", at.visible), "state block"
+            newest, noun = latest(moment, at, "state", at.visible), "state block"
         case "scratchpad" if event.agent_id == at.record.id:
-            newest, what = at.newest_of.get("scratchpad"), "scratchpad"
+            newest, noun = at.newest_of.get("scratchpad"), "scratchpad"
         case "window_summary":
             text = "a window summary: it is sent while it is valid and the window begins after it"
             return "metadata", text
@@ -302,8 +302,8 @@ def _metadata(moment: Snapshot, at: Standing, event: Event) -> tuple[str, str]:
         case _:
             return "metadata", f"a {_kind(event)} event is never sent to a model"
     if newest is None or newest.id == event.id:
-        return "in force", f"it is the {what} in force"
-    return "metadata", f"a newer {what}, event {newest.id}, is in force"
+        return "in force", f"it is the {noun} in force"
+    return "metadata", f"a newer {noun}, event {newest.id}, is in force"
 
 
 def _elsewhere(moment: Snapshot, at: Standing, event: Event) -> Explanation:
@@ -317,11 +317,11 @@ def _elsewhere(moment: Snapshot, at: Standing, event: Event) -> Explanation:
 
 
 def _not_inherited(moment: Snapshot, at: Standing, child: AgentRecord, event: Event) -> str:
-    """Return why an event of the parent of `child`, which is this agent or above it, was not handed down to this
-    agent."""
+    """Return the reason why an event was not handed down to this agent. The event belongs to the parent of `child`,
+    which is this agent or an ancestor of it."""
     if event.id > child.fork_event:
-        who = "this agent" if child.id == at.record.id else f"agent {child.id[:8]}, above this one,"
-        return f"{who} was forked before it, with event {child.fork_event}; nothing later is handed down"
+        child_name = "this agent" if child.id == at.record.id else f"agent {child.id[:8]}, above this one,"
+        return f"{child_name} was forked before it, with event {child.fork_event}; nothing later is handed down"
     born = moment.event(at.record.fork_event)
     operation = operation_of(born) if born else None
     mark = operation.mark if isinstance(operation, Fork) else None
@@ -330,8 +330,8 @@ def _not_inherited(moment: Snapshot, at: Standing, child: AgentRecord, event: Ev
 
 
 def _in_force(moment: Snapshot, at: Standing, wanted: Callable[[int, Operation, frozenset[int]], bool]) -> list[Event]:
-    """Return the agent's operations in force that are `wanted`, judged by id, content and the ids of those taken
-    back."""
+    """Return the agent's operations in force that are `wanted`, a function of their id, their content and the ids of
+    the operations taken back."""
     operations = moment.operations(at.record.id)
     pairs = recorded(operations)
     back = taken_back(pairs)
@@ -351,7 +351,7 @@ def _keeps_out(
             return event.id < id
         case Rewind(position=position, kept=kept):
             return event.agent_id == at.record.id and position < event.id <= id and event.id not in kept
-        case Restore(target=target):  # a summary is a message as well: when it is taken back, its own text leaves
+        case Restore(target=target):  # a summary is also a message: when it is taken back, its own text leaves
             return target == event.id and target in back
         case Filter(ranges=ranges, planning=(_, None)):
             return event.id <= _planning_end(moment, at, id) and contains(ranges, event.agent_id, event.id)

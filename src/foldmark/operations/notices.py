@@ -18,18 +18,18 @@ _ASKED = {"model": "at your request", "human": "by the user", "system": "by the 
 
 
 def notice(moment: Snapshot, at: Standing, call: Message, call_id: str, result: str) -> str:
-    """Return the text of the user message that replaces a result: what happened since the call, and the result."""
+    """Return the text of the user message that replaces a result: the events since the call, and the result."""
     operations = moment.operations(at.record.id, after=call.id)
-    what, more = "The call has left the context.", ""
+    cause, more = "The call has left the context.", ""
     for event in reversed(operations):
         ((_, operation),) = recorded([event])
         if words := happened(operation):
-            what = f"{words} {_ASKED[event.actor]}{_times(moment, at, call, event, operation)}."
+            cause = f"{words} {_ASKED[event.actor]}{_times(moment, at, call, event, operation)}."
             if isinstance(operation, Clear | Rewind) and not _is_reported(moment, at, event):
                 more = _lost_texts(moment, at, call) + _lost_results(moment, at, call)
             break
     begins = f"The result of call {one_line(call_id)}, which stood before that, begins:"
-    return f"[Foldmark: {what} {begins}]\n{quoted(result)}{more}"
+    return f"[Foldmark: {cause} {begins}]\n{quoted(result)}{more}"
 
 
 def happened(operation: Operation) -> str | None:
@@ -52,7 +52,7 @@ def happened(operation: Operation) -> str | None:
 
 
 def _times(moment: Snapshot, at: Standing, call: Message, event: Event, operation: Operation) -> str:
-    """Return how often the model has returned to the same place in this turn, from the second time on."""
+    """Return a remark on how often the model has returned to the same place in this turn, from the second time on."""
     if event.actor != "model" or call.turn_id is None or not isinstance(operation, Clear | Rewind):
         return ""
     since = recorded(moment.operations(at.record.id, after=call.turn_id))
@@ -113,12 +113,12 @@ def shown(moment: Snapshot, at: Standing, call: Message, *, waits: bool) -> bool
     """
     if at.fold.leaving is not None and contains(talk(moment, at), call.agent_id, call.id):
         return True
-    return contains(at.fold.segments, call.agent_id, call.id) and (waits or _there(moment, at, call))
+    return contains(at.fold.segments, call.agent_id, call.id) and (waits or _exists(moment, at, call))
 
 
 def awaiting(moment: Snapshot, at: Standing, call_id: str) -> tuple[Message | None, bool]:
-    """Return the newest call with this id in the lineage that has no result, erased or not, or else the newest; and
-    True if that is answered."""
+    """Return the newest call with this id in the lineage that has no result, erased or not, or else the newest call;
+    and True if it is answered."""
     newest: Message | None = None
     lineage = at.lineage
     for agent_id in dict.fromkeys((at.record.id, *(segment.agent for segment in reversed(lineage)))):
@@ -131,5 +131,5 @@ def awaiting(moment: Snapshot, at: Standing, call_id: str) -> tuple[Message | No
     return newest, newest is not None
 
 
-def _there(moment: Snapshot, at: Standing, call: Message) -> bool:
+def _exists(moment: Snapshot, at: Standing, call: Message) -> bool:
     return moment.size((Segment(call.agent_id, call.id, call.id),)).messages > 0

@@ -32,7 +32,7 @@ class ContextChange(Struct, frozen=True):
 
 
 class CachedPrefix(Struct, frozen=True):
-    """How many tokens at the front of the request stay as they were sent last, `of` how many."""
+    """The number of tokens at the front of the request that stay as they were last sent, `of` a total."""
 
     kept: int
     of: int
@@ -65,7 +65,7 @@ class ThinkingChange(Struct, frozen=True):
 
 
 class DeliveredMail(Effect, frozen=True):
-    """Mail came into the context with an event, which is no operation."""
+    """Mail came into the context with an event, which is not an operation."""
 
     change: ContextChange
     actor: str
@@ -132,15 +132,15 @@ class Receipt(Effect, frozen=True):
         return replace(self, outcome=replace(self.outcome, change=replace(self.change, after=size)))
 
 
-def changed_results(moment: Snapshot, at: Standing, fold: Fold, seen: Segments) -> tuple[list[Event], list[Event]]:
-    """Return the tool results visible in `seen` that `fold` evicts in addition, and those that it no longer evicts.
-    Cost follows the results."""
+def changed_results(moment: Snapshot, at: Standing, fold: Fold, visible: Segments) -> tuple[list[Event], list[Event]]:
+    """Return the `visible` tool results that `fold` evicts in addition, and those that it no longer evicts. Cost grows
+    with the number of results."""
     if fold.evicted.keys() == at.fold.evicted.keys():
         return [], []
 
     def shown(ids: Iterable[int]) -> list[Event]:
         spans = normal(Segment(each.agent_id, each.id, each.id) for each in moment.lookup(ids))
-        return list(moment.messages(intersect(seen, spans)))
+        return list(moment.messages(intersect(visible, spans)))
 
     now, then = at.fold.evicted.keys(), fold.evicted.keys()
     return shown(then - now), shown(now - then)
@@ -152,9 +152,9 @@ def cached_prefix(
     """Return the part of the request that a provider's prompt cache still holds when the context becomes `after` and
     these `results` change; None without a cache.
 
-    That is the messages before the first that changes, and the system prompt. Only the system prompt stays where the
-    state block changes, and where the window is smaller than the context: any change moves its beginning. It is
-    computed from stored sums [SPEC 3, L3].
+    That part is the system prompt and the messages before the first one that changes. If the state block changes, or
+    the window is smaller than the context, only the system prompt stays: any change moves the window's beginning. The
+    result is computed from stored sums [SPEC 3, L3].
     """
     config = at.config
     if not config.caches_prompts:
@@ -189,23 +189,23 @@ def thinking_change(
     moment: Snapshot,
     request: Callable[[Standing], Request],
     at: Standing,
-    there: Standing,
+    after: Standing,
     operation: Operation | None = None,
 ) -> ThinkingChange:
-    """Return the change of thinking in the agent's next request when it stands `there` instead of `at`, by an operation
-    if one is given; nothing for models that do not bind it. `request` makes the request of a place. It makes both, so
-    its cost grows with the window."""
+    """Return the change of thinking in the agent's next request when its standing is `after` instead of `at`, because
+    of `operation` if one is given; no change for models that do not bind thinking. `request` returns the request of a
+    standing. It is called for both, so the cost grows with the window."""
     from foldmark.providers.registry import (
-        dialect_of,  # takes 20 ms with the next one, and the offline model needs none
+        dialect_of,  # takes 20 ms with the next import, and the offline model needs neither
     )
     from foldmark.request.prepare import binding
 
-    if not (binding(at) or binding(there)) or moment.newest("usage", at.lineage) is None:  # no model has answered
+    if not (binding(at) or binding(after)) or moment.newest("usage", at.lineage) is None:  # no model has answered
         return ThinkingChange()
     now = request(at)
     if isinstance(operation, Summary) and operation.kept and operation.native:  # its source is not recorded yet
         (items,) = operation.native.values()
         rule = dialect_of(now.provider, at.given.dialects).thinking
         return ThinkingChange(len(now.thinking - rule.staying(now.body, items[-1])))
-    then = request(there).thinking
+    then = request(after).thinking
     return ThinkingChange(len(now.thinking - then), len(then - now.thinking))

@@ -44,7 +44,7 @@ def erasable(moment: Snapshot, at: Standing, turn_id: int) -> Erasure:
     if record.open_turn == turn_id and record is not at.record:
         raise CommandError(f"turn {turn_id} is still open in agent {owner[:8]}; wait for its end, then repeat")
     following = moment.message_after(owner, last)
-    while following is not None and following.kind == "summary":  # it stands inside the turn, whose metadata may follow
+    while following is not None and following.kind == "summary":  # inside the turn, whose metadata may follow it
         following = moment.message_after(owner, following.id)
     return Erasure(owner, turn_id, following.id - 1 if following else record.head, ranges_of(moment, at, messages))
 
@@ -68,7 +68,7 @@ def erase(transaction: Transaction, owner: str, turn: int, last: int, by: int) -
 
 
 def losing(moment: Snapshot, erasure: Erasure) -> list[str]:
-    """Return the agents that lose something of the turn, in the context or taken out of it."""
+    """Return the agents that lose events of the turn, whether these are in the context or were taken out of it."""
     found = []
     for agent_id in heirs(moment, erasure.owner):
         born = birth_of(moment, agent_id, moment.head(agent_id).record.fork_event)

@@ -55,7 +55,7 @@ def _summary_of_span(moment: Snapshot, at: Standing, span: str) -> Summary:
     state = state_of(moment, at)
     carried = state is not None and contains(ranges, state.agent_id, state.id)
     operations = [operation_of(each) for each in inside]
-    # What inner summaries replaced must stay away when one of them is restored.
+    # Messages that inner summaries replaced must stay out when one of these is restored.
     before = [segment for each in operations if isinstance(each, Summary) for segment in each.ranges]
     return Summary(normal((*ranges, *before)), None, state.content if state and carried else None, None, span, widened)
 
@@ -68,7 +68,7 @@ def _bounds(moment: Snapshot, at: Standing, span: str) -> tuple[int, int]:
     """Return the first and the last id that a span names. A mark's name may contain the dots as well."""
     places = [place for place in range(len(span)) if span.startswith(SPAN, place)]
     ways = [(span[:place], span[place + len(SPAN) :]) for place in places]
-    # A name with dots can be split in several ways: the first way with known ends counts.
+    # A name with dots can be split in several ways; the first way whose ends are known counts.
     known = [way for way in ways if all(not end or end in at.fold.marks or end.isdecimal() for end in way)]
     first, last = (known or ways)[0]
     begin = _bound(moment, at, first, last=False) if first else 1
@@ -119,8 +119,8 @@ def provider_summary(
     return Summary(ranges, None, every.state, form)
 
 
-def provider_form(secrets: Secrets, made: Compacted, reader: str) -> dict[str, Any] | None:
-    """Return a provider's summary in the form of `reader`; None without one, and if it contains a key: without the key
-    it is not what the provider signed."""
-    items = list(made.items)
+def provider_form(secrets: Secrets, compacted: Compacted, reader: str) -> dict[str, Any] | None:
+    """Return a provider's summary in the form of `reader`. Return None without a reader, or if the summary contains a
+    key: without the key the provider's signature would not match."""
+    items = list(compacted.items)
     return {reader: items} if reader and (not secrets or secrets.hidden_in(items) == items) else None

@@ -28,7 +28,7 @@ def exchanges(moment: Snapshot, at: Standing, calls: Iterable[Message]) -> list[
     runs, lineage = _runs(moment, {call.id: call for call in calls if call.kind == "tool_call"}), at.lineage
     answers: dict[int | None, list[Message]] = {}
     for result in moment.results([call for _, run in runs for call in run]):
-        if contains(lineage, result.agent_id, result.id):  # other agents may have answered inherited calls, too
+        if contains(lineage, result.agent_id, result.id):  # other agents may also have answered inherited calls
             answers.setdefault(result.answers, []).append(result)
     return [exchange_of(run, before, [each for c in run for each in answers.get(c.id, ())]) for before, run in runs]
 
@@ -44,7 +44,7 @@ def _runs(moment: Snapshot, calls: Mapping[int, Message]) -> list[tuple[Message 
     behind: dict[int, int | None] = {}
 
     def follow(call: Message, way: Mapping[int, int | None]) -> tuple[list[Message], int | None]:
-        """Return the rest of the run in one direction as far as it is known, and the id next to it, 0 if unknown."""
+        """Return the known rest of the run in one direction, and the id next to it, 0 if unknown."""
         found: list[Message] = []
         while following := way.get((found or [call])[-1].id, 0):
             if known[following].kind != "tool_call" or known[following].turn_id != call.turn_id:
@@ -52,24 +52,24 @@ def _runs(moment: Snapshot, calls: Mapping[int, Message]) -> list[tuple[Message 
             found.append(known[following])
         return found, following
 
-    asked, count, runs = calls, 4, list[tuple[Message | None, list[Message]]]()
-    while asked:
-        for place, near in zip(asked.values(), moment.next_to(list(asked.values()), count), strict=True):
+    unread, count, runs = calls, 4, list[tuple[Message | None, list[Message]]]()
+    while unread:
+        for place, near in zip(unread.values(), moment.next_to(list(unread.values()), count), strict=True):
             ids = [each.id for each in near]
             known |= zip(ids, near, strict=True)
-            upto = bisect_right(ids, place.id)
+            including = bisect_right(ids, place.id)
             # Fewer neighbours than requested: there is nothing beyond the outermost one.
-            before |= {**({ids[0]: None} if 0 < upto < count else {}), **dict(pairwise(ids[::-1]))}
-            behind |= {**({ids[-1]: None} if ids and len(ids) - upto < count else {}), **dict(pairwise(ids))}
-        asked, seen, runs = {}, set[int](), []
+            before |= {**({ids[0]: None} if 0 < including < count else {}), **dict(pairwise(ids[::-1]))}
+            behind |= {**({ids[-1]: None} if ids and len(ids) - including < count else {}), **dict(pairwise(ids))}
+        unread, done, runs = {}, set[int](), []
         for call in calls.values():
-            if call.id in seen or call.id not in known:  # an erased message is in no exchange any more
+            if call.id in done or call.id not in known:  # an erased message is in no exchange any more
                 continue
             (earlier, text), (later, following) = follow(call, before), follow(call, behind)
             run = [*reversed(earlier), call, *later]
-            asked |= {run[end].id: run[end] for end, there in ((0, text), (-1, following)) if there == 0}
+            unread |= {run[end].id: run[end] for end, neighbour in ((0, text), (-1, following)) if neighbour == 0}
             runs.append((known[text] if text else None, run))
-            seen |= {each.id for each in run}
+            done |= {each.id for each in run}
         count *= 8
     return runs
 
@@ -88,8 +88,8 @@ def still_open(moment: Snapshot, at: Standing) -> list[Exchange]:
 def closure(moment: Snapshot, at: Standing, messages: Sequence[Message]) -> list[Message]:
     """Return the rest of every exchange that `messages` touch, visible or not: invisible messages may be restored."""
     calls = {message.id: message for message in messages if message.kind == "tool_call"}
-    asked = {message.answers for message in messages if message.kind == "tool_result" and message.answers is not None}
-    found = exchanges(moment, at, [*calls.values(), *moment.lookup(sorted(asked - calls.keys()))])
+    answered = {each.answers for each in messages if each.kind == "tool_result" and each.answers is not None}
+    found = exchanges(moment, at, [*calls.values(), *moment.lookup(sorted(answered - calls.keys()))])
     return moment.lookup(sorted(whole([message.id for message in messages], found)))
 
 
@@ -103,11 +103,11 @@ def visible_after(moment: Snapshot, at: Standing, position: int) -> Segments:
 def summaries_before(moment: Snapshot, at: Standing, position: int) -> tuple[int, ...]:
     """Return the agent's own visible summaries after a position that replace only earlier messages [SPEC 5.7]."""
     own, visible = at.record.id, at.visible
-    there, found = (Segment(own, position + 1, at.newest),), dict[int, None]()
-    for event in moment.events(moment.of_kind("summary", there)):  # one may replace another
+    later, found = (Segment(own, position + 1, at.newest),), dict[int, None]()
+    for event in moment.events(moment.of_kind("summary", later)):  # one may replace another
         operation = operation_of(event)
-        replaced = intersect(operation.ranges if isinstance(operation, Summary) else (), there)
-        # Everything that it replaces after the position is such a summary itself, so nothing else is lost there.
+        replaced = intersect(operation.ranges if isinstance(operation, Summary) else (), later)
+        # It counts only if everything that it replaces after the position is such a summary: nothing else is lost.
         if moment.size(replaced).messages == sum(contains(replaced, own, other) for other in found):
             found[event.id] = None
     return tuple(each for each in found if contains(visible, own, each))
@@ -126,8 +126,7 @@ def calls_before(moment: Snapshot, agent_id: str, event_id: int) -> list[Message
 
 
 def ranges_of(moment: Snapshot, at: Standing, messages: Iterable[Message]) -> Segments:
-    """Return the ranges that the ids of `messages` represent: each up to just before its agent's next message [SPEC
-    3]."""
+    """Return the ranges of `messages`: each reaches to just before its agent's next message [SPEC 3]."""
     return normal(until_next(moment, at, [(message.agent_id, message.id) for message in messages]))
 
 
@@ -137,7 +136,7 @@ def until_next(moment: Snapshot, at: Standing, places: Sequence[tuple[str, int]]
     following = next(behind, None)
     found = []
     for agent, event in places:
-        # The last event of an agent has no upper bound: the next message found belongs to another agent, or is earlier.
+        # The last message of an agent has no upper bound: the next one found belongs to another agent, or is earlier.
         if following is not None and following.agent == agent and following.first > event:
             found.append(Segment(agent, event, following.first - 1))
             following = next(behind, None)
@@ -150,8 +149,8 @@ def reaching(moment: Snapshot, at: Standing, ranges: Segments) -> Segments:
     """Return visible `ranges`, each extended to just before its agent's next message. Events after the last message
     belong to it; they may be hidden now and visible later [SPEC 3]."""
     # One statement reads the messages in each range and after it; ranges without a message have no bounds.
-    asked = (part for each in ranges for part in (each, Segment(each.agent, each.last + 1, END)))
-    found = deque(moment.bounds(tuple(asked)))
+    parts = (part for each in ranges for part in (each, Segment(each.agent, each.last + 1, END)))
+    found = deque(moment.bounds(tuple(parts)))
     reached: list[Segment] = []
     for agent, first, last in ranges:
         inside = bool(found) and found[0].agent == agent and first <= found[0].first <= last
@@ -182,18 +181,18 @@ def read_by(moment: Snapshot, at: Standing, reads: Callable[[Event], bool]) -> S
     operations = recorded(moment.operations(at.record.id))
     back = taken_back(operations)
     out, behind = set[int](), normal(Segment(at.record.id, each, each) for each in shown)
-    # Newest first: a summary that is left out brings back those that it replaced, which may be foreign as well.
+    # Newest first: leaving out a summary brings back the summaries that it replaced, which may be foreign as well.
     for event_id, operation in reversed(operations):
-        there = event_id not in back and contains(behind, at.record.id, event_id)
-        if isinstance(operation, Summary) and there and _is_foreign(moment, at, event_id, reads):
+        present = event_id not in back and contains(behind, at.record.id, event_id)
+        if isinstance(operation, Summary) and present and _is_foreign(moment, at, event_id, reads):
             out.add(event_id)
             behind = normal((*behind, *operation.ranges))
     return _without(moment, at, operations, back | out)
 
 
 def standing_without(moment: Snapshot, at: Standing, event_id: int) -> Standing | None:
-    """Return the standing of the agent without an operation; None if other operations are left out already, as by
-    `read_by`."""
+    """Return the standing of the agent without an operation; None if other operations are already left out, for example
+    by `read_by`."""
     operations = recorded(moment.operations(at.record.id))
     back = set(taken_back(operations))
     if _without(moment, at, operations, back).fold.segments != at.fold.segments:
@@ -207,7 +206,7 @@ def _without(moment: Snapshot, at: Standing, operations: Sequence[Recorded], out
 
 
 def read_as(reader: str) -> Callable[[Event], bool]:
-    """Return a predicate that is True for summaries readable by a provider with this form (`eviction`)."""
+    """Return a predicate that is True for summaries that a provider with this form can read (`eviction`)."""
     return lambda event: bool(blocks_of(event, reader))
 
 

@@ -101,7 +101,7 @@ def fork_text(moment: Snapshot, fork: Event) -> Event | None:
 
 
 def _texts_before(moment: Snapshot, forks: Sequence[Event]) -> dict[int, int]:
-    """Return, for each of these forks, the model's last text in the same turn, if there is one."""
+    """Return fork -> the model's last text before it in the same turn, without forks that have none."""
     places = [Message(fork.id, fork.agent_id, fork.turn_id, fork.kind, None) for fork in forks]
     found = {}
     for fork, near in zip(forks, moment.next_to(places, LOOKED_BACK) if forks else (), strict=True):
@@ -113,7 +113,7 @@ def _texts_before(moment: Snapshot, forks: Sequence[Event]) -> dict[int, int]:
 
 
 def _ends_of_starts(moment: Snapshot, forks: Mapping[int, Fork]) -> dict[int, int]:
-    """Return, for each of these forks, the last message in the start of its child, if there is one.
+    """Return fork -> the last message in the start of its child, without forks that have none.
 
     A start may have thousands of segments, and nearly always the last segment contains a message.
     """
@@ -132,16 +132,16 @@ def _ends_of_starts(moment: Snapshot, forks: Mapping[int, Fork]) -> dict[int, in
 
 
 def _sent_report(moment: Snapshot, at: Standing) -> Family | None:
-    """Return the report in the newest request of the open turn; None without a request, or if a person has acted
+    """Return the report in the newest request of the open turn; None without such a request, or if a person has acted
     since."""
     turn = at.record.open_turn
     newest = moment.answered_last(at.record.id) if turn is not None else None
     if newest is None or newest.turn != turn:
         return None
     own = Segment(at.record.id, newest.event + 1, at.newest)
-    spoken = any(each.kind == "user" and each.actor == "human" for each in moment.messages((own,)))
+    answered = any(each.kind == "user" and each.actor == "human" for each in moment.messages((own,)))
     forks = moment.operations(at.record.id, after=newest.event)
-    if spoken or any(each.kind == "fork" and each.actor == "human" for each in forks):
+    if answered or any(each.kind == "fork" and each.actor == "human" for each in forks):
         return None
     return newest.record.told.get(0, Family())
 
@@ -179,7 +179,7 @@ def _children(
     for record in records:
         state = AT_WORK if record.open_turn is not None else WAITS if fates[record.id] == "waits" else IDLE
         goal, by_person = texts.get(record.fork_event, 0), starts.get(record.fork_event, 0)
-        if by_person in goals and goals[by_person].kind == "user":  # a person's message: it is the child's goal
+        if by_person in goals and goals[by_person].kind == "user":  # a person's message is the child's goal
             goal = by_person
         operation = operations.get(record.fork_event)
         child = Child(record.id, state, goal, None if operation is None else operation.mark)
@@ -274,24 +274,24 @@ class WindowSummary(NamedTuple):
 
 def summary_in_force(moment: Snapshot, at: Standing, before: int, since: int, recorded: int) -> WindowSummary | None:
     """Return the newest valid summary up to event `recorded` that covers only messages before event `before`; None if
-    it was recorded by event `since`."""
-    there = until(at.lineage, recorded)
+    it is not newer than event `since`."""
+    searched = until(at.lineage, recorded)
     for _ in range(LOOKED_AT):
-        event = moment.newest("window_summary", there)
+        event = moment.newest("window_summary", searched)
         if event is None or event.id <= since:
             break
         try:
             covered = msgspec.convert(event.data, Covered)
-        except msgspec.ValidationError:  # another program's
+        except msgspec.ValidationError:  # recorded by another program
             covered = None
         if covered is not None and covered.until < before and covered.covers == visible_hash(moment, at, covered.until):
             return WindowSummary(event, covered)
-        there = until(there, event.id - 1)
+        searched = until(searched, event.id - 1)
     return None
 
 
 def visible_hash(moment: Snapshot, at: Standing, last: int) -> str:
     """Return the hash of everything that is visible up to event `last`. It includes the size, which an erasure
     changes."""
-    seen = until(at.visible, last)
-    return sha256(msgspec.json.encode([moment.bounds(seen), moment.size(seen)])).hexdigest()
+    visible = until(at.visible, last)
+    return sha256(msgspec.json.encode([moment.bounds(visible), moment.size(visible)])).hexdigest()

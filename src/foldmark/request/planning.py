@@ -68,7 +68,7 @@ def planning(moment: Snapshot, at: Standing) -> Planning | None:
     operations = moment.operations(own, after=found.first, until=at.newest)
     if any(ends(operation_of(event), own, found.first) for event in operations):
         return None
-    # Its newest record in the context: a preview that is no longer visible does not count.
+    # Its newest visible record counts: a preview that has left the context does not.
     return _read(latest(moment, at, "command", intersect(at.visible, (Segment(own, found.first, at.newest),))))
 
 
@@ -121,10 +121,10 @@ def passed(moment: Snapshot, at: Standing) -> tuple[int, int] | None:
         return None
     from foldmark.text.consent import is_yes  # takes 3 ms, and planning is rare
 
-    said = replies(moment, at, open_one)
-    if said and is_yes(said[0].content) and offered(moment, at) is not None:
-        said = said[1:]
-    return (open_one.first, said[0].id) if said else None
+    later = replies(moment, at, open_one)
+    if later and is_yes(later[0].content) and offered(moment, at) is not None:
+        later = later[1:]
+    return (open_one.first, later[0].id) if later else None
 
 
 def result_of(moment: Snapshot, at: Standing, preview: RecordedPreview) -> int | None:
@@ -136,7 +136,7 @@ def result_of(moment: Snapshot, at: Standing, preview: RecordedPreview) -> int |
 def not_while_planning(moment: Snapshot, at: Standing, why: str) -> None:
     """Raise CommandError if a planning conversation is open, or ends with the open turn."""
     if planning(moment, at) is not None:
-        raise CommandError(f"a planning conversation is under way, and {why}; agree to the filter or /cancel first")
+        raise CommandError(f"a planning conversation is open, and {why}; agree to the filter or /cancel first")
     if at.fold.leaving is not None:
         raise CommandError(
             f"a planning conversation leaves the context at the end of this turn, and {why}; wait until it has ended"
@@ -152,7 +152,7 @@ def talk(moment: Snapshot, at: Standing) -> Segments:
     if at.fold.closing is None or at.fold.leaving is None:
         return ()
     filter_id, first = at.fold.closing
-    # The filter hides the conversation already: replay without it shows what the turn still sees of it.
+    # The filter already hides the conversation; a replay without the filter gives the part that the turn still shows.
     others = [(event.id, operation_of(event)) for event in moment.operations(own) if event.id != filter_id]
     return intersect(replay(at.origin, others).segments, (Segment(own, first, END),))
 

@@ -60,28 +60,28 @@ def prepare(
     at = read_by(moment, at, read_as(dialect.reads))
     unique = on_the_wire(tools)
     config = msgspec.structs.replace(config, isolation=False) if dialect.foreign else config
-    asked = options(dialect, model, config, output, purpose)
-    target = Target(name, dialect, model, tuple(unique.values()), asked)
+    target_options = options(dialect, model, config, output, purpose)
+    target = Target(name, dialect, model, tuple(unique.values()), target_options)
     answers = purpose in (ANSWER, COMPACTION)
-    made: SteadyPrompt | Sources
+    source: SteadyPrompt | Sources
     if only is None and config.steady:
-        made = SteadyPrompt(moment, at, config, target, instruction, tools=unique, answers=answers)
-        prompt, edge = made.windowed(limit)
-        windowing = made.windowing
+        source = SteadyPrompt(moment, at, config, target, instruction, tools=unique, answers=answers)
+        prompt, edge = source.windowed(limit)
+        windowing = source.windowing
     else:
-        made = Sources(moment, at, config, tools=unique, answers=answers)
-        windowing = Windowing(made, config, target, instruction)
+        source = Sources(moment, at, config, tools=unique, answers=answers)
+        windowing = Windowing(source, config, target, instruction)
         prompt, edge = windowing.planning(only) if only is not None else windowing.windowed(limit)
     prompt = prompts.beginning(prompt, upto) if purpose == COMPACTION else prompt
     body, data, size = windowing.encoded(prompt)
     # A request for Foldmark's own purposes is sent once, so no later request would read a cache that it writes.
     ttl = target.options.cache_ttl
     if answers:
-        ttl = kept_for(moment, at, config, name, dialect, made.units[0].events[0] if made.units.reach(1) else None)
+        ttl = kept_for(moment, at, config, name, dialect, source.units[0].events[0] if source.units.reach(1) else None)
     if ttl != target.options.cache_ttl:  # only now: the lifetime must not influence the window
         body = dialect.encode(model, prompt, target.tools, msgspec.structs.replace(target.options, cache_ttl=ttl))
         data = msgspec.json.encode(body)
-    told = made.told if any(part.layer == CHILDREN for part in prompt.parts) else {}
+    families = source.families if any(part.layer == CHILDREN for part in prompt.parts) else {}
     return Request(
         provider=name,
         model=model,
@@ -89,7 +89,7 @@ def prepare(
         body=body,
         bytes=data,
         tokens=ruler(name, model, config).tokens(size),  # a newer calibration counts than the one that chose the window
-        manifest=Manifest(prompt.parts, prompt.left_out, edge, told),
+        manifest=Manifest(prompt.parts, prompt.left_out, edge, families),
         purpose=purpose,
         size=size,
         names={own: tool.name for own, tool in unique.items() if own != tool.name},
@@ -148,7 +148,7 @@ def binding(at: Standing) -> bool:
     provider, model = at.model
     try:
         return _binds(dialect_of(provider, at.given.dialects), model)
-    except CommandError:  # a provider that is configured no more
+    except CommandError:  # the provider is no longer configured
         return False
 
 

@@ -75,7 +75,7 @@ class VisibleMessages:
 
 
 class ReadOnce(Generic[T]):
-    """Items that are read once, however often they are iterated."""
+    """Items that are read once and can be iterated several times."""
 
     def __init__(self, items: Iterator[T]) -> None:
         self._read: list[T] = []
@@ -192,7 +192,7 @@ class Sources:
 
     @property
     def stable(self) -> list[Layer]:
-        """The stable layers of `then`, perhaps with others: if `then` is now, the memos are not looked up."""
+        """The layers of `then`, or only the stable ones if `then` is now, so that memos are not looked up."""
         return self.without_anchors if self._config.steady else self.then
 
     @property
@@ -226,8 +226,8 @@ class Sources:
         events = self._moment.events(system)
         state = state_of(self._moment, at) if anchors else None
         notes = (at.newest_of.get("scratchpad") or at.scratchpad) if anchors else None
-        who = None if at.record.parent is None else identity(at.record.id, at.record.parent)
-        guidelines = guidelines_for(self._tools, who, describe_commands(self._config.model_commands))
+        child = None if at.record.parent is None else identity(at.record.id, at.record.parent)
+        guidelines = guidelines_for(self._tools, child, describe_commands(self._config.model_commands))
         memos = self._memos if anchors else ()
         found = prompts.layers(self._config, events, guidelines=guidelines, state=state, scratchpad=notes, memos=memos)
         return [*found, *self._children] if anchors else found
@@ -238,7 +238,7 @@ class Sources:
         return family_of(self._moment, self._at) if self._answers else Family()
 
     @property
-    def told(self) -> dict[int, Family]:
+    def families(self) -> dict[int, Family]:
         """Families by the message in front of which each is reported; 0 is the default place (`Manifest.told`)."""
         return {0: self.family}
 

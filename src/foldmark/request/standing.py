@@ -104,7 +104,7 @@ class once(Generic[T]):  # noqa: N801
     """A property that is computed at its first use and kept, without a lock.
 
     Before Python 3.12 `functools.cached_property` holds one lock for all instances while it computes. A thread that
-    computes one may wait for the store, and the thread that holds the store may want the same property: a deadlock.
+    computes the property may wait for the store, while the thread that holds the store waits for the property.
     """
 
     def __init__(self, compute: Callable[[Any], T]) -> None:

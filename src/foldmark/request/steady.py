@@ -37,7 +37,7 @@ Room = Callable[[int], float]
 
 
 SHAPING = ("config", "summary", "system")
-"""The `NEWEST_KINDS` that `boundary` looks at."""
+"""The `NEWEST_KINDS` that `boundary` reads."""
 
 
 def boundary(moment: Snapshot, at: Standing, since: Since) -> int:
@@ -46,11 +46,11 @@ def boundary(moment: Snapshot, at: Standing, since: Since) -> int:
     operation counts as the newest."""
     if at.fold.at > at.newest:
         return at.newest
-    there = [event for event in since.events if event.id <= at.newest]
-    shaping = [event.id for event in there if event.kind not in (*BESIDE_KINDS, *RECORD_KINDS)]
+    events = [event for event in since.events if event.id <= at.newest]
+    shaping = [event.id for event in events if event.kind not in (*BESIDE_KINDS, *RECORD_KINDS)]
     changed = (
         event.id
-        for event in reversed(there)
+        for event in reversed(events)
         if event.kind == "config"
         and _chosen((event.data or {}).get("settings")) != _chosen(as_of(moment, at, event.id - 1, since).settings)
     )
@@ -73,15 +73,15 @@ def swapped(moment: Snapshot, at: Standing, newest: int, reads: str) -> Swap | N
     event = moment.event(newest)
     # The data of other operations is not read, so that a damaged one does no harm.
     pin = operation_of(event) if event is not None and event.kind == "pin" else None
-    if isinstance(pin, Pin) and pin.turn < newest:  # of the summary itself
+    if isinstance(pin, Pin) and pin.turn < newest:  # a pin of the summary itself
         event = moment.event(pin.turn)
     if event is None or event.kind != "summary" or event.agent_id != at.record.id:
         return None
     summary = operation_of(event)
     if not isinstance(summary, Summary) or not summary.kept or not blocks_of(event, reads):
         return None
-    there = standing_without(moment, at, event.id)
-    return None if there is None else Swap(event, summary.kept, there)
+    without = standing_without(moment, at, event.id)
+    return None if without is None else Swap(event, summary.kept, without)
 
 
 def _chosen(settings: object) -> dict[str, object]:
@@ -129,7 +129,7 @@ class SteadyPrompt:
         self._config = msgspec.structs.replace(config, calibration=then.config.calibration)
         self._then = self._sources(then)
         self.windowing = Windowing(self._then, self._config, target, None)
-        self.told: dict[int, Family] = {}
+        self.families: dict[int, Family] = {}
         self._found: tuple[object, dict[int, list[Layer]]] = (None, {})
 
     @property
@@ -192,7 +192,7 @@ class SteadyPrompt:
         summary = view([swap.summary], self._target.dialect, self._config)
         whole = self._prompt([*events, *later], reach)
         ids = {event.call_id for event in events if event.id < swap.kept and event.kind == "tool_call"}
-        # The window had passed it, or calls would be separated from some that are gone.
+        # The window has passed the summary, or calls that stay would be separated from calls that leave.
         full = swap.kept not in whole.turns or any(
             event.call_id in ids for event in (*kept, *later) if event.kind == "tool_call"
         )
@@ -203,14 +203,14 @@ class SteadyPrompt:
             full = advanced([*kept, *later], at, size, room, self._config, self._lowered(room)) != at
         if full:
             plain = self._plain()
-            made = plain.windowed(limit)
-            self.windowing, self.told = plain.windowing, plain.told
-            return made
+            prompt_and_edge = plain.windowed(limit)
+            self.windowing, self.families = plain.windowing, plain.families
+            return prompt_and_edge
         since = active_from(event for event in events if event.id <= reach.settled)
         gone = [e for e in events if e.id < swap.kept and e.kind == "tool_result" and (e.turn_id or 0) >= since]
         oldest = max(0, reach.oldest - len(gone))
-        first_told = 0 if prompt.anchored >= 0 else swap.kept
-        self.told = {at: each for at, each in self.told.items() if at >= swap.kept or at == first_told}
+        first_reported = 0 if prompt.anchored >= 0 else swap.kept
+        self.families = {at: each for at, each in self.families.items() if at >= swap.kept or at == first_reported}
         first = first_of([*kept, *later]) or None
         return prompt, Edge(first, None, 0, "", reach.settled, oldest)
 
@@ -236,9 +236,9 @@ class SteadyPrompt:
         budget, own = self._config.sliding_context_tokens, Segment(self._at.record.id, self._then.settled + 1, END)
         if not budget and limit is None:
             return None
-        told = self._behind_boundary("config", self._then.settled, (own,)) if limit is not None else []
+        calibrated = self._behind_boundary("config", self._then.settled, (own,)) if limit is not None else []
         ratios = [(0, self._ratio(self._config))]
-        ratios += [(each, self._ratio(self._as_of(each).config)) for each in told]
+        ratios += [(each, self._ratio(self._as_of(each).config)) for each in calibrated]
 
         def known(event_id: int) -> float:
             now = next(ratio for event, ratio in reversed(ratios) if event <= event_id)
@@ -277,8 +277,8 @@ class SteadyPrompt:
             thoughts=self.windowing.thoughts,
         )
         layers = [*at.now, *filter(None, [at.summary(first) if first else None])]
-        news, told = self._news(at.now, events, reach.settled, first), self._children(events, reach.settled)
-        later = {place: [*news.get(place, ()), *told.get(place, ())] for place in {**news, **told}}
+        news, reports = self._news(at.now, events, reach.settled, first), self._children(events, reach.settled)
+        later = {place: [*news.get(place, ()), *reports.get(place, ())] for place in {**news, **reports}}
         prompt = prompts.assemble(layers, window, self._instruction, anchors_last=True, later=later)
         return prompt._replace(left_out=(*gone, *prompt.left_out))
 
@@ -292,9 +292,9 @@ class SteadyPrompt:
         news, found = self._news(self._then.now, events, settled, first_of(events)), dict[int, int]()
         for opener in _openers(events, settled):
             found[opener.id] = layers_weight(news.get(opener.id, ()))
-            there = sum(event < opener.id for event in born)
-            if there or (self._answers and self._at.record.parent is not None):
-                found[opener.id] += report_bytes(there)
+            children = sum(event < opener.id for event in born)
+            if children or (self._answers and self._at.record.parent is not None):
+                found[opener.id] += report_bytes(children)
         return found
 
     def _news(
@@ -306,8 +306,8 @@ class SteadyPrompt:
         openers = _openers(events, settled)
         if not openers:
             return {}
-        asked = settled, first, tuple(opener.id for opener in openers)
-        if self._found[0] == asked:
+        key = settled, first, tuple(opener.id for opener in openers)
+        if self._found[0] == key:
             return self._found[1]
         at = self._at
         states = self._behind_boundary("state", settled, at.visible)
@@ -316,7 +316,7 @@ class SteadyPrompt:
         before, again, newest = settled, 0, list[tuple[int, int, int]]()
         for opener in openers:
             if self._swap is not None and opener.id > self._swap.summary.id and not again:
-                # Layers in front of older turns were summed up with these: they are sent once more.
+                # The summary includes the layers in front of older turns, so the layers are sent once more.
                 states, before, again = of_kind(self._moment, at, "state", at.visible), 0, opener.id
                 notes = of_kind(self._moment, at, "scratchpad", (Segment(at.record.id, 1, at.newest),))
             newest.append((before, _last(states, before, opener.id), _last(notes, before, opener.id)))
@@ -331,7 +331,7 @@ class SteadyPrompt:
             memos.update(layer.memo for layer in news if layer.memo is not None)
             summary = self._then.summary(first, opener.id, before)
             found[opener.id] = [*news, *filter(None, [summary])]
-        self._found = asked, found
+        self._found = key, found
         return found
 
     def _children(self, events: Sequence[Event], settled: int) -> dict[int, list[Layer]]:
@@ -339,9 +339,9 @@ class SteadyPrompt:
         stands."""
         openers = _openers(events, settled)
         newest = openers[-1].id if openers else 0
-        self.told = families_at(self._moment, self._at, settled, newest, self._forked) if self._answers else {}
-        content = self._then.text(self.told.values())
-        return {at: children_layer(each, content, self._tools, self._config) for at, each in self.told.items()}
+        self.families = families_at(self._moment, self._at, settled, newest, self._forked) if self._answers else {}
+        content = self._then.text(self.families.values())
+        return {at: children_layer(each, content, self._tools, self._config) for at, each in self.families.items()}
 
 
 def _openers(events: Sequence[Event], settled: int) -> list[Event]:

@@ -32,15 +32,15 @@ def usage_data(provider: str, model: str, usage: Usage, stopped: Stopped | None)
 
 
 def left_out(altered: Sequence[dict[str, Any]]) -> str:
-    """Describe what the provider itself left out of a request because of the setting `provider_editing`; empty for
-    nothing."""
+    """Describe the content that the provider left out of a request because of the setting `provider_editing`; empty if
+    it left out nothing."""
     counts: dict[str, int] = {}
     for entry in altered:
         for name, number in entry.items():
             if name.startswith("cleared_") and isinstance(number, int):
                 counts[name] = counts.get(name, 0) + number
-    said = [f"{number:,} {name.removeprefix('cleared_').replace('_', ' ')}" for name, number in sorted(counts.items())]
-    return f"the provider left out of the request: {', '.join(reversed(said))}" if said else ""
+    parts = [f"{number:,} {name.removeprefix('cleared_').replace('_', ' ')}" for name, number in sorted(counts.items())]
+    return f"the provider left out of the request: {', '.join(reversed(parts))}" if parts else ""
 
 
 def cache_ttl(moment: Snapshot, at: Standing, opener: Event) -> str:

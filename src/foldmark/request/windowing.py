@@ -120,14 +120,14 @@ class Windowing:
 
     def encoded(self, prompt: Prompt, *, bare: bool = False) -> Encoded:
         """Return the request of a prompt, without tools if `bare`."""
-        if self._newest is None or self._newest[0] is not prompt:  # it is often asked again
+        if self._newest is None or self._newest[0] is not prompt:  # the same prompt is often encoded again
             to = self._target
             body = to.dialect.encode(to.model, prompt, () if bare else to.tools, to.options)
             data = msgspec.json.encode(body)
             self._newest = prompt, Encoded(body, data, self.ruler.size(body, data, prompt.media))
         return self._newest[1]
 
-    # Where it begins
+    # The beginning of the window
 
     def cut(self) -> Cut:
         """Return the number of units in the window, and why there are no more."""
@@ -153,7 +153,7 @@ class Windowing:
         return self.plain.tokens(self.fixed()) + min(RESERVE, self._config.sliding_context_tokens // 4)
 
     def fixed(self) -> int:
-        """Return the bytes of a request that holds nothing but system, tools and guidelines."""
+        """Return the bytes of a request with system, tools and guidelines only."""
         stable = [layer for layer in self._sources.stable if layer.layer not in prompts.ANCHORS]
         return len(self.encoded(prompts.assemble(stable, view((), self._target.dialect, self._config))).data)
 
@@ -161,14 +161,14 @@ class Windowing:
         return self.plain.tokens(self._sources.weight_before(count))
 
     def _upto_opener(self, count: int) -> int:
-        """Return the tokens of all turns at the moment that opened the oldest of the newest `count` units."""
+        """Return the tokens of all turns up to the message that opened the oldest of the newest `count` units."""
         opener = self._sources.units[count - 1].events[0]
         return self.plain.tokens(self._sources.weight_before(count) + weigh(opener))
 
     @property
     def plain(self) -> BytesRuler:
         """The ruler that weighs turns: bytes, uncalibrated."""
-        # A new calibration, or another way of counting, moves no window that fits.
+        # Uncalibrated: a new calibration, or another way of counting, must not move a window that fits.
         return BytesRuler(uncalibrated(self._target.provider, self._target.model))
 
     def _within(self, limit: int, count: int) -> int:
@@ -185,7 +185,7 @@ class Windowing:
             low, high = (middle, high) if fits(middle) else (low, middle)
         return low
 
-    # As it is
+    # The present request
 
     @once
     def kept(self) -> list[Pinned]:
@@ -234,7 +234,7 @@ class Windowing:
         layers = layers if self._summary is None else [*layers, self._summary]
         return prompts.assemble(layers, shown, self._instruction, anchors_last=self._config.steady)
 
-    # As it was when the newest turn was opened: the window is measured by this
+    # The request as of the opening of the newest turn, by which the window is measured
 
     def _measured(self, count: int) -> int:
         # Under `steady` the window is measured by the present state, so the request itself can be used.
@@ -300,14 +300,15 @@ def thinking_stays(config: Config, options: Options) -> bool:
 
 
 def first_of(events: Sequence[Event]) -> int:
-    """Return the id of the oldest message, 0 without messages. A summary that stands first may be the newest."""
+    """Return the id of the oldest message, 0 without messages. The first message need not have the lowest id: it may be
+    a summary."""
     return min((event.id for event in events), default=0)
 
 
-def _in_front(pins: Iterable[Pinned], here: set[int | None]) -> list[Event]:
-    """Return the messages of pinned turns that are not among those here."""
-    return [event for pin in pins if pin.turn not in here for event in pin.events]
+def _in_front(pins: Iterable[Pinned], turns: set[int | None]) -> list[Event]:
+    """Return the messages of the pinned turns that are not in `turns`."""
+    return [event for pin in pins if pin.turn not in turns for event in pin.events]
 
 
 _IN_FRONT = (Calls("", (AnsweredCall("c", "n", "{}", "", False, None),)), ViewMessage("assistant", "."))
-"""Steps in front of a unit that is measured by itself, so that the unit adds as many bytes as in a whole request."""
+"""Steps in front of a unit that is measured alone, so that the unit adds as many bytes as in a whole request."""
