@@ -284,6 +284,17 @@ def test_help_names_every_command(cli: Cli) -> None:
     assert list(Path("..").glob("data")) == []
 
 
+def test_a_group_has_its_own_commands_only(cli: Cli) -> None:
+    assert "\n  show " in cli("context", "--help").out
+    assert "backup" not in cli("context", "--help").out
+    assert cli("context", "backup", "copy.db").code == 2
+    assert not Path("copy.db").exists()
+
+
+def test_the_help_of_uninstall_says_what_it_removes(cli: Cli) -> None:
+    assert "Install" not in cli("uninstall", "--help").out
+
+
 def test_db_wins_over_the_environment(cli: Cli, db: str, tmp_path: Path) -> None:
     other = str(tmp_path / "other.db")
     assert cli("--db", other, "chat", "here").code == 0

@@ -160,6 +160,7 @@ USAGE = [
     Wrong(("do", "default"), rf"Missing argument 'COMMAND\.\.\.'{HELP}"),
     Wrong(("do", "default", "/mark", "--frob"), rf"No such option '?:? ?'?--frob'?{HELP}"),
     Wrong(("context", "nope"), rf"No such command 'nope'{HELP}"),
+    Wrong(("context", "shop"), r"No such command 'shop'\. Did you mean 'show'\? `foldmark context --help` .*"),
     Wrong(("context", "show"), rf"Missing argument 'NAME'{HELP}"),
     Wrong(("context", "show", "default", "other"), rf"Got unexpected extra argument \(other\){HELP}"),
     Wrong(("context", "show", "default", "--js"), rf"No such option '?:? ?'?--js'?.*{HELP}"),

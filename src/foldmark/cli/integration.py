@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from foldmark.sessions.install.locations import Places
     from foldmark.sessions.install.plan import FileOutcome, InstallPlan
 
-_USER = click.option("--user", is_flag=True, help="Install for you, in every project (default).")
-_PROJECT = click.option("--project", is_flag=True, help="Install for everybody in this folder's project.")
 _LONGEST_LINE = 400
 """Maximum characters of a line in a preview. A settings file of Claude Code may be one long line."""
 
@@ -37,8 +35,8 @@ _NO_MCP = (
 
 @click.command()
 @click.argument("program", metavar="claude", required=False)
-@_USER
-@_PROJECT
+@click.option("--user", is_flag=True, help="Install for you, in every project (default).")
+@click.option("--project", is_flag=True, help="Install for everybody in this folder's project.")
 @AS_JSON
 @click.option("--print", "preview", is_flag=True, help="Write nothing; show the changes, file by file.")
 @click.option("--mcp", is_flag=True, help="Add the MCP server `foldmark mcp` even if it could not start here.")
@@ -91,8 +89,8 @@ def install(
 
 @click.command()
 @click.argument("program", metavar="claude", required=False)
-@_USER
-@_PROJECT
+@click.option("--user", is_flag=True, help="Remove what was installed for you (default).")
+@click.option("--project", is_flag=True, help="Remove what was installed in this folder's project.")
 @AS_JSON
 def uninstall(program: str | None, user: bool, project: bool, as_json: bool) -> None:
     """Remove Foldmark from Claude Code.

@@ -49,12 +49,14 @@ def live(
     listening: int | None,
     as_json: bool,
 ) -> int:
-    """Run AGENT with its requests going through Foldmark: claude, codex, gemini, or any other program that takes its
-    base URL from ANTHROPIC_BASE_URL, OPENAI_BASE_URL or GOOGLE_GEMINI_BASE_URL.
+    """Run a coding agent and edit its context while it works.
 
-    Its session is recorded as a conversation while it runs, and operations on that conversation act from its next
-    request on. Type them in the agent, as in :context, :drop 18, :restore 1204 or :help; or in another terminal:
-    foldmark do NAME '/context drop 18'.
+    AGENT is claude, codex, gemini, or any other program that takes its base URL from ANTHROPIC_BASE_URL,
+    OPENAI_BASE_URL or GOOGLE_GEMINI_BASE_URL. ARGUMENTS are passed on to it.
+
+    The agent's requests go through Foldmark, which records its session as a conversation. Operations on that
+    conversation act from the agent's next request on. Type them in the agent, as in :context, :drop 18, :restore 1204
+    or :help; or in another terminal: foldmark do NAME '/context drop 18'.
     """
     if status:
         _status(setup, as_json=as_json)

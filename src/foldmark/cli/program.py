@@ -45,7 +45,9 @@ def run(arguments: list[str] | None = None) -> int:
         return error.exit_code
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx else "foldmark"
-        return _fail(f"{error.format_message().rstrip('.')}. `{where} --help` shows the usage.", error.exit_code)
+        wrong = error.format_message().rstrip(".")
+        end = "" if wrong.endswith("?") else "."
+        return _fail(f"{wrong}{end} `{where} --help` shows the usage.", error.exit_code)
     except click.ClickException as error:
         return _fail(error.format_message(), error.exit_code)
     except FoldmarkError as error:
@@ -111,10 +113,23 @@ _COMMANDS = {
 """Commands in other modules. Each is imported when it is used, because most processes run only one."""
 
 
-class _Commands(click.Group):
-    """Imports commands when they are used, and adds the command to errors of options that do not name it."""
+class _Group(click.Group):
+    """Adds the command to errors of options that do not name it."""
 
-    group_class = type
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            command = self.get_command(ctx, ctx.invoked_subcommand or "")
+            if error.ctx is None and command is not None:
+                error.ctx = click.Context(command, ctx, ctx.invoked_subcommand)
+            raise
+
+
+class _Program(_Group):
+    """Imports commands when they are used."""
+
+    group_class = _Group
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*self.commands, *_COMMANDS})
@@ -128,17 +143,8 @@ class _Commands(click.Group):
                 self.add_command(getattr(import_module(f"foldmark.cli.{module}"), command))
         return super().get_command(ctx, cmd_name)
 
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except click.UsageError as error:
-            command = self.get_command(ctx, ctx.invoked_subcommand or "")
-            if error.ctx is None and command is not None:
-                error.ctx = click.Context(command, ctx, ctx.invoked_subcommand)
-            raise
 
-
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Program, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--db",
     metavar="PATH|URL",
@@ -147,7 +153,7 @@ class _Commands(click.Group):
 @click.version_option(foldmark.__version__, prog_name="foldmark")
 @click.pass_context
 def cli(context: click.Context, db: str | None) -> None:
-    """Keep conversations with language models for ever, and decide what the model sees of them."""
+    """Keep every conversation with a language model, and decide what the model sees of it."""
     context.obj = Setup(db)
 
 
@@ -169,10 +175,10 @@ def _show(result: Result, as_json: bool) -> None:
 def chat(setup: Setup, name: str | None, session: str | None, model: str | None, plain: bool) -> int:
     """Chat in conversation NAME, creating it if needed; `default` without one.
 
-    With --session, import a session of Claude Code or Codex, or what is new in it, and chat in its conversation.
+    With --session, import a session of Claude Code or Codex, or its new messages, and chat in its conversation.
 
-    On a terminal this is an application on the whole screen; with --plain, or TERM=dumb, it prints line by line. Lines
-    may also come from a pipe. /help lists the commands.
+    On a terminal the chat fills the screen; with --plain, or TERM=dumb, it prints line by line. Lines may also come
+    from a pipe. /help lists the commands.
     """
     from foldmark.chat.history import input_history
     from foldmark.chat.lines.keyboard import Typed, piped

@@ -259,9 +259,9 @@ def import_file(log: "Log", file: Path, name: str | None) -> "ImportReport":
 def export(setup: Setup, name: str, file: Path | None, cwd: Path, as_json: bool) -> None:
     """Write the context of conversation NAME as a Claude Code session.
 
-    The session goes to the place where Claude Code keeps those of the folder, or to FILE, which must not exist; - is
-    standard output. It holds the whole context, with forget, rewind and drop applied; the conversation stays as it is.
-    NAME may be the beginning of an agent's uuid.
+    The session goes to the place where Claude Code keeps the sessions of the folder, or to FILE, which must not exist;
+    - is standard output. It holds the whole context, with forget, rewind and drop applied; the conversation stays as
+    it is. NAME may be the beginning of an agent's uuid.
     """
     from foldmark.sessions.conversion.chatting import export_data, export_text
     from foldmark.sessions.conversion.exporting import export as exported

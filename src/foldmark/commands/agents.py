@@ -23,7 +23,7 @@ from foldmark.operations.redaction import TRACES_MAY_STAY
 
 @command("session list [--all]", at_once=True)
 def _list(call: CommandCall) -> Result:
-    """List the conversations; --all lists archived ones as well."""
+    """List the conversations; with --all, archived ones too."""
     found = sorted(_conversations(call), key=lambda each: str(each["last_used"]), reverse=True)
     shown = [each for each in found if call.flag("--all") or not each["archived"] or each["current"]]
     width = max(len(each["name"]) for each in shown)
@@ -102,7 +102,7 @@ def _switch_session(call: CommandCall) -> Result:
 
 @command("session rename NAME NEW...")
 def _rename(call: CommandCall) -> Result:
-    """Give conversation NAME the name NEW."""
+    """Rename conversation NAME to NEW."""
     agent, name = _conversation(call), call.arguments["NEW"]
     old = agent.name
     family.rename(agent, name)
@@ -111,7 +111,7 @@ def _rename(call: CommandCall) -> Result:
 
 @command("session archive NAME...")
 def _archive(call: CommandCall) -> Result:
-    """Leave a conversation out of the list; it stays as it is."""
+    """Hide a conversation from the list; nothing in it changes."""
     agent = _conversation(call)
     family.archive(agent)
     here = " You are still in it." if agent == family.root(call.agent) else ""
@@ -145,7 +145,7 @@ def _delete(call: CommandCall) -> Result:
 
 @command("agents", at_once=True)
 def _agents(call: CommandCall) -> Result:
-    """Show this conversation's agents and how they stand."""
+    """Show the agents of this conversation and what each is doing."""
     with call.agent.log.store.read():
         found = [entry(place, call.agent) for place in family.tree(family.root(call.agent))]
     lines = [
@@ -238,7 +238,7 @@ def _send(call: CommandCall) -> Result:
 
 @command("check-mail", ANYBODY)
 def _check_mail(call: CommandCall) -> Result:
-    """Read the mail that has come for this agent."""
+    """Read this agent's new mail."""
     delivery = family.deliver(call.agent)
     if delivery is None:
         return Result("No mail.", None, {"mail": []})

@@ -31,7 +31,7 @@ _TAG = re.compile(r"#[^\W\d_]\S*")
 
 @command("state [--all]", at_once=True)
 def _state(call: CommandCall) -> Result:
-    """Show the state block in force; with --all those before it as well."""
+    """Show the state block in force; with --all, earlier ones too."""
     with call.agent.reading() as (moment, at):
         now = state_of(moment, at)
         state = None if now is None else now.content

@@ -46,7 +46,7 @@ HITS = 20
 
 @command("recall QUERY...", options=OPTIONS, at_once=True)
 def _recall(call: CommandCall) -> Result:
-    """Search everything that was ever said, forgotten or not; filters: /help recall."""
+    """Search all messages, forgotten or not; filters: /help recall."""
     asked = read_recall(call)
     recalled = asked.search(call.agent.log)
     entries = entries_of(call.agent, recalled.found)

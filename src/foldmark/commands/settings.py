@@ -43,7 +43,7 @@ def _owner(agent: Agent, key: str) -> Agent:
 
 @command("context window N")
 def _window(call: CommandCall) -> Result:
-    """Send the newest N turns at most; 0 is all."""
+    """Send at most the newest N turns; 0 sends all."""
     turns = checked("context_size", call.arguments["N"])
     text = f"The request holds the newest {count(turns, 'turn')}." if turns else "The request holds all turns that fit."
     return _set(call, "context_size", turns, text)
@@ -51,7 +51,7 @@ def _window(call: CommandCall) -> Result:
 
 @command("context budget TOKENS")
 def _budget(call: CommandCall) -> Result:
-    """Send as many turns as fit TOKENS; 0 is no limit."""
+    """Send as many turns as fit TOKENS; 0 means no limit."""
     tokens = checked("sliding_context_tokens", call.arguments["TOKENS"])
     text = f"The request holds up to {tokens:,} tokens." if tokens else "The request has no budget."
     return _set(call, "sliding_context_tokens", tokens, text)
