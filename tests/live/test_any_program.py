@@ -48,6 +48,7 @@ def test_a_program_with_two_providers(tmp_path: Path) -> None:
                 **os.environ,
                 "FOLDMARK_DB": str(tmp_path / "live.db"),
                 "XDG_STATE_HOME": str(tmp_path),
+                "FOLDMARK_LIVE_SIGN": "%",
                 "ANTHROPIC_BASE_URL": first.url,
                 "OPENAI_BASE_URL": f"{second.url}/v1",
                 "ANTHROPIC_API_KEY": KEY,
@@ -61,6 +62,7 @@ def test_a_program_with_two_providers(tmp_path: Path) -> None:
         )
         assert ended.returncode == 0, ended.stderr
         assert ended.stdout.split() == ["One.", "Two."]
+        assert "foldmark: recording; %help inside the agent" in ended.stderr
         assert first.refusals == second.refusals == []
         assert "Hello, first" in json.dumps(first.asked[0].body)
         assert "Hello, second" in json.dumps(second.asked[0].body)

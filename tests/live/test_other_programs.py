@@ -179,6 +179,8 @@ def test_an_agent_at_work(running: Told) -> None:
     done = CliRunner().invoke(cli, words, env=running.environment)
     assert isinstance(done.exception, CommandError)
     assert "is at work; repeat this when it waits for a prompt, or type :forget in it" in str(done.exception)
+    done = CliRunner().invoke(cli, words, env={**running.environment, "FOLDMARK_LIVE_SIGN": "%"})
+    assert "or type %forget in it" in str(done.exception)
     assert agent.open_turn is not None
     assert "Nothing matches" in running.client.say(":forget one")  # who types it waits for no answer
 

@@ -81,11 +81,11 @@ def live(
     own = loopback_socket()
     secret = secrets.token_urlsafe(24)
     url = f"http://127.0.0.1:{own.getsockname()[1]}/{secret}"
-    with setup.log(create=True):
-        pass
+    with setup.log(create=True) as log:
+        sign = log.given.live_sign
     folder = Path(setup.db).parent if Path(setup.db).is_absolute() else Path.cwd()
     where = f"loopback 127.0.0.1:{own.getsockname()[1]}"
-    print(f"foldmark: recording; :help inside the agent · {where}", file=sys.stderr)
+    print(f"foldmark: recording; {sign}help inside the agent · {where}", file=sys.stderr)
     upstreams = [base] if isinstance(base, str) else [f"{wire}={each}" for wire, each in base.items()]
     words = [word for each in upstreams for word in ("--upstream", each)]
     with own, supervised(own, secret, ["--db", setup.db, "live", *words], folder / "live.log"):

@@ -246,7 +246,8 @@ def _wait_for_prompt(agent: Agent, mode: str) -> None:
         return
     if not wait_for(agent.log.store, lambda: agent.open_turn is None, PROMPT_SECONDS):
         raise CommandError(
-            f"the agent of this session is at work; repeat this when it waits for a prompt, or type :{mode} in it"
+            "the agent of this session is at work; repeat this when it waits for a prompt, or type "
+            f"{agent.log.given.live_sign}{mode} in it"
         )
     agent.context()
 
