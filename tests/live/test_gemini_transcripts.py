@@ -90,20 +90,6 @@ def test_a_resumed_session_that_begins_beside_the_conversation(gemini: GeminiRun
     assert gemini.recorded() == ["one", "two", "three"]
 
 
-def test_a_sub_agent_is_a_child(gemini: GeminiRunning) -> None:
-    client = gemini.client
-    client.say("one")
-    inner = Client(gemini.gateway.url)
-    inner.functions = ["read_file", "complete_task"]
-    inner.contents = [{"role": "user", "parts": [{"text": "Your task: READ it."}]}]
-    inner.go_on()
-    client.say("two")
-    agent = gemini.agent
-    assert gemini.recorded() == ["one", "two"]
-    (child,) = agent.children
-    assert gemini.recorded(child) == ["Your task: READ it."]
-
-
 def test_a_client_that_compacts(gemini: GeminiRunning) -> None:
     client = gemini.client
     client.say("one")

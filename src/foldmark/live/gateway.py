@@ -25,7 +25,7 @@ from starlette.routing import Mount
 from starlette.types import Receive, Scope, Send
 
 from foldmark.core.errors import CommandError
-from foldmark.live.sessions import LONGEST, Sessions
+from foldmark.live.sessions import LONGEST, Answering, Sessions
 
 LOG = logging.getLogger(__name__)
 
@@ -153,7 +153,7 @@ class Forwarder:
             # What passes through a WebSocket could not be read. Codex then asks by HTTP.
             await PlainTextResponse("This gateway takes requests only.\n", 426)(scope, receive, send)
             return
-        headers, taken = forwarded(scope["headers"]), None
+        headers, made = forwarded(scope["headers"]), Answering(b"")
         content: bytes | AsyncIterator[bytes] | None = _body(request)
         if self._sessions is not None and request.method == "POST" and self._sessions.reads(passing.asked):
             try:
@@ -167,7 +167,7 @@ class Forwarder:
                     media, body = made.reply
                     await Response(body, media_type=None, headers={"content-type": media})(scope, receive, send)
                     return
-                content, taken = made.body, made.taken
+                content = made.body
                 if made.body is not begun:
                     headers = [(name, value) for name, value in headers if name != b"content-length"]
                     headers.append((b"content-length", str(len(made.body)).encode()))
@@ -178,12 +178,26 @@ class Forwarder:
             request.method, passing.upstream, headers=headers, content=content, extensions={"target": passing.target}
         )
         try:
+            await self._answer(sent, made.taken, scope, receive, send)
+        finally:
+            made.ended()
+
+    async def _answer(
+        self,
+        sent: httpx.Request,
+        taken: Callable[[bytes, bool], object] | None,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        """Ask the upstream, and answer with what it says."""
+        try:
             answer = await self._client.send(sent, stream=True)
         except ClientDisconnect:
             return
         except httpx.HTTPError as error:
             LOG.warning("the upstream could not be asked: %s", type(error).__name__)
-            await _unreachable(passing.upstream.host, error)(scope, receive, send)
+            await _unreachable(sent.url.host, error)(scope, receive, send)
             return
         try:
             pieces = _pieces(answer) if taken is None or answer.status_code != 200 else _kept(answer, taken)

@@ -192,11 +192,11 @@ def aligned(known: Sequence[KnownMessage], messages: Sequence[ClientMessage], as
     `asked` on, which are being asked, are new then, even if the client sent the same before: that may have left.
     """
     before, after = [each.key for each in known], [message.key for message in messages]
-    same = _shared(before, after)
+    same = shared(before, after)
     places: list[int | None] = [*range(same), *[None] * (len(after) - same)]
     if same == len(known):
         return places
-    tail = _shared(before[same:][::-1], after[same:][::-1])
+    tail = shared(before[same:][::-1], after[same:][::-1])
     places[len(after) - tail :] = range(len(before) - tail, len(before))
     last = min(len(after) - tail, asked)
     from difflib import SequenceMatcher  # few clients edit what they have sent
@@ -225,7 +225,7 @@ def asked_in(messages: Sequence[ClientMessage]) -> int:
     return len(messages)
 
 
-def _shared(before: Sequence[str], after: Sequence[str]) -> int:
+def shared(before: Sequence[str], after: Sequence[str]) -> int:
     """Return how many keys both begin with."""
     shared = 0
     for mine, theirs in zip(before, after, strict=False):

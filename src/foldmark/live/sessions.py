@@ -27,6 +27,7 @@ from foldmark.live.clients.openai import OPENAI
 from foldmark.live.clients.reading import RequestReader
 from foldmark.live.leaving_out import ContextView, EditedMessages, KnownMessage, edited, repeated
 from foldmark.live.other_programs import Asked, OtherPrograms
+from foldmark.live.sub_agents import UnnamedSubAgents
 from foldmark.live.transcript import ClientTranscript
 from foldmark.live.unnamed import UnnamedSessions
 from foldmark.log import Agent, Log
@@ -57,12 +58,14 @@ _ASKING: ContextVar[Asked] = ContextVar("asking")
 class Answering(NamedTuple):
     """What a request becomes: the body to pass on, or the `reply` to give (media type and body) without asking anybody.
 
-    `taken` is called with a whole answer's bytes and whether they are a stream; None if nobody wants them.
+    `taken` is called with a whole answer's bytes and whether they are a stream; None if nobody wants them. `ended` is
+    called after that, and also where no whole answer came.
     """
 
     body: bytes
     reply: tuple[str, bytes] | None = None
     taken: Callable[[bytes, bool], object] | None = None
+    ended: Callable[[], object] = lambda: None
 
 
 class Prepared(NamedTuple):
@@ -95,6 +98,7 @@ class Sessions:
         self._reader = RequestReader()
         self._transcripts: dict[str, ClientTranscript] = {}
         self._unnamed = UnnamedSessions(log, folder, run or log.new_id())
+        self._sub_agents = UnnamedSubAgents()
         self._worker = ThreadPoolExecutor(1, "foldmark-recording")
 
     def close(self) -> None:
@@ -135,7 +139,8 @@ class Sessions:
             raw = [prompts.without_escape(request, each, self._sign) for each in raw]
         sent = request.with_messages(raw) if made.changed or raw != made.messages else body
         prefix = made.prefix if made.changed or transcript.bound else None
-        return Answering(sent, None, partial(self._answer_came, transcript, messages, prefix))
+        ended = partial(self._later, lambda: self._sub_agents.end_answer(transcript, request))
+        return Answering(sent, None, partial(self._answer_came, transcript, messages, prefix), ended)
 
     async def _command(
         self,
@@ -216,8 +221,9 @@ class Sessions:
         with suppress(ValueError):
             assert dialect is not None
             request = self._reader.read(dialect, target, headers, body)
-            named = request.head.agent or request.head.session
-            transcript = self._transcripts.get(named) if named else self._unnamed.continued(request)
+            head = request.head
+            named = head.agent or head.session
+            transcript = self._transcripts.get(named) if head.session else self._unnamed.continued(request)
             if transcript is not None:
                 transcript.note_prevented()
                 if self.others is not None:
@@ -234,7 +240,9 @@ class Sessions:
             return Prepared(request, None, command, self._beside(request))
         if command is not None:
             return Prepared(request, transcript, command, _AS_IT_CAME)
-        return Prepared(request, transcript, None, self._edited(request, transcript))
+        made = self._edited(request, transcript)
+        self._sub_agents.begin_answer(transcript, request)
+        return Prepared(request, transcript, None, made)
 
     def _transcript(self, request: ClientRequest) -> ClientTranscript | None:
         """Return the transcript that a request goes on with; None for a request beside the conversation."""
@@ -254,10 +262,13 @@ class Sessions:
         self._transcripts[root.session] = root
         if not head.agent:
             return root
-        named = head.agent if head.session else f"{head.agent} {first}"  # one task, one sub-agent
-        if named not in self._transcripts:
-            self._transcripts[named] = ClientTranscript(root.child(named), root.session, request.dialect)
-        return self._transcripts[named]
+        if not head.session:
+            found = self._sub_agents.continued(root, request)
+            self._transcripts[found.agent.id] = found
+            return found
+        if head.agent not in self._transcripts:
+            self._transcripts[head.agent] = ClientTranscript(root.child(head.agent), root.session, request.dialect)
+        return self._transcripts[head.agent]
 
     def _beside(self, request: ClientRequest) -> EditedMessages:
         """Return a request beside the conversation: what it repeats of one is sent as the log shows it, and without the

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from foldmark.live.clients.dialect import ClientDialect, ClientRequest
 from foldmark.live.gateway_records import first_keys
+from foldmark.live.leaving_out import shared
 from foldmark.live.transcript import ClientTranscript
 from foldmark.log import Agent, Log
 from foldmark.log.live_session import client_session
@@ -99,9 +100,4 @@ def _opened(agent: Agent, dialect: ClientDialect) -> ClientTranscript | None:
 
 def _shared(transcript: ClientTranscript, request: ClientRequest) -> int:
     """Return how many messages both begin with."""
-    shared = 0
-    for known, message in zip(transcript.known, request.messages, strict=False):
-        if known.key != message.key:
-            break
-        shared += 1
-    return shared
+    return shared([each.key for each in transcript.known], [message.key for message in request.messages])
