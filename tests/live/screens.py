@@ -69,7 +69,7 @@ class Screen:
         assert not psutil.wait_procs(left, LIMIT)[1]
 
 
-def _variables(folder: Path) -> dict[str, str]:
+def common_variables(folder: Path) -> dict[str, str]:
     """Return the variables of a program whose home and database are in a folder."""
     return {
         "PATH": f"{BIN}:{os.environ['PATH']}",
@@ -95,7 +95,7 @@ class ClaudeScreen(Screen):
         if not (home / ".claude.json").exists():
             (home / ".claude.json").write_text(json.dumps({**settings, "projects": {str(work): trusted}}))
         variables = {
-            **_variables(folder),
+            **common_variables(folder),
             "ANTHROPIC_BASE_URL": upstream,
             "ANTHROPIC_API_KEY": KEY,
             "DISABLE_AUTOUPDATER": "1",
@@ -120,7 +120,7 @@ class CodexScreen(Screen):
                 f'[tui]\nanimations = false\nshow_tooltips = false\n[projects."{work}"]\ntrust_level = "trusted"\n'
             )
             (home / ".codex" / "config.toml").write_text(settings)
-        variables = {**_variables(folder), "OPENAI_BASE_URL": f"{upstream}/v1", "OPENAI_API_KEY": KEY}
+        variables = {**common_variables(folder), "OPENAI_BASE_URL": f"{upstream}/v1", "OPENAI_API_KEY": KEY}
         plain = [str(BIN / "codex"), *AGENTS["codex"].options(f"{upstream}/v1", variables)]
         program = [sys.executable, "-m", "foldmark", "live", "codex"] if live else plain
         super().__init__(work, variables, [*program, *more], rows=50)

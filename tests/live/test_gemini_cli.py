@@ -1,19 +1,18 @@
 """Gemini CLI, run by `foldmark live` (SPEC 5.7); skipped without `make clients`, and partly without tmux."""
 
 import json
-import os
 import shutil
 import subprocess
-import sys
-import time
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
+from gemini_screen import KEY, GeminiScreen, folders, program, selected, variables
 from plan import Answer, Reply, Say, Think, Use
-from screens import BIN, Screen
+from screens import BIN
 from server import Loopback
 from wire_gemini import GeminiWire
 
@@ -23,62 +22,7 @@ from foldmark.live.agent_programs import AGENTS
 from foldmark.log import Agent, Log
 from patience import LIMIT
 
-KEY = "planted-key-9a21"
-MODEL = "gemini-2.5-pro"
-
 pytestmark = pytest.mark.skipif(not (BIN / "gemini").exists(), reason="`make clients` installs Gemini CLI")
-
-
-def selected(home: Path, how: str) -> None:
-    """Write Gemini CLI's settings with a way to sign in."""
-    (home / ".gemini").mkdir(parents=True, exist_ok=True)
-    settings = {"security": {"auth": {"selectedType": how}}, "privacy": {"usageStatisticsEnabled": False}}
-    (home / ".gemini" / "settings.json").write_text(json.dumps(settings))
-
-
-def folders(folder: Path) -> tuple[Path, Path]:
-    """Return a home, and a folder with two notes to work in."""
-    home, work = folder / "home", folder / "work"
-    work.mkdir(parents=True)
-    selected(home, "gemini-api-key")
-    for name, line in (("a", "alpha\n"), ("b", "beta\n")):
-        (work / f"{name}.txt").write_text(line * 200)
-    return home, work
-
-
-def variables(folder: Path, upstream: str) -> dict[str, str]:
-    return {
-        "PATH": f"{BIN}:{os.environ['PATH']}",
-        "HOME": str(folder / "home"),
-        "TERM": "xterm-256color",
-        "LANG": "C.UTF-8",
-        "NO_PROXY": "127.0.0.1",
-        "GOOGLE_GEMINI_BASE_URL": upstream,
-        "GEMINI_API_KEY": KEY,
-        "GEMINI_CLI_TRUST_WORKSPACE": "true",
-        "FOLDMARK_DB": str(folder / "live.db"),
-    }
-
-
-def program(*, live: bool) -> list[str]:
-    return [*([sys.executable, "-m", "foldmark", "live"] if live else []), "gemini", "-m", MODEL]
-
-
-class GeminiScreen(Screen):
-    """Gemini CLI on a terminal of 100 columns and 60 lines."""
-
-    def __init__(self, folder: Path, upstream: str, *, live: bool) -> None:
-        _, work = folders(folder)
-        super().__init__(work, variables(folder, upstream), program(live=live), rows=60)
-        self.wait("Type your message")
-
-    def type(self, text: str, wanted: str) -> None:
-        """Type a line, and wait for what answers it. An Enter that comes at once counts as part of a pasted text."""
-        self._tmux("send-keys", "-l", text)
-        self.wait(text)
-        time.sleep(0.5)
-        self._tmux("send-keys", "Enter")
-        self.wait(wanted)
 
 
 def answered(work: Path) -> Callable[[Any], Answer]:
@@ -224,6 +168,35 @@ def test_a_session_that_is_resumed(tmp_path: Path) -> None:
         agents = [agent for agent in log.agents() if agent.name]
         texts = [[each.content for each in agent.context().messages if each.kind == "user"] for agent in agents]
     assert texts == [["Hello there.", "The second.", "READ the fourth."], ["Hello there."]]
+
+
+def test_two_sub_agents_with_the_same_task(tmp_path: Path) -> None:
+    """They work at the same time, and each is a child of its own."""
+    _, work = folders(tmp_path)
+    numbers, both = count(1), Barrier(2, timeout=LIMIT)
+
+    def played(body: Any) -> Answer:
+        number, asked = next(numbers), json.dumps(body["contents"][-1])
+        if "complete_task" not in json.dumps(body["tools"]):
+            task = {"agent_name": "codebase_investigator", "prompt": "SUBTASK"}
+            calls = [Use(f"call_{number}{at}", "invoke_agent", task, "c2lnbmVk") for at in "ab"]
+            return Reply((Say(("Done.",)),)) if "functionResponse" in asked else Reply((*calls,), stop="calls")
+        if "functionResponse" not in asked:
+            both.wait()
+            paths = {"file_path": str(work / "a.txt")}
+            return Reply((Use(f"call_{number}", "read_file", paths, "c2lnbmVk"),), stop="calls")
+        report = {"SummaryOfFindings": "TASK DONE", "ExplorationTrace": [], "RelevantLocations": []}
+        return Reply((Use(f"call_{number}", "complete_task", {"report": report}, "c2lnbmVk"),), stop="calls")
+
+    with Loopback(GeminiWire(), played) as upstream:
+        assert "Done." in say(tmp_path, upstream.url, "Delegate both.")
+    assert upstream.refusals == []
+    with foldmark.open(tmp_path / "live.db", settings={}) as log:
+        children = recorded(log).children
+        kinds = [[event.kind for event in child.context().messages] for child in children]
+        ids = [[event.call_id for event in child.context().messages if event.call_id] for child in children]
+    assert kinds == [["user", "tool_call", "tool_result", "tool_call"]] * 2
+    assert all(first == second for first, second, _ in ids)
 
 
 @pytest.mark.parametrize("how", ["oauth-personal", "vertex-ai", "compute-default-credentials", ""])

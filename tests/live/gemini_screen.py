@@ -1,0 +1,96 @@
+"""Gemini CLI in a real terminal: its home, and how a line is typed there."""
+
+import json
+import re
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from screens import Screen, common_variables
+
+from patience import LIMIT
+
+KEY = "planted-key-9a21"
+MODEL = "gemini-2.5-pro"
+ENTER_LOST = 5.0
+"""Seconds after which an Enter is pressed once more: Gemini CLI loses one now and then just after its start."""
+
+
+def selected(home: Path, how: str) -> None:
+    """Write Gemini CLI's settings with a way to sign in."""
+    (home / ".gemini").mkdir(parents=True, exist_ok=True)
+    settings = {"security": {"auth": {"selectedType": how}}, "privacy": {"usageStatisticsEnabled": False}}
+    (home / ".gemini" / "settings.json").write_text(json.dumps(settings))
+
+
+def folders(folder: Path) -> tuple[Path, Path]:
+    """Return a home, and a folder with two notes to work in."""
+    home, work = folder / "home", folder / "work"
+    work.mkdir(parents=True, exist_ok=True)
+    selected(home, "gemini-api-key")
+    for name, line in (("a", "alpha\n"), ("b", "beta\n")):
+        (work / f"{name}.txt").write_text(line * 200)
+    return home, work
+
+
+def variables(folder: Path, upstream: str) -> dict[str, str]:
+    return {
+        **common_variables(folder),
+        "GOOGLE_GEMINI_BASE_URL": upstream,
+        "GEMINI_API_KEY": KEY,
+        "GEMINI_CLI_TRUST_WORKSPACE": "true",
+        "GEMINI_CLI_NO_RELAUNCH": "true",  # it would start itself a second time, with more memory
+    }
+
+
+def program(*, live: bool, model: str = MODEL) -> list[str]:
+    return [*([sys.executable, "-m", "foldmark", "live"] if live else []), "gemini", "-m", model]
+
+
+class GeminiScreen(Screen):
+    """Gemini CLI on a terminal of 100 columns and 60 lines."""
+
+    sign = ">"
+
+    def __init__(self, folder: Path, upstream: str, *more: str, live: bool, model: str = MODEL) -> None:
+        _, work = folders(folder)
+        words = [*program(live=live, model=model), *more]
+        super().__init__(work, variables(folder, upstream), words, rows=60)
+        self.wait("Type your message")
+
+    @property
+    def line(self) -> str:
+        """The line that is being typed, or what stands there instead."""
+        return next(iter(re.findall(r"^ [>*] +(.*?) *$", self.text, re.MULTILINE)[::-1]), "")
+
+    def type(self, text: str, wanted: str) -> None:
+        """Type a line once the answer before has ended, and wait for what answers it."""
+        assert self._comes(lambda: "esc to cancel" not in self.text), self.text
+        self._tmux("send-keys", "-l", text)
+        assert self._comes(lambda: self.line == text), self.text
+        for _ in range(int(LIMIT / ENTER_LOST)):
+            # An Enter directly behind a letter would count as part of a pasted text.
+            self._tmux("send-keys", "End", "Enter")
+            if self._comes(lambda: self.line != text, ENTER_LOST):
+                break
+        assert self._comes(lambda: f"{self.sign} {text}" in self.text), self.text
+        self.wait(wanted, text)
+
+    def close(self) -> None:
+        """Quit, so that Gemini CLI ends at once: it goes on without its terminal."""
+        if "esc to cancel" not in self.text:
+            self._tmux("send-keys", "-l", "/quit")
+            if self._comes(lambda: self.line == "/quit", ENTER_LOST):
+                self._tmux("send-keys", "End", "Enter")
+                self._comes(lambda: not self._tmux("list-panes"), ENTER_LOST)
+        super().close()
+
+    def _comes(self, there: Callable[[], bool], seconds: float = LIMIT) -> bool:
+        """Return True once it is there; False if it is not after so many seconds."""
+        until = time.monotonic() + seconds
+        while not there():
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.1)
+        return True
