@@ -10,15 +10,13 @@ from threading import Barrier
 from typing import Any
 
 import pytest
-from gemini_screen import KEY, GeminiScreen, folders, program, selected, variables
+from gemini_screen import KEY, GeminiScreen, folders, program, variables
 from plan import Answer, Reply, Say, Think, Use
 from screens import BIN
 from server import Loopback
 from wire_gemini import GeminiWire
 
 import foldmark
-from foldmark.core.errors import CommandError
-from foldmark.live.agent_programs import AGENTS
 from foldmark.log import Agent, Log
 from patience import LIMIT
 
@@ -197,19 +195,3 @@ def test_two_sub_agents_with_the_same_task(tmp_path: Path) -> None:
         ids = [[event.call_id for event in child.context().messages if event.call_id] for child in children]
     assert kinds == [["user", "tool_call", "tool_result", "tool_call"]] * 2
     assert all(first == second for first, second, _ in ids)
-
-
-@pytest.mark.parametrize("how", ["oauth-personal", "vertex-ai", "compute-default-credentials", ""])
-def test_another_way_to_sign_in_is_refused(how: str, tmp_path: Path) -> None:
-    selected(tmp_path, how) if how else (tmp_path / ".gemini").mkdir()
-    with pytest.raises(CommandError, match=f"signs in with '{how}'.*Choose an API key" if how else "no way to sign in"):
-        AGENTS["gemini"].upstream({"HOME": str(tmp_path)})
-    selected(tmp_path, "gemini-api-key")
-    assert AGENTS["gemini"].upstream({"HOME": str(tmp_path)}) == "https://generativelanguage.googleapis.com"
-
-
-@pytest.mark.parametrize("variable", ["GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA"])
-def test_another_service_is_refused(variable: str, tmp_path: Path) -> None:
-    selected(tmp_path, "gemini-api-key")
-    with pytest.raises(CommandError, match=f"{variable} is set"):
-        AGENTS["gemini"].upstream({"HOME": str(tmp_path), variable: "true"})

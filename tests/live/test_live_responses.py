@@ -15,9 +15,7 @@ from plan import Answer, Broken, Fail, Reply, Say, Think, Use
 from running import Running, entered
 
 from foldmark.core.errors import CommandError, ProviderError
-from foldmark.live.agent_programs import AGENTS, CHATGPT
 from foldmark.live.clients import openai_answers
-from foldmark.live.clients.openai import OPENAI
 from foldmark.live.status import statuses
 from foldmark.log import Agent
 
@@ -432,29 +430,6 @@ def test_every_request_is_valid_whatever_was_taken_out(running: CodexRunning, se
     own = {json.dumps(item) for item in client.items}
     evicted = [item for item in running.upstream.asked[-1].body["input"] if json.dumps(item) not in own]
     assert all(str(item.get("output", "")).startswith("[Evicted: ") for item in evicted)
-
-
-def test_the_upstream_of_a_login(tmp_path: Path) -> None:
-    codex, home = AGENTS["codex"], {"CODEX_HOME": str(tmp_path)}
-    key = {**home, "OPENAI_API_KEY": KEY}
-    assert codex.upstream(home) == codex.provider
-    assert 'env_key="OPENAI_API_KEY"' in str(codex.options("http://x", key))
-    file = tmp_path / "auth.json"
-    file.write_text(json.dumps({"OPENAI_API_KEY": None, "tokens": {"access_token": "t"}}))
-    assert codex.upstream(key) == CHATGPT
-    assert codex.upstream({**key, "OPENAI_BASE_URL": "http://own"}) == "http://own"
-    assert 'openai_base_url="http://x"' in codex.options("http://x", key)
-    file.write_text(json.dumps({"OPENAI_API_KEY": KEY, "tokens": None}))
-    assert codex.upstream(key) == codex.provider
-    assert "foldmark" not in str(codex.options("http://x", key))
-    file.write_text("[")
-    assert codex.upstream(key) == codex.provider
-
-
-@pytest.mark.parametrize("path", ["/responses", "/v1/responses"])
-def test_the_paths_that_answer(path: str) -> None:
-    assert OPENAI.reads(path)
-    assert not OPENAI.reads(f"{path}/compact")
 
 
 def test_a_websocket_is_refused_so_that_codex_asks_by_http(running: CodexRunning) -> None:

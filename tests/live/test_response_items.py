@@ -1,4 +1,4 @@
-"""What is recorded of an item of the Responses API makes that item again (SPEC 5.7)."""
+"""The paths of the Responses API, and its items: what is recorded of one makes it again (SPEC 5.7)."""
 
 from typing import Any
 
@@ -7,6 +7,7 @@ from test_live_responses import ADDED
 
 import foldmark
 from foldmark.live.clients import openai_items
+from foldmark.live.clients.openai import OPENAI
 from foldmark.sessions.messages import CallMessage, ResultMessage, TextMessage
 
 ITEMS: list[dict[str, Any]] = [
@@ -47,3 +48,9 @@ def test_what_is_recorded_of_an_item_makes_it_again(item: dict[str, Any]) -> Non
     assert {name: value for name, value in made.items() if name not in ("id", ADDED)} == {
         name: value for name, value in item.items() if name != "id"
     }
+
+
+@pytest.mark.parametrize("path", ["/responses", "/v1/responses"])
+def test_the_paths_that_answer(path: str) -> None:
+    assert OPENAI.reads(path)
+    assert not OPENAI.reads(f"{path}/compact")
