@@ -5,7 +5,7 @@ import json
 import re
 
 import pytest
-from gemini_client import CONTEXT, UNSIGNED, Client, GeminiRunning
+from gemini_client import CONTEXT, UNSIGNED, Client, Content, GeminiRunning
 from plan import Fail
 
 from foldmark.live.status import statuses
@@ -111,6 +111,22 @@ def test_a_client_that_compacts(gemini: GeminiRunning) -> None:
     assert ("user", "READ two") in gemini.texts()
     gemini.again("s" * 32)  # resumed, with what the client has made of it
     client.say("five")
+    assert len(gemini.agents) == 1
+
+
+def test_a_long_session_that_was_compacted_is_resumed(gemini: GeminiRunning) -> None:
+    client = gemini.client
+    for number in range(20):
+        client.say(f"prompt {number}")
+    snapshot = "<state_snapshot>It was read.</state_snapshot>"
+    thanks = {"role": "model", "parts": [{"text": "Got it. Thanks for the additional context!"}]}
+    begun: Content = {"role": "user", "parts": [{"text": CONTEXT}, {"text": snapshot}]}
+    client.contents = [begun, thanks, *client.contents[-4:]]
+    client.say("after the compaction")
+    client.say(f":drop {gemini.turn('prompt 19')}")
+    gemini.again("s" * 32)
+    client.say("last")
+    assert gemini.users() == [CONTEXT, snapshot, "prompt 18", "after the compaction", "last"]
     assert len(gemini.agents) == 1
 
 
