@@ -328,7 +328,7 @@ def test_the_model_says_nothing(log: Log, agent: Agent) -> None:
     said(agent, "one")
     log.complete = lambda request: " \n"
     newest = agent.standing().newest
-    with pytest.raises(FoldmarkError, match="offline answered with nothing; nothing was changed"):
+    with pytest.raises(FoldmarkError, match="offline gave an empty answer; nothing was changed"):
         agent.do("/summarize")
     assert agent.standing().newest == newest
 

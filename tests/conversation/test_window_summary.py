@@ -355,7 +355,7 @@ def test_nothing_that_changed_meanwhile_is_recorded(agent: Agent, model: Model) 
 def test_a_model_that_fails_records_nothing(agent: Agent) -> None:
     agent.log.complete = lambda _: " "
     head = agent.standing().newest
-    with pytest.raises(FoldmarkError, match="answered with nothing"):
+    with pytest.raises(FoldmarkError, match="gave an empty answer"):
         make_window_summary(agent, wanted(agent))
     assert agent.standing().newest == head
 

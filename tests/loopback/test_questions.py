@@ -78,7 +78,7 @@ def test_more_than_the_model_takes_is_not_sent_and_the_way_out_is_named(
     (tmp_path / ".foldmark.toml").write_text('[models."anthropic/claude-sonnet-4-5"]\nwindow = 1000\n')
     monkeypatch.chdir(tmp_path)
     agent, server = start()
-    with pytest.raises(FoldmarkError, match=r"takes at most 1,000; nothing was changed. Name less"):
+    with pytest.raises(FoldmarkError, match=r"takes at most 1,000; nothing was changed. Summarize less"):
         agent.do("/summarize")
     assert server.asked == []
 

@@ -535,7 +535,7 @@ def test_the_sdk_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("url", ["", "nowhere", "ftp://example.org", "http://[", "http://a b/", "https://"])
 def test_what_is_no_address_is_told_at_once(url: str) -> None:
     for module in (gemini_api, gemini_gca_api):
-        with pytest.raises(ProviderError, match="is not a server's address") as caught:
+        with pytest.raises(ProviderError, match=r"is not the address of a server\. Set one") as caught:
             module.connect("gemini-3.8-flash", Access(KEY, url))
         assert (caught.value.kind, caught.value.passes) == ("request", False)
 

@@ -206,7 +206,7 @@ def test_a_damaged_folder_is_refused(folder: Path, file: str) -> None:
 def test_another_kind_of_model_is_refused(folder: Path, key: str, value: object) -> None:
     config = json.loads((folder / "config.json").read_bytes())
     (folder / "config.json").write_text(json.dumps(config | {key: value}))
-    with pytest.raises(EmbeddingError, match=r"fetch the model again|take another"):
+    with pytest.raises(EmbeddingError, match=r"fetch the model again|choose another"):
         load(str(folder))
 
 

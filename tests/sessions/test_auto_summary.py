@@ -104,7 +104,7 @@ def test_an_answer_without_the_headings_warns(place: Place, asked: list[Loopback
 @pytest.mark.parametrize(
     ("reply", "said"),
     [
-        (says(""), b"answered with nothing"),
+        (says(""), b"gave an empty answer"),
         (says("### Current", "length"), b"was cut off"),
         (says("No.", "refused"), b"is a refusal"),
         (Fail("key"), b""),

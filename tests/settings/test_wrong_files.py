@@ -200,13 +200,13 @@ def test_a_pipe_is_not_waited_for(place: Place, name: str) -> None:
     if name == ".work.toml":
         assert place.load() == Settings()
     else:
-        with pytest.raises(CommandError, match="is no ordinary file"):
+        with pytest.raises(CommandError, match="is not a regular file"):
             place.load()
 
 
 def test_a_link_to_everything(place: Place) -> None:
     (place.user / "config.toml").symlink_to("/dev/zero")
-    with pytest.raises(CommandError, match="is no ordinary file"):
+    with pytest.raises(CommandError, match="is not a regular file"):
         place.load()
 
 

@@ -63,12 +63,12 @@ class _Copy:
         self, moment: Snapshot, target: Store, names: tuple[str, str], wanted: CopyScope, progress: Progress
     ) -> None:
         self._moment, self._target, self._names, self._wanted = moment, target, names, wanted
-        with target.read() as there:
-            self._there = check(moment, there, names, wanted)
-        self._missing = {agent: record for agent, record in wanted.agents.items() if agent not in self._there}
+        with target.read() as reading:
+            self._present = check(moment, reading, names, wanted)
+        self._missing = {agent: record for agent, record in wanted.agents.items() if agent not in self._present}
         self._forks = {record.fork_event: agent for agent, record in self._missing.items()}
         of = sum(record.messages for record in wanted.agents.values())
-        had = sum(record.messages for agent, record in self._there.items() if agent in wanted.agents)
+        had = sum(record.messages for agent, record in self._present.items() if agent in wanted.agents)
         self._progress, self._done, self._total = progress, 0, max(of - had, 0) + 2 * of
         self._counts = dict.fromkeys(("events", "erased", *_COUNTED.values()), 0)
 
@@ -92,11 +92,11 @@ class _Copy:
     # Names
 
     def _rename(self) -> None:
-        """Rename conversations as in the source. Two may have swapped their names, so all give up theirs first."""
+        """Rename conversations as in the source. Two may have swapped their names, so all lose their names first."""
         renamed = [
             record
             for agent, record in self._wanted.agents.items()
-            if agent in self._there and self._there[agent].name != record.name
+            if agent in self._present and self._present[agent].name != record.name
         ]
         if renamed:
             with self._target.write() as writing:
@@ -110,9 +110,9 @@ class _Copy:
 
     def _events(self) -> None:
         behind = {
-            agent: self._there[agent].head if agent in self._there else 0
+            agent: self._present[agent].head if agent in self._present else 0
             for agent, record in self._wanted.agents.items()
-            if agent not in self._there or self._there[agent].head < record.head
+            if agent not in self._present or self._present[agent].head < record.head
         }
         for page in _pages(self._moment.copied_events(behind)):
             agents = self._needed(page)
@@ -130,8 +130,8 @@ class _Copy:
     def _needed(self, page: Sequence[CopiedEvent]) -> list[CopiedAgent]:
         """Return the missing agents that begin in a page: they have an event in it, or were forked in it."""
         begun = {event.agent for event in page} | {self._forks.get(event.id) for event in page if event.kind == "fork"}
-        made = [self._as_copied(self._missing.pop(agent)) for agent in begun if agent in self._missing]
-        return sorted(made, key=lambda agent: agent.place)
+        begun_agents = [self._as_copied(self._missing.pop(agent)) for agent in begun if agent in self._missing]
+        return sorted(begun_agents, key=lambda agent: agent.place)
 
     def _as_copied(self, record: AgentRecord) -> CopiedAgent:
         place = self._wanted.all[record.id]
@@ -139,9 +139,9 @@ class _Copy:
 
     def _erase(self) -> None:
         """Erase the events that were erased in the source after they had been copied."""
-        agents = [agent for agent in self._wanted.agents if agent in self._there]
-        with self._target.read() as there:
-            done = {id for id, *_ in there.erased(agents)}
+        agents = [agent for agent in self._wanted.agents if agent in self._present]
+        with self._target.read() as reading:
+            done = {id for id, *_ in reading.erased(agents)}
         left: dict[tuple[str, int], int] = {}
         for id, agent, by in self._moment.erased(agents):
             if id not in done:
@@ -157,8 +157,8 @@ class _Copy:
 
     def _end(self) -> None:
         """Kill, delete and archive agents as in the source."""
-        with self._target.read() as there:
-            ends = {end.agent: end for end in there.copied(CopiedEnd, self._wanted.wanted)}
+        with self._target.read() as reading:
+            ends = {end.agent: end for end in reading.copied(CopiedEnd, self._wanted.wanted)}
         none = CopiedEnd("", None, None, None)
         ours = {end.agent: end for end in self._moment.copied(CopiedEnd, self._wanted.wanted)}
         changed = [agent for agent in {**ends, **ours} if ends.get(agent, none) != ours.get(agent, none)]
@@ -190,8 +190,8 @@ class _Copy:
                 writing.take_numbers(numbers)
 
     def _remove_memos(self) -> None:
-        with self._target.read() as there:
-            both = merged(self._moment.copied(CopiedMemo), there.copied(CopiedMemo))
+        with self._target.read() as reading:
+            both = merged(self._moment.copied(CopiedMemo), reading.copied(CopiedMemo))
             gone = [copied.id for memo, copied in both if memo is None and copied is not None]
         for memo in gone:
             with self._target.write() as writing:
@@ -200,8 +200,8 @@ class _Copy:
     def _page(self, kind: type[Any], last: int) -> list[Any]:
         """Return the next records after an id that the target lacks, or has in an earlier form."""
         agents = self._wanted.wanted
-        with self._target.read() as there:
-            both = merged(self._moment.copied(kind, agents, last), there.copied(kind, agents, last))
+        with self._target.read() as reading:
+            both = merged(self._moment.copied(kind, agents, last), reading.copied(kind, agents, last))
             return list(islice((mine for mine, other in both if mine is not None and mine != other), _AT_ONCE))
 
     def _take(self, page: Sequence[Any]) -> None:
@@ -215,8 +215,8 @@ class _Copy:
     def _fold(self) -> None:
         """Store the segments of agents that have none stored."""
         for some in parts(list(self._wanted.agents.values()), _AT_ONCE):
-            with self._target.read() as there:
-                outlines = there.outlines([record.id for record in some])
+            with self._target.read() as reading:
+                outlines = reading.outlines([record.id for record in some])
             left = [record for record in some if outlines[record.id].fold is None]
             if left:
                 with self._target.write() as writing:
@@ -232,17 +232,17 @@ class _Copy:
     # The end
 
     def _compare(self) -> tuple[int, str]:
-        """Compare everything that was to be copied with the target; return the number of events, and the hash of all.
-        Raises StoreError."""
+        """Compare the whole scope of the copy with the target. Return the number of events and the hash of everything.
+        Raises StoreError if the two differ."""
         ours = Hashes(self._moment, self._wanted, self._advance)
-        with self._target.read() as there:
-            theirs = Hashes(there, self._wanted, self._advance)
-        if wrong := [what for what, hash in ours.parts.items() if theirs.parts[what] != hash]:
+        with self._target.read() as reading:
+            theirs = Hashes(reading, self._wanted, self._advance)
+        if wrong := [part for part, hash in ours.parts.items() if theirs.parts[part] != hash]:
             agents = self._wanted.agents
             named = [(agents[each].name or f"agent {each[:8]}") if each in agents else each for each in wrong]
             raise StoreError(
                 f"the copy in {self._names[1]} differs from {self._names[0]}: {listing(named, 5)}. "
-                "Has another program written there meanwhile? `foldmark doctor` checks each of the two."
+                "Has another program written reading meanwhile? `foldmark doctor` checks each of the two."
             )
         return ours.events, ours.whole
 

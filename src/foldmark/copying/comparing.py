@@ -23,8 +23,8 @@ _AT_ONCE = 500
 
 
 class CopyScope(Struct, frozen=True):
-    """The agents to copy, uuid -> record, oldest first; `all` agents of the source, uuid -> place; and whether that is
-    the `whole` database, with what belongs to no conversation."""
+    """The agents to copy, uuid -> record, oldest first; `all` agents of the source, uuid -> place; `whole` is True for
+    the whole database, including records that belong to no conversation."""
 
     agents: dict[str, AgentRecord]
     all: dict[str, int]
@@ -56,8 +56,8 @@ def scope(moment: Snapshot, names: Sequence[str]) -> CopyScope:
     for name in names:
         found = by_name.get(name) or (name.lower() if name.lower() in records else None)
         if found is None:
-            there_is = f"conversations: {listing(by_name)}" if by_name else "it has no conversation"
-            raise CommandError(f"there is no conversation '{name}' to copy; {there_is}")
+            available = f"conversations: {listing(by_name)}" if by_name else "it has no conversation"
+            raise CommandError(f"there is no conversation '{name}' to copy; {available}")
         wanted.add(roots[found])
     chosen = {agent: record for agent, record in records.items() if roots[agent] in wanted}
     writers = {mail.sender for mail in moment.copied(CopiedMail, list(chosen))}
@@ -71,37 +71,37 @@ def scope(moment: Snapshot, names: Sequence[str]) -> CopyScope:
 def check(ours: Snapshot, theirs: Snapshot, names: tuple[str, str], wanted: CopyScope) -> dict[str, AgentRecord]:
     """Raise CommandError unless the other store is empty or holds only earlier copies; return its agents, uuid ->
     record. `names` are the names of the two stores."""
-    there = {record.id: record for record in theirs.agents()}
-    for what, found in _foreign(ours, theirs, there, names, wanted):
+    present = {record.id: record for record in theirs.agents()}
+    for kind, found in _foreign(ours, theirs, present, names, wanted):
         if found:
             raise CommandError(
-                f"{names[1]} has {what}: {listing(found, 5)}. A copy keeps all ids, so these would collide. Nothing "
-                "was copied. Name a new database, or one that has nothing but earlier copies."
+                f"{names[1]} has {kind}: {listing(found, 5)}. A copy keeps all ids, so these would collide. Nothing "
+                "was copied. Name a new database, or one that holds only earlier copies."
             )
-    return there
+    return present
 
 
 def _foreign(
-    ours: Snapshot, theirs: Snapshot, there: Mapping[str, AgentRecord], names: tuple[str, str], wanted: CopyScope
+    ours: Snapshot, theirs: Snapshot, present: Mapping[str, AgentRecord], names: tuple[str, str], wanted: CopyScope
 ) -> Iterator[tuple[str, Collection[str]]]:
-    """Yield each kind of content that the other store may not have, with the names of what it has of that kind."""
+    """Yield each kind of content that the other store must not have, with the names of the items of that kind."""
     source, target = names
     records = wanted.agents if wanted.whole else {each.id: each for each in ours.agents()}
-    strange = [_label(record) for agent, record in there.items() if agent not in records]
+    strange = [_label(record) for agent, record in present.items() if agent not in records]
     yield f"conversations that {source} does not have", strange
-    gone_on = [_label(record) for agent, record in there.items() if not _is_behind(record, records[agent])]
-    gone = {id for id, *_ in ours.erased(list(there))}
-    heads = {record.head: record for record in there.values() if record.head}
+    gone_on = [_label(record) for agent, record in present.items() if not _is_behind(record, records[agent])]
+    gone = {id for id, *_ in ours.erased(list(present))}
+    heads = {record.head: record for record in present.values() if record.head}
     gone_on += [_label(heads[id]) for id in _differing(ours, theirs, list(heads), gone)]
     yield f"conversations that went on differently than in {source}", dict.fromkeys(gone_on)
     if not wanted.whole:
-        taken = {record.name for agent, record in there.items() if record.name and agent not in wanted.agents}
+        taken = {record.name for agent, record in present.items() if record.name and agent not in wanted.agents}
         if both := [record.name for record in wanted.agents.values() if record.name in taken]:
             raise CommandError(
                 f"{target} has other conversations named {listing(both)}, which were renamed in {source} since. "
                 "Copy the whole database."
             )
-    erased = [f"event {id}" for id, *_ in theirs.erased(list(there)) if id not in gone]
+    erased = [f"event {id}" for id, *_ in theirs.erased(list(present)) if id not in gone]
     yield "erased events that were not erased here", erased
     deleted = {end.agent for end in ours.copied(CopiedEnd) if end.deleted is not None}
     memos = ours.numbers().memos
@@ -110,7 +110,7 @@ def _foreign(
             if other is None or (mine is not None and rule.identity(mine) == rule.identity(other)):
                 continue
             if mine is not None or not rule.may_be_gone(other, deleted, memos):
-                yield f"{rule.what} of its own", [rule.label.format(other)]
+                yield f"{rule.kind} of its own", [rule.label.format(other)]
 
 
 class _Rule(NamedTuple):
@@ -118,7 +118,7 @@ class _Rule(NamedTuple):
     a function that returns True if the source may have lost a record. It takes the record, the agents deleted in the
     source, and the highest id of a memo there."""
 
-    what: str
+    kind: str
     label: str
     identity: Callable[[Any], object]
     may_be_gone: Callable[[Any, Collection[str], int], bool]
@@ -145,11 +145,11 @@ _KINDS: Mapping[type[Any], _Rule] = {
 
 
 def _differing(ours: Snapshot, theirs: Snapshot, heads: Sequence[int], gone: Collection[int]) -> Iterator[int]:
-    """Yield the newest events of the other store's agents that differ from those here, unless they are `gone`."""
+    """Yield the newest events of the other store's agents that differ from this store's, unless they are `gone`."""
     for some in parts(heads, _AT_ONCE):
-        here = {event.id: event for event in ours.events(some)}
+        own = {event.id: event for event in ours.events(some)}
         for event in theirs.events(some):
-            mine = here.get(event.id)
+            mine = own.get(event.id)
             if mine != event and (mine is None or event.id not in gone or _remains(mine) != _remains(event)):
                 yield event.id
 
@@ -159,8 +159,8 @@ def _label(record: AgentRecord) -> str:
 
 
 def _is_behind(record: AgentRecord, ours: AgentRecord) -> bool:
-    made = (record.parent, record.fork_event, record.created_at) == (ours.parent, ours.fork_event, ours.created_at)
-    return made and record.head <= ours.head
+    same = (record.parent, record.fork_event, record.created_at) == (ours.parent, ours.fork_event, ours.created_at)
+    return same and record.head <= ours.head
 
 
 def _remains(event: Event) -> tuple[Any, ...]:
@@ -193,7 +193,7 @@ class Hashes:
     """Hashes of a store's contents within a scope: `parts` maps each agent and kind to a hash, `whole` is the hash of
     all parts, `events` counts the events. `seen` is called for each event."""
 
-    def __init__(self, moment: Snapshot, wanted: CopyScope, seen: Callable[[CopiedEvent], object]) -> None:
+    def __init__(self, moment: Snapshot, wanted: CopyScope, progress: Callable[[CopiedEvent], object]) -> None:
         self.events = 0
         each = {agent: _Hash() for agent in wanted.agents}
         for record in moment.agents():
@@ -204,7 +204,7 @@ class Hashes:
         for event in moment.copied_events(dict.fromkeys(each, 0)):
             each[event.agent].add(event)
             self.events += 1
-            seen(event)
+            progress(event)
         needed = set[str]()
         for kind in wanted.kinds:
             each[kind.__name__] = hash = _Hash()

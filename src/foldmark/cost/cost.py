@@ -270,7 +270,7 @@ class _Ledger:
         self._billed: list[Bill] = []
         self._rewritten = self._moves = 0
 
-    def add(self, asked: PastRequest, now: ReplayedContext, at: float, thought: Collection[int], *, hour: bool) -> None:
+    def add(self, past: PastRequest, now: ReplayedContext, at: float, thought: Collection[int], *, hour: bool) -> None:
         """Count one request, sent at `at` (seconds); `hour` is True if it is cached for an hour."""
         items = self._sender.request(now)
         same = common_length(self._items, items)
@@ -283,7 +283,7 @@ class _Ledger:
         bill = self._cache.bill(self._request, marks, tokens, at, hour=hour)
         self._billed.append(bill)
         self._count(bill, same)
-        self._bound.add(self._request, shared, answers, asked.answer if asked.answer in thought else None)
+        self._bound.add(self._request, shared, answers, past.answer if past.answer in thought else None)
 
     def closed(self) -> Replayed:
         """Return the result."""
@@ -315,9 +315,9 @@ class _Ledger:
 
     def _count(self, bill: Bill, same: int) -> None:
         """Count the tokens that were sent before and are not read from the cache."""
-        upto = self._request.upto
-        read = (bill.read + 1) * upto[-1] // max(1, bill.tokens)
-        blocks = bisect_right(upto, read)
+        ends = self._request.upto
+        read = (bill.read + 1) * ends[-1] // max(1, bill.tokens)
+        blocks = bisect_right(ends, read)
         first = bisect_right(self._blocks, blocks)
         again = sum(item.size for item in self._items[first:] if (item.event or item) in self._seen)
         self._rewritten += self._pieces.ruler.tokens(again)

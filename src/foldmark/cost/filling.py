@@ -64,7 +64,8 @@ def portions(request: Request) -> list[Portion]:
     body = request.body.get("request", request.body)  # as Gemini's Code Assist has it
     blocks = list(_blocks([value for value in body.values() if isinstance(value, list)]))
     media = [block for block in blocks if tokens_of(block)]
-    seen = min(sum(map(tokens_of, media)), request.tokens - 1)  # an image counts by its own tokens, not by its bytes
+    # An image counts by its own tokens, not by its bytes.
+    pictured = min(sum(map(tokens_of, media)), request.tokens - 1)
     text = len(request.bytes) - sum(map(_bytes, media))
     rest = max(0, text - sum(size for _, _, size, _ in found))
     for kind, size in (
@@ -74,14 +75,14 @@ def portions(request: Request) -> list[Portion]:
     ):
         found.append((kind, kind, min(size, rest), None))
         rest -= found[-1][2]
-    found.append((IMAGES, IMAGES, text * seen // max(1, request.tokens - seen), None))
+    found.append((IMAGES, IMAGES, text * pictured // max(1, request.tokens - pictured), None))
     every = sum(size for _, _, size, _ in found) or 1
     shared, done, before = [], 0, 0
     for kind, name, size, part in found:
         done += size
-        upto = request.tokens * done // every
-        shared.append(Portion(kind, name, upto - before, part))
-        before = upto
+        end = request.tokens * done // every
+        shared.append(Portion(kind, name, end - before, part))
+        before = end
     return shared
 
 

@@ -84,8 +84,8 @@ class Group(Struct, eq=False):
 class ReplayedMessages(VisibleMessages):
     """The messages of a replayed context, shared by all policies, so that nothing is read again to find a window."""
 
-    def __init__(self, events: Sequence[Event], given: Sequence[int]) -> None:
-        self._events, self._given = events, given
+    def __init__(self, events: Sequence[Event], weights: Sequence[int]) -> None:
+        self._events, self._sizes = events, weights
 
     def units(self, until: int) -> Units:
         return self._units if not self._events or self._events[-1].id <= until else super().units(until)
@@ -100,11 +100,11 @@ class ReplayedMessages(VisibleMessages):
 
     @once
     def _weights(self) -> ReadOnce[tuple[int, int]]:
-        return ReadOnce(zip((event.id for event in reversed(self._events)), reversed(self._given), strict=True))
+        return ReadOnce(zip((event.id for event in reversed(self._events)), reversed(self._sizes), strict=True))
 
     @once
     def _weight(self) -> int:
-        return sum(self._given)
+        return sum(self._sizes)
 
 
 class ReplayedContext(Struct):
@@ -256,18 +256,18 @@ class Pieces:
 
     def over(self, group: Group, evicted: Mapping[int, int]) -> CostItem:
         """Return a group of a turn that is over."""
-        return self._made(group, evicted, END, 0, 0)
+        return self._sent(group, evicted, END, 0, 0)
 
     def active(self, group: Group, evicted: Mapping[int, int], recent: int | None = None, oldest: int = 0) -> CostItem:
         """Return a group of the active turn. Its newest `recent` results count as recent (all by default), and its
         `oldest` first results are cut as if the turn were over."""
         recent = len(group.results) if recent is None else recent
         if evicted:
-            return self._made(group, evicted, 0, recent, oldest)
+            return self._sent(group, evicted, 0, recent, oldest)
         key = group.first.id, group.events[-1].id, len(group.events), recent, oldest
         found = self._active.get(key)  # requested for every message of a turn at each of its steps
         if found is None:
-            found = self._active[key] = self._made(group, evicted, 0, recent, oldest)
+            found = self._active[key] = self._sent(group, evicted, 0, recent, oldest)
         return found
 
     def cleared(self, group: Group, evicted: Mapping[int, int], oldest: int) -> CostItem:
@@ -279,9 +279,9 @@ class Pieces:
             else event
             for event in group.events
         )
-        return self._made(Group(events[0], events, group.results), evicted, 0, len(group.results), 0, cleared=len(gone))
+        return self._sent(Group(events[0], events, group.results), evicted, 0, len(group.results), 0, cleared=len(gone))
 
-    def _made(
+    def _sent(
         self, group: Group, evicted: Mapping[int, int], since: int, recent: int, oldest: int, cleared: int = 0
     ) -> CostItem:
         gone = tuple(each for each in group.results if each in evicted) if evicted else ()

@@ -77,19 +77,19 @@ class Cached(Struct, frozen=True):
         cache."""
         if self.missed is None and not (self.usage.cache_read or self.usage.cache_write):
             return ""
-        told = f"read {self.usage.cache_read:,}, wrote {self.usage.cache_write:,}"
+        counts = f"read {self.usage.cache_read:,}, wrote {self.usage.cache_write:,}"
         if self.missed is None or not self.missed.reasons:
-            return told
+            return counts
         much = f"missed {self.missed.tokens:,}: " if self.missed.tokens else ""
-        return f"{told}; {much}{'; '.join(reason.text for reason in self.missed.reasons)}"
+        return f"{counts}; {much}{'; '.join(reason.text for reason in self.missed.reasons)}"
 
     def data(self) -> dict[str, Any]:
         """Return the counts as JSON."""
-        told = {"fresh": self.usage.fresh, "read": self.usage.cache_read, "written": self.usage.cache_write}
+        counts = {"fresh": self.usage.fresh, "read": self.usage.cache_read, "written": self.usage.cache_write}
         if self.missed is None:
-            return {**told, "held": None, "missed": None, "reasons": []}
+            return {**counts, "held": None, "missed": None, "reasons": []}
         reasons = [msgspec.to_builtins(reason) for reason in self.missed.reasons]
-        return {**told, "held": self.missed.held, "missed": self.missed.tokens, "reasons": reasons}
+        return {**counts, "held": self.missed.held, "missed": self.missed.tokens, "reasons": reasons}
 
 
 def cached(agent: Agent, sent_id: int) -> Cached | None:
@@ -132,14 +132,14 @@ def newest_turn(agent: Agent, most: int = 50) -> Newest | None:
     if not any(one.words for _, one in turn):
         return None
     read, wrote = (sum(getattr(one.usage, name) for _, one in turn) for name in ("cache_read", "cache_write"))
-    told = f"Cache: in the newest turn {count(len(turn), 'request')} read {read:,} tokens and wrote {wrote:,}."
+    summary = f"Cache: in the newest turn {count(len(turn), 'request')} read {read:,} tokens and wrote {wrote:,}."
     misses = [(each, one.missed) for each, one in turn if one.missed is not None and one.missed.tokens]
     if not misses:
-        return Newest(told, 0)
+        return Newest(summary, 0)
     worst, why = max(misses, key=lambda miss: miss[1].tokens)
     others = f" {count(len(misses) - 1, 'other request')} missed less; /context sent lists them." if misses[1:] else ""
     reasons = "; ".join(reason.text for reason in why.reasons)
-    return Newest(f"{told} Request {worst.id} missed {why.tokens:,}: {reasons}.{others}", why.tokens)
+    return Newest(f"{summary} Request {worst.id} missed {why.tokens:,}: {reasons}.{others}", why.tokens)
 
 
 Done = Sequence[tuple[int, str]]
@@ -181,10 +181,10 @@ def _missed(
     changes: Done,
     rules: Rules,
 ) -> Missed:
-    """Return what a cache with these rules missed of request `now`, given the answered request `before` it, the usages
-    of both by their ids, and the agent's operations."""
+    """Return the misses of request `now` in a cache with these rules, given the answered request `before` it, the
+    usages of both by their ids, and the agent's operations."""
     usage = usages[now.id]
-    held = min(_held(usages[before.id], rules), usage.input)
+    held = min(_tokens_held(usages[before.id], rules), usage.input)
     tokens = held - usage.cache_read
     if tokens <= max(NEGLIGIBLE, held // 20):
         return Missed(held, 0)
@@ -207,8 +207,8 @@ _AT_LAST = {
 }
 
 
-def _held(usage: Usage, rules: Rules) -> int:
-    """Return the tokens of a request that the cache had once it was answered."""
+def _tokens_held(usage: Usage, rules: Rules) -> int:
+    """Return the tokens of a request that the cache holds after the answer."""
     if rules.step:
         return usage.input if usage.input >= rules.least else 0
     return usage.cache_read + usage.cache_write

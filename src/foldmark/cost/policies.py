@@ -98,8 +98,8 @@ class Sender:
 
     def pinned(self, now: ReplayedContext, pins: Sequence[Pinned], turns: Collection[int | None]) -> list[CostItem]:
         """Return the pinned turns that are not among `turns`, as they stand in front of the window."""
-        there = {pin.turn for pin in pins}.difference(turns)
-        return self.over([group for group in now.groups if group.first.turn_id in there], now)
+        outside = {pin.turn for pin in pins}.difference(turns)
+        return self.over([group for group in now.groups if group.first.turn_id in outside], now)
 
     @property
     def budget(self) -> int:
@@ -177,7 +177,7 @@ class SteadySender(Sender):
         self._pins: list[Pinned] = []
         self._size: float = 0
         self._quiet = False
-        self._shown, self._weighed, self._sizes = _Told(), _Told(), Sizes(self.config)
+        self._shown, self._weighed, self._sizes = _Reported(), _Reported(), Sizes(self.config)
 
     def items(self, now: ReplayedContext) -> list[CostItem]:
         same = now.plain and now.old > 0
@@ -218,7 +218,7 @@ class SteadySender(Sender):
         layers = (
             self._then if settled == self._settled else self.sources(now, as_of(self.moment, now.at, settled))
         ).now
-        self._shown = _Told(settled, {layer.memo for layer in layers if layer.memo is not None})
+        self._shown = _Reported(settled, {layer.memo for layer in layers if layer.memo is not None})
         anchors = prompts.joined(layer for layer in layers if self.notes and layer.layer in prompts.ANCHORS)
         active = next((index for index, group in enumerate(groups) if _is_active(group, since)), len(groups))
         shown = list(self.shown(groups, now, since, settled, oldest))
@@ -280,19 +280,19 @@ class SteadySender(Sender):
         them."""
         return layers_weight(self._news(now, opener, self._weighed))
 
-    def _news(self, now: ReplayedContext, opener: Event, told: "_Told") -> list[Layer]:
+    def _news(self, now: ReplayedContext, opener: Event, reported: "_Reported") -> list[Layer]:
         """Return the layers of a state, a scratchpad and memos that are new since the last turn was opened."""
         if not self.notes:
             return []
         state = scratchpad = None
         if not self._quiet:
-            own = (Segment(now.at.record.id, told.upto + 1, opener.id),)
-            new = since(until(now.at.visible, opener.id), told.upto + 1)
+            own = (Segment(now.at.record.id, reported.until + 1, opener.id),)
+            new = since(until(now.at.visible, opener.id), reported.until + 1)
             state, scratchpad = self.moment.newest("state", new), self.moment.newest("scratchpad", own)
         (picked,) = self._then.picked([opener])
-        layers = self._then.news(picked, state, scratchpad, told.memos)
-        told.memos |= {layer.memo for layer in layers if layer.memo is not None}
-        told.upto = opener.id
+        layers = self._then.news(picked, state, scratchpad, reported.memos)
+        reported.memos |= {layer.memo for layer in layers if layer.memo is not None}
+        reported.until = opener.id
         return layers
 
     def measured(self, window: "PieceWindowing", count: int, pins: Sequence[Pinned]) -> int:
@@ -302,14 +302,14 @@ class SteadySender(Sender):
         return self.size([head, *self.pinned(now, pins, window.turns(count)), *shown])
 
 
-class _Told(Struct):
+class _Reported(Struct):
     """The event up to which changes were reported, and the memos that were picked."""
 
-    upto: int = 0
+    until: int = 0
     memos: set[int] = set()
 
-    def copy(self) -> "_Told":
-        return _Told(self.upto, set(self.memos))
+    def copy(self) -> "_Reported":
+        return _Reported(self.until, set(self.memos))
 
 
 class PieceWindowing(Windowing):

@@ -94,10 +94,10 @@ class Preview(Struct, frozen=True):
         cost = self.next
         if not cost.more or cost.dollars == 0:
             return ""
-        told = f"; it would cost {_amount(cost.more, cost.dollars)} {'more' if cost.more > 0 else 'less'}"
+        text = f"; it would cost {_amount(cost.more, cost.dollars)} {'more' if cost.more > 0 else 'less'}"
         if cost.more < 0 or cost.even is None:
-            return told
-        return f"{told}, each later one {_amount(cost.saved, cost.saved_dollars)} less: even after {cost.even} requests"
+            return text
+        return f"{text}, each later one {_amount(cost.saved, cost.saved_dollars)} less: even after {cost.even} requests"
 
     def data(self) -> dict[str, Any]:
         """Return the preview as JSON, for `Result.data`."""
@@ -121,12 +121,12 @@ def preview(agent: Agent, decision: Decision, actor: str = "human", *, instead: 
     with agent.reading() as (moment, at):
         outcome = agent.outcome(moment, at, decision(moment, at), at.newest + 1)
         other = agent.outcome(moment, at, instead(moment, at), at.newest + 1) if instead else None
-        without = agent.request() if other is None else agent.request(at=_there(at, other))
-        request = agent.request(at=_there(at, outcome))
+        without = agent.request() if other is None else agent.request(at=_standing_after(at, other))
+        request = agent.request(at=_standing_after(at, outcome))
     return Preview(outcome, actor, priced(without, request, agent.log.model_named(at.config.model)))
 
 
-def _there(at: Standing, outcome: Outcome) -> Standing:
+def _standing_after(at: Standing, outcome: Outcome) -> Standing:
     """Return the standing of the agent after the operation."""
     return replace(at, fold=outcome.fold, size=outcome.change.after)
 

@@ -84,6 +84,6 @@ def dialect_named(name: str) -> Dialect:
     """Return the dialect of this name. Raises CommandError for an unknown one."""
     found = find(DIALECTS, name, Dialect, BUILT_IN)
     if found is None:
-        there_is = listing((*BUILT_IN, *names(DIALECTS)), 40)
-        raise CommandError(f"there is no dialect '{name[:40]}'; available: {there_is}")
+        available = listing((*BUILT_IN, *names(DIALECTS)), 40)
+        raise CommandError(f"there is no dialect '{name[:40]}'; available: {available}")
     return found

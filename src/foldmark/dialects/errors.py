@@ -95,17 +95,17 @@ def refused(
     """
     number = f" ({status})" if status else ""
     shown = brief(words)
-    said = f"{number}: {shown}" if shown else number
-    said = f"{said}{'' if said.endswith(('.', '!', '?')) else '.'} {hint or _HINTS[kind]}"
+    ending = f"{number}: {shown}" if shown else number
+    ending = f"{ending}{'' if ending.endswith(('.', '!', '?')) else '.'} {hint or _HINTS[kind]}"
     if kind == "overflow":
-        return ContextOverflowError(f"The request is longer than {server} takes{said}", tokens, limit)
+        return ContextOverflowError(f"The request is longer than {server} takes{ending}", tokens, limit)
     head = "broke off its answer" if not status and kind in ("key", "request") else _HEADS[kind]
-    return ProviderError(kind, f"{server} {head}{said}", after)
+    return ProviderError(kind, f"{server} {head}{ending}", after)
 
 
-def not_understood(server: str, what: str) -> ProviderError:
+def not_understood(server: str, problem: str) -> ProviderError:
     """Return the error for an answer that does not match the server's documentation."""
-    shown = brief(what) or ("a web page" if what.strip() else "it is empty")
+    shown = brief(problem) or ("a web page" if problem.strip() else "it is empty")
     return ProviderError("answer", f"{server}'s answer cannot be understood: {shown}. Ask again, or ask another model.")
 
 
@@ -133,9 +133,9 @@ def overflow(words: str) -> tuple[int | None, int | None] | None:
 def retry_after(headers: Mapping[str, str], words: str) -> float | None:
     """Return the seconds that a server asks to wait, in its headers or else in its words ("try again in 1.2s")."""
     for name, factor in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        asked = _seconds_until(headers.get(name, ""))
-        if asked is not None:
-            return min(asked * factor, _PATIENCE)
+        wait = _seconds_until(headers.get(name, ""))
+        if wait is not None:
+            return min(wait * factor, _PATIENCE)
     found = _WAIT.search(words)
     return seconds(found[1]) if found else None
 

@@ -43,9 +43,9 @@ class Anthropic(ModelServer):
 
     def client(self) -> Any:
         """Return a new client of the SDK. Raises ProviderError without a key."""
-        given = self.access.given_key
+        configured = self.access.given_key
         client = self.sdk.AsyncAnthropic(
-            api_key=None if given is None else check_key(given, NAME, KEY),
+            api_key=None if configured is None else check_key(configured, NAME, KEY),
             base_url=self.access.base_url,
             max_retries=0,
             timeout=self.sdk.Timeout(READ, connect=CONNECT),

@@ -132,7 +132,7 @@ class GoogleServer(Struct, frozen=True):
                 base_url=self.base_url,
                 api_version=self.version,
                 httpx_async_client=client,
-                async_client_args={"verify": certificates(), "ssl": certificates()},  # or it makes two more
+                async_client_args={"verify": certificates(), "ssl": certificates()},  # else it loads them twice more
             )
             logging.getLogger("google_genai._api_client").setLevel(logging.ERROR)  # it would log which key it ignored
             sdk = genai.Client(api_key="none", vertexai=False, http_options=options)

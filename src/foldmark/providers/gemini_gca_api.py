@@ -65,8 +65,8 @@ class _CodeAssist:
 
     async def count(self, request: Request) -> int:
         """Return the tokens of a request as Code Assist counts them. Raises ProviderError."""
-        asked = countable(request.body["request"])
-        kept = {key: asked[key] for key in _COUNTED if key in asked}
+        inner = countable(request.body["request"])
+        kept = {key: inner[key] for key in _COUNTED if key in inner}
         body = {"request": {"model": f"models/{self._model}", **kept}}
         answer = await (await self._server()).posted("v1internal:countTokens", body)
         return token_count(unwrapped(answer) or answer, "totalTokens", "Code Assist")
@@ -84,7 +84,7 @@ class _CodeAssist:
 
         try:
             if self._credentials is None:
-                with warnings.catch_warnings(action="ignore"):  # that an account's own tokens count against its quota
+                with warnings.catch_warnings(action="ignore"):  # about the quota against which the tokens count
                     self._credentials = google.auth.default(scopes=SCOPES)[0]
             if not self._credentials.valid:
                 self._credentials.refresh(Transport())

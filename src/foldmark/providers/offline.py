@@ -167,8 +167,8 @@ def planned(scene: Scene) -> Reply | None:
         return None
     newest = lines[-1]
     if newest.role == "tool":
-        return _tell(lines)
-    # The conversation may be gone from sight once its filter was applied; Foldmark quotes the result then.
+        return _after_result(lines)
+    # Once the filter is applied, the conversation may have left the context; then Foldmark quotes the result.
     if newest.role == "user" and (gone := _NOTICE.match(newest.text)):
         return Reply(_done(gone[1], gone[2], ""))
     return _reply(lines) if newest.by_person else None
@@ -242,7 +242,7 @@ def _calls(lines: Sequence[Line]) -> dict[str | None, dict[str, Any]]:
     return {call.call_id: call.args if isinstance(call.args, dict) else {} for call in calls}
 
 
-def _tell(lines: Sequence[Line]) -> Reply | None:
+def _after_result(lines: Sequence[Line]) -> Reply | None:
     """Return the answer to the newest message, the result of a call; None if the call belongs to something else."""
     calls, line, begun = _calls(lines), lines[-1], _begun(lines)
     args = calls.get(line.answers)
@@ -269,8 +269,8 @@ def _previewed(mode: str, criteria: str, result: str) -> str:
         )
     topic = f"{'about' if mode == 'forget' else 'containing'} {_topic(criteria)}"
     if number is None:
-        seen = len(_FOUND_ID.findall(result))
-        least = f"at least {count(seen, 'message')}" if seen else "messages"
+        visible = len(_FOUND_ID.findall(result))
+        least = f"at least {count(visible, 'message')}" if visible else "messages"
         return (
             f"I found {least} {topic}; the preview is too long for me to see all of it.\n\n"
             f"Should I proceed to {mode} all that it found?"

@@ -147,8 +147,8 @@ def delegated(scene: Scene) -> Reply | None:
         step = _step(turn, child, tasks[:MOST] if own else (), task, asks_for_mail(text))
         if step is not None:
             return step
-    if said := _outcome(turn, child, len(tasks), task):
-        return Reply(f"{WHO}. {said}")
+    if report_text := _outcome(turn, child, len(tasks), task):
+        return Reply(f"{WHO}. {report_text}")
     if child is None or not tasks:
         return None
     return Reply(
@@ -157,7 +157,8 @@ def delegated(scene: Scene) -> Reply | None:
 
 
 def _step(turn: _Turn, child: _Child | None, tasks: Sequence[str], task: str | None, wants_mail: bool) -> Reply | None:
-    """Return the next call: for the first thing in the turn that no earlier call has handled."""
+    """Return the next call, for the first task or mail of the turn that no earlier call has handled; None without
+    one."""
     forked, sent, checked = turn.of("fork"), turn.of("send"), turn.of("check-mail")
     if len(forked) < len(tasks):
         # The child gets the words of the answer that forks it: [S0]'s sub-agent pattern in one answer.
@@ -183,25 +184,26 @@ def _slash(command: str, args: str = "") -> Reply:
 
 def _outcome(turn: _Turn, child: _Child | None, tasks: int, task: str | None) -> str:
     """Return the report at the end of a turn with calls and mail; empty if there is nothing to report."""
-    said = []
+    sentences = []
     if failed := next((each for each in turn.calls if not each.worked), None):
         error = (failed.result and failed.result.error) or "the call has no result"
-        said.append(f"That did not work: {cut(error, 300)}.")
+        sentences.append(f"That did not work: {cut(error, 300)}.")
     if forked := [each.args for each in turn.of("fork") if each.worked]:
         children = f"{'a child' if len(forked) == 1 else 'children'} ({listing(forked)})"
         number = f"{len(forked)} of {tasks}" if len(forked) < tasks else f"{len(forked)}"
         noun = "task" if max(len(forked), tasks) == 1 else "tasks"
-        said.append(f"I delegated {number} {noun} to {children}; ask me again when mail has come, or use /check-mail.")
+        end = "ask me again when mail has come, or use /check-mail."
+        sentences.append(f"I delegated {number} {noun} to {children}; {end}")
     if child is not None and (sent := [each for each in turn.of("send") if each.worked]):
-        said += [f"I reported to agent {child.parent}."] if task is not None else []
-        said += [f"I answered agent {child.parent}."] if len(sent) > (task is not None) else []
+        sentences += [f"I reported to agent {child.parent}."] if task is not None else []
+        sentences += [f"I answered agent {child.parent}."] if len(sent) > (task is not None) else []
     if turn.mail:
         senders = listing(dict.fromkeys(each.sender for each in turn.mail))
         begins = "".join(f"\n- {each.sender}: “{cut(each.text, QUOTED)}”" for each in turn.mail)
-        said.append(f"{count(len(turn.mail), 'message')} came from {senders}:{begins}")
+        sentences.append(f"{count(len(turn.mail), 'message')} came from {senders}:{begins}")
     elif any(each.worked for each in turn.of("check-mail")):
-        said.append("There is no mail.")
-    return " ".join(said)
+        sentences.append("There is no mail.")
+    return " ".join(sentences)
 
 
 def _child_of(scene: Scene) -> _Child | None:

@@ -71,9 +71,9 @@ def scene_of(request: Request) -> Scene:
         (system if line.role == "system" else lines).append(line)
     if lines and parts and parts[-1].event is None and parts[-1].kind == "instruction":
         lines.pop()
-    seen = [x for x in lines if x.role != "user" or not (x.text in _FORM or x.text.startswith(RESULT_MEDIA))]
+    kept = [x for x in lines if x.role != "user" or not (x.text in _FORM or x.text.startswith(RESULT_MEDIA))]
     tools = frozenset(tool.get("function", {}).get("name", "") for tool in request.body.get("tools", ()))
-    return Scene(seen, "\n\n".join(line.text for line in system), tools)
+    return Scene(kept, "\n\n".join(line.text for line in system), tools)
 
 
 def cut(text: str, most: int = 60) -> str:

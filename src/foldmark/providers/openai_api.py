@@ -61,7 +61,7 @@ class OpenAIServer(ModelServer):
     def client(self) -> Any:
         """Return a new client of the SDK."""
         client = self.sdk.AsyncOpenAI(
-            api_key=self.access.key or "none",  # the SDK takes no client without; `_headers` sends nothing then
+            api_key=self.access.key or "none",  # the SDK requires a key; without one, `_headers` does not send it
             base_url=self.access.base_url,
             project=self.access.project,
             max_retries=0,

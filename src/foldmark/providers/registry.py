@@ -121,8 +121,8 @@ def check_model(name: str, configured: Collection[str] = ()) -> None:
     provider, _, model = name.partition("/")
     known = canonical(provider) in (*BUILT_IN, *configured) or provider in names(PROVIDERS)
     if not known or (provider != "offline" and not model):
-        there_is = _all(configured)
-        raise CommandError(f"a model must be 'offline' or PROVIDER/MODEL with one of {there_is}, not '{name[:60]}'")
+        available = _all(configured)
+        raise CommandError(f"a model must be 'offline' or PROVIDER/MODEL with one of {available}, not '{name[:60]}'")
     checked("model", name)
 
 

@@ -66,7 +66,8 @@ def host(url: str) -> str:
         found = ""
     if not found or parts.scheme not in ("http", "https") or not url.isprintable() or " " in url:
         shown = url.rpartition("@")[2][:80]
-        raise ProviderError("request", f"'{shown}' is not a server's address, which begins with http:// or https://.")
+        text = f"'{shown}' is not the address of a server. Set one that begins with http:// or https://."
+        raise ProviderError("request", text)
     return found
 
 
@@ -97,7 +98,7 @@ def transport_failure(server: str, problem: Exception, hidden: Callable[[str], s
     if isinstance(cause, httpx2.TimeoutException):
         text = f"{server} did not answer in time ({type(cause).__name__}). Ask again."
     elif isinstance(cause, httpx2.InvalidURL | httpx2.UnsupportedProtocol | httpx2.LocalProtocolError):
-        return ProviderError("request", f"{server} cannot be asked at its address: {words}. Correct the address.")
+        return ProviderError("request", f"{server} cannot be reached at its address: {words}. Correct the address.")
     elif isinstance(cause, httpx2.TransportError) or type(problem).__name__ == "APIConnectionError":
         text = f"The connection to {server} failed: {words}. Check the network, then ask again."
     else:

@@ -48,7 +48,7 @@ _RELATED = {"i": "y", "y": "i", "is": "id", "id": "is", "us": "ud", "ud": "us"}
 """Endings in which Porter's stems of related words differ: deployed, deployment; decided, decision."""
 
 Alike = Callable[[str], Similarity | None]
-"""Returns the similarity of messages to a text; None where there are no vectors."""
+"""Returns the similarity of messages to a text; None without vectors."""
 
 
 def match(
@@ -88,12 +88,12 @@ class _Matcher:
         self._place = {term: place for place, term in enumerate(every)}
         looked_for = [_related(each) for each in query_terms(every, (), dict.fromkeys(every, 0), 0)]
         self.rows: list[Candidate] = []
-        self._heard: dict[int, tuple[Sequence[int], int]] = {}
-        for message in _said_in(messages):
+        self._occurrences: dict[int, tuple[Sequence[int], int]] = {}
+        for message in _messages_of(messages):
             if every:
                 counts, length = occurrences(_text(message), looked_for)
                 if any(counts):
-                    self._heard[len(self.rows)] = counts, length
+                    self._occurrences[len(self.rows)] = counts, length
             self.rows.append(candidate(message))
         self._turns = by_turn(self.rows)
 
@@ -114,26 +114,26 @@ class _Matcher:
         """Return ids of the messages that hold enough of the terms, by weight, or are close to the clause in
         meaning."""
         places = [self._place[term] for term in clause.terms]
-        holders = [sum(1 for counts, _ in self._heard.values() if counts[place]) for place in places]
+        holders = [sum(1 for counts, _ in self._occurrences.values() if counts[place]) for place in places]
         weights = [rarity(number, len(self.rows)) if number else 0.0 for number in holders]
         named = [place for place, term in zip(places, clause.terms, strict=True) if _has_digits(term)]
-        chosen = set() if named else self._meant(clause.text)
+        chosen = set() if named else self._close_in_meaning(clause.text)
         if not any(weights):
             return chosen
         # A term in no message weighs as much as the rest on average: it might have made the difference.
         average = sum(weights) / sum(1 for weight in weights if weight)
         total = sum(weight or average for weight in weights)
-        for at, (counts, length) in self._heard.items():
+        for at, (counts, length) in self._occurrences.items():
             row = self.rows[at]
             if named and not any(counts[place] for place in named):
                 continue
             needed = max(1.0, length / LONG)
-            held = sum(weight * min(1.0, counts[place] / needed) for weight, place in zip(weights, places, strict=True))
-            if held >= (ASKED if row.kind == "user" else OTHER) * total:
+            found = (w * min(1.0, counts[place] / needed) for w, place in zip(weights, places, strict=True))
+            if sum(found) >= (ASKED if row.kind == "user" else OTHER) * total:
                 chosen.add(row.id)
         return chosen
 
-    def _meant(self, text: str) -> set[int]:
+    def _close_in_meaning(self, text: str) -> set[int]:
         """Return ids of user messages that are close to a text in meaning."""
         likeness = self._alike(text) if self._alike else None
         ids = iter([row.id for row in self.rows if row.kind == "user"] if likeness else ())
@@ -153,14 +153,14 @@ class _Matcher:
 
 
 def _text(message: Event) -> str:
-    """Return a message's own words, and the letters of its identifiers: `ticket` stands for ticket7, too."""
+    """Return a message's own words, and the letters of its identifiers, so that `ticket` also stands for ticket7."""
     own = unicodedata.normalize("NFKC", _own(message)[:LONGEST])
     letters = dict.fromkeys(_IDENTIFIER.findall(own))
     return f"{own} {' '.join(letters)}" if letters else own
 
 
 def _own(message: Event) -> str:
-    """Return the text of a message, of a model without its quotes, which are about other messages."""
+    """Return the text of a message. A model's quotes are removed, because they are about other messages."""
     return _QUOTE.sub(" ", message.content) if message.kind == "assistant" else message_text(message)
 
 
@@ -183,7 +183,7 @@ def _identifiers(clause: Clause) -> frozenset[str]:
     return frozenset(word for term in clause.terms if _has_digits(term) for word in term.phrases[0].words)
 
 
-def _said_in(messages: Iterable[Event]) -> Iterable[Event]:
+def _messages_of(messages: Iterable[Event]) -> Iterable[Event]:
     return (message for message in messages if message.role not in (None, "system"))
 
 
@@ -193,7 +193,7 @@ def _neighbours(
     messages: Iterable[Event],
     identifiers: frozenset[str],
 ) -> set[int]:
-    """Return the turns up to `REACH` away from those taken, each sharing enough with the one between."""
+    """Return the turns up to `REACH` away from those taken that share enough with the turn in between."""
     runs = list(_runs_beside(taken, len(turns)))
     compared = {index for run in runs for pair in run for index in pair}
     topics, silent_turns, holders = _topics(compared, turns, messages)
@@ -228,7 +228,7 @@ def _topics(
     topics: dict[int, frozenset[str]] = dict.fromkeys(compared, frozenset())
     silent: set[int] = set()
     holders: Counter[str] = Counter()
-    for turn, group in groupby(_said_in(messages), _turn_of):
+    for turn, group in groupby(_messages_of(messages), _turn_of):
         events, index = list(group), places[turn]
         topic = _topic(events)
         holders.update(topic)
@@ -243,8 +243,8 @@ def _turn_of(message: Event | Candidate) -> int:
 
 
 def _topic(turn: Sequence[Event]) -> frozenset[str]:
-    """Return the significant stems of the user's and the model's texts, without tool results, whose words they did not
-    choose."""
+    """Return the significant stems of the user's and the model's texts. The words of tool results do not count: neither
+    of the two chose them."""
     text = "\n".join(_own(row)[:LONGEST] for row in turn if row.kind in ("user", "assistant"))
     found = {*stems(text), *stems(parts_of(text))} - _PLAIN
     return frozenset(stem for stem in found if 1 < len(stem) <= 64)
@@ -260,10 +260,10 @@ def _names_another(topic: frozenset[str], identifiers: frozenset[str]) -> bool:
 def _is_silent(turn: Sequence[Event]) -> bool:
     """Return True if the user says nothing new in it."""
     texts = [words(row.content[:400]) for row in turn if row.kind == "user"]
-    return bool(texts) and all(map(_tells_nothing, texts))
+    return bool(texts) and all(map(_is_filler, texts))
 
 
-def _tells_nothing(found: Sequence[str]) -> bool:
+def _is_filler(found: Sequence[str]) -> bool:
     return bool(found) and all(word in word_list("function") or word in _NODS or len(word) == 1 for word in found)
 
 

@@ -34,8 +34,8 @@ _SHORTEST_STEM, _LONGEST_ENDING = 3, 7
 
 
 class Query(NamedTuple):
-    """A parsed query, distinct and in order: `terms`, and `idle` words that carry no subject beside them; whether it is
-    a question, and one for a time; and whether the neighbour of a hit may answer it."""
+    """A parsed query: its significant `terms` and its `idle` function words, distinct and in order. `question` is True
+    for a question, `timed` for a question about a time, `beside` if the neighbour of a hit may be the answer."""
 
     terms: list[Term]
     idle: list[Term]
@@ -100,7 +100,7 @@ def _of_run(run: str) -> Phrase:
 
 
 def _typed(typed: Phrase) -> Term:
-    """Return a term that is meant as typed, with phrases that find all of it, and more."""
+    """Return a literal term, with phrases that find every occurrence of it, and some others."""
     runs = [piece for word in typed.words for piece in pieces_of(word) if is_unspaced(piece)]
     if runs:
         return Term((_of_run(max(runs, key=len)),), typed)
@@ -108,7 +108,7 @@ def _typed(typed: Phrase) -> Term:
 
 
 def _beginnings(typed: Phrase) -> Iterator[Phrase]:
-    """Yield the longest prefix that is its own stem, because the index stems queries, too."""
+    """Yield the longest prefix that is its own stem, because the index also stems queries."""
     *before, last = typed.words
     ends = (end for end in range(len(last), 0, -1) if stems(last[:end]) == [last[:end]])
     yield Phrase((*before, last[: next(ends, len(last))]), prefix=True)
@@ -124,7 +124,7 @@ def _shorter(typed: Phrase) -> Iterator[Phrase]:
 
 
 LONGEST = 64
-"""Maximum number of characters of a word; longer runs (encoded data) are no words."""
+"""Maximum number of characters of a word; longer runs (encoded data) are not words."""
 
 _UNSPACED_TALK = re.compile(
     "关于|有关|關於|讨论|討論|对话|對話|消息|訊息|内容|所有|全部|的|について|に関する|関する|メッセージ|会話|議論|の|を|全て"
@@ -177,7 +177,7 @@ def parse_criteria(criteria: str) -> Criteria:
 
 def _clauses(text: str) -> tuple[Clause, ...]:
     parts = [part for part in _EITHER.split(text) if part.strip()]
-    # In a list that names ids ("#12, 14", "45-67 and 70") a bare number is one, too.
+    # In a list that names ids ("#12, 14", "45-67 and 70") a bare number is also an id.
     ids = any(_only_numbers(part) and (_MESSAGES.search(part) or _RANGE.search(part)) for part in parts)
     found = [
         Clause(part, id_spans(part), ()) if ids and _only_numbers(part) else Clause(part, (), _terms(part))

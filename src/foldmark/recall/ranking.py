@@ -69,16 +69,16 @@ def _months() -> frozenset[str]:
 def days(text: str, at: str) -> frozenset[str]:
     """Return the stems of the days that a message mentions, written at `at` (ISO 8601, or ""): that day, and those
     relative to it. 2026-03-01 is 1 March 2026, and "last month" is February 2026 then."""
-    said = _day(at[:10])
-    if said is None:
+    written = _day(at[:10])
+    if written is None:
         return frozenset()
-    return _name(said).union(*(_name(first, last) for first, last in _spans(text, said)))
+    return _name(written).union(*(_name(first, last) for first, last in _spans(text, written)))
 
 
 @lru_cache(maxsize=1000)
-def _day(told: str) -> date | None:
+def _day(text: str) -> date | None:
     try:
-        return date.fromisoformat(told)
+        return date.fromisoformat(text)
     except ValueError:
         return None
 
@@ -92,7 +92,7 @@ def _name(first: date, last: date | None = None) -> frozenset[str]:
     return frozenset(stems(f"{first.year} {month} {day}"))
 
 
-def _spans(text: str, said: date) -> Iterator[tuple[date, date]]:
+def _spans(text: str, written: date) -> Iterator[tuple[date, date]]:
     """Yield the period of each expression in a text: its first and its last day."""
     for match in _relative().finditer(text):
         unit, steps = "day", -1 if match["before"] else 1
@@ -102,26 +102,26 @@ def _spans(text: str, said: date) -> Iterator[tuple[date, date]]:
             number = match["number"].lower()
             unit, steps = match["units"].lower(), -_NUMBERS.get(number, 0) or -int(number)
         try:
-            yield _span(unit, steps, said)
+            yield _span(unit, steps, written)
         except (ValueError, OverflowError):  # before the year 1, or after 9999
             continue
 
 
-def _span(unit: str, steps: int, said: date) -> tuple[date, date]:
-    """Return the period `steps` units after `said` (negative: before it), or the nearest such weekday."""
+def _span(unit: str, steps: int, written: date) -> tuple[date, date]:
+    """Return the period `steps` units after `written` (negative: before it), or the nearest such weekday."""
     if unit in _WEEKDAYS:
-        away = (_WEEKDAYS.index(unit) - said.weekday()) % 7
+        away = (_WEEKDAYS.index(unit) - written.weekday()) % 7
         unit, steps = "day", away - 7 if steps < 0 else away or 7 * steps
     if unit == "day":
-        return said + timedelta(steps), said + timedelta(steps)
+        return written + timedelta(steps), written + timedelta(steps)
     if unit == "week":
-        monday = said + timedelta(7 * steps - said.weekday())
+        monday = written + timedelta(7 * steps - written.weekday())
         return monday, monday + timedelta(6)
     if unit == "month":
-        month = said.year * 12 + said.month - 1 + steps
+        month = written.year * 12 + written.month - 1 + steps
         last = date((month + 1) // 12, (month + 1) % 12 + 1, 1) - timedelta(1)
         return last.replace(day=1), last
-    return date(said.year + steps, 1, 1), date(said.year + steps, 12, 31)
+    return date(written.year + steps, 1, 1), date(written.year + steps, 12, 31)
 
 
 REACH = 8
@@ -134,7 +134,7 @@ PASSAGE = 0.4
 """Weight of a term that stands anywhere in the passage."""
 
 BESIDE = 1
-"""A message without a word of the query can answer a question if one this many places away holds a significant word."""
+"""Maximum distance from a message with a significant word at which a message without any may answer a question."""
 
 ASKING = 0.5
 """Factor for a message that only asks, if the query is a question."""
@@ -200,11 +200,11 @@ class _TermCounts(NamedTuple):
 
 
 def query_terms(
-    telling: Sequence[Term], idle: Sequence[Term], held: Mapping[Term, int], messages: int
+    telling: Sequence[Term], idle: Sequence[Term], holders: Mapping[Term, int], messages: int
 ) -> list[QueryTerm]:
     """Return the terms for the ranking, given how many of all messages hold each of the significant ones."""
     # A term in no text may be the name of a day, which many messages mention.
-    weighed = [_query_term(term, True, rarity(held[term], messages) if held[term] else None) for term in telling]
+    weighed = [_query_term(term, True, rarity(holders[term], messages) if holders[term] else None) for term in telling]
     return weighed + [_query_term(term, False, None) for term in idle]
 
 
@@ -242,29 +242,29 @@ def scored(
     words = frozenset(term.word for term in terms if term.word)
     begin = _beginnings(terms)
     dated = words if name_days(words) else frozenset[str]()
-    read = [[_read(said, terms, dated, begin) for said in run] for run in runs]
+    read = [[_read(message, terms, dated, begin) for message in run] for run in runs]
     weights = _weights(terms, [each for run in read for each in run])
     lengths = [each.length for run in read for each in run]
     usual = max(1.0, sum(lengths) / max(1, len(lengths)))
     found = []
     for run, texts in zip(runs, read, strict=True):
         own = [_own(each, weights, usual) for each in texts]
-        asks = [asking(said.text) if question else 0.0 for said in run]
+        asks = [asking(message.text) if question else 0.0 for message in run]
         around = _passages(texts, weights)
         # A message that is too long to be read whole was found by an index, which has all of it.
-        holds_one = [each.held > 0 or len(said.text) >= LONGEST for each, said in zip(texts, run, strict=True)]
-        for at, said in enumerate(run):
+        holds_one = [each.held > 0 or len(message.text) >= LONGEST for each, message in zip(texts, run, strict=True)]
+        for at, message in enumerate(run):
             near = everything or (beside and any(holds_one[max(0, at - BESIDE) : at + BESIDE + 1]))
             # Erased messages and empty results have no text.
-            if said.fits and (holds_one[at] or (near and said.text and not said.text.isspace())):
+            if message.fits and (holds_one[at] or (near and message.text and not message.text.isspace())):
                 score = sum(share * own[at + off] for off, share in _NEAR.items() if 0 <= at + off < len(run))
                 score += ANSWERING * asks[at - 1] * own[at - 1] if at else 0.0
                 score += PASSAGE * around[at]
-                label = _LABEL.match(said.text)
+                label = _LABEL.match(message.text)
                 score *= 1 + NAMED if label and not words.isdisjoint(stems(label[1])) else 1
-                score *= 1 + TIMED if timed and tells_when(said.text[label.end() if label else 0 : _SPLIT]) else 1
+                score *= 1 + TIMED if timed and tells_when(message.text[label.end() if label else 0 : _SPLIT]) else 1
                 tells = 1 - ASKING * asks[at]
-                found.append(Scored(said, score * tells, texts[at].held, tells))
+                found.append(Scored(message, score * tells, texts[at].held, tells))
     return found
 
 
@@ -279,10 +279,10 @@ def _weights(terms: Sequence[QueryTerm], read: Sequence[_TermCounts]) -> list[fl
     return [each * (1.0 if term.telling else IDLE) for each, term in zip(known, terms, strict=True)]
 
 
-def terms_held(said: IndexedMessage, terms: Sequence[QueryTerm]) -> int:
+def terms_held(message: IndexedMessage, terms: Sequence[QueryTerm]) -> int:
     """Return the number of significant terms in a message."""
     begin = _beginnings(terms)
-    return _read(said, terms, frozenset(), begin).held if _promising(said.text, begin) else 0
+    return _read(message, terms, frozenset(), begin).held if _promising(message.text, begin) else 0
 
 
 def occurrences(text: str, terms: Sequence[QueryTerm]) -> tuple[list[int], int]:
@@ -334,10 +334,10 @@ def _promising(text: str, beginnings: frozenset[str]) -> bool:
 
 
 def _read(
-    said: IndexedMessage, terms: Sequence[QueryTerm], dated: frozenset[str], beginnings: frozenset[str]
+    message: IndexedMessage, terms: Sequence[QueryTerm], dated: frozenset[str], beginnings: frozenset[str]
 ) -> _TermCounts:
     """Count the query's terms in a message. `dated` holds the query's words if they may name a day."""
-    text = said.text
+    text = message.text
     promising = _promising(text, beginnings)
     begin = text if promising else text[:_SPLIT]
     tokens = stems(begin)
@@ -346,10 +346,10 @@ def _read(
     if promising and (more := parts_of(begin)):
         tokens += stems(more)
     counts = [tokens.count(term.word) if term.word else _counted(term, text, tokens) for term in terms]
-    held = sum(count > 0 and term.telling for count, term in zip(counts, terms, strict=True))
-    if dated and not (named := days(text[:_SPLIT], said.at)).isdisjoint(dated):
+    matched = sum(count > 0 and term.telling for count, term in zip(counts, terms, strict=True))
+    if dated and not (named := days(text[:_SPLIT], message.at)).isdisjoint(dated):
         counts = [count + (term.word in named) for count, term in zip(counts, terms, strict=True)]
-    return _TermCounts(counts, length, held)
+    return _TermCounts(counts, length, matched)
 
 
 def _counted(term: QueryTerm, text: str, tokens: Sequence[str]) -> int:

@@ -43,16 +43,16 @@ def _quoted(phrase: Phrase) -> str:
 
 
 def joined(lists: Sequence[Sequence[IndexedMessage]]) -> Iterator[list[IndexedMessage]]:
-    """Yield lists of neighbours, each in the order of the conversation, merged into runs: overlapping lists become one,
-    and of one message the longest text counts."""
+    """Yield lists of neighbours, each in the order of the conversation, merged into runs: overlapping lists become one
+    run, which keeps the longest text of each message."""
     run: dict[int, IndexedMessage] = {}
-    for each in sorted(filter(None, lists), key=lambda said: said[0].id):
+    for each in sorted(filter(None, lists), key=lambda message: message[0].id):
         if run and each[0].id not in run:
             yield list(run.values())
             run = {}
-        for said in each:
-            if said.id not in run or len(said.text) > len(run[said.id].text):
-                run[said.id] = said
+        for message in each:
+            if message.id not in run or len(message.text) > len(run[message.id].text):
+                run[message.id] = message
     if run:
         yield list(run.values())
 
@@ -89,20 +89,20 @@ def search(
     `alike` is the similarity for each index, None if it has no vectors; without `by_words` only that counts.
     """
     counted = [index.counted(query.terms) for index in indexes]
-    held = [dict(zip(query.terms, each, strict=True)) for _, each in counted]
-    total = {term: sum(each[term] for each in held) for term in query.terms}
+    holders = [dict(zip(query.terms, each, strict=True)) for _, each in counted]
+    total = {term: sum(each[term] for each in holders) for term in query.terms}
     weighed = query_terms(query.terms, query.idle, total, sum(messages for messages, _ in counted))
     found = []
     for number, index in enumerate(indexes):
         meaning = alike[number] if alike else None
-        read = _read(index, query, weighed, held[number], limit, meaning, by_words)
+        read = _read(index, query, weighed, holders[number], limit, meaning, by_words)
         cosines = meaning.of([each.said.id for each in read]) if meaning else {}
         found += [(number, each, max(0.0, cosines.get(each.said.id, 0.0))) for each in read]
     # If no message contains a significant word, scores by words mean nothing.
     best = max((each.score for _, each, _ in found if each.held), default=0.0) or float("inf")
     places = [
-        RankedMessage(number, said.id, score / best * by_words + MEANING * cosine * tells, every, said.text)
-        for number, (said, score, own, tells), cosine in found
+        RankedMessage(number, message.id, score / best * by_words + MEANING * cosine * tells, every, message.text)
+        for number, (message, score, own, tells), cosine in found
         for every in (by_words and own == len(query.terms),)
     ]
     return sorted(places, key=lambda place: (not place.every, -place.score, -place.id))[:limit]
@@ -112,19 +112,19 @@ def _read(
     index: Index,
     query: Query,
     weighed: Sequence[QueryTerm],
-    held: Mapping[Term, int],
+    holders: Mapping[Term, int],
     limit: int,
     meaning: Similarity | None,
     by_words: bool,
 ) -> list[Scored]:
-    """Return the candidates of an index, read and scored by their words."""
-    there = [term for term in query.terms if held[term]] if by_words else []
+    """Read the candidates of an index, and return them scored by their words."""
+    present = [term for term in query.terms if holders[term]] if by_words else []
     near = index.passing(meaning.nearest(max(NEAREST, limit))) if meaning else []
     most = max(FIRST, 2 * limit)
     while True:
-        ids = _candidates(index, query.terms, there, held, most) if there else []
+        ids = _candidates(index, query.terms, present, holders, most) if present else []
         runs = index.around(ids, REACH) if ids else []
-        known = {said.id for run in runs for said in run}
+        known = {message.id for run in runs for message in run}
         runs += index.around([id for id in near if id not in known], 0) if near else []
         read = scored(
             runs, weighed, question=query.question, timed=query.timed, beside=query.beside, everything=bool(near)
@@ -135,19 +135,19 @@ def _read(
 
 
 def _candidates(
-    index: Index, terms: Sequence[Term], there: Sequence[Term], held: Mapping[Term, int], most: int
+    index: Index, terms: Sequence[Term], present: Sequence[Term], counts: Mapping[Term, int], most: int
 ) -> list[int]:
     """Return the ids of the candidates, distinct: messages with all terms, then those with the rare ones, and those
     with the least common of the others if that is not enough."""
     wanted = []
-    rare = sorted(there, key=lambda term: held[term])
-    if len(terms) > 1 and len(there) == len(terms):
-        wanted.append(TermQuery("all", terms, min(1.0, ALL * BUDGET / held[rare[0]])))
-    within = [term for at, term in enumerate(rare) if sum(held[each] for each in rare[: at + 1]) <= BUDGET] or rare[:1]
-    wanted.append(TermQuery("any", within, min(1.0, BUDGET / held[within[0]])))
-    common = [TermQuery("any", [term], min(1.0, BUDGET / held[term])) for term in rare if term not in within][:1]
-    # Where the rare ones cannot be enough, all are searched together.
-    together = held[rare[0]] + sum(held[term] for term in within) < most
+    rare = sorted(present, key=lambda term: counts[term])
+    if len(terms) > 1 and len(present) == len(terms):
+        wanted.append(TermQuery("all", terms, min(1.0, ALL * BUDGET / counts[rare[0]])))
+    within = [term for at, term in enumerate(rare) if sum(counts[w] for w in rare[: at + 1]) <= BUDGET] or rare[:1]
+    wanted.append(TermQuery("any", within, min(1.0, BUDGET / counts[within[0]])))
+    common = [TermQuery("any", [term], min(1.0, BUDGET / counts[term])) for term in rare if term not in within][:1]
+    # If the rare terms cannot select enough messages, all terms are searched together.
+    together = counts[rare[0]] + sum(counts[term] for term in within) < most
     found = index.best([*wanted, *common] if together else wanted, most)
     if common and not together and len(found) < most:
         found += index.best(common, most)

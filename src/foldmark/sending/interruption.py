@@ -15,7 +15,7 @@ class Interruption:
 
     def happen(self) -> None:
         """Cancel everything."""
-        with self._lock:  # held to the end: no block may leave `ended_by` without being cancelled
+        with self._lock:  # until all are cancelled: no block may leave `ended_by` before
             self._happened = True
             for end in self._ends:
                 end()
@@ -37,7 +37,7 @@ class Interruption:
 
 NEVER = Interruption()
 CURRENT: ContextVar[Interruption] = ContextVar("interruption", default=NEVER)
-"""The interruption of the turn that this thread works for; without a turn one that never happens."""
+"""The interruption of the turn that this thread works for; without a turn, one that never happens."""
 
 
 @contextmanager

@@ -59,9 +59,9 @@ def ask(
     instruction = question if quoted is None else quoting(quoted, question)
 
     def within(limit: int) -> Request:
-        made = partial(prepare, only=segments, purpose=purpose, instruction=instruction, output=known.answer)
+        make = partial(prepare, only=segments, purpose=purpose, instruction=instruction, output=known.answer)
         with agent.reading() as (moment, at):
-            return made(moment, at, at.config, *at.model, limit=limit)
+            return make(moment, at, at.config, *at.model, limit=limit)
 
     def answer(request: Request) -> str:
         record_sent(agent, request, question, quoted)
@@ -71,7 +71,7 @@ def ask(
     if segments and request.tokens > known.window:
         raise FoldmarkError(
             f"the request has ~{request.tokens:,} tokens, and {name} takes at most {known.window:,}; nothing was "
-            "changed. Name less, as in /summarize MARK or /summarize FROM..TO, or choose another model"
+            "changed. Summarize less, as in /summarize MARK or /summarize FROM..TO, or choose another model"
         )
     try:
         text = answer(request)
@@ -81,7 +81,7 @@ def ask(
             raise
         text = answer(smaller)
     if not text:
-        raise FoldmarkError(f"{name} answered with nothing; nothing was changed")
+        raise FoldmarkError(f"{name} gave an empty answer; nothing was changed")
     return text
 
 
@@ -135,19 +135,19 @@ def compacted(agent: Agent, decided: Summary) -> ProviderSummary | None:
         sliding = at.config.sliding_context_tokens and agent.request().manifest.edge.before == 0
         config = at.config if sliding else replace(at.config, sliding_context_tokens=0, context_size=0)
         limit = known.window - known.answer if sliding else None
-        made = partial(prepare, tools=agent.tools(), purpose=COMPACTION, output=known.answer, upto=upto)
-        request = made(moment, at, config, provider, model, limit=limit)
+        make = partial(prepare, tools=agent.tools(), purpose=COMPACTION, output=known.answer, upto=upto)
+        request = make(moment, at, config, provider, model, limit=limit)
         if "context_management" in request.body or request.tokens > known.window:
             return None
     record_sent(agent, request, upto=upto)
     answer = agent.log.compact(request)
-    # Only a model that binds thinking knows what its summary stands for.
+    # Only the summary of a model that binds thinking is bound to the messages that it replaces.
     pieces = dialect.thinking.bind(lambda: request.body, answer) if binding(at) else answer
     written = next((piece for piece in pieces if isinstance(piece, Compacted)), None)
     if written is None or not written.text.strip():
         why = next((piece.said for piece in pieces if isinstance(piece, Stopped)), "")
         raise FoldmarkError(
-            f"{at.config.model} wrote no summary ({why or 'it said nothing'}); nothing was changed. Ask again, or have "
+            f"{at.config.model} wrote no summary ({why or 'empty answer'}); nothing was changed. Ask again, or have "
             "Foldmark ask for one: /config set provider_compaction=off"
         )
     form = provider_form(agent.log.secrets, written, dialect.reads)
@@ -164,7 +164,7 @@ def _opens(moment: Snapshot, event_id: int) -> bool:
 
 
 def _in_front(moment: Snapshot, at: Standing, ranges: Segments, event_id: int) -> bool:
-    """Return True if all messages in `ranges` stand in front of an event, except summaries, which are newer than it."""
+    """Return True if all messages in `ranges` are older than an event, except summaries, whose ids are newer."""
     summaries = [Segment(at.record.id, each, each) for each in moment.of_kind("summary", ranges)]
     return all(each.last < event_id or not event_id for each in moment.bounds(subtract(ranges, summaries)))
 
@@ -228,18 +228,18 @@ def make_window_summary(agent: Agent, due: DueSummary) -> int | None:
     an empty answer or an interruption, ConflictError, StoreError.
     """
     covered, earlier = due.covered, due.earlier
-    made = None
-    with suppress(CommandError):  # conflicting settings: the model is asked as without them
+    written = None
+    with suppress(CommandError):  # conflicting settings: the model is asked as if they were off
         with agent.reading() as (moment, at):
             decided = summary(moment, at, f"{SPAN}{covered.until}")
-        made = compacted(agent, decided)
-    if made is not None:
+        written = compacted(agent, decided)
+    if written is not None:
         agent.context()  # other processes may have written to the agent meanwhile
         with agent.batch() as moment:
             if visible_hash(moment, agent.standing_in(moment), covered.until) != covered.covers:
                 return None
-            event_id = agent.operate(lambda *_: made.operation, actor="system", content=made.text).event_id
-            # The window passes it like any other turn: it stands in front, so it would leave first.
+            event_id = agent.operate(lambda *_: written.operation, actor="system", content=written.text).event_id
+            # The window passes a summary like any other turn, and as the oldest one it would leave first.
             agent.operate(lambda *_: Pin(event_id), actor="system")
             return event_id
     question = SUM_UP if earlier is None else f"{SUM_UP}{BEFORE}{earlier.event.content}"

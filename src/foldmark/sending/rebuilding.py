@@ -59,8 +59,8 @@ def rebuilt(agent: "Agent", sent_id: int) -> Rebuilt:
         sent = moment.sent(agent.id, sent_id) if isinstance(sent_id, int) and 0 < sent_id < END else None
         if sent is None:
             newest = [each.id for each in moment.newest_sent(agent.id, 5)]
-            there_is = f"its newest: {listing(newest)}" if newest else "none was sent for it yet"
-            raise CommandError(f"there is no request {sent_id} of this agent; {there_is}")
+            available = f"its newest: {listing(newest)}" if newest else "none was sent for it yet"
+            raise CommandError(f"there is no request {sent_id} of this agent; {available}")
         remake = _Remake(moment, at, sent)
         request = remake.request()
     how = dialect_of(sent.record.speaks).on_the_wire
@@ -68,12 +68,12 @@ def rebuilt(agent: "Agent", sent_id: int) -> Rebuilt:
         return Rebuilt(sent, request, "erased", remake.losses(), how)
     if sha256(request.bytes).hexdigest() != sent.sha256:
         return Rebuilt(sent, request, "differs", _differences(sent, request), how)
-    said = f"the same {sent.bytes:,} bytes as were sent, SHA-256 {sent.sha256[:16]}"
+    verdict = f"the same {sent.bytes:,} bytes as were sent, SHA-256 {sent.sha256[:16]}"
     parent = at.record.parent
     now = guidelines(remake.tools, identity(agent.id, parent) if parent else None, describe_commands(remake.commands))
     if remake.guidelines not in (None, now):
-        said += "; with the guidelines of that time, which differ from the present ones"
-    return Rebuilt(sent, request, "identical", said, how)
+        verdict += "; with the guidelines of that time, which differ from the present ones"
+    return Rebuilt(sent, request, "identical", verdict, how)
 
 
 def _differences(sent: SentRequest, request: Request) -> str:
@@ -141,9 +141,9 @@ class _Remake:
         window = [event for event in self._messages(record.window) if event.kind != "system"]
         self.guidelines = self._moment.kept_text(hashes["guidelines"]) if "guidelines" in hashes else None
         layers = self._layers(record.layers, config, _newest(window, record.edge), system, self.guidelines)
-        told = {0: record.family, **record.told} if record.family is not None else {**record.told}
+        families = {0: record.family, **record.told} if record.family is not None else {**record.told}
         lines = {
-            at: children_layer(each, lambda e: self._event(e).content, unique, config) for at, each in told.items()
+            at: children_layer(each, lambda e: self._event(e).content, unique, config) for at, each in families.items()
         }
         grown = config.steady and record.edge.why != "planning"
         layers += [] if grown else lines.pop(0, [])
@@ -180,7 +180,7 @@ class _Remake:
             body=body,
             bytes=msgspec.json.encode(body),
             tokens=sent.tokens,
-            manifest=Manifest(tuple(map(self._part, prompt.parts)), (*others, *prompt.left_out), record.edge, told),
+            manifest=Manifest(tuple(map(self._part, prompt.parts)), (*others, *prompt.left_out), record.edge, families),
             purpose=record.purpose,
             names={own: tool.name for own, tool in unique.items() if own != tool.name},
             cache_ttl=record.cache_ttl,
@@ -206,18 +206,18 @@ class _Remake:
     def _erased_since(self, event: Event) -> bool:
         """Return True if a message was erased after the request was sent."""
         by, sent = self._moment.erased_by(event.id), self._sent
-        # If another agent erased it, ids cannot be compared.
+        # If another agent erased the event, ids cannot be compared.
         return by is not None and by.id > sent.event and (by.agent_id == sent.agent or by.created_at >= sent.created_at)
 
     def _layers(
         self,
         ids: Mapping[str, tuple[int, ...]],
         config: "Config",
-        asked: "Unit | None",
+        unit: "Unit | None",
         system: "Iterable[Event]" = (),
         guidelines: str | None = None,
     ) -> "list[Layer]":
-        """Return the layers of these events and memos; the first ones only with a system prompt."""
+        """Return the layers of these events and memos. Later layers are without the system prompt."""
         from foldmark.core.assembly import prompt as prompts
 
         later = ids is not self._record.layers
@@ -227,7 +227,7 @@ class _Remake:
             guidelines=guidelines,
             state=self._state(ids.get("state", ())),
             scratchpad=self._scratchpad(ids.get("scratchpad", ())),
-            memos=sent_memo_layers(asked, [(each, self._memo(each)) for each in ids.get("memos", ())]),
+            memos=sent_memo_layers(unit, [(each, self._memo(each)) for each in ids.get("memos", ())]),
             later=later,
         )
         found += [prompts.summed_up(self._event(each)) for each in ids.get("window_summary", ())]

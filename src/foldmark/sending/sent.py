@@ -124,7 +124,7 @@ def _recorded_ids(
     left_out: dict[str, list[int]] = defaultdict(list)
     for left in manifest.left_out:
         left_out[left.why].append(left.event)
-        if left.why != "pins" and left.turn is not None:  # only messages of the system layer are of no turn
+        if left.why != "pins" and left.turn is not None:  # only messages of the system layer have no turn
             (window if left.event >= (manifest.edge.first or 0) else pinned).append(left.event)
     return (
         window,
@@ -145,14 +145,14 @@ def _later_layers(parts: Iterable[Part]) -> dict[int, dict[str, tuple[int, ...]]
 
 
 def _message_set(moment: Snapshot, at: Standing, ids: Iterable[int], *, system: bool) -> MessageSet:
-    """Return visible messages as the ranges in which they stand; as ids if the ranges would include others, `system`
-    messages not counted unless `system`."""
+    """Return visible messages as the ranges that contain them, or as ids if the ranges would include others. `system`
+    messages count only if `system`."""
     found = sorted(set(ids))
     if not found:
         return MessageSet()
     ranges = until(since(at.visible, found[0]), found[-1])
-    there = moment.size(ranges).messages - (0 if system else len(moment.of_kind("system", ranges)))
-    return MessageSet(ranges=ranges) if there == len(found) else MessageSet(ids=tuple(found))
+    number = moment.size(ranges).messages - (0 if system else len(moment.of_kind("system", ranges)))
+    return MessageSet(ranges=ranges) if number == len(found) else MessageSet(ids=tuple(found))
 
 
 def truncated(parts: Iterable[Part]) -> dict[int, int]:

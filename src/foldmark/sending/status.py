@@ -62,7 +62,7 @@ def level(share: int, config: Config) -> str | None:
 
 
 def reminder(agent: Agent, tokens: int, window: int) -> str | None:
-    """Return the reminder for a request of this many tokens; None if none is due, or there was one just before."""
+    """Return the reminder for a request of this many tokens; None if none is due, or one was given recently."""
     share = percent(tokens, window)
     with agent.reading() as (moment, at):
         found = level(share, at.config)
@@ -111,7 +111,7 @@ def unanswered_text(moment: Snapshot, at: Standing) -> str | None:
 
 
 def _wants_answer(last: Event) -> bool:
-    """Return True unless a turn's last message is a whole answer, or asked for none."""
+    """Return True unless a turn's last message is a whole answer, or needs no answer."""
     return last.interrupted if last.kind == "assistant" else last.kind not in ("summary", "system")
 
 

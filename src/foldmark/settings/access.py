@@ -52,7 +52,7 @@ def keys(environment: Mapping[str, str], settings: Settings) -> dict[str, str]:
     """Return the keys of all providers in the environment: variable -> key."""
     names = [name for each in BUILT_IN.values() for name in each.keys]
     names += [*SDKS, *(server.key_env for server in settings.providers.values() if server.key_env)]
-    # Finding the installed packages takes a while: only for a key that is not known yet.
+    # Finding the installed packages takes a while, so it is done only for a key that is not known yet.
     if any(name.endswith(("_KEY", "_TOKEN")) and name not in names for name in environment):
         names += [name for each in installed() for name in each.keys]
     return {name: value for name in names if (value := _variable(environment, name))}
@@ -97,7 +97,7 @@ def _variable(environment: Mapping[str, str], name: str | None) -> str | None:
 
 
 def _key(environment: Mapping[str, str], name: str) -> str | None:
-    """Return the key in a variable. Raises ProviderError, which does not repeat it, if it cannot be one."""
+    """Return the key in a variable. Raises ProviderError, which does not repeat the value, if it cannot be a key."""
     key = _variable(environment, name)
     if key is not None and not (key.isascii() and key.isprintable() and " " not in key):
         raise ProviderError("key", f"{name} holds characters that no key has; set it again")

@@ -39,10 +39,10 @@ def _sign(text: str) -> str:
     return text
 
 
-def _names(given: str | list[str]) -> tuple[str, ...]:
-    names = tuple(map(str.strip, given.split(",") if isinstance(given, str) else given))
+def _names(value: str | list[str]) -> tuple[str, ...]:
+    names = tuple(map(str.strip, value.split(",") if isinstance(value, str) else value))
     if not all(names):
-        raise ValueError(given)
+        raise ValueError(value)
     return names
 
 
@@ -137,8 +137,8 @@ class Settings(Struct, frozen=True):
         return self.defaults[key].source if key in self.defaults else "default"
 
     def _global(self, key: str) -> Any:
-        given = self.overrides.get(key) or self.defaults.get(key)
-        return given.value if given else GLOBAL[key]
+        found = self.overrides.get(key) or self.defaults.get(key)
+        return found.value if found else GLOBAL[key]
 
 
 @cache

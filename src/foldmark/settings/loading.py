@@ -83,8 +83,8 @@ def _read(path: Path) -> File | None:
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from None
     if not stat.S_ISREG(found.st_mode):
-        what = "a folder" if stat.S_ISDIR(found.st_mode) else "no ordinary file"
-        raise CommandError(f"{path} is {what}; settings are read from a TOML file. Move it away or replace it")
+        kind = "a folder" if stat.S_ISDIR(found.st_mode) else "not a regular file"
+        raise CommandError(f"{path} is {kind}; settings are read from a TOML file. Move it away or replace it")
     try:
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
@@ -124,9 +124,9 @@ def _parsed(path: Path, data: bytes) -> File:
         message = str(error)
         at = _AT_LINE.search(message)
         line = int(at[1]) if at else text.count("\n") + 1
-        what = message[: at.start()] if at else message.removesuffix(" (at end of document)")
+        problem = message[: at.start()] if at else message.removesuffix(" (at end of document)")
         where = f", column {at[2]}" if at else ""
-        raise CommandError(f"{path}, line {line}{where}: this is not TOML: {what}") from None
+        raise CommandError(f"{path}, line {line}{where}: this is not TOML: {problem}") from None
 
 
 def _unreadable(path: Path, error: Exception) -> CommandError:
@@ -144,7 +144,7 @@ USER_KEYS = {
     "recall_model": "a project must not decide which model reads your texts",
     "live_sign": "a project must not decide which of your prompts are commands",
 }
-"""Keys that no project's file may hold, and why."""
+"""Keys that a project's file must not set, and the reasons."""
 
 _DIALECTS = ("openai", "anthropic", "gemini")
 """The built-in dialects that a configured provider can speak."""
@@ -173,13 +173,13 @@ def load(
         defaults |= _context(own, "user file", providers)
     if working:
         home = environment.get("HOME") or environment.get("USERPROFILE")
-        # As `os.getcwd` names it.
+        # In the form in which `os.getcwd` returns it.
         top = Path(os.path.realpath(home)) if home and Path(home).is_absolute() else None
         defaults |= _project(working, top, models, providers)
-    given = {key: Value(_checked(key, value, providers), "command line") for key, value in options.items()}
+    chosen = {key: Value(_checked(key, value, providers), "command line") for key, value in options.items()}
     return Settings(
         defaults=defaults,
-        overrides={**_environment(environment, providers), **given},
+        overrides={**_environment(environment, providers), **chosen},
         models=models,
         providers=providers,
         offline_delay=_delay(own) if own else None,

@@ -38,7 +38,7 @@ def named_database(environment: "Mapping[str, str]", configured: str | None) -> 
 
 
 def default_database(environment: "Mapping[str, str]") -> str:
-    """Return the database without a choice, whose folder is made as needed: `foldmark.db` in the data folder."""
+    """Return the default database, `foldmark.db` in the data folder, which is created if needed."""
     return os.path.join(data_folder(environment), "foldmark.db")
 
 

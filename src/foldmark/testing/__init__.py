@@ -2,8 +2,8 @@
 
 It needs pytest and Hypothesis: `pip install 'foldmark[testing]'`. No other part of Foldmark imports this package.
 
-Read `suite.py` first: it has the harness that a store provides, and everything that several parts use. The `parts/` are
-the tests. `histories.py` computes answers by brute force, `copies.py` makes the contents for tests of copying.
+Read `suite.py` first: it has the harness that a store provides, and the code that several parts share. `parts/` holds
+the tests. `histories.py` computes answers by brute force, `copies.py` creates the contents for tests of copying.
 """
 
 try:

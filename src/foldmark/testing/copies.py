@@ -129,7 +129,7 @@ def change(store: Store, agents: dict[str, str]) -> None:
         writing.append(add_fork(writing, work), None, [draft(content="quartz", actor="model")])
 
 
-class SimulatedStop(Exception):  # noqa: N818 - it is no error
+class SimulatedStop(Exception):  # noqa: N818 - not an error
     """The simulated end of the program."""
 
 

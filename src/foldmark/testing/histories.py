@@ -73,12 +73,12 @@ class RecordedHistory:
             self.apart.add(id)
         self.events.append(self._recorded(agent, id, given))
 
-    def _recorded(self, agent: str, id: int, given: Draft) -> Event:
-        turn, self._open[agent] = place(given.kind, id, self._open.get(agent))
+    def _recorded(self, agent: str, id: int, draft: Draft) -> Event:
+        turn, self._open[agent] = place(draft.kind, id, self._open.get(agent))
         return Event(
-            *(id, agent, turn, given.kind, given.content, given.data, given.dialect, given.actor),
-            count_tokens(given.content, encode_data(given.kind, given.data)),
-            *(given.created_at, given.interrupted, given.answers),
+            *(id, agent, turn, draft.kind, draft.content, draft.data, draft.dialect, draft.actor),
+            count_tokens(draft.content, encode_data(draft.kind, draft.data)),
+            *(draft.created_at, draft.interrupted, draft.answers),
         )
 
     def _erase(self, store: Store, agent: str, pick: int) -> None:

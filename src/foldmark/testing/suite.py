@@ -1,4 +1,5 @@
-"""What all parts of the suite use: the fixtures, the harness of a store, functions that fill one, a second process."""
+"""Code that all parts of the suite share: the fixtures, the harness of a store, functions that fill one, a second
+process."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -217,26 +218,26 @@ Work = Callable[..., None]
 class SecondProcess:
     """Another process with its own connection to a database. It starts to work after `begin`."""
 
-    def __init__(self, open: Callable[[str], Store], address: str, work: Work, *given: Any) -> None:
-        self._here, there = _CONTEXT.Pipe()
-        self._process = _CONTEXT.Process(target=_run, args=(open, address, there, work, given), daemon=True)
+    def __init__(self, open: Callable[[str], Store], address: str, work: Work, *arguments: Any) -> None:
+        self._own, other = _CONTEXT.Pipe()
+        self._process = _CONTEXT.Process(target=_run, args=(open, address, other, work, arguments), daemon=True)
         self._process.start()
-        there.close()
+        other.close()
 
     def begin(self) -> None:
         """Wait until the process has opened the database, and have it start to work."""
         assert self.receive() == "ready"
-        self._here.send("begin")
+        self._own.send("begin")
 
     def receive(self) -> Any:
         """Return the next message of the process. Raises EOFError when it has ended."""
-        if not self._here.poll(LIMIT):
+        if not self._own.poll(LIMIT):
             raise TimeoutError(f"no message of the other process in {LIMIT:.0f} s")
-        return self._here.recv()
+        return self._own.recv()
 
     def resume(self) -> None:
         """Let a process continue that waits after each message."""
-        self._here.send("go on")
+        self._own.send("go on")
 
     def receive_all(self) -> list[Any]:
         """Return all messages of the process until it ends."""
@@ -256,29 +257,29 @@ class SecondProcess:
         """Wait for the end of the process."""
         self._process.join(LIMIT)
         self.kill()
-        self._here.close()
+        self._own.close()
         self._process.close()
 
 
-def _run(open: Callable[[str], Store], address: str, there: Connection, work: Work, given: tuple[Any, ...]) -> None:
+def _run(open: Callable[[str], Store], address: str, other: Connection, work: Work, arguments: tuple[Any, ...]) -> None:
     store = open(address)
-    there.send("ready")
-    there.recv()
-    work(store, there, *given)
+    other.send("ready")
+    other.recv()
+    work(store, other, *arguments)
     store.close()
 
 
-def append_batches(store: Store, there: Connection, agent: str, size: int) -> NoReturn:
+def append_batches(store: Store, connection: Connection, agent: str, size: int) -> NoReturn:
     """Append one batch after another until this process is killed, and send the ids of each stored batch."""
     number = 0
     while True:
         number += 1
-        there.send(append(store, agent, *(draft(content=f"{number}/{part}") for part in range(size))))
+        connection.send(append(store, agent, *(draft(content=f"{number}/{part}") for part in range(size))))
 
 
-def stop_inside(store: Store, there: Connection, agent: str) -> None:
+def stop_inside(store: Store, connection: Connection, agent: str) -> None:
     """Append an event and send its id. Then wait inside a transaction that has written one record of every kind."""
-    there.send(append(store, agent, draft(content="stored")))
+    connection.send(append(store, agent, draft(content="stored")))
     with store.write() as writing:
         ids = writing.append(agent, None, [draft(content="lost")])
         writing.save_fold(birth(agent, 99), Size(1, 2))
@@ -286,11 +287,11 @@ def stop_inside(store: Store, there: Connection, agent: str) -> None:
         writing.append(child, None, [draft(content="lost")])
         writing.save_memo("lost", ("lost",), agent, "human", NOW)
         writing.send(agent, child, "lost", "human", NOW)
-        there.send(ids)
-        there.recv()  # no answer comes: the process is killed here
+        connection.send(ids)
+        connection.recv()  # no answer comes: the process is killed here
 
 
-def append_in_turn(store: Store, there: Connection, agent: str, own: str, times: int) -> None:
+def append_in_turn(store: Store, connection: Connection, agent: str, own: str, times: int) -> None:
     """Append `times` events to `agent`, each after the head read before, and send (head, id) of each. After a conflict
     the head is read again. Before each event, append a batch to `own`, an agent that only this process writes to."""
     for number in range(times):
@@ -302,11 +303,11 @@ def append_in_turn(store: Store, there: Connection, agent: str, own: str, times:
                 (id,) = append(store, agent, draft(content=str(number)), expected=head)
             except ConflictError:
                 continue
-            there.send((head, id))
+            connection.send((head, id))
             break
 
 
-def copy_into(store: Store, there: Connection, open: Callable[[str], Store], address: str) -> None:
+def copy_into(store: Store, connection: Connection, open: Callable[[str], Store], address: str) -> None:
     """Copy everything into the database at `address` in small steps. Report each step and wait for `resume`."""
     from foldmark import copying
     from foldmark.copying import copy
@@ -319,8 +320,8 @@ def copy_into(store: Store, there: Connection, open: Callable[[str], Store], add
     def announced() -> Iterator[Transaction]:
         with write() as writing:
             yield writing
-        there.send("done")
-        there.recv()
+        connection.send("done")
+        connection.recv()
 
     target.write = announced  # type: ignore[method-assign]
     copy(store, target)

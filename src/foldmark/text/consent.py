@@ -97,9 +97,9 @@ def chosen(text: str, of: int, longest: int = LONGEST) -> tuple[int, ...] | None
         named.update(range(int(first), min(int(last or first), of + 1) + 1))
         named.update(int(number) for number in (first, last) if number)
     if wrong := sorted(number for number in named if not 1 <= number <= of):
-        there_is = "there is only range 1" if of == 1 else f"the ranges are 1 to {of}"
+        available = "there is only range 1" if of == 1 else f"the ranges are 1 to {of}"
         raise CommandError(
-            f"there is no range {listing(wrong)}; {there_is}. The offer is still open; to name "
+            f"there is no range {listing(wrong)}; {available}. The offer is still open; to name "
             "ids, write: except messages 45-50"
         )
     found = tuple(number for number in range(1, of + 1) if (number in named) is (kept is not None))
@@ -109,7 +109,7 @@ def chosen(text: str, of: int, longest: int = LONGEST) -> tuple[int, ...] | None
 
 
 def _words(text: str) -> list[str]:
-    """Return the words of a short text, with a question mark as a word of its own; none for a long text."""
+    """Return the words of a short text, with a question mark as a separate word; none for a long text."""
     if len(text) > LONGEST:
         return []
     folded = unicodedata.normalize("NFKC", text).casefold().translate(_PLAIN)

@@ -23,7 +23,7 @@ MOST = 40
 """Maximum number of keywords of one prompt; a longer prompt gives those at its beginning and its end."""
 
 LONGEST = 64
-"""Maximum length of a keyword in characters; longer runs (encoded data) are no words."""
+"""Maximum length of a keyword in characters; longer runs (encoded data) are not words."""
 
 LOOKED_AT = 10_000
 """Characters at the beginning and at the end of a prompt that are searched, because people paste whole logs."""
@@ -76,8 +76,8 @@ def spellings(keyword: str) -> tuple[tuple[str, ...], str | None]:
 def occurring(wanted: Iterable[str], text: str) -> list[str]:
     """Return the keywords that occur in a text."""
     words = _WORD.findall(folded(text))
-    there, line = frozenset(words), f" {' '.join(words)} "
-    return [keyword for keyword in wanted if _stands(keyword, there, line)]
+    distinct, line = frozenset(words), f" {' '.join(words)} "
+    return [keyword for keyword in wanted if _stands(keyword, distinct, line)]
 
 
 def ranked(found: Mapping[str, Sequence[int]], memos: int) -> list[int]:
@@ -102,7 +102,7 @@ def _looked_at(text: str) -> str:
 
 
 def _of_name(name: str) -> list[str]:
-    """Return the keywords of a word or of a compound name: itself and its parts, but no file extension by itself."""
+    """Return the keywords of a word or of a compound name: the whole and its parts, but no file extension alone."""
     words = [word for word in _WORD.findall(name) if len(word) <= LONGEST]
     whole = folded(name)
     if "." in name and len(words) > 1 and len(words[-1]) <= _EXTENSION:

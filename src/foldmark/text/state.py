@@ -8,8 +8,8 @@ is text like any other.
 One kind of fence does not count as a code fence: a Markdown fence (`markdown` or `md`) at the end of the answer that
 contains a block and nothing else. Some models put one around the block.
 
-A paragraph after the last member and an empty line, neither indented nor a list, belongs to the answer. Otherwise
-nobody would see it.
+A paragraph after the last member and an empty line, neither indented nor a list, belongs to the answer. Otherwise it
+would not be shown.
 """
 
 import re
@@ -125,7 +125,7 @@ def _joined(before: str, behind: str, shown: bool) -> str:
 
 def _members(text: str) -> int:
     """Return the length of the members that follow a block's first line; 0 if there are none with content."""
-    place, gap, end, member, said, fence = 0, -1, 0, False, False, ""
+    place, gap, end, member, has_content, fence = 0, -1, 0, False, False, ""
     for line in text.split("\n"):
         inside, fence = fence, _fence_behind(line, fence)
         begins = _MEMBER.match(line)
@@ -133,10 +133,10 @@ def _members(text: str) -> int:
             member, end = True, 0
         elif member and not end and gap >= 0 and not inside and line.strip() and not _GOES_ON.match(line):
             end = gap
-        said = said or (not end and bool(line[begins.end() if begins else 0 :].strip(" \t\r*_+`~-")))
+        has_content = has_content or (not end and bool(line[begins.end() if begins else 0 :].strip(" \t\r*_+`~-")))
         gap = -1 if line.strip() else gap if gap >= 0 else place
         place += len(line) + 1
-    return (end or len(text)) if member and said else 0
+    return (end or len(text)) if member and has_content else 0
 
 
 def _is_head(line: str) -> bool:
@@ -148,8 +148,8 @@ def _wraps(line: str) -> bool:
 
 
 def _fence_behind(line: str, fence: str) -> str:
-    """Return the code fence that is open after a line, in the form that opened it ("```"), given the fence that was
-    open before the line; "" for none."""
+    """Return the code fence that is open after a line, as it was opened ("```"), given the fence that was open before
+    the line; "" for none."""
     if not fence:
         opened = _FENCE.match(line)
         return opened[1] if opened else ""

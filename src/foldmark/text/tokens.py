@@ -73,7 +73,7 @@ UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u9
 
 def is_unspaced(word: str) -> bool:
     """Return True if a word is in a script without spaces."""
-    # Most words are ASCII: that is known without looking at their characters.
+    # Most words are ASCII, which Python knows without a look at their characters.
     return not word.isascii() and re.match(f"[{UNSPACED}]", word) is not None
 
 
@@ -81,7 +81,7 @@ LONGEST_NAME = 64
 """Maximum number of characters of a name; longer ones are encoded data."""
 
 MOST_PIECES = 8
-"""Maximum number of parts of a name; names with more are encoded data, too."""
+"""Maximum number of parts of a name; names with more are also encoded data."""
 
 MOST = 50_000
 """Maximum number of characters indexed beside one text."""

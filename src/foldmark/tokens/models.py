@@ -73,7 +73,7 @@ SETTABLE = {
 
 _TYPES = {field.name: field.type for field in msgspec.structs.fields(Model)}
 _GOES_ON = re.compile(r"$|[-@:](?!\d{1,2}(?!\d))")
-"""May follow a name of the table: nothing, a date or the name of a variant, but not a further version number."""
+"""The rest of a name after one of the table: nothing, a date or a variant, but not a further version number."""
 
 
 class _Provider(Struct, frozen=True):
@@ -104,8 +104,8 @@ def model_of(
     """
     name = canonical(provider)
     found = dict(_published(name, model))
-    given = _checked(overrides, configured)
-    for changes in (given.get((name, "")), _longest(model, given, name)):
+    tables = _checked(overrides, configured)
+    for changes in (tables.get((name, "")), _longest(model, tables, name)):
         found |= {**changes, "source": "settings"} if changes else {}
         found |= {"assumed": False} if changes and "window" in changes else {}
     return msgspec.convert(found, Model)
@@ -144,9 +144,9 @@ def _published(provider: str, model: str) -> dict[str, Any]:
     return {**about.default, "assumed": False, "source": about.source, **about.models[name]}
 
 
-def _longest(model: str, given: Mapping[tuple[str, str], dict[str, Any]], provider: str) -> dict[str, Any] | None:
-    name = _named(model, [pattern for of, pattern in given if of == provider and pattern])
-    return given[provider, name] if name else None
+def _longest(model: str, tables: Mapping[tuple[str, str], dict[str, Any]], provider: str) -> dict[str, Any] | None:
+    name = _named(model, [pattern for of, pattern in tables if of == provider and pattern])
+    return tables[provider, name] if name else None
 
 
 def _named(model: str, names: Iterable[str]) -> str:
@@ -161,8 +161,8 @@ def _checked(overrides: Mapping[str, Any], configured: Collection[str]) -> dict[
     for key, changes in overrides.items():
         provider, _, name = key.partition("/")
         if canonical(provider) not in (*_table().providers, *configured):
-            there_is = listing((*_table().providers, *configured))
-            raise CommandError(f"models.'{key[:60]}': there is no provider '{provider[:40]}'; available: {there_is}")
+            available = listing((*_table().providers, *configured))
+            raise CommandError(f"models.'{key[:60]}': there is no provider '{provider[:40]}'; available: {available}")
         if not isinstance(changes, Mapping):
             raise CommandError(f"models.'{key[:60]}' must be a table, such as {{window = 500000}}, not {changes!r:.40}")
         for field, value in changes.items():

@@ -85,7 +85,7 @@ def encoding() -> "Encoding":
         import tiktoken
     except ImportError:
         raise CommandError(
-            "token_counting is 'tokenizer', which needs tiktoken, and that is not installed: "
+            "token_counting is 'tokenizer', which needs tiktoken, but tiktoken is not installed: "
             "pip install 'foldmark[openai]', or /config set token_counting=bytes"
         ) from None
     return tiktoken.Encoding("o200k_base", pat_str=_PATTERN, mergeable_ranks=ranks(), special_tokens=_SPECIAL)
@@ -104,7 +104,7 @@ def _cut(text: str, least: int, most: int) -> int:
     return most
 
 
-# The window measures requests that have nearly everything in common: texts come again and again.
+# The window measures requests that have nearly everything in common, so the same texts are counted repeatedly.
 @lru_cache(maxsize=8192)
 def _count(piece: str) -> int:
     return len(encoding().encode_ordinary(piece))

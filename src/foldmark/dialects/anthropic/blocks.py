@@ -42,7 +42,7 @@ _UNMARKABLE = ("fallback", "mcp_tool_listing", *THINKING)
 
 
 def text_kept(block: Mapping[str, Any], after: int, *, apart: bool) -> Iterator[Kept]:
-    """Yield the fields of a text block besides its text, and that it stands `apart` from a text directly before it."""
+    """Yield the fields of a text block besides its text; `apart` is True if it directly follows another text block."""
     about = {name: value for name, value in block.items() if name not in ("type", "text") and value is not None}
     if block["text"] and (about or apart):
         yield Kept({"type": "text", **about, **position(after), LENGTH: len(block["text"])})
@@ -61,9 +61,9 @@ def use_kept(block: Mapping[str, Any]) -> Iterator[Kept]:
 
 def other_kept(block: Block, after: int, kept: int) -> Kept | Compacted:
     """Return any other block; `kept` blocks were kept before it. A compaction that failed replaces nothing."""
-    said = as_text(block.get("content"))
-    if block["type"] == COMPACTION and (said.strip() or as_text(block.get("encrypted_content"))):
-        return Compacted((block,), said, after, kept)
+    text = as_text(block.get("content"))
+    if block["type"] == COMPACTION and (text.strip() or as_text(block.get("encrypted_content"))):
+        return Compacted((block,), text, after, kept)
     return carry(block, after, "anthropic")
 
 
@@ -76,8 +76,8 @@ def position(after: int) -> Block:
 
 
 def answer_blocks(text: str, kept: Sequence[Block], uses: Sequence[Block], *, thinks: bool) -> list[Block]:
-    """Return the blocks of one answer in the order in which the model made them, as far as each is allowed there;
-    thinking has the key `BOUND`."""
+    """Return the blocks of one answer in the order in which the model made them, without blocks that are not allowed at
+    their places; thinking has the key `BOUND`."""
     blocks: list[Block] = []
     left = {use["id"]: use for use in uses}
     done = 0
@@ -93,18 +93,18 @@ def answer_blocks(text: str, kept: Sequence[Block], uses: Sequence[Block], *, th
         elif kind == _USE and isinstance(block.get("id"), str) and block["id"] in left:
             left[block["id"]] = {**left[block["id"]], **_about(block)}
         elif kind in THINKING:
-            made = _thought(block)
-            if made is None or not thinks:
+            thought = _thought(block)
+            if thought is None or not thinks:
                 continue
             end = block_position(block, done, text)
             more = uses or text[end:].strip() or any(map(_own, kept[index + 1 :]))
             if more:  # a message must not end in thinking
                 blocks += text_parts(text[done:end])
                 done = end
-            blocks.append(made)
-        elif made := _own(block):
+            blocks.append(thought)
+        elif thought := _own(block):
             end = block_position(block, done, text)
-            blocks += [*text_parts(text[done:end]), made]
+            blocks += [*text_parts(text[done:end]), thought]
             done = end
     return [*blocks, *text_parts(text[done:]), *left.values()]
 
@@ -143,9 +143,9 @@ def settle(messages: list[dict[str, Any]]) -> None:
 
 def joined(messages: list[dict[str, Any]]) -> None:
     """Remove messages without content, and merge neighbours of the same role."""
-    there = [message for message in messages if message["content"]]
+    filled = [message for message in messages if message["content"]]
     messages.clear()
-    for message in there:
+    for message in filled:
         if messages and messages[-1]["role"] == message["role"]:
             messages[-1]["content"] += message["content"]
         else:
@@ -188,25 +188,25 @@ def parameters(
 
 
 def edits(setting: str, *, thinks: bool) -> list[dict[str, Any]]:
-    """Return the edits of `provider_editing` as the API takes them; thinking is cleared only where the model thinks."""
+    """Return the edits of `provider_editing` as the API takes them; thinking is cleared only if the model thinks."""
     try:
         wanted = provider_edits(setting)
-    except ValueError:  # a newer version's, in the log
+    except ValueError:  # recorded by a newer version
         return []
     return [_edit(edit) for edit in wanted if thinks or edit.name != "clear_thinking"]
 
 
 def _edit(edit: Edit) -> dict[str, Any]:
-    made: dict[str, Any] = {"type": _EDITS[edit.name]}
+    entry: dict[str, Any] = {"type": _EDITS[edit.name]}
     for name, value in edit.options.items():
         if isinstance(value, tuple):
-            made["exclude_tools"] = [tool_name(tool) for tool in value]
+            entry["exclude_tools"] = [tool_name(tool) for tool in value]
         elif isinstance(value, int):
             of = "input_tokens" if name != "keep" else edit.name.removeprefix("clear_")
-            made[name] = {"type": "thinking_turns" if of == "thinking" else of, "value": value}
+            entry[name] = {"type": "thinking_turns" if of == "thinking" else of, "value": value}
         else:
-            made[name] = value
-    return made
+            entry[name] = value
+    return entry
 
 
 def betas(body: Mapping[str, Any]) -> list[str]:
@@ -223,18 +223,18 @@ def betas(body: Mapping[str, Any]) -> list[str]:
 
 
 def _own(block: Block) -> Block | None:
-    """Return a block of the API's own tools unchanged; None for any other block. Imported sessions contain such blocks,
-    too."""
+    """Return a block of the API's own tools unchanged; None for any other block. Imported sessions also contain such
+    blocks."""
     kind = _kind(block)
     raw = {name: value for name, value in block.items() if name not in (AFTER, IMPORTED)}
-    made = raw if _of_a_tool(kind) else block_in(block, "anthropic")
-    own = made.get("type") if isinstance(made, dict) else None
-    if made is None or not isinstance(own, str) or own in _MADE_HERE or own in THINKING or own == COMPACTION:
+    carried = raw if _of_a_tool(kind) else block_in(block, "anthropic")
+    own = carried.get("type") if isinstance(carried, dict) else None
+    if carried is None or not isinstance(own, str) or own in _MADE_HERE or own in THINKING or own == COMPACTION:
         return None
-    if _of_a_tool(own) and not isinstance(made.get("tool_use_id" if own.endswith(_RESULT) else "id"), str):
+    if _of_a_tool(own) and not isinstance(carried.get("tool_use_id" if own.endswith(_RESULT) else "id"), str):
         return None
     # A call that the limit cut off has no arguments that could be sent.
-    return None if "input" in made and not isinstance(made["input"], dict) else dict(made)
+    return None if "input" in carried and not isinstance(carried["input"], dict) else dict(carried)
 
 
 def _kind(block: Block) -> str:

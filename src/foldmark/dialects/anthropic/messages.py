@@ -79,16 +79,16 @@ def _messages(prompt: Prompt, how: ThinkingRequest) -> tuple[list[dict[str, Any]
     for index, step in enumerate(prompt.steps):
         if isinstance(step, Calls):
             uses = [_use(call) for call in step.calls]
-            made = answer_blocks(step.text, step.kept, uses, thinks=how.thinks)
-            _add(messages, "assistant", [*thoughts, *made], how)
+            blocks = answer_blocks(step.text, step.kept, uses, thinks=how.thinks)
+            _add(messages, "assistant", [*thoughts, *blocks], how)
             _add(messages, "user", [_result(call) for call in step.calls], how)
             thoughts = []
         elif step.role == "assistant":
             # A compaction is the provider's own block; other content of a summary is unknown here.
-            made = list(step.kept) if step.native else answer_blocks(step.text, step.kept, (), thinks=how.thinks)
-            made = [*thoughts, *(dict(block) for block in made)]
-            thoughts = made if only_thoughts(made) else []
-            _add(messages, "assistant", [] if thoughts else made, how)
+            blocks = list(step.kept) if step.native else answer_blocks(step.text, step.kept, (), thinks=how.thinks)
+            blocks = [*thoughts, *(dict(block) for block in blocks)]
+            thoughts = blocks if only_thoughts(blocks) else []
+            _add(messages, "assistant", [] if thoughts else blocks, how)
         else:
             thoughts = []
             _add(messages, "user", [*map(_shown, step.media), *text_parts(step.text)], how)

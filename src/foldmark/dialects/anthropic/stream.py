@@ -107,8 +107,8 @@ class MessageReader:
         """Apply a change of the message. Missing and null fields stay; numbers of tokens are sums."""
         if self._message is None:
             raise ValueError("no message")
-        said = {**event, **event["delta"]}
-        self._message.update({name: said[name] for name in _CHANGES if said.get(name) is not None})
+        changes = {**event, **event["delta"]}
+        self._message.update({name: changes[name] for name in _CHANGES if changes.get(name) is not None})
         known = {name: value for name, value in as_object(event.get("usage")).items() if value is not None}
         self._message["usage"] = {**as_object(self._message.get("usage")), **known}
 

@@ -242,14 +242,14 @@ def without(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def sent(prompt: Prompt, body: Mapping[str, Any]) -> dict[str, str]:
-    """Return the thinking blocks that a request holds, each by its mark with the model that made it, empty where that
-    is not known; the request was made from `prompt`."""
-    made = {}
+    """Return the thinking blocks of a request made from `prompt`: mark -> the model that made the block, empty if
+    unknown."""
+    models = {}
     for block in (block for step in prompt.steps for block in step.kept if _is_thought(block)):
         bound = block.get(BOUND)
-        made[mark(block)] = str(bound.get("model") or "") if isinstance(bound, dict) else ""
+        models[mark(block)] = str(bound.get("model") or "") if isinstance(bound, dict) else ""
     marks = [mark(block) for _, block in _blocks(body["messages"]) if _is_thought(block)]
-    return {each: made.get(each, "") for each in marks}
+    return {each: models.get(each, "") for each in marks}
 
 
 def mark(block: Mapping[str, Any]) -> str:

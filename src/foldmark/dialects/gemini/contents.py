@@ -78,12 +78,12 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
     for step in prompt.steps:
         if isinstance(step, Calls):
             calls = [_call(call, third=third, first=index == 0) for index, call in enumerate(step.calls)]
-            _add(contents, "model", [*_spoken(step), *calls])
+            _add(contents, "model", [*_message_parts(step), *calls])
             _add(contents, "user", _results(step.calls, model))
         elif step.role == "user":
             _add(contents, "user", [*_media(step.media, model), *_text(step.text)])
         else:
-            _add(contents, "model", _spoken(step))
+            _add(contents, "model", _message_parts(step))
     body: Json = {}
     if prompt.system:
         body["systemInstruction"] = {"parts": _text(prompt.system)}
@@ -174,17 +174,17 @@ def _text(text: str) -> list[Json]:
     return [{"text": text}] if text else []
 
 
-def _spoken(step: ViewMessage | Calls) -> list[Json]:
+def _message_parts(step: ViewMessage | Calls) -> list[Json]:
     signed = [part for block in step.kept if (part := _signed(block))]
     thoughts = [part for part in signed if "thought" in part]
-    said: list[Json] = []
+    parts: list[Json] = []
     done = 0
     for block in step.kept:
         if part := block_in(block, "gemini"):
             end = block_position(block, done, step.text)
-            said += [*_text(step.text[done:end]), part]
+            parts += [*_text(step.text[done:end]), part]
             done = end
-    return [*thoughts, *said, *_text(step.text[done:]), *(part for part in signed if "thought" not in part)]
+    return [*thoughts, *parts, *_text(step.text[done:]), *(part for part in signed if "thought" not in part)]
 
 
 def _signed(block: Json) -> Json | None:

@@ -65,9 +65,9 @@ def refusal(server: str, status: int, body: Any, headers: Mapping[str, str], hin
     """
     if isinstance(body, list) and body:
         body = body[0]
-    said = as_object(body).get("error", body)
-    error = as_object(said)
-    words, name = as_text(error.get("message")) or as_text(said), as_text(error.get("status"))
+    reported = as_object(body).get("error", body)
+    error = as_object(reported)
+    words, name = as_text(error.get("message")) or as_text(reported), as_text(error.get("status"))
     shown = f"{brief(words).rstrip('.')} ({brief(name)})" if name else words
     sizes = overflow(words) or ((None, None) if status == 413 else None)
     if sizes:

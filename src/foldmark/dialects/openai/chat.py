@@ -55,7 +55,7 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
     wanted = "none" if tools and models.tools_without_thinking(model) else models.effort(model, options.thinking)
     if wanted is not None:
         body["reasoning_effort"] = wanted
-    steps = [_called(model, step) if isinstance(step, Calls) else _spoken(model, step) for step in prompt.steps]
+    steps = [_called(model, step) if isinstance(step, Calls) else _message(model, step) for step in prompt.steps]
     messages = list(chain(_system(model, prompt), *steps))
     if models.wants_reasoning_content(model) and (tools or any(isinstance(step, Calls) for step in prompt.steps)):
         for message in messages:
@@ -73,9 +73,9 @@ def _system(model: str, prompt: Prompt) -> list[Json]:
     return [{"role": "system", "content": content}] if content else []
 
 
-def _spoken(model: str, step: ViewMessage) -> list[Json]:
+def _message(model: str, step: ViewMessage) -> list[Json]:
     if step.role == "assistant":
-        # Thinking alone, without a word or a call, is no message.
+        # Thinking alone, without text or a call, is not a message.
         return [{"role": "assistant", "content": step.text, **_kept(model, step.kept)}] if step.text else []
     content = [*text_parts(step.text), *_media(step.media, model)] if step.media else step.text
     return [{"role": step.role, "content": content}]
@@ -141,16 +141,16 @@ def parse(answer: Json) -> tuple[Piece, ...]:
     """
     whole = "choices" in answer
     choice = next(iter(objects_in(answer["choices"])), {}) if whole else {"message": answer}
-    message, said = choice.get("message"), as_text(choice.get("finish_reason"))
+    message, reason = choice.get("message"), as_text(choice.get("finish_reason"))
     if not isinstance(message, dict):
         raise ProviderError("answer", "The model's server answered without a message. Ask again, or ask another model.")
-    if said in _BROKEN:
-        raise ProviderError("busy", f"The model's server broke off its answer ({said}).")
+    if reason in _BROKEN:
+        raise ProviderError("busy", f"The model's server broke off its answer ({reason}).")
     refusal = text_of(message.get("refusal"))
-    why = _STOPS.get(said, "refused" if refusal else "end")
+    why = _STOPS.get(reason, "refused" if refusal else "end")
     calls = _tool_calls(message.get("tool_calls")) if why == "end" else []
     shown = text_of(message.get("content")) + refusal
-    end = [*_usage(answer.get("usage")), Stopped("calls" if calls else why, said)] if whole else []
+    end = [*_usage(answer.get("usage")), Stopped("calls" if calls else why, reason)] if whole else []
     notes = message.get("annotations")
     noted = [Kept({"type": "annotations", "annotations": notes})] if isinstance(notes, list) and notes else []
     return (*_thinking(message), *noted, *([shown] if shown else []), *calls, *end)
@@ -166,11 +166,11 @@ def text_of(content: Any) -> str:
 def spent(usage: Any, names: tuple[str, str], read: int = 0) -> Usage:
     """Return the usage under two names, of the input and of the output. The input includes what was read from a cache,
     for which some servers have a field of their own (`read`), and what was written to it."""
-    given, made = names
-    whole = tokens(usage, given)
-    read = min(tokens(usage, f"{given}_details", "cached_tokens") or read, whole)
-    written = min(tokens(usage, f"{given}_details", "cache_write_tokens"), whole - read)
-    return Usage(whole - read - written, read, written, tokens(usage, made))
+    input_name, output_name = names
+    whole = tokens(usage, input_name)
+    read = min(tokens(usage, f"{input_name}_details", "cached_tokens") or read, whole)
+    written = min(tokens(usage, f"{input_name}_details", "cache_write_tokens"), whole - read)
+    return Usage(whole - read - written, read, written, tokens(usage, output_name))
 
 
 def _tool_calls(calls: Any) -> list[ToolCall]:

@@ -62,8 +62,8 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
     For models whose cache goes by breakpoints (`models`) these stand where `chat.encode` sets them. The
     `instructions` cannot carry one: there the system text is a message of the developer, which is the same to a model.
     """
-    steps = [_called(model, step) if isinstance(step, Calls) else _spoken(model, step) for step in prompt.steps]
-    if models.own(model) and not models.reasons(model):  # the API refuses reasoning of another model then
+    steps = [_called(model, step) if isinstance(step, Calls) else _message_items(model, step) for step in prompt.steps]
+    if models.own(model) and not models.reasons(model):  # the API refuses another model's reasoning in this case
         steps = [[item for item in step if item.get("type") != "reasoning"] for step in steps]
     unpaired = _unpaired(list(chain(*steps)))
     steps = [[item for item in step if id(item) not in unpaired] for step in steps]
@@ -87,7 +87,7 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
     return body
 
 
-def _spoken(model: str, step: ViewMessage) -> list[Json]:
+def _message_items(model: str, step: ViewMessage) -> list[Json]:
     if step.native:
         return [dict(item) for item in step.kept]
     if step.role == "assistant":
@@ -119,7 +119,7 @@ def _answer(text: str, kept: Sequence[Json], *, called: bool) -> list[Json]:
         if block.get("type") == MESSAGE and LENGTH in block:
             begin, end = block_span(block, done, text)
             if text[end:] and not text[end:].startswith(APART):
-                continue  # not the text that it was made of
+                continue  # the text is no longer the one that the block was made from
             items += [*_message_of(text[done:begin].removesuffix(APART), plain), *_message_of(text[begin:end], block)]
             done = end + len(APART) * text[end:].startswith(APART)
         elif (item := _reasoning(block) or _carried(block)) is not None:
@@ -139,9 +139,9 @@ def _unpaired(items: list[Json]) -> set[int]:
     its call."""
     others = [item for item in items if item.get("type") not in _OURS and isinstance(item.get("call_id"), str)]
     outputs = {item["call_id"] for item in others if item["type"].endswith("_output")}
-    asked = {item["call_id"] for item in others if not item["type"].endswith("_output")}
+    calls = {item["call_id"] for item in others if not item["type"].endswith("_output")}
     return {
-        id(item) for item in others if item["call_id"] not in (asked if item["type"].endswith("_output") else outputs)
+        id(item) for item in others if item["call_id"] not in (calls if item["type"].endswith("_output") else outputs)
     }
 
 
@@ -212,8 +212,8 @@ def parse(answer: Json) -> tuple[Piece, ...]:
     items, usage = objects_in(output), answer.get("usage")
     spent_on_it = [spent(usage, ("input_tokens", "output_tokens"))] if isinstance(usage, dict) else []
     if compact:
-        said = [f"{item.get('role')}: {_message(item)[0]}" for item in items if item.get("type") == "message"]
-        return (Compacted(tuple(items), "\n\n".join((*said, OPAQUE))), *spent_on_it, Stopped("end", "compaction"))
+        texts = [f"{item.get('role')}: {_message(item)[0]}" for item in items if item.get("type") == "message"]
+        return (Compacted(tuple(items), "\n\n".join((*texts, OPAQUE))), *spent_on_it, Stopped("end", "compaction"))
     reason = as_object(answer.get("incomplete_details")).get("reason")
     word = reason if status == "incomplete" and isinstance(reason, str) else str(status)
     refused = any(_message(item)[1] for item in items if item.get("type") == "message")
@@ -229,22 +229,22 @@ def _kept_and_text(items: list[Json]) -> tuple[list[Kept | Compacted], str]:
     these are its phase, a remark or the answer ("preserve and resend phase on all assistant messages"), its
     annotations, and its end if it is one of several messages."""
     found: list[Kept | Compacted] = []
-    said_in = [item for item in items if item.get("type") == MESSAGE and _message(item)[0]]
-    several = len(said_in) > 1 and any(item.get("phase") or _annotations(item) for item in said_in)
+    messages = [item for item in items if item.get("type") == MESSAGE and _message(item)[0]]
+    several = len(messages) > 1 and any(item.get("phase") or _annotations(item) for item in messages)
     kept, text, apart = 0, "", ""
     for item in items:
         kind, at = item.get("type"), {AFTER: len(text)} if text else {}
         new: Kept | Compacted | None = None
         if kind == MESSAGE:
-            said, phase, notes = _message(item)[0], item.get("phase"), _annotations(item)
-            begin = len(text) + len(apart) if said else len(text)
+            own, phase, notes = _message(item)[0], item.get("phase"), _annotations(item)
+            begin = len(text) + len(apart) if own else len(text)
             labelled = {"phase": phase} if isinstance(phase, str) else {}
-            if said and (several or notes):
+            if own and (several or notes):
                 noted = {"annotations": notes} if notes else {}
-                new = Kept({"type": MESSAGE, **labelled, **noted, AFTER: begin, LENGTH: len(said)})
+                new = Kept({"type": MESSAGE, **labelled, **noted, AFTER: begin, LENGTH: len(own)})
             elif labelled and not several:
                 new = Kept({"type": "phase", **labelled})
-            text, apart = (text + apart + said, APART) if said else (text, apart)
+            text, apart = (text + apart + own, APART) if own else (text, apart)
         elif kind == "reasoning":
             new = Kept({**item, **at}) if as_text(item.get("encrypted_content")) else None
         elif kind == "compaction":

@@ -23,8 +23,8 @@ class NotInstalledError(EmbeddingError):
     """Packages are missing. `steps` are the arguments of the `pip install` commands that install them, in this
     order."""
 
-    def __init__(self, what: str, steps: Sequence[Sequence[str]]) -> None:
-        super().__init__(f"{what}: {' && '.join(f'pip install {join(step)}' for step in steps)}")
+    def __init__(self, message: str, steps: Sequence[Sequence[str]]) -> None:
+        super().__init__(f"{message}: {' && '.join(f'pip install {join(step)}' for step in steps)}")
         self.steps = steps
 
 

@@ -70,7 +70,8 @@ class _Module(msgspec.Struct):
 
 
 class _Lengths(msgspec.Struct):
-    """From a file that may lack both: older versions write one, newer ones the other, 1e30 for unknown."""
+    """Maximum lengths from a file that may lack both: older versions write one, newer ones the other; 1e30 stands for
+    unknown."""
 
     max_seq_length: float | None = None
     model_max_length: float | None = None
@@ -84,7 +85,7 @@ class _Prompts(msgspec.Struct):
 def read_shape(folder: Path) -> Shape:
     """Read the small files of a model's folder. Raises EmbeddingError if one is missing, damaged or unsupported."""
     config = _read(folder / "config.json", _Config)
-    # RoBERTa counts positions from after the padding's.
+    # RoBERTa counts positions from the one after the padding's.
     first = 0 if config.model_type == "bert" else (config.pad_token_id or 0) + 1
     room = config.max_position_embeddings - first
     wrong = {
@@ -97,8 +98,8 @@ def read_shape(folder: Path) -> Shape:
     for key, is_wrong in wrong.items():
         if is_wrong:
             raise EmbeddingError(
-                f"{folder / 'config.json'} has {key} {getattr(config, key)}; only encoders of the kind of BERT are "
-                "understood, with gelu, 8 absolute positions or more, a size that heads and 8 divide; take another one"
+                f"{folder / 'config.json'} has {key} {getattr(config, key)}; only BERT encoders with gelu, at least 8 "
+                "absolute positions and a size divisible by 8 and by the heads are supported; choose another model"
             )
     query, document = _prompts(folder)
     return Shape(
@@ -120,7 +121,7 @@ def _pooling(folder: Path) -> Pooling:
     if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
         raise EmbeddingError(
             f"{folder / 'modules.json'} lists {listing(kinds) or 'nothing'}; only Transformer, Pooling and Normalize "
-            "are understood, in this order; take another model"
+            "are supported, in this order; choose another model"
         )
     path = folder / modules[1].path / "config.json"
     settings = _read(path, dict[str, object])
@@ -129,8 +130,8 @@ def _pooling(folder: Path) -> Pooling:
     found = {_POOLINGS.get(str(mode)) for mode in chosen}
     if len(found) != 1 or None in found or settings.get("include_prompt") is False:
         raise EmbeddingError(
-            f"{path} asks for {listing(chosen) or 'no pooling'}; mean, cls and max are understood, one of them, with "
-            "the prompt included; take another model"
+            f"{path} asks for {listing(chosen) or 'no pooling'}; only one of mean, cls and max is supported, with the "
+            "prompt included; choose another model"
         )
     return cast(Pooling, found.pop())
 
@@ -276,7 +277,7 @@ class _WeightsReader:
         kind = _KINDS.get(tensor.dtype)
         if kind is None:
             raise EmbeddingError(
-                f"the embedding model's {name} is of type {tensor.dtype}; F32, F16 and BF16 are understood"
+                f"the embedding model's {name} is of type {tensor.dtype}; only F32, F16 and BF16 are supported"
             )
         found = tensor.shape
         if len(found) != len(shape) or any(want not in (None, size) for want, size in zip(shape, found, strict=True)):
@@ -292,5 +293,5 @@ class _WeightsReader:
         return np.require(values, np.float32, ["C", "A"])  # copies other types and unaligned data
 
     @staticmethod
-    def _missing(what: str) -> EmbeddingError:
-        return EmbeddingError(f"the embedding model's weights do not have {what}; fetch the model again")
+    def _missing(part: str) -> EmbeddingError:
+        return EmbeddingError(f"the embedding model's weights do not have {part}; fetch the model again")

@@ -53,7 +53,7 @@ def load(name: str = DEFAULT) -> Embedder:
             ) from error
     if not _is_folder(name):
         raise EmbeddingError(
-            f"there is no embedding model '{name[:100]}', but {listing(names())}; or give the path of a folder with one"
+            f"there is no embedding model '{name[:100]}'; available: {listing(names())}, or the path of a folder"
         )
     folder = Path(name).expanduser().resolve()
     return _from_folder(folder, folder.name)
@@ -97,7 +97,7 @@ def _from_folder(folder: Path, name: str) -> "SentenceModel":
     try:
         from foldmark.recall.embeddings.encoder import SentenceModel
     except ImportError as error:
-        raise NotInstalledError(f"embeddings need what is not installed here ({error})", (_EXTRA,)) from None
+        raise NotInstalledError(f"embeddings need packages that are not installed ({error})", (_EXTRA,)) from None
     return SentenceModel(folder, name)
 
 
@@ -110,7 +110,7 @@ def one_thread_each() -> None:
     time."""
     if "numpy" not in sys.modules:
         with undivided(), suppress(ImportError):  # raised again where the package is needed
-            import numpy  # noqa: F401 - it looks at the environment now, and programs that are started are not to
+            import numpy  # noqa: F401 - it reads the environment now; started programs must not inherit the setting
 
 
 @contextmanager

@@ -221,17 +221,17 @@ class BruteForce(Suite):
             assert writing.size(segments) == writing.head(agent).record.own == (1, 2)
 
     def test_a_whole_agent_is_erased(self, store: Store, agent: str, neighbour: str) -> None:
-        said = append(store, agent, draft(content="secret"), draft("scratchpad", "secret"), call("secret"))
+        ids = append(store, agent, draft(content="secret"), draft("scratchpad", "secret"), call("secret"))
         append(store, neighbour, draft(content="kept"))
         forked = {"child": "nobody", "start": [], "scratchpad": "secret", "settings": {"system": "secret"}}
-        said += append(store, agent, draft("fork", "", data=forked), draft("turn_ended", ""))
+        ids += append(store, agent, draft("fork", "", data=forked), draft("turn_ended", ""))
         with store.write() as writing:
             by = erase(writing, agent, 0)
         with store.read() as moment:
-            left = moment.events([*said, by])
-            assert [event.id for event in left] == [*said, by]
+            left = moment.events([*ids, by])
+            assert [event.id for event in left] == [*ids, by]
             assert "secret" not in repr(left)
             assert moment.head(agent).record.own == (0, 0)
-            assert {moment.erased_by(id).id for id in said[:-1]} == {by}  # type: ignore[union-attr]
+            assert {moment.erased_by(id).id for id in ids[:-1]} == {by}  # type: ignore[union-attr]
             assert moment.size((Segment(agent, 1, END),)) == (0, 0)
             assert moment.size((Segment(neighbour, 1, END),)) == (1, 1)

@@ -154,7 +154,7 @@ class Connections(Suite):
     def test_a_reader_never_finds_an_id_below_one_that_it_has_seen(
         self, store: Store, agent: str, other: Store
     ) -> None:
-        """Ids increase in the order of commits: whoever has read a tree up to an id has missed nothing before it."""
+        """Ids increase in the order of commits, so a reader that has read a tree up to an id has missed nothing."""
         child = fork(store, agent)
         tree = (Segment(agent, 1, END), Segment(child, 1, END))
 

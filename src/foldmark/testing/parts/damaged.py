@@ -68,7 +68,7 @@ class Damaged(Suite):
     @settings(examples, max_examples=20)
     @given(steps=st.lists(STEPS, min_size=3, max_size=20), damage=st.sampled_from(COUNTED), pick=st.integers(0, 50))
     def test_wrong_stored_sums_are_found(self, harness: Harness, steps: list[Step], damage: Damage, pick: int) -> None:
-        """L3 relies on stored sums, so that every wrong one must be found, wherever it is."""
+        """L3 relies on stored sums, so every wrong sum must be found, wherever it is."""
         store = harness.fresh()
         history = RecordedHistory(store)
         history.play(store, [*steps, (0, "user", 1)])
@@ -90,7 +90,7 @@ class Damaged(Suite):
         store.close()
 
     def test_a_sound_database_has_no_damage(self, store: Store) -> None:
-        """Whatever it contains: the check has no false alarms."""
+        """The check has no false alarms, whatever the database contains."""
         agent, neighbour, ids = two_agents(store)
         with store.write() as writing:
             memo = writing.save_memo("quartz", ("x",), agent, "human", NOW)

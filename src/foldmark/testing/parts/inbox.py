@@ -1,4 +1,4 @@
-"""What other agents and runtimes record about an agent: mail, leases, its end, its name [SPEC 2, 6]."""
+"""Records of other agents and runtimes about an agent: mail, leases, its end, its name [SPEC 2, 6]."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

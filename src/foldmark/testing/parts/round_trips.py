@@ -68,11 +68,11 @@ def ordered(value: Any) -> Any:
             return type(value), value
 
 
-def same(event: Event, given: Draft) -> None:
+def same(event: Event, appended: Draft) -> None:
     """Assert that an event equals the draft that was appended."""
     for name in GIVEN:
-        assert getattr(event, name) == getattr(given, name), name
-    assert ordered(event.data) == ordered(given.data)
+        assert getattr(event, name) == getattr(appended, name), name
+    assert ordered(event.data) == ordered(appended.data)
     assert not event.damaged
 
 

@@ -49,10 +49,10 @@ def holds(text: str, term: Term) -> bool:
     return any(_stands(phrase, there) for phrase in term.phrases)
 
 
-def _stands(phrase: Phrase, there: Sequence[str]) -> bool:
+def _stands(phrase: Phrase, words: Sequence[str]) -> bool:
     wanted = stems(" ".join(phrase.words))
-    for at in range(len(there) - len(wanted) + 1):
-        *before, last = there[at : at + len(wanted)]
+    for at in range(len(words) - len(wanted) + 1):
+        *before, last = words[at : at + len(wanted)]
         if before == wanted[:-1] and (last.startswith(wanted[-1]) if phrase.prefix else last == wanted[-1]):
             return True
     return False
