@@ -7,8 +7,10 @@ Nobody's settings are read, nor the database and the archive of whoever runs the
 import gc
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
@@ -61,6 +63,16 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _copied_databases() -> Iterator[None]:
     with nullcontext() if DEEP else copied():
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _certificates_read_once() -> Iterator[None]:
+    """Each HTTP client reads the certificates of the system when it is made, which takes longer than most tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        if "httpcore2" in sys.modules:
+            certificates = sys.modules["httpcore2"].default_ssl_context
+            patch.setattr("httpcore2.default_ssl_context", cache(certificates))
         yield
 
 

@@ -16,8 +16,9 @@ from test_gateway import Upstream, upstream  # noqa: F401 - a fixture
 import foldmark
 from foldmark.live.gateway import Gateway
 from foldmark.live.sessions import LONGEST, Sessions
+from sampled import DEEP
 
-BODIES = 1000
+BODIES = 1000 if DEEP else 250
 MODELS = "/v1beta/models/gemini-3.8-flash"
 PARTS = [
     '"cache_control":{"type":"ephemeral"}',
