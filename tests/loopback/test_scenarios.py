@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import re
 import socket
@@ -590,6 +589,7 @@ async def _until_text(answer: Any, wanted: str) -> None:
             return
 
 
+@pytest.mark.usefixtures("collected")
 @every_wire
 def test_closing_the_answer_ends_the_request(wire: Wire) -> None:
     with Loopback(wire, [Stalled(PART)]) as server:
@@ -601,9 +601,9 @@ def test_closing_the_answer_ends_the_request(wire: Wire) -> None:
             assert await asyncio.to_thread(server.gone.wait, 1)
 
         asyncio.run(leave())
-    gc.collect()  # what was left open would warn
 
 
+@pytest.mark.usefixtures("collected")
 @every_wire
 def test_cancelling_ends_the_request(wire: Wire) -> None:
     with Loopback(wire, [Stalled(PART)]) as server:
@@ -625,9 +625,9 @@ def test_cancelling_ends_the_request(wire: Wire) -> None:
             assert await asyncio.to_thread(server.gone.wait, 1)
 
         asyncio.run(leave())
-    gc.collect()
 
 
+@pytest.mark.usefixtures("collected")
 @every_wire
 def test_cancelling_a_turn_keeps_what_was_said(wire: Wire) -> None:
     with conversation(wire) as agent, Loopback(wire, [Stalled(PART), says("Hello.")]) as server:
@@ -648,4 +648,3 @@ def test_cancelling_a_turn_keeps_what_was_said(wire: Wire) -> None:
         assert server.refusals == []
         assert [text for _, text in messages(agent)] == ["Hi", "It began", "Again.", "Hello."]
         assert [m.interrupted for m in agent.context().messages] == [False, True, False, False]
-    gc.collect()
