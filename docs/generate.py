@@ -1,4 +1,4 @@
-"""Writes the parts of the documentation that are made from the code: `make docs`. A test checks that they are current.
+"""Generates the parts of the documentation that come from the code: `make docs`. A test checks that they are current.
 
 `commands.md`: the table of the registry, and the schema of the `slash` tool. `settings.md`: its table of keys.
 `context.svg`: the picture on the front page, from a run.
@@ -27,46 +27,46 @@ class About(NamedTuple):
 
 
 ABOUT = {
-    "model": About("Who answers.", "+"),
+    "model": About("The model that answers.", "+"),
     "system": About("The system prompt.", "S0"),
     "sliding_context_tokens": About("The window's budget in tokens; 0 is off.", "S3"),
-    "sliding_context_low_water": About("The share of the budget that `steady` reduces a full window to.", "+"),
-    "context_size": About("The most turns that are sent; 0 is all.", "S2"),
+    "sliding_context_low_water": About("The share of the budget to which `steady` reduces a full window.", "+"),
+    "context_size": About("Maximum number of turns in a request; 0 sends all.", "S2"),
     "context_policy": About("`steady`: requests only grow between boundaries. `eager`: each is made afresh.", "+"),
-    "truncate_recent": About("Characters that stay of the newest tool results of the active turn.", "S2"),
-    "truncate_recent_count": About("How many results those are.", "S2"),
-    "truncate_active": About("Characters that stay of the active turn's older results.", "S2"),
-    "truncate_inactive": About("Characters that stay of all other turns' results.", "S2"),
-    "truncate_shape": About("Where a result is cut: at its end, or in its middle.", "S2, +"),
+    "truncate_recent": About("Characters kept of the newest tool results of the active turn.", "S2"),
+    "truncate_recent_count": About("Number of tool results that count as the newest.", "S2"),
+    "truncate_active": About("Characters kept of the active turn's older tool results.", "S2"),
+    "truncate_inactive": About("Characters kept of the tool results of all other turns.", "S2"),
+    "truncate_shape": About("Where a tool result is cut: `head` keeps its beginning, `head-tail` both ends.", "S2, +"),
     "truncation": About("Whether tool results are cut at all.", "+"),
     "isolation": About("Whether tool calls of another dialect are left out.", "+"),
-    "memos_injected": About("The most memos that are put into a request.", "S2"),
+    "memos_injected": About("Maximum number of memos in a request.", "S2"),
     "model_commands": About("The commands that the model may run.", "+"),
     "token_counting": About("How tokens are estimated.", "S3"),
-    "thinking": About("How much the model is to think before it answers.", "+"),
+    "thinking": About("How much the model thinks before it answers.", "+"),
     "cache_ttl": About("How long Anthropic keeps a prompt in its cache; `auto` goes by your pauses.", "+"),
-    "warn_threshold": About("Percent of the model's window from which it is reminded.", "S4"),
-    "recommend_threshold": About("Percent from which it is told to make room soon.", "S4"),
-    "urgent_threshold": About("Percent from which it is told to make room now.", "S4"),
-    "check_interval_seconds": About("Seconds between two reminders at least.", "S4"),
+    "warn_threshold": About("Percent of the model's window from which the model is reminded.", "S4"),
+    "recommend_threshold": About("Percent from which the model is told to make room soon.", "S4"),
+    "urgent_threshold": About("Percent from which the model is told to make room now.", "S4"),
+    "check_interval_seconds": About("Minimum number of seconds between two reminders.", "S4"),
     "tools": About("The tools that the model is offered.", "+"),
     "tool_approval": About("Which tools run without asking the person. Not in a project's file.", "+"),
-    "turn_steps": About("The most requests of one turn.", "+"),
-    "window_summary": About("Whether the model sums up what the window has passed.", "S3"),
+    "turn_steps": About("Maximum number of requests in one turn.", "+"),
+    "window_summary": About("Whether the model summarizes the turns that the window has passed.", "S3"),
     "provider_compaction": About(
         "Whether summaries are written by the provider's API itself where it can (Anthropic's).", "+"
     ),
     "evict_superseded": About(
         "Whether results that a later read or write of the same file made stale are evicted, at boundaries.", "+"
     ),
-    "provider_editing": About("What Anthropic's API leaves out of requests by itself, beside what Foldmark does.", "+"),
-    "trim_threshold_chars": About("Characters from which `foldmark trim` cuts a result. Not per agent.", "S4"),
-    "trim_target_tools": About("The tools whose results it cuts. Not per agent.", "S4"),
-    "sync_exclude": About("Folders whose sessions `foldmark sync` passes over. Not in a project's file.", "+"),
+    "provider_editing": About("What Anthropic's API itself clears from requests.", "+"),
+    "trim_threshold_chars": About("Length in characters above which `foldmark trim` cuts a result. Not per agent.", "S4"),
+    "trim_target_tools": About("The tools whose results `foldmark trim` cuts. Not per agent.", "S4"),
+    "sync_exclude": About("Folders whose sessions `foldmark sync` leaves out. Not in a project's file.", "+"),
     "live_sign": About(
-        "The sign that a prompt to Foldmark begins with under `foldmark live`. Not in a project's file.", "+"
+        "The sign in front of commands to Foldmark under `foldmark live`. Not in a project's file.", "+"
     ),
-    "recall_model": About("The model that `foldmark index` gives what was said to. Not in a project's file.", "+"),
+    "recall_model": About("The model with which `foldmark index` makes vectors. Not in a project's file.", "+"),
 }
 
 
@@ -104,18 +104,18 @@ def commands() -> str:
         [
             "# Commands",
             "",
-            "Made from the registry by `make docs`. Type them in `foldmark chat`, or give one to",
-            "`foldmark do NAME '...'`; in Python it is `agent.do('...')`. `NAME` is required, `[NAME]` may",
-            "be left out, `NAME...` takes the rest of the line. A GID is a turn's id, an ID an event's;",
-            "`/message list` and `/context show` show them.",
+            "Type these commands in `foldmark chat`, or run one with `foldmark do NAME '...'`; in Python, call",
+            "`agent.do('...')`. `NAME` is required, `[NAME]` is optional, `NAME...` takes the rest of the line.",
+            "A GID is the id of a turn, an ID the id of an event; `/message list` and `/context show` show them.",
+            "`make docs` generates this page.",
             "",
             "| command | who | effect |",
             "| --- | --- | --- |",
             *rows,
             "",
-            "Options stand before or after the other arguments. In quotes they are words like others. What stands",
-            "behind ` -- ` is the reason for an operation; it is recorded with it. With `--preview` an operation says",
-            "what it would do and cost, and does nothing. [undo-drop-remove.md](undo-drop-remove.md) shows this.",
+            "Options may come before or after the other arguments; in quotes, they are ordinary words. The text after",
+            "` -- ` is the reason for an operation, and is recorded with it. With `--preview`, an operation shows its",
+            "effect and its cost, and changes nothing. [undo-drop-remove.md](undo-drop-remove.md) has examples.",
             "",
             "| command | option | effect |",
             "| --- | --- | --- |",
