@@ -60,7 +60,7 @@ ABOUT = {
         "Whether results that a later read or write of the same file made stale are evicted, at boundaries.", "+"
     ),
     "provider_editing": About("What Anthropic's API itself clears from requests.", "+"),
-    "trim_threshold_chars": About("Length in characters above which `foldmark trim` cuts a result. Not per agent.", "S4"),
+    "trim_threshold_chars": About("Characters above which `foldmark trim` cuts a result. Not per agent.", "S4"),
     "trim_target_tools": About("The tools whose results `foldmark trim` cuts. Not per agent.", "S4"),
     "sync_exclude": About("Folders whose sessions `foldmark sync` leaves out. Not in a project's file.", "+"),
     "live_sign": About(
