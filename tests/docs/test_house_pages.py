@@ -11,6 +11,9 @@ import pytest
 from test_documents import ROOT
 
 PACKAGE = ROOT / "src" / "foldmark"
+LISTED = re.compile(r"^\| \[(\d+)\]\((\1[\w-]+\.md)\) \| (.+) \|$", re.MULTILINE)
+"""A row of the list of decisions: number, page, title."""
+
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
@@ -41,6 +44,13 @@ def test_the_front_page_names_every_extra() -> None:
 def test_the_index_has_every_page() -> None:
     linked = re.findall(r"\]\(([\w-]+\.md)\)", text("docs/README.md"))
     assert sorted(linked) == sorted({page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"})
+
+
+def test_the_list_of_decisions_has_each_with_its_title() -> None:
+    folder = ROOT / "docs" / "decisions"
+    titles = {page.name: page.read_text(encoding="utf-8").splitlines()[0] for page in folder.glob("0*.md")}
+    listed = {page: f"# {title}" for _, page, title in LISTED.findall(text("docs/decisions/README.md"))}
+    assert listed == titles
 
 
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
