@@ -54,7 +54,7 @@ ABOUT = {
     "turn_steps": About("Maximum number of requests in one turn.", "+"),
     "window_summary": About("Whether the model summarizes the turns that the window has passed.", "S3"),
     "provider_compaction": About(
-        "Whether summaries are written by the provider's API itself where it can (Anthropic's).", "+"
+        "Whether the provider's API itself writes summaries, if it can (Anthropic's).", "+"
     ),
     "evict_superseded": About(
         "Whether results that a later read or write of the same file made stale are evicted, at boundaries.", "+"
