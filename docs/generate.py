@@ -53,9 +53,7 @@ ABOUT = {
     "tool_approval": About("Which tools run without asking the person. Not in a project's file.", "+"),
     "turn_steps": About("Maximum number of requests in one turn.", "+"),
     "window_summary": About("Whether the model summarizes the turns that the window has passed.", "S3"),
-    "provider_compaction": About(
-        "Whether the provider's API itself writes summaries, if it can (Anthropic's).", "+"
-    ),
+    "provider_compaction": About("Whether the provider's API itself writes summaries, if it can (Anthropic's).", "+"),
     "evict_superseded": About(
         "Whether results that a later read or write of the same file made stale are evicted, at boundaries.", "+"
     ),
