@@ -180,7 +180,7 @@ class ClaudeLines(LineTrimmer):
             return raw
         raw = within(raw, ("sessionId",), partial(_replaced, self.new_id))
         try:
-            record = json.loads(raw.decode("utf-8", "replace"), parse_int=len)  # some are too long for an int
+            record = _value(raw)
         except RecursionError:  # nested too deeply for anything else
             return raw
         if not isinstance(record, dict):
@@ -279,6 +279,14 @@ class ClaudeLines(LineTrimmer):
             return b"[%b]" % b",".join(data[begin:end] for own, (begin, end) in items if not own)
 
         return within(raw, ("attachment", "content"), rest)
+
+
+def _value(raw: bytes) -> Any:
+    """Return the value of a line that is JSON, also with invalid UTF-8 or numbers of any length."""
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return json.loads(raw.decode("utf-8", "replace"), parse_int=len)
 
 
 def _replaced(new: bytes, old: bytes) -> bytes:
