@@ -157,7 +157,7 @@ def _arguments(command: Command, registry: Registry, agent: Agent | None, typed:
 
 
 def meaning(name: str) -> Meaning | None:
-    """Return the meaning of an argument of `names`. Raises KeyError if the table lacks it."""
+    """Return the meaning of an argument, named as in `recall --agent NAME`. Raises KeyError if the table lacks it."""
     return MEANINGS[name if name in MEANINGS else name.rpartition(" ")[2]]
 
 
@@ -191,7 +191,7 @@ def _awaited(command: Command, before: list[str]) -> tuple[str, str]:
 def _candidates(
     kind: Meaning, registry: Registry, agent: Agent, word: str, first: int, last: int
 ) -> list[CompletionCandidate]:
-    """Return the values that match what was typed so far; ids also match by the words of their help."""
+    """Return the values that match the typed text; ids also match by the words of their help."""
     word = word.lstrip('"')
     if kind == "tagged text" and not word.startswith("#"):
         return []
@@ -355,4 +355,4 @@ _VALUES: dict[Meaning, Callable[[Agent], Iterator[Value]]] = {
 _NUMBERS: tuple[Meaning, ...] = (
     "event", "memo", "operation", "pinned turn", "request", "tool result", "turn", "visible turn",
 )  # fmt: skip
-"""Meanings whose values are ids, which nobody remembers."""
+"""Meanings whose values are ids; they also match by the words of their help."""

@@ -306,7 +306,7 @@ class ChatController:
             else:
                 self._waiting.append(line)
 
-    # What is recorded meanwhile
+    # Events of other programs
 
     def changed(self, changes: list[Change]) -> None:
         """Show what other programs have recorded in the conversation; called in a thread of its own."""

@@ -36,7 +36,7 @@ def converse(chat: ChatController, models: Models, lines: Iterable[str], first: 
     following = Following(log, chat.changed) if attended else nullcontext()
     with _mcp_servers(chat, first), Background(log, models, chat) as chat.agents, following:
         chat.carry_out(chat.greet)
-        if attended:  # otherwise nobody is typing
+        if attended:  # otherwise no person is typing
             _prepare(models(chat.agent.standing().config.model))
         for line in lines:
             chat.carry_out(partial(chat.line, line))
@@ -91,8 +91,8 @@ LONGEST = 60.0
 
 
 class Following:
-    """A context manager with a thread of its own, in which `changed` is called with what any process has committed
-    since the block began, in order. An error of the database is passed over: the next look may succeed."""
+    """A context manager with a thread of its own, in which `changed` is called with the changes that any process has
+    committed since the block began, in order. Errors of the database are ignored, because the next look may succeed."""
 
     def __init__(self, log: Log, changed: Callable[[list[Change]], object]) -> None:
         self._log, self._changed = log, changed

@@ -63,7 +63,7 @@ class ImportNotes:
 
 
 def _content(agent: Agent) -> Hashable:
-    """Return a value that changes with what an export writes."""
+    """Return a value that changes whenever an export would write something else."""
     at = agent.standing()
     return at.fold.segments, at.size, frozenset(at.fold.evicted)
 

@@ -1,5 +1,5 @@
-"""A chat on a conversation that is recorded while its agent runs [SPEC 5.7]: it edits what the agent sends, and the
-prompts belong to the agent."""
+"""A chat on a conversation that is recorded while its agent runs [SPEC 5.7]: it edits the agent's requests, and
+prompts belong in the agent."""
 
 import os
 from contextlib import AbstractContextManager, nullcontext

@@ -1,4 +1,4 @@
-"""The interfaces that display a chat: what the controller needs from a view, and from a turn shown on it."""
+"""The interfaces that display a chat: those of a view and of a turn shown on it, as the controller uses them."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ class ChatView(Protocol):
     """The display of a chat, which also asks its questions: the line mode, or another terminal application.
 
     `notify`, `approve` and `follow` are called in any thread, everything else in the controller's. `confirm` asks a
-    command's yes-or-no question; None if nobody can answer. `waiting` holds the lines that wait for the end of the
+    command's yes-or-no question; None if no person can answer. `waiting` holds the lines that wait for the end of the
     turn, oldest first: the controller sets it, and the view may add and remove lines.
     """
 
@@ -80,7 +80,7 @@ class ChatView(Protocol):
         """Show what other threads have handed over."""
 
     def progress(self) -> Progress | None:
-        """Return a callback that shows the progress of reading; None if nobody is watching."""
+        """Return a callback that shows the progress of reading; None if no person watches."""
 
     def notify(self, text: str) -> None:
         """Show a notice, above the prompt or after the turn."""
@@ -89,4 +89,4 @@ class ChatView(Protocol):
         """Ask the person whether a tool may do something."""
 
     def follow(self, agent: Agent, events: Sequence[int]) -> None:
-        """Show what was recorded meanwhile, by any program: the ids of the agent's new events."""
+        """Show the new events of the agent, recorded by any program; `events` are their ids."""

@@ -74,7 +74,7 @@ def live(
         return _serve(setup, base, os.environ.pop(SECRET, ""), socket.socket(fileno=listening))
     if serve:
         return _serve(setup, base, "", None, named)
-    # Whatever is wrong is said before the agent has the screen.
+    # Report errors before the agent takes the screen.
     installed(named)
     for each in [base] if isinstance(base, str) else base.values():
         upstream_url(each)

@@ -240,7 +240,7 @@ def _evict_results(call: CommandCall, ids: Sequence[int | tuple[int, int]], offe
 
 
 def _wait_for_prompt(agent: Agent, mode: str) -> None:
-    """Wait a moment until the agent of a live session waits for a prompt: what it records meanwhile would become part
+    """Wait a moment until the agent of a live session waits for a prompt: its messages of that time would become part
     of the planning conversation, and leave with it. Raises CommandError if it is at work."""
     if client_session(agent) is None:
         return

@@ -100,8 +100,8 @@ def _explain(call: CommandCall) -> Result:
 
 
 def _edited(moment: Snapshot, at: Standing) -> str:
-    """Describe what the provider itself left out of its newest request. Providers do not report which results these
-    were."""
+    """Describe the results that the provider itself left out of its newest request. Providers report only their
+    number."""
     event = moment.newest("usage", (Segment(at.record.id, 1, at.newest),))
     altered = (event.data or {}).get("altered") if event is not None else None
     known = [entry for entry in altered if isinstance(entry, dict)] if isinstance(altered, list) else []

@@ -125,7 +125,7 @@ def sent_results(agent: "Agent") -> list[SentResult]:
 def evict(
     agent: "Agent", wanted: Iterable[int | tuple[int, int]], *, actor: str = "human", reason: str | None = None
 ) -> Result:
-    """Record the eviction of these results. The receipt reports what left the requests. Raises as `eviction`."""
+    """Record the eviction of these results. The receipt reports the tokens saved. Raises as `eviction`."""
     receipt = agent.operate(lambda moment, at: eviction(moment, at, wanted), actor=actor, reason=reason)
     operation = receipt.operation
     assert isinstance(operation, Evict)

@@ -28,7 +28,7 @@ _BOX = "agree"
 
 
 class ConsentQuestion(Struct, frozen=True):
-    """The question about an offer in conversation `name`; `key` identifies what a yes would do."""
+    """The question about an offer in conversation `name`; `key` identifies the effect of a yes."""
 
     key: str
     name: str

@@ -74,7 +74,7 @@ class SearchArguments(Struct, frozen=True, forbid_unknown_fields=True):
     project: Annotated[str | None, about("A part of the working folder, or of a conversation's name")] = None
     session_id: Annotated[str | None, about("A session's or a conversation's id, or its beginning")] = None
     role: Annotated[str | None, about("Who said it", enum=[*SPEAKERS])] = None
-    tool: Annotated[str | None, about("Calls of this tool, and what it answered")] = None
+    tool: Annotated[str | None, about("Calls of this tool, and its results")] = None
     response_format: Literal["markdown", "json"] = "markdown"
 
 
@@ -247,7 +247,7 @@ def _find(
 
 
 def _catch_up(call: ToolUse) -> str | None:
-    """Index what was archived since the last search. Return a note if something is not indexed yet."""
+    """Index the sessions archived since the last search. Return a note if something is not indexed yet."""
     from foldmark.sessions.archive.syncing import index_for
 
     exclude = call.conversations.setup.given.sync_exclude

@@ -38,7 +38,7 @@ ROWS: dict[str, Any] = {
     "type": "object",
     "properties": {
         "row_count": {**_COUNT, "description": "Rows in this answer"},
-        "note": {"type": "string", "description": "What of the result is missing, and how to read on"},
+        "note": {"type": "string", "description": "The missing part of the result, and how to read on"},
         "rows": {"type": "array", "items": {"type": "object"}, "description": "Each row as column: value"},
     },
     "required": ["row_count", "rows"],

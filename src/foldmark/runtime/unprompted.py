@@ -70,8 +70,8 @@ class MailNotices:
     def recipient(self, agent: Agent, *, attended: bool) -> Literal["agent", "person"] | None:
         """Return whom to tell of an idle agent's new mail, which then counts as announced; None if there is none.
 
-        The agent is told, which wakes it. A person is told instead if one talks to it or it was woken too often. An
-        agent that a coding agent runs is not told.
+        The agent is notified, which wakes it; a person instead, if one talks to it or it was woken too often. An agent
+        that a coding agent runs is not notified.
         """
         with agent.reading() as (moment, at):
             mail = moment.unread(agent.id)

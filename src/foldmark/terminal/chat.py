@@ -177,7 +177,7 @@ class ChatScreen(Screen[None]):
                 screen.attend(agent)
 
     def follow(self, agent: Agent, offer: str) -> None:
-        """Show what was recorded meanwhile, unless another agent is shown by now."""
+        """Show the agent as the log has it now, unless another agent is shown by now."""
         if agent.id == self.agent.id and self.attended:
             self.attend(agent, offer)
 

@@ -200,7 +200,7 @@ class Meter(Vertical):
             return
         self._reading = before._replace(state=state)
         self._draw()
-        if state == IDLE:  # show what the other program has added
+        if state == IDLE:  # show the messages of the other program
             self.attend(self._agent)
 
     def _draw(self) -> None:

@@ -45,7 +45,7 @@ def _scratchpad(agent: Agent, arguments: ScratchpadArguments, asking: Asking) ->
         if len(text) > LONGEST_PAD:
             raise CommandError(
                 f"the scratchpad would have {len(text):,} characters, and has at most {LONGEST_PAD:,}: update it with "
-                "a shorter one, and save what is to last as memos"
+                "a shorter one, and save lasting knowledge as memos"
             )
         agent.record("scratchpad", text, actor="model")
     done = "extended" if appends else "written"

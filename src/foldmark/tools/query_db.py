@@ -210,10 +210,10 @@ def _json(value: Any) -> str:
 
 _MEANINGS = {
     "messages": (
-        "what was said in this conversation, also what is not in your context",
+        "all messages of this conversation, including those outside your context",
         {
             "id": "unique, in the order of time",
-            "agent_id": "who has it: this agent, or the one it was forked from",
+            "agent_id": "the agent that owns it: this one, or the one it was forked from",
             "group_id": "its turn; turns.id",
             "role": "system, user, assistant or tool",
             "kind": "system, user, assistant, tool_call, tool_result, tool or summary",
@@ -228,7 +228,7 @@ _MEANINGS = {
         "a user's message and all that followed up to the next",
         {
             "id": "messages.group_id",
-            "agent_id": "who has it",
+            "agent_id": "the agent that owns it",
             "first_id": "its first message",
             "last_id": "its last message",
             "messages": "how many",
@@ -238,19 +238,19 @@ _MEANINGS = {
         },
     ),
     "operations": (
-        "what changed the context",
+        "changes of the context",
         {
             "id": "unique, in one order with the messages",
-            "agent_id": "who has it",
+            "agent_id": "the agent that owns it",
             "group_id": "the turn it happened in, or null",
             "kind": f"{', '.join(OPERATION_KINDS[:-1])} or {OPERATION_KINDS[-1]}",
             "actor": "human, model or system",
-            "data": "what exactly, as JSON; null for those of the agent that this one was forked from",
+            "data": "its details as JSON; null for operations of the agent that this one was forked from",
             "created_at": "UTC, ISO 8601",
         },
     ),
     "memos": (
-        "what is to be known beyond one conversation",
+        "knowledge for all conversations",
         {"id": "unique", "content": "the text", "tags": "a JSON array", "created_at": "UTC, ISO 8601"},
     ),
 }

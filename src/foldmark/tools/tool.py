@@ -69,7 +69,7 @@ class Tool(Struct, frozen=True):
     """A tool: `arguments` is the type that its JSON must fit, and `run` gets a value of it.
 
     A tool that runs `together` with others changes nothing that another call of the same answer could see. `question`
-    returns the question that a person has to answer with yes before it runs, or None if nobody has to be asked. Of a
+    returns the question that a person has to answer with yes before it runs, or None if no question is needed. Of a
     `quiet` tool, the person sees no results, only errors.
     """
 

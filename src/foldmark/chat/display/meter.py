@@ -14,10 +14,10 @@ from foldmark.request.standing import Standing
 
 IDLE, ANSWERING, ELSEWHERE, ENDED = "idle", "answering", "another program answers", "ended"
 WORKING = "at work"
-"""What the agent of a live session is while its turn is open."""
+"""The state of the agent of a live session while its turn is open."""
 
 _FOLDMARKS = ("system", "tools", "state", "memos", FORM)
-"""What a client has of its own in its requests, which Foldmark does not see by kinds."""
+"""The kinds of content that a client adds to its requests itself; Foldmark knows only their sum."""
 
 
 class MeterReading(NamedTuple):
@@ -60,8 +60,8 @@ def meter(agent: Agent, before: Spending | None = None) -> MeterReading:
     """Return the current meter of an agent; `before` is its spending at an earlier moment. Raises FoldmarkError if no
     request can be made.
 
-    For a live session it is about the request of the session's agent: its own system prompt, its tools and the form are
-    what the messages leave.
+    For a live session, the request is that of the session's agent: the tokens besides those of the messages are counted
+    as its system prompt.
     """
     with agent.reading() as (moment, at):
         request, spending = agent.request(), spent(moment, agent, before)

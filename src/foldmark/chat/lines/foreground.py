@@ -97,7 +97,7 @@ class Foreground:
         try:
             if not answer.cancelled():
                 said = _answered(question, otherwise)
-                with suppress(InvalidStateError):  # nobody is waiting: the turn was interrupted
+                with suppress(InvalidStateError):  # no thread waits for it: the turn was interrupted
                     answer.set_result(said)
         finally:
             self._asked = None

@@ -257,7 +257,7 @@ class ScriptedLines(Prompting):
             yield line
 
     def notice(self, text: str) -> bool:
-        """Return False: nobody is at a prompt."""
+        """Return False: there is no prompt."""
         return False
 
     def answer(self, question: str) -> str:

@@ -33,7 +33,7 @@ def chat(
     ask: Callable[[str], bool] | None = None,
     opening: str = "",
 ) -> int:
-    """Chat line by line, as `converse` does. `ask` puts a command's question to the person; None if nobody is there.
+    """Chat line by line, as `converse` does. `ask` puts a command's question to the person; None without a person.
     `opening` is shown first."""
     keyboard = lines if isinstance(lines, Typed | ScriptedLines) else ScriptedLines(lines)
     first = Asking(approve=lambda asked: decides(asked.tool, asked.question)) if ask else Asking()
@@ -163,7 +163,7 @@ class LineView:
             print(fitted(text), flush=True)
 
     def follow(self, agent: Agent, events: Sequence[int]) -> None:
-        """Print what the agent of a live session and other programs have recorded; called in any thread."""
+        """Print the messages that a live session has recorded meanwhile; called in any thread."""
         if is_live(agent):
             self._front.put(partial(self._print_news, agent, events))
             self._keyboard.take()

@@ -217,8 +217,8 @@ def message_text(message: Event) -> str:
 
 
 def news(agent: Agent, events: Sequence[int]) -> Iterator[str]:
-    """Yield the messages and operations among these events of an agent, and the meter if a turn has ended. What belongs
-    to a planning conversation is shown by its preview."""
+    """Yield the messages and operations among these events of an agent, and the meter if a turn has ended. The preview
+    of a planning conversation shows its messages, so they are left out here."""
     with agent.reading() as (moment, at):
         found, planned = moment.events(list(events)), talk(moment, at)
         done = {each.event.id: line(each) for each in operations(moment, at)}

@@ -212,7 +212,8 @@ def add(agent: Agent, items: Sequence[Any]) -> None:
 
 
 def take_back(agent: Agent, event: Event) -> bool:
-    """Restore what a compaction replaced if it was added as a single item. Return False for any other event."""
+    """Restore the messages that a compaction replaced if it was added as a single item. Return False for any other
+    event."""
     if not is_inline(event) or event.agent_id != agent.id:
         return False
     agent.operate(lambda *_: Restore(event.id), actor="system")
@@ -231,7 +232,7 @@ def _is_opaque(item: Any) -> bool:
 
 
 def instead_of_cleared(agent: Agent, items: Sequence[Any]) -> bool:
-    """Replace what was cleared just before with a copy. Return False if the items are no such copy.
+    """Replace the messages cleared just before with a copy. Return False if the items are no such copy.
 
     Wrappers that know only the methods of every session replace a history in this way. The clear is taken back, and the
     copy replaces what it hid.

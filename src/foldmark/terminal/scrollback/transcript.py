@@ -221,7 +221,7 @@ class Transcript(Surface):
             self.set_timer(PAUSE if self.streaming else 0.01, self._draw)
 
     def _draw(self) -> None:
-        """Draw what has changed. The lines on the screen stay where they are."""
+        """Draw the entries that have changed. The lines on the screen stay where they are."""
         self._pausing = False
         width = self.scrollable_content_region.width
         if width < 1:

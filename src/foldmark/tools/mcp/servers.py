@@ -1,7 +1,7 @@
 """The MCP servers of a project's `.mcp.json`, in Claude Code's format [SPEC 4.1].
 
-The file comes with a project and is not trusted. Each server is checked by itself, and does nothing beyond what a
-person sees before it starts.
+The file comes with a project and is not trusted. Each server is checked by itself, and does nothing that the person
+has not seen before it starts.
 """
 
 import re
@@ -71,7 +71,7 @@ MOST_SERVERS = 32
 MOST_ITEMS = 256
 """Maximum number of arguments, variables or headers of one server."""
 MOST_SHOWN = 4000
-"""Maximum number of characters of a server's description. Nobody can agree to what they cannot read."""
+"""Maximum number of characters of a server's description. A person cannot agree to a text that is too long to read."""
 
 _NAME = re.compile(r"(?=.{1,32}$)[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^`|~_-]{1,100}")

@@ -68,7 +68,7 @@ class CommandOutput:
         del self._tail[:-TAIL]
 
     def text(self) -> str:
-        """Return the kept output as text, with a note about what was left out."""
+        """Return the kept output as text, with a note about the omitted bytes."""
         left_out = self._total - len(self._head) - len(self._tail)
         if not left_out:
             return _text(bytes(self._head + self._tail))
@@ -157,7 +157,7 @@ def _end(process: "Popen[bytes]") -> None:
 
 def _alive(process: "Popen[bytes]") -> bool:
     """Return True if processes of the command's group still run. Zombies do not count where `/proc` shows them: in a
-    container, nobody may collect them."""
+    container, no process may collect them."""
     ended = process.poll() is not None
     try:
         os.killpg(process.pid, 0)
