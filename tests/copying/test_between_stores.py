@@ -44,7 +44,7 @@ def made(path: Path) -> SqliteStore:
     return store
 
 
-def test_there_and_back(server: Store, tmp_path: Path) -> None:
+def test_a_copy_there_and_back_is_the_same(server: Store, tmp_path: Path) -> None:
     with closing(made(tmp_path / "first.db")) as first, closing(SqliteStore(str(tmp_path / "middle.db"))) as middle:
         copy(first, middle)
         there = copy(middle, server)
@@ -62,8 +62,8 @@ def test_there_and_back(server: Store, tmp_path: Path) -> None:
     assert all(ours[name] for name in ("events", "sent", "mail", "memos", "memo_tags", "texts", "sessions", "archived"))
 
 
-def test_both_go_on(server: Store, tmp_path: Path) -> None:
-    """What is new in one is brought to the other, in turns."""
+def test_both_databases_continue_and_exchange_their_news(server: Store, tmp_path: Path) -> None:
+    """New records of one are copied to the other, in turns."""
     with closing(SqliteStore(str(tmp_path / "log.db"))) as here:
         agents = copies.fill(here)
         copy(here, server)
@@ -86,8 +86,8 @@ def test_both_go_on(server: Store, tmp_path: Path) -> None:
         copies.same(server, here)
 
 
-def test_memos_keep_their_place(server: Store, tmp_path: Path) -> None:
-    """A turn is given only memos from before it was opened, in whichever conversation."""
+def test_memos_keep_their_place_among_the_events(server: Store, tmp_path: Path) -> None:
+    """A turn gets only memos saved before it was opened, in any conversation."""
     with closing(SqliteStore(str(tmp_path / "log.db"))) as here:
         first, second = root(here, "first"), root(here, "second")
         asked = []

@@ -53,7 +53,7 @@ def test_contexts_and_requests_are_the_same(original: foldmark.Log, tmp_path: Pa
 
 
 def test_the_tables_of_a_fresh_copy_are_the_same(original: foldmark.Log, tmp_path: Path) -> None:
-    """Row by row, but for sums of messages in front of which others were erased."""
+    """They are equal row by row, except for sums of messages that follow erased ones."""
     with foldmark.open(tmp_path / "copy.db", settings={}) as other:
         copy(original.store, other.store)
     ours, theirs = tables(tmp_path / "original.db"), tables(tmp_path / "copy.db")
@@ -69,7 +69,7 @@ def test_the_tables_of_a_fresh_copy_are_the_same(original: foldmark.Log, tmp_pat
 
 @pytest.mark.parametrize("version", [1, 7, 11])
 def test_a_database_of_an_earlier_schema_is_copied(tmp_path: Path, version: int) -> None:
-    """Its events have no checksums, and evictions of then another mark."""
+    """Its events have no checksums, and its evictions another mark."""
     path = tmp_path / "old.db"
     of_version(version, path)
     with foldmark.open(path, settings={}) as log, foldmark.open(tmp_path / "copy.db", settings={}) as other:
@@ -79,7 +79,7 @@ def test_a_database_of_an_earlier_schema_is_copied(tmp_path: Path, version: int)
         assert other.store.unchecked() == 0
 
 
-def test_copies_follow_what_goes_on(original: foldmark.Log, tmp_path: Path) -> None:
+def test_repeated_copies_follow_a_growing_original(original: foldmark.Log, tmp_path: Path) -> None:
     with foldmark.open(tmp_path / "copy.db", settings={}) as other:
         copy(original.store, other.store)
         agent = original.agent("work")
@@ -102,7 +102,7 @@ def test_copies_follow_what_goes_on(original: foldmark.Log, tmp_path: Path) -> N
         assert list(examine(other)) == []
 
 
-def test_messages_that_come_meanwhile_are_not_part_of_it(original: foldmark.Log, tmp_path: Path) -> None:
+def test_messages_appended_during_a_copy_are_not_part_of_it(original: foldmark.Log, tmp_path: Path) -> None:
     """The original is read as of one moment; the next copy brings the rest."""
     path, told = tmp_path / "original.db", 0
     before = original.agent("work").context().size

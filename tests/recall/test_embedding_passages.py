@@ -12,11 +12,11 @@ SENTENCE = "This sentence says something about the plan. "
 
 
 @pytest.mark.parametrize("text", ["", " \n\t", "\u2028"])
-def test_nothing_has_no_passages(text: str) -> None:
+def test_an_empty_text_has_no_passages(text: str) -> None:
     assert passages(text) == []
 
 
-def test_a_short_text_is_one() -> None:
+def test_a_short_text_is_one_passage() -> None:
     assert passages("  fold\n\nmark ") == ["fold\n\nmark"]
     assert passages("a" * LONGEST) == ["a" * LONGEST]
     assert passages("a" * LONGEST + "\n ") == ["a" * LONGEST]
@@ -29,7 +29,7 @@ def test_cuts_are_at_the_best_place(between: str) -> None:
     assert passages(between.join(parts)) == parts
 
 
-def test_a_paragraph_goes_before_a_later_line_and_a_sentence_before_a_later_word() -> None:
+def test_a_cut_prefers_a_paragraph_to_a_line_and_a_sentence_to_a_word() -> None:
     paragraph = SENTENCE * 10 + "\n\n"
     assert passages(paragraph + "a line\n" * 60)[0] == paragraph.strip()
     assert passages(SENTENCE * 10 + "word " * 100)[0] == (SENTENCE * 10).strip()
@@ -57,7 +57,7 @@ def test_a_huge_text_is_not_read_as_a_whole() -> None:
 
 
 @given(st.text(st.sampled_from("ab.!语{ \n\t\ud800\x00\u2028é"), max_size=60), st.integers(1, 200))
-def test_nothing_is_lost_until_there_are_too_many(text: str, times: int) -> None:
+def test_no_text_is_lost_up_to_the_maximum_of_passages(text: str, times: int) -> None:
     text *= times
     found = passages(text)
     assert all(each == each.strip() and each for each in found)

@@ -55,7 +55,7 @@ def _model(name: str, folder: Path) -> str:
 
 
 @pytest.mark.parametrize("name", [DEFAULT, *FAMILY])
-def test_vectors_are_the_reference_implementations(name: str, tmp_path: Path) -> None:
+def test_vectors_equal_those_of_the_reference_implementation(name: str, tmp_path: Path) -> None:
     if name == DEFAULT and find_spec(DEFAULT.replace("-", "_")) is None:
         pytest.skip("the package with the model is not installed")
     model = load(_model(name, tmp_path))

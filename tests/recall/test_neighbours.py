@@ -20,7 +20,7 @@ def ids(found: list[Any]) -> list[int]:
     return [each.event.id for each in found]
 
 
-def test_neighbours_of_one_conversation(log: foldmark.Log, say: Say) -> None:
+def test_neighbours_come_from_the_same_conversation(log: foldmark.Log, say: Say) -> None:
     agent, other = log.agent("default"), log.agent("other")
     mine = []
     for number in range(6):
@@ -33,7 +33,7 @@ def test_neighbours_of_one_conversation(log: foldmark.Log, say: Say) -> None:
     assert ids(log.around(mine[0], 1000)) == mine
 
 
-def test_forgotten_and_erased_ones_are_among_them(log: foldmark.Log, say: Say) -> None:
+def test_neighbours_include_forgotten_and_erased_messages(log: foldmark.Log, say: Say) -> None:
     agent = log.agent("default")
     a, b, c, d = say(agent, "one", "two", "three", "four")
     agent.do(f"/context drop {a}")
@@ -53,7 +53,7 @@ def test_forgotten_and_erased_ones_are_among_them(log: foldmark.Log, say: Say) -
     )
 
 
-def test_of_a_deleted_conversation_nothing_is_visible(log: foldmark.Log, say: Say) -> None:
+def test_no_message_of_a_deleted_conversation_is_visible(log: foldmark.Log, say: Say) -> None:
     agent = log.agent("gone")
     (a,) = say(agent, "one")
     log.agent("default").do("/session delete gone --yes")
@@ -61,7 +61,7 @@ def test_of_a_deleted_conversation_nothing_is_visible(log: foldmark.Log, say: Sa
     assert (only.visible, only.erased, only.event.content) == (False, True, "")
 
 
-def test_tools_and_messages_without_text(log: foldmark.Log) -> None:
+def test_tools_and_messages_without_text_are_shown(log: foldmark.Log) -> None:
     agent = log.agent("default")
     agent.append("user", "look")
     call = agent.append_tool_call("grep", {"pattern": "x"}, call_id="c1", dialect="openai")
@@ -81,7 +81,7 @@ def test_an_unknown_message_is_refused(log: foldmark.Log, say: Say, wrong: Any) 
         log.around(wrong)
 
 
-def test_an_operation_is_no_message(log: foldmark.Log, say: Say) -> None:
+def test_an_operation_is_not_a_message(log: foldmark.Log, say: Say) -> None:
     agent = log.agent("default")
     say(agent, "one")
     cleared = agent.do("/clear").event_id
@@ -91,13 +91,13 @@ def test_an_operation_is_no_message(log: foldmark.Log, say: Say) -> None:
 
 
 @pytest.mark.parametrize("wrong", [-1, 1001, "3", 1.0])
-def test_wrong_numbers_of_neighbours(log: foldmark.Log, say: Say, wrong: Any) -> None:
+def test_a_wrong_number_of_neighbours_is_refused(log: foldmark.Log, say: Say, wrong: Any) -> None:
     (a,) = say(log.agent("default"), "one")
     with pytest.raises(CommandError, match="the number of neighbours must be from 0 to 1000"):
         log.around(a, wrong)
 
 
-def test_places_that_name_a_message(log: foldmark.Log, say: Say) -> None:
+def test_a_message_is_named_by_its_id_or_its_conversation_and_id(log: foldmark.Log, say: Say) -> None:
     agent, other = log.agent("default"), log.agent("side: project")
     (a,), (b,) = say(agent, "one"), say(other, "two")
     child = log.agent(agent.do("/fork").data["child"])
@@ -151,8 +151,8 @@ def test_neighbours_of_a_passage_are_cut_shorter() -> None:
     assert "more character" not in excerpt_text(nobody_asked, None, 10, "")
 
 
-def test_those_far_away(log: foldmark.Log, say: Say) -> None:
-    """Between two messages of one agent may lie any number of others'."""
+def test_neighbours_may_be_far_away_in_the_log(log: foldmark.Log, say: Say) -> None:
+    """Any number of other agents' messages may lie between two messages of one agent."""
     agent, other = log.agent("default"), log.agent("other")
     (a,) = say(agent, "one")
     with other.batch():

@@ -46,14 +46,14 @@ def refused(*lines: Any) -> str:
     return str(error.value)
 
 
-def test_what_is_left_out_has_a_default() -> None:
+def test_omitted_fields_have_defaults() -> None:
     assert parsed(SAID, ASKED) == (
         [Message(1, "a", "", "user", "the fjord is deep", None)],
         [Question(2, "how deep?", ("a",), None, None)],
     )
 
 
-def test_everything_given() -> None:
+def test_all_fields_are_read() -> None:
     said = {"id": 7, "conversation": "talk", "role": "assistant", "text": "x", "at": "2023-05-08T15:56:00+02:00"}
     asked = {"question": "why x?", "evidence": [7, "7"], "conversation": "talk", "category": 2, "answer": "not read"}
     assert parsed({"message": said}, b"", b"  \n", asked) == (
@@ -67,12 +67,12 @@ def test_questions_may_stand_before_messages() -> None:
     assert places(asked) == [[0]]
 
 
-def test_a_byte_order_mark_and_ends_of_lines() -> None:
+def test_a_byte_order_mark_and_any_line_ends_are_accepted() -> None:
     lines = [b"\xef\xbb\xbf" + json.dumps(SAID).encode() + b"\r\n", json.dumps(ASKED).encode() + b"\r\n"]
     assert parse(lines) == parsed(SAID, ASKED)
 
 
-def test_a_line_separator_in_a_text_ends_no_line() -> None:
+def test_a_line_separator_inside_a_text_does_not_end_a_line() -> None:
     text = "the fjord\u2028is\u0085deep\0"
     line = json.dumps({"message": {"id": "a", "text": text}}, ensure_ascii=False).encode()
     assert parsed(line, ASKED).messages[0].text == text
@@ -134,12 +134,12 @@ def test_an_error_names_the_line(line: Any, told: str) -> None:
 
 
 @pytest.mark.parametrize("lines", [(), (SAID,), (SAID, {"question": "who?", "evidence": []})])
-def test_nothing_to_measure(lines: tuple[Any, ...]) -> None:
+def test_a_set_without_evidence_is_refused(lines: tuple[Any, ...]) -> None:
     assert refused(*lines) == "there is no question with evidence in it, so there is nothing to measure"
 
 
 @given(st.lists(st.binary(max_size=60) | st.sampled_from([json.dumps(SAID).encode(), json.dumps(ASKED).encode()])))
-def test_whatever_a_file_holds_is_a_set_or_refused(lines: list[bytes]) -> None:
+def test_any_file_is_a_set_or_is_refused(lines: list[bytes]) -> None:
     with suppress(CommandError):
         assert any(question.evidence for question in parse(lines).questions)
 
@@ -171,7 +171,7 @@ def test_the_first_evidence_gives_the_reciprocal_rank() -> None:
     assert figures([answer(4, 2, None), answer(None), answer(1)], (5,)).mrr == pytest.approx((1 / 2 + 0 + 1) / 3)
 
 
-def test_categories_apart_numbers_in_their_order() -> None:
+def test_categories_are_reported_separately_and_numbers_in_order() -> None:
     answers = [answer(1, category=name) for name in ("10", "9", "why", "2", "2", "when", "9" * 5000)]
     found = by_category([*answers, answer(None)], (5,))
     assert list(found) == ["2", "9", "10", "9" * 5000, "when", "why"]
@@ -179,7 +179,7 @@ def test_categories_apart_numbers_in_their_order() -> None:
     assert {each.recall[5] for each in found.values()} == {1.0}
 
 
-def test_the_worst_come_first_and_what_was_found_is_none_of_them() -> None:
+def test_the_worst_questions_come_first_and_found_ones_are_not_listed() -> None:
     answers = [
         answer(1, text="found"),
         answer(1, None, text="half, first"),
@@ -236,7 +236,7 @@ def row(lines: list[str], name: str = "all") -> list[str]:
     return next(line[len(name) :].split() for line in lines if line.startswith(f"{name} "))
 
 
-def test_a_set_with_messages_of_its_own(run: Run) -> None:
+def test_a_set_may_bring_its_own_messages(run: Run) -> None:
     messages = [said("a", FJORD), said("b", DESERT, role="assistant")]
     questions = [
         asked("how deep is the fjord?", "a", category="depth"),
@@ -259,7 +259,7 @@ def test_a_question_is_asked_in_its_conversation(run: Run) -> None:
     assert row(run(lines, "--k", "1", "--scope", "all")) == ["2", "0.500", "0.500", "0.500"]
 
 
-def test_a_database_is_asked_where_a_set_has_no_messages(run: Run, tmp_path: Path) -> None:
+def test_a_set_without_messages_is_asked_in_the_database(run: Run, tmp_path: Path) -> None:
     db = str(tmp_path / "log.db")
     with foldmark.open(db, settings={}) as log:
         work, other = log.agent("work"), log.agent("other")

@@ -21,7 +21,7 @@ def runs(agent: Any, query: str = "schema") -> list[dict[str, Any]]:
     return found
 
 
-def test_as_in_seed_1(log: foldmark.Log, say: Say) -> None:
+def test_recall_prints_as_in_seed_1(log: foldmark.Log, say: Say) -> None:
     agent = log.agent("default")
     talk = ("Initial schema design?", "The schema has two tables.")
     first = say(agent, *[talk] * 6, day=15)
@@ -43,7 +43,7 @@ def test_as_in_seed_1(log: foldmark.Log, say: Say) -> None:
     )
 
 
-def test_the_data(log: foldmark.Log, say: Say) -> None:
+def test_recall_returns_its_runs_as_data(log: foldmark.Log, say: Say) -> None:
     agent = log.agent("default")
     ids = say(agent, ("the schema", "no answer"), "between", "one more schema")
     result = agent.do("/recall schema")
@@ -131,7 +131,7 @@ def places(agent: Any) -> list[str]:
     return [line.partition("), ")[2] for line in agent.do("/recall schema").text.splitlines() if line.startswith("- ")]
 
 
-def test_forgotten_partly_and_back(log: foldmark.Log, say: Say) -> None:
+def test_the_heading_of_a_run_says_how_much_of_it_is_in_the_context(log: foldmark.Log, say: Say) -> None:
     agent = log.agent("default")
     a, b = say(agent, "schema", "schema")
     assert places(agent) == [f"in the context, turns {a}–{b}"]
@@ -143,7 +143,7 @@ def test_forgotten_partly_and_back(log: foldmark.Log, say: Say) -> None:
     assert places(agent) == [f"partly in the context, turns {a}–{b}"]
 
 
-def test_a_fork_has_what_it_inherited(log: foldmark.Log, say: Say) -> None:
+def test_a_fork_recalls_what_it_inherited(log: foldmark.Log, say: Say) -> None:
     parent = log.agent("default")
     (a,) = say(parent, "schema")
     child = log.agent(parent.do("/fork").data["child"])
@@ -156,7 +156,7 @@ def test_a_fork_has_what_it_inherited(log: foldmark.Log, say: Say) -> None:
     assert sorted(places(parent)) == [f"forgotten, turn {a}", f"in {child.id[:8]}, turn {b}"]
 
 
-def test_elsewhere(log: foldmark.Log, say: Say) -> None:
+def test_recall_finds_messages_of_other_conversations(log: foldmark.Log, say: Say) -> None:
     agent, other = log.agent("default"), log.agent("side project")
     (a,) = say(other, "schema")
     assert places(agent) == [f"in side project, turn {a}"]
@@ -179,7 +179,7 @@ def test_elsewhere(log: foldmark.Log, say: Say) -> None:
         ("schema\u2028next line", "schema"),
     ],
 )
-def test_titles(log: foldmark.Log, say: Say, said: str, title: str) -> None:
+def test_runs_have_titles(log: foldmark.Log, say: Say, said: str, title: str) -> None:
     agent = log.agent("default")
     say(agent, said)
     query = "schema*"
@@ -189,14 +189,14 @@ def test_titles(log: foldmark.Log, say: Say, said: str, title: str) -> None:
     assert all(line.isprintable() for line in lines)
 
 
-def test_a_title_is_what_the_person_said(log: foldmark.Log, say: Say) -> None:
+def test_a_title_is_the_persons_text(log: foldmark.Log, say: Say) -> None:
     agent = log.agent("default")
     say(agent, ("What shall we do?", "A schema."), ("More of the schema", "Yes."))
     assert [run["title"] for run in runs(agent)] == ["More of the schema"]
     assert [run["title"] for run in runs(agent, "yes")] == ["More of the schema"]
 
 
-def test_nothing_found_and_nothing_asked(log: foldmark.Log, say: Say) -> None:
+def test_recall_without_a_match_and_without_a_query(log: foldmark.Log, say: Say) -> None:
     agent = log.agent("default")
     say(agent, "schema")
     result = agent.do("/recall zebra\x1b[31m")
@@ -210,7 +210,7 @@ def test_nothing_found_and_nothing_asked(log: foldmark.Log, say: Say) -> None:
         agent.do("/recall schema", actor="model")
 
 
-def test_as_many_as_asked_for(log: foldmark.Log, say: Say) -> None:
+def test_recall_shows_up_to_the_limit(log: foldmark.Log, say: Say) -> None:
     agent = log.agent("default")
     for _ in range(60):
         with agent.batch():
@@ -228,7 +228,7 @@ def test_as_many_as_asked_for(log: foldmark.Log, say: Say) -> None:
             agent.do(f"/recall schema --limit {wrong}")
 
 
-def test_nothing_is_recorded(log: foldmark.Log, say: Say) -> None:
+def test_recall_records_nothing(log: foldmark.Log, say: Say) -> None:
     agent = log.agent("default")
     say(agent, "schema")
     before = (agent.context().at, agent.context().segments, agent.context().size)
@@ -236,7 +236,7 @@ def test_nothing_is_recorded(log: foldmark.Log, say: Say) -> None:
     assert (agent.context().at, agent.context().segments, agent.context().size) == before
 
 
-def test_from_the_command_line(
+def test_recall_works_from_the_command_line(
     path: str, log: foldmark.Log, say: Say, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FOLDMARK_DB", path)

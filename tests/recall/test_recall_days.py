@@ -36,21 +36,21 @@ MONDAY = "2023-05-08T13:56:00Z"
         ("some days ago, at last", "8 May 2023"),
     ],
 )
-def test_the_days_that_a_message_speaks_of(text: str, named: str) -> None:
+def test_the_days_that_a_message_mentions_are_found(text: str, named: str) -> None:
     assert days(text, MONDAY) == frozenset(stems(named))
 
 
 @pytest.mark.parametrize("at", ["", "damaged", "2023-02-30T00:00:00Z"])
-def test_nobody_knows_when_it_was_said(at: str) -> None:
+def test_a_message_without_a_time_mentions_no_days(at: str) -> None:
     assert days("yesterday", at) == frozenset()
 
 
-def test_the_ends_of_time() -> None:
+def test_days_outside_of_the_calendar_are_ignored() -> None:
     assert days("last week, last month, last year, yesterday", "0001-01-01") == frozenset(stems("1 January"))
     assert days("next week, next month, next year, tomorrow", "9999-12-31") == frozenset(stems("9999 December 31"))
 
 
-def test_words_that_may_name_a_day() -> None:
+def test_words_that_may_name_a_day_are_recognized() -> None:
     assert [name_days(frozenset(stems(query))) for query in ("in May", "the 8th", "on the 8", "2023", "a week")] == [
         True,
         False,

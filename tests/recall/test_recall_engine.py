@@ -69,13 +69,15 @@ CALLED = '{"quartz":"called"}'
         ("c", "C is a language", True),
     ],
 )
-def test_names_scripts_and_words_as_typed(found: Found, log: foldmark.Log, query: str, text: str, finds: bool) -> None:
+def test_names_scripts_and_literal_words_are_found(
+    found: Found, log: foldmark.Log, query: str, text: str, finds: bool
+) -> None:
     id = log.agent("default").append("user", text)
     assert found(query) == ([id] if finds else [])
     assert list(log.store.damage()) == []
 
 
-def test_a_word_in_quotes_is_found_behind_many_that_only_share_its_stem(log: foldmark.Log, found: Found) -> None:
+def test_a_quoted_word_is_found_after_many_that_only_share_its_stem(log: foldmark.Log, found: Found) -> None:
     agent = log.agent("default")
     with agent.batch():
         (rare,) = [agent.append("user", "the schemas")]
@@ -97,7 +99,7 @@ def test_encoded_data_has_few_parts() -> None:
     assert parts_of("QzXwVuTsRqPoNmLkJi") == "", "too many seams for a name"
 
 
-def test_the_parts_of_what_is_erased_go(log: foldmark.Log, found: Found) -> None:
+def test_erasing_a_message_removes_the_parts_of_its_names(log: foldmark.Log, found: Found) -> None:
     agent = log.agent("default")
     turn = agent.append("user", "parseHttpResponse 数据库")
     agent.end_turn()
@@ -121,7 +123,7 @@ def test_opening_and_reading_import_nothing_of_recall(path: str, log: foldmark.L
 # Ranking
 
 
-def test_what_stands_beside_a_message_counts(log: foldmark.Log, say: Say, found: Found) -> None:
+def test_neighbouring_messages_count(log: foldmark.Log, say: Say, found: Found) -> None:
     say(log.agent("elsewhere"), "About quartz.", "Something else.", "And more of it.")
     (asked, told) = say(log.agent("talk"), ("What did the geologist say about fjords?", "They are full of quartz."))
     ids = found("geologist quartz") or []
@@ -129,7 +131,7 @@ def test_what_stands_beside_a_message_counts(log: foldmark.Log, say: Say, found:
     assert ids[-1] not in (asked, told)
 
 
-def test_a_question_is_answered_by_what_tells(log: foldmark.Log, found: Found) -> None:
+def test_a_statement_answers_a_question_better_than_a_question(log: foldmark.Log, found: Found) -> None:
     one, two = log.agent("one"), log.agent("two")
     asks = one.append("user", "When is the quartz exhibition?")
     tells = two.append("user", "We saw the quartz exhibition.")
@@ -138,7 +140,7 @@ def test_a_question_is_answered_by_what_tells(log: foldmark.Log, found: Found) -
     assert (asking("Why? Because it is so. And you?"), asking("It is so."), asking("")) == (3 / 7, 0, 0)
 
 
-def test_the_day_counts_though_it_is_not_in_the_text(log: foldmark.Log) -> None:
+def test_the_day_of_a_message_counts_although_it_is_not_in_the_text(log: foldmark.Log) -> None:
     agent, other = log.agent("one"), log.agent("two")
     march = agent.append("user", "quartz was found", created_at="2026-03-08T10:00:00")
     may = other.append("user", "quartz was found", created_at="2026-05-08T10:00:00")
@@ -147,7 +149,7 @@ def test_the_day_counts_though_it_is_not_in_the_text(log: foldmark.Log) -> None:
         assert (hit.event_id, hit.score > 1) == (expected, False)
 
 
-def test_a_question_finds_what_stands_beside_a_hit(log: foldmark.Log, say: Say, found: Found) -> None:
+def test_a_question_finds_the_neighbour_of_a_hit(log: foldmark.Log, say: Say, found: Found) -> None:
     ids = say(log.agent("talk"), "A", "B", "Seen any quartz?", "Yes, in the cellar.", "Good", "E")
     assert found("quartz") == [ids[2]], "words alone are looked for as they are"
     assert sorted(found("Where is the quartz?") or []) == ids[1:4]
@@ -157,7 +159,7 @@ def test_a_question_finds_what_stands_beside_a_hit(log: foldmark.Log, say: Say, 
     assert log.search("Where is the quartz?", filters=Filters(role="assistant")) == []
 
 
-def test_what_was_erased_stands_beside_nothing(log: foldmark.Log, say: Say, found: Found) -> None:
+def test_an_erased_message_is_not_a_neighbour(log: foldmark.Log, say: Say, found: Found) -> None:
     agent = log.agent("talk")
     before, hit, after = say(agent, "Gone", "The quartz", " \n")
     agent.do(f"/message remove {before} --yes")
@@ -165,21 +167,21 @@ def test_what_was_erased_stands_beside_nothing(log: foldmark.Log, say: Say, foun
     assert after not in (found("Is there any quartz?") or [])
 
 
-def test_last_month_is_counted_from_when_it_was_said(log: foldmark.Log) -> None:
+def test_last_month_is_relative_to_the_time_of_the_message(log: foldmark.Log) -> None:
     for month in (3, 5):
         log.agent(f"{month}").append("user", "quartz was found last month", created_at=f"2026-{month:02}-08T10:00:00")
     for name, expected in (("February", "3"), ("March", "3"), ("April", "5"), ("May", "5")):
         assert log.search(f"quartz in {name}")[0].agent_name == expected
 
 
-def test_a_question_for_a_time_is_answered_by_one(log: foldmark.Log, found: Found) -> None:
+def test_a_message_with_a_time_answers_a_question_for_a_time(log: foldmark.Log, found: Found) -> None:
     tells = log.agent("one").append("user", "In June we saw quartz.")
     other = log.agent("two").append("user", "In caves we saw quartz.")
     assert found("When did we see quartz?") == [tells, other]
     assert found("Where did we see quartz?") == [other, tells], "of equals the newest"
 
 
-def test_common_words_bring_nothing_where_there_are_rare_ones(
+def test_common_words_add_no_candidates_beside_rare_ones(
     log: foldmark.Log, found: Found, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The budget counts messages; what it leaves out still counts in the ranking."""
@@ -197,7 +199,7 @@ def test_common_words_bring_nothing_where_there_are_rare_ones(
     assert min(newest) > first + 30, "a word in most messages is looked for in the newest"
 
 
-def test_a_limit_that_the_rare_words_do_not_fill_is_filled_by_common_ones(
+def test_common_words_fill_a_limit_that_rare_words_do_not(
     log: foldmark.Log, found: Found, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(searching, "BUDGET", 10)
@@ -210,7 +212,7 @@ def test_a_limit_that_the_rare_words_do_not_fill_is_filled_by_common_ones(
     assert (len(ids), rare in ids) == (20, True)
 
 
-def test_runs_are_joined_where_they_overlap() -> None:
+def test_overlapping_runs_are_joined() -> None:
     lists = [
         [IndexedMessage(1, "a"), IndexedMessage(2, "b")],
         [IndexedMessage(5, "e")],
@@ -286,15 +288,17 @@ def filtered(log: foldmark.Log) -> Callable[..., list[str]]:
         ({"visible": False, "role": "user"}, ["asked"]),
     ],
 )
-def test_filters(filtered: Callable[..., list[str]], filters: dict[str, Any], expected: list[str]) -> None:
+def test_filters_exclude_messages(
+    filtered: Callable[..., list[str]], filters: dict[str, Any], expected: list[str]
+) -> None:
     assert filtered(**filters) == expected
 
 
-def test_by_the_beginning_of_an_agents_id(log: foldmark.Log, filtered: Callable[..., list[str]]) -> None:
+def test_an_agent_is_named_by_the_beginning_of_its_id(log: foldmark.Log, filtered: Callable[..., list[str]]) -> None:
     assert filtered(agent=log.agent("diary").id[:8]) == ["noted"]
 
 
-def test_a_name_goes_before_the_beginning_of_an_id(log: foldmark.Log) -> None:
+def test_a_name_overrides_the_beginning_of_an_id(log: foldmark.Log) -> None:
     ids = {log.agent(name).append("user", "quartz"): name for name in "0123456789abcdef"}
     for name in "09af":
         assert [ids[hit.event_id] for hit in log.search("quartz", 20, Filters(agent=name))] == [name]
@@ -309,7 +313,7 @@ def test_tool_hits_name_their_tool(log: foldmark.Log, filtered: Callable[..., li
 # Everything in one ranking
 
 
-def test_of_many_memos_those_with_rare_words_are_found(tmp_path: Path) -> None:
+def test_among_many_memos_those_with_rare_words_are_found(tmp_path: Path) -> None:
     with foldmark.open(str(tmp_path / "log.db"), settings={}) as log:
         with log.store.write() as transaction:
             for number in range(100):

@@ -53,7 +53,7 @@ def agent(log: foldmark.Log, say: Say) -> Any:
         ("--visible --role user --agent default", [6]),
     ],
 )
-def test_each_filter(agent: Any, options: str, expected: list[int]) -> None:
+def test_each_filter_of_recall_excludes_messages(agent: Any, options: str, expected: list[int]) -> None:
     assert found(agent, f"{options} schema") == found(agent, f"schema {options}") == expected
 
 
@@ -91,14 +91,14 @@ def test_a_query_that_holds_an_option_is_quoted(agent: Any, log: foldmark.Log, s
 
 
 @pytest.mark.parametrize("hostile", ["\ud800", "a\0b", "x\u2028y", "'; DROP TABLE events", "%", "9" * 5000])
-def test_hostile_values(agent: Any, hostile: str) -> None:
+def test_hostile_filter_values_are_refused(agent: Any, hostile: str) -> None:
     for option in ("agent", "project", "tool"):
         result = agent.do(f'/recall schema --{option} "{hostile}"')
         assert result.data["runs"] == []
         assert all(char.isprintable() for char in result.text)
 
 
-def test_memos_stand_in_the_one_ranking(log: foldmark.Log, say: Say) -> None:
+def test_memos_are_ranked_together_with_messages(log: foldmark.Log, say: Say) -> None:
     agent = log.agent("default")
     (id,) = say(agent, "the schema, and whatever else there is")
     agent.do("/memo add schema tables #arch-decision")
@@ -119,7 +119,7 @@ def marked(result: foldmark.Result) -> list[str]:
     return [result.text[start:end] for start, end in result.marks]
 
 
-def test_marks_are_the_words_that_were_found(log: foldmark.Log, say: Say) -> None:
+def test_the_found_words_are_marked(log: foldmark.Log, say: Say) -> None:
     agent = log.agent("default")
     say(agent, "one schema\x1b[31m and\u202e two schemas", *["x"] * 4, "a third schema")
     assert marked(agent.do("/recall schema")) == ["schema", "schemas", "schema"] or marked(
@@ -129,7 +129,7 @@ def test_marks_are_the_words_that_were_found(log: foldmark.Log, say: Say) -> Non
     assert agent.do("/help").marks == ()
 
 
-def test_bold_in_a_terminal_only(agent: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_found_words_are_bold_in_a_terminal_only(agent: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     result = agent.do("/recall schema --limit 1")
     assert "\x1b" not in rendering.result_text(result)
     monkeypatch.setattr(rendering, "is_bold", lambda: True)
@@ -138,7 +138,7 @@ def test_bold_in_a_terminal_only(agent: Any, monkeypatch: pytest.MonkeyPatch) ->
     assert shown.replace("\x1b[1m", "").replace("\x1b[0m", "") == result.text
 
 
-def test_when_it_is_bold(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bold_depends_on_the_terminal_and_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(StringIO):
         def isatty(self) -> bool:
             return True

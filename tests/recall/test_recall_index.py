@@ -40,7 +40,7 @@ def test_a_message_is_found_as_soon_as_it_is_recorded(path: str, log: foldmark.L
         assert [hit.event_id for hit in other.search("quartz")] == [id]
 
 
-def test_a_file_for_reading_can_be_searched(path: str, log: foldmark.Log) -> None:
+def test_a_read_only_file_can_be_searched(path: str, log: foldmark.Log) -> None:
     log.agent("default").append("user", "quartz")
     log.close()
     Path(path).chmod(stat.S_IREAD)
@@ -110,7 +110,7 @@ def test_removed_messages_leave_no_trace_in_the_index(log: foldmark.Log, found: 
     assert not [line for line in log.store.damage() if line.startswith("search")]
 
 
-def test_an_erased_turn_is_found_no_more(log: foldmark.Log, found: Found) -> None:
+def test_an_erased_turn_is_no_longer_found(log: foldmark.Log, found: Found) -> None:
     agent = log.agent("default")
     turn = agent.append("user", "quartz")
     agent.append_tool_call("Grep", {"pattern": "quartz"}, call_id="c1")
@@ -142,7 +142,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_the_doctor_finds_an_index_that_does_not_fit(log: foldmark.Log, damage: str) -> None:
+def test_the_doctor_finds_an_index_that_does_not_match_the_messages(log: foldmark.Log, damage: str) -> None:
     agent = log.agent("default")
     agent.append("user", "quartz one")
     agent.append("user", "quartz two")
@@ -165,7 +165,7 @@ def test_the_index_stores_no_text(path: str, log: foldmark.Log) -> None:
 
 
 def test_any_sqlite_shell_reads_and_searches_the_file(path: str, log: foldmark.Log) -> None:
-    """The tokenizer is SQLite's own, the views use nothing that is not in every SQLite since 3.38."""
+    """The tokenizer is SQLite's own, and the views use only features of SQLite 3.38 and later."""
     agent = log.agent("default")
     agent.append("user", "quartz")
     agent.append_tool_call("Grep", {"pattern": "fjord"}, call_id="c1")
@@ -181,14 +181,14 @@ def test_any_sqlite_shell_reads_and_searches_the_file(path: str, log: foldmark.L
 
 
 @given(st.text(alphabet="abcXYZ019", max_size=12))
-def test_every_name_with_a_seam_is_taken_apart(word: str) -> None:
+def test_every_name_with_a_seam_is_split(word: str) -> None:
     assume(word != "aB")
     pieces = pieces_of(word)
     assert parts_of(f"{word} aB") == " ".join([*(pieces if len(pieces) > 1 else ()), "a", "B"])
 
 
 @given(st.lists(st.sampled_from(["a", "B", "AB", "Get", "x" * 40, "é", "Öl", "1", "_", "-", " ", "\n"]), max_size=14))
-def test_names_are_found_by_their_seams_as_if_each_word_was_looked_at(pieces: list[str]) -> None:
+def test_finding_seams_gives_the_same_as_checking_each_word(pieces: list[str]) -> None:
     text = "".join(pieces)
     words = dict.fromkeys(re.findall(r"[^\W_]+", text))
     assert parts_of(text).split() == [piece for word in words if len(pieces_of(word)) > 1 for piece in pieces_of(word)]

@@ -76,7 +76,7 @@ def everything(
         return search_everything(query, 5, filters, log=log, archive=archive, mode=mode)
 
 
-def test_a_hit_without_a_word_of_the_query(log: foldmark.Log, talk: list[int]) -> None:
+def test_a_message_without_a_word_of_the_query_is_found_by_meaning(log: foldmark.Log, talk: list[int]) -> None:
     for mode in ("auto", "both", "vector"):
         assert log.search(ASKED, 3, mode=mode)[0].event_id == talk[0]
     assert log.search(ASKED, mode="text") == []
@@ -84,7 +84,7 @@ def test_a_hit_without_a_word_of_the_query(log: foldmark.Log, talk: list[int]) -
     assert (hit.event_id, hit.snippet, hit.highlights) == (talk[2], ENGINE, ())
 
 
-def test_words_still_count_first_where_all_are_held(log: foldmark.Log, talk: list[int]) -> None:
+def test_messages_with_all_words_still_come_first(log: foldmark.Log, talk: list[int]) -> None:
     assert log.search("oak", 1)[0].event_id == talk[5]
     assert log.search("motorway engine", 1)[0].event_id == talk[2]
 
@@ -109,7 +109,7 @@ def test_meanings_pass_the_filters(log: foldmark.Log, talk: list[int], say: Say)
     assert found(project="oth") == {late}
 
 
-def test_all_sources_in_one_order(log: foldmark.Log, talk: list[int], archive: Path) -> None:
+def test_all_sources_are_ranked_together(log: foldmark.Log, talk: list[int], archive: Path) -> None:
     with log.store.write() as transaction:
         transaction.save_memo("Buy a lead for the puppy", ["shopping"], None, "human", "2026-03-01T12:00:00.000000Z")
     embed_archive(log, archive)
@@ -124,7 +124,7 @@ def test_all_sources_in_one_order(log: foldmark.Log, talk: list[int], archive: P
     assert found == []
 
 
-def test_only_one_of_them_has_vectors(log: foldmark.Log, talk: list[int], archive: Path) -> None:
+def test_one_source_may_lack_vectors(log: foldmark.Log, talk: list[int], archive: Path) -> None:
     hits = everything("puppy that rests", log, archive)
     assert {hit.source for hit in hits} == {"claude", "conversation"}
     assert everything(ASKED, log, archive, "vector")[0].event_id == talk[0]
@@ -136,7 +136,7 @@ def test_only_one_of_them_has_vectors(log: foldmark.Log, talk: list[int], archiv
     assert [hit.source for hit in everything("noisy dogs", log, archive, "vector")] == ["claude", "claude"]
 
 
-def test_no_vectors_at_all(log: foldmark.Log, say: Say, archive: Path) -> None:
+def test_a_search_by_meaning_without_any_vectors_is_refused(log: foldmark.Log, say: Say, archive: Path) -> None:
     say(log.agent("default"), KITTEN)
     for mode in ("vector", "both"):
         with pytest.raises(CommandError, match="`foldmark index`"):
@@ -147,7 +147,7 @@ def test_no_vectors_at_all(log: foldmark.Log, say: Say, archive: Path) -> None:
     assert everything("kitten", log, archive)
 
 
-def test_what_was_said_since_is_found_once_it_has_vectors(log: foldmark.Log, talk: list[int], say: Say) -> None:
+def test_a_newer_message_is_found_once_it_has_vectors(log: foldmark.Log, talk: list[int], say: Say) -> None:
     (late,) = say(log.agent("default"), "Seven whales were seen off the coast.")
     assert late not in {hit.event_id for hit in log.search("marine mammals", 50, mode="vector")}
     for hits in (log.search("whales", 50, mode="vector"), everything("whales", log, None, "vector")):

@@ -43,7 +43,7 @@ def planned(talk: Talk) -> Spans:
     return spans(talk.agent.id, stored(talk.log).outlines([talk.agent.id])[talk.agent.id].planning)
 
 
-def test_only_what_was_forgotten_is_found_not_the_talk_about_forgetting_it(talk: Talk) -> None:
+def test_forgotten_messages_are_found_but_not_the_planning_conversation(talk: Talk) -> None:
     before = found(talk)
     talk.forget("database schema")
     assert found(talk) == before
@@ -55,7 +55,7 @@ def test_only_what_was_forgotten_is_found_not_the_talk_about_forgetting_it(talk:
     assert "Back to the database schema." in found(talk)
 
 
-def test_each_way_in_which_planning_ends(talk: Talk) -> None:
+def test_recall_knows_each_way_in_which_planning_ends(talk: Talk) -> None:
     agent = talk.agent
     before = found(talk)
     for end in ("/cancel", "/clear BEFORE", "/clear"):
@@ -69,13 +69,13 @@ def test_each_way_in_which_planning_ends(talk: Talk) -> None:
     assert len(planned(talk)) == 3
 
 
-def test_an_open_one_reaches_to_the_end(talk: Talk) -> None:
+def test_an_open_planning_conversation_reaches_to_the_end(talk: Talk) -> None:
     talk.forget("database schema")
     (span,) = planned(talk)
     assert span == (talk.planning.first, END)  # type: ignore[union-attr]
 
 
-def test_taking_the_filter_back_changes_nothing(talk: Talk) -> None:
+def test_restoring_the_filter_changes_nothing_for_recall(talk: Talk) -> None:
     before = found(talk)
     talk.forget("database schema")
     done = talk.applied()
@@ -98,7 +98,7 @@ def test_calls_of_the_tool_outside_of_planning_are_not_found_either(talk: Talk) 
     assert found(talk) == before
 
 
-def test_planning_does_not_crowd_out_what_was_said(talk: Talk) -> None:
+def test_planning_does_not_crowd_out_other_messages(talk: Talk) -> None:
     said = talk.exchange("Which pipeline shall deploy the wiki?", "The pipeline that deploys the site.")
     for _ in range(12):
         talk.forget("pipeline deploy")

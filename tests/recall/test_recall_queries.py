@@ -141,7 +141,7 @@ def test_any_text_is_a_query(found: Found, ids: tuple[int, int], query: str) -> 
         assert expected or not result
 
 
-def test_the_table_is_long() -> None:
+def test_the_table_of_queries_is_long() -> None:
     assert len(HOSTILE) > 80
 
 
@@ -185,7 +185,7 @@ def test_a_refusal_says_what_to_type(log: foldmark.Log) -> None:
 
 
 @pytest.mark.parametrize("limit", [0, -1, 1001, 10**30, 2.5, "10", None])
-def test_a_limit_out_of_bounds(log: foldmark.Log, limit: Any) -> None:
+def test_a_limit_out_of_bounds_is_refused(log: foldmark.Log, limit: Any) -> None:
     with pytest.raises(CommandError, match="limit must be a number from 1 to 1000, not "):
         log.search("needle", limit)
 
@@ -196,8 +196,8 @@ def test_a_query_is_text(log: foldmark.Log, query: Any) -> None:
         log.search(query)
 
 
-def test_texts_that_no_query_can_break(log: foldmark.Log, found: Found) -> None:
-    """Whatever a message holds, it is indexed, found and shown."""
+def test_any_text_can_be_indexed_found_and_shown(log: foldmark.Log, found: Found) -> None:
+    """A message with any content is indexed, found and shown."""
     agent = log.agent("default")
     texts = [
         "before\0needle",

@@ -20,7 +20,7 @@ Say = Callable[..., list[int]]
 VOCABULARY = ["quartz", "jumble", "wizard", "fjord", "nymph"]
 
 
-def test_all_words_come_first(log: foldmark.Log, say: Say, found: Found) -> None:
+def test_messages_with_all_words_come_first(log: foldmark.Log, say: Say, found: Found) -> None:
     long = "padding " * 300
     ids = say(log.agent("default"), "quartz quartz quartz", f"quartz {long} fjord", "fjord", "neither")
     assert found("quartz fjord") == [ids[1], *sorted([ids[0], ids[2]], key=(found("quartz fjord") or []).index)]
@@ -31,7 +31,7 @@ def test_all_words_come_first(log: foldmark.Log, say: Say, found: Found) -> None
     assert all(0 < hit.score < 2 for hit in hits)
 
 
-def test_more_of_a_word_in_less_text_is_better(log: foldmark.Log, say: Say, found: Found) -> None:
+def test_a_higher_density_of_a_word_is_better(log: foldmark.Log, say: Say, found: Found) -> None:
     ids = say(log.agent("default"), "fjord and much else besides " * 5, "fjord fjord", *["other text here"] * 10)
     assert found("fjord") == [ids[1], ids[0]]
 
@@ -115,12 +115,14 @@ def test_only_messages_with_a_word_are_found(texts: list[list[str]], wanted: lis
         ("x", "axe", False),
     ],
 )
-def test_words_phrases_and_beginnings(found: Found, log: foldmark.Log, query: str, text: str, finds: bool) -> None:
+def test_words_phrases_and_prefixes_are_found(
+    found: Found, log: foldmark.Log, query: str, text: str, finds: bool
+) -> None:
     id = log.agent("default").append("user", text)
     assert found(query) == ([id] if finds else [])
 
 
-def test_every_kind_of_message_and_nothing_else(log: foldmark.Log, found: Found) -> None:
+def test_only_messages_are_found_and_every_kind_of_them(log: foldmark.Log, found: Found) -> None:
     agent = log.agent("default")
     ids = [
         agent.append("system", "quartz system"),
@@ -139,8 +141,8 @@ def test_every_kind_of_message_and_nothing_else(log: foldmark.Log, found: Found)
     assert [kinds[id] for id in ids] == ["system", "user", "assistant", "tool_call", "tool_result", "tool"]
 
 
-def test_the_arguments_of_a_tool_call(log: foldmark.Log, found: Found) -> None:
-    """They are JSON, whose escapes are no letters."""
+def test_the_arguments_of_a_tool_call_are_searched(log: foldmark.Log, found: Found) -> None:
+    """The arguments are JSON, whose escapes are not letters."""
     agent = log.agent("default")
     text = 'import quartz\nfjord = "jumble"\twizard\r\nC:\\nymph \\n é'
     id = agent.append_tool_call("Write", {"deep": [{"content": text}], "n": 7}, call_id="c1")
@@ -186,7 +188,7 @@ def test_a_hit_names_its_message_and_its_conversation(log: foldmark.Log) -> None
     assert (hit.event_id, hit.turn_id) == (system, None)
 
 
-def test_a_limit(log: foldmark.Log, say: Say, found: Found) -> None:
+def test_a_search_returns_at_most_its_limit(log: foldmark.Log, say: Say, found: Found) -> None:
     ids = say(log.agent("default"), *["quartz fjord"] * 5, *["quartz"] * 10)
     for limit in (1, 4, 5, 6, 14, 15, 1000):
         got = found("quartz fjord", limit) or []
@@ -231,7 +233,7 @@ def visible(log: foldmark.Log, query: str = "quartz") -> dict[int, bool]:
     return {hit.event_id: hit.visible for hit in log.search(query, 100)}
 
 
-def test_visible_after_forget_rewind_clear_and_restore(log: foldmark.Log, say: Say) -> None:
+def test_visible_follows_forget_rewind_clear_and_restore(log: foldmark.Log, say: Say) -> None:
     agent = log.agent("default")
     ids = say(agent, *["quartz"] * 3)
     assert visible(log) == dict.fromkeys(ids, True)
@@ -249,7 +251,7 @@ def test_visible_after_forget_rewind_clear_and_restore(log: foldmark.Log, say: S
     assert visible(log)[new[0]] is True
 
 
-def test_visible_is_about_who_wrote_it(log: foldmark.Log, say: Say) -> None:
+def test_visible_refers_to_the_agent_that_wrote_the_message(log: foldmark.Log, say: Say) -> None:
     parent = log.agent("default")
     first = say(parent, "quartz")
     child = log.agent(parent.do("/fork").data["child"])

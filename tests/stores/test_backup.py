@@ -63,7 +63,7 @@ def test_a_backup_is_one_moment_while_others_write(db: str, tmp_path: Path) -> N
         assert list(examine(log)) == []
 
 
-def test_only_this_user_may_read_it(db: str, tmp_path: Path) -> None:
+def test_only_this_user_may_read_a_backup(db: str, tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         backup.back_up(db, tmp_path / "backup.db", nothing)
@@ -86,7 +86,7 @@ def test_an_interrupted_backup_leaves_nothing(db: str, tmp_path: Path, error: ty
     assert list(folder.iterdir()) == []
 
 
-def test_a_killed_writer_leaves_no_file_of_that_name(db: str, tmp_path: Path) -> None:
+def test_a_killed_backup_leaves_no_file_with_its_name(db: str, tmp_path: Path) -> None:
     file = tmp_path / "backup.db"
     child = os.fork()
     if child == 0:
@@ -100,7 +100,7 @@ def test_a_killed_writer_leaves_no_file_of_that_name(db: str, tmp_path: Path) ->
     assert texts(file) == texts(db)
 
 
-def test_a_full_disk_leaves_nothing(db: str, tmp_path: Path) -> None:
+def test_a_full_disk_leaves_no_backup(db: str, tmp_path: Path) -> None:
     folder = tmp_path / "backups"
     folder.mkdir()
     child = os.fork()
@@ -119,7 +119,7 @@ def test_a_full_disk_leaves_nothing(db: str, tmp_path: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-def test_what_is_there_stays_unless_it_is_to_be_replaced(db: str, tmp_path: Path) -> None:
+def test_an_existing_file_stays_unless_it_is_to_be_replaced(db: str, tmp_path: Path) -> None:
     file = tmp_path / "backup.db"
     file.write_text("mine")
     with pytest.raises(StoreError, match="already exists and was not changed"):
@@ -138,7 +138,7 @@ def test_a_file_that_appeared_meanwhile_stays(db: str, tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_open_is_not_replaced(db: str, tmp_path: Path) -> None:
-    """What stands in its write-ahead log would be taken for a part of the new file."""
+    """SQLite would take the content of its write-ahead log for a part of the new file."""
     file = tmp_path / "backup.db"
     with foldmark.open(str(file)) as log:
         log.agent("default").append("user", "hello")
@@ -172,8 +172,8 @@ def test_a_backup_without_a_database_is_refused(db: str, tmp_path: Path) -> None
     assert not list(tmp_path.glob("*backup*"))
 
 
-def test_a_backup_of_an_earlier_schema_stays_one(tmp_path: Path) -> None:
-    """Before an upgrade is when a backup is wanted most."""
+def test_a_backup_of_an_earlier_schema_keeps_that_schema(tmp_path: Path) -> None:
+    """A backup is needed most before an upgrade."""
     old = tmp_path / "old.db"
     of_version(12, old)
     file = tmp_path / "backup.db"

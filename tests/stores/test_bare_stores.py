@@ -25,14 +25,14 @@ def log() -> Iterator[Log]:
         yield log
 
 
-def test_a_model_is_told_that_no_sql_is_answered(log: Log) -> None:
+def test_a_store_without_a_sandbox_refuses_a_models_sql(log: Log) -> None:
     agent = log.agent("default")
     agent.append("user", "Where are the parsers?")
     with pytest.raises(CommandError, match="does not answer SQL; `recall` searches what was said"):
         agent.call_tool("query_db", {"sql": "SELECT 1"})
 
 
-def test_a_search_goes_by_words(log: Log) -> None:
+def test_a_store_without_vectors_searches_by_words(log: Log) -> None:
     event = log.agent("default").append("user", "Where are the parsers?")
     assert [hit.event_id for hit in log.search("parsers")] == [event]
     with pytest.raises(NoVectorsError):

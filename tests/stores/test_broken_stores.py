@@ -405,7 +405,9 @@ def run(folder: Path, kind: type[SqliteStore], name: str, given: dict[str, Any])
 
 
 @pytest.mark.parametrize(("kind", "name", "given"), FOUND_OUT, ids=lambda each: getattr(each, "__name__", ""))
-def test_the_contract_finds_out(tmp_path: Path, kind: type[SqliteStore], name: str, given: dict[str, Any]) -> None:
+def test_the_contract_detects_a_broken_store(
+    tmp_path: Path, kind: type[SqliteStore], name: str, given: dict[str, Any]
+) -> None:
     with pytest.raises((AssertionError, pytest.fail.Exception)):
         run(tmp_path, kind, name, given)
 
@@ -414,7 +416,7 @@ WHOLE = {name: (name, given) for _, name, given in FOUND_OUT if name not in (RAN
 
 
 @pytest.mark.parametrize(("name", "given"), WHOLE.values(), ids=WHOLE)
-def test_a_store_that_breaks_nothing_passes_these(tmp_path: Path, name: str, given: dict[str, Any]) -> None:
+def test_a_store_without_a_fault_passes_these_tests(tmp_path: Path, name: str, given: dict[str, Any]) -> None:
     run(tmp_path, Broken, name, given)
 
 

@@ -33,5 +33,5 @@ def steps_of_a_page(others: int) -> int:
     return sum(taken)
 
 
-def test_a_page_of_an_agents_events_costs_the_same_whatever_others_recorded() -> None:
+def test_a_page_of_an_agents_events_costs_the_same_regardless_of_other_agents() -> None:
     assert steps_of_a_page(500) == steps_of_a_page(5)

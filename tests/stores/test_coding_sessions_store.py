@@ -46,7 +46,7 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
     store.close()
 
 
-def test_the_doctor_finds_a_number_that_does_not_follow(store: SqliteStore) -> None:
+def test_the_doctor_finds_a_session_number_that_does_not_follow(store: SqliteStore) -> None:
     save(store, replace(WHOLE, session_id="a", parent=None, session_number=1))
     save(store, WHOLE)
     save(store, replace(WHOLE, session_id="c", parent="somebody", session_number=5))
@@ -63,7 +63,7 @@ def test_a_session_without_a_required_column_is_refused(column: str, store: Sqli
     assert every(store) == []
 
 
-def test_the_columns_of_s4(store: SqliteStore) -> None:
+def test_the_table_of_sessions_has_the_columns_of_s4(store: SqliteStore) -> None:
     rows = store._db.execute("PRAGMA table_info(sessions)").fetchall()
     s4 = {"id", "worker_id", "session_number", "session_id", "started_at", "ended_at", "end_reason"}
     assert s4 | {"context_at_end", "summary"} <= {row[1] for row in rows}

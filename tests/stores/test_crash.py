@@ -39,8 +39,8 @@ def finish(process: "subprocess.Popen[str]") -> None:
     process.wait()
 
 
-def test_killed_while_the_database_is_made(tmp_path: Path) -> None:
-    """Whatever is there then can be opened again."""
+def test_a_process_killed_while_it_creates_the_database_leaves_one_that_opens(tmp_path: Path) -> None:
+    """The file can be opened again, whatever it holds then."""
     started = time.perf_counter()
     process = writer(tmp_path / "probe.db")
     go(process)

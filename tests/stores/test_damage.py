@@ -107,8 +107,8 @@ def columns() -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("table", "column"), sampled(list(columns()), 20))
-def test_no_text_that_is_not_utf8_stops_anything(path: Path, table: str, column: str) -> None:
-    """In every column of texts there is."""
+def test_a_text_that_is_not_utf8_stops_no_command(path: Path, table: str, column: str) -> None:
+    """This holds for every column of texts."""
     plant(path, f"UPDATE {table} SET {column} = {wrong(column)} WHERE octet_length({column}) > 2")
     with foldmark.open(path, settings={}) as log:
         assert isinstance(log.store, SqliteStore)
@@ -117,7 +117,7 @@ def test_no_text_that_is_not_utf8_stops_anything(path: Path, table: str, column:
     walk(path)
 
 
-def test_a_damaged_message_is_read_marked_and_erased(path: Path) -> None:
+def test_a_damaged_message_can_be_read_marked_and_erased(path: Path) -> None:
     plant(path, f"UPDATE events SET content = {wrong('content')} WHERE id = 1")
     with foldmark.open(path, settings={}) as log:
         agent, other = log.agent("work"), log.agent("other")
@@ -144,8 +144,8 @@ def test_a_damaged_message_is_read_marked_and_erased(path: Path) -> None:
         assert not [hit for hit in log.search("café question") if hit.event_id == 1]
 
 
-def test_words_that_a_damaged_message_was_indexed_with_go_with_it(path: Path) -> None:
-    """They are not those that it has now: the index is made anew."""
+def test_erasing_a_damaged_message_removes_the_words_it_was_indexed_with(path: Path) -> None:
+    """The present words differ from these, so the index is rebuilt."""
     plant(path, "UPDATE events SET content = replace(content, 'question', 'quesdion') WHERE id = 1")
     with foldmark.open(path, settings={}) as log:
         log.agent("work").do("/message remove 1 --yes")
@@ -154,7 +154,7 @@ def test_words_that_a_damaged_message_was_indexed_with_go_with_it(path: Path) ->
 
 
 @pytest.mark.parametrize("kind", ["user", "tool_call", "tool_result", "assistant"])
-def test_data_that_is_no_json_any_more(path: Path, kind: str) -> None:
+def test_data_that_is_no_longer_json_is_read_as_none(path: Path, kind: str) -> None:
     plant(path, f"UPDATE events SET data = '{{' || coalesce(data, '') WHERE kind = '{kind}'")
     with foldmark.open(path, settings={}) as log:
         agent = log.agent("work")
@@ -166,7 +166,7 @@ def test_data_that_is_no_json_any_more(path: Path, kind: str) -> None:
     assert found(path)
 
 
-def test_an_operation_that_cannot_be_read_is_named(path: Path) -> None:
+def test_the_error_names_an_operation_that_cannot_be_read(path: Path) -> None:
     plant(path, "UPDATE events SET data = '{' WHERE kind = 'undo'")
     lines = found(path)
     assert any("is not a valid undo operation: its stored data cannot be read" in line for line in lines)
@@ -178,7 +178,7 @@ def test_an_operation_that_cannot_be_read_is_named(path: Path) -> None:
 
 
 def test_each_flipped_bit_of_an_event_is_found(path: Path) -> None:
-    """The rows of events are found on the disk by what they hold."""
+    """The rows of events are found on the disk by their content."""
     data = path.read_bytes()
     places = [
         data.index(b"the parser and the caf"),
@@ -195,7 +195,7 @@ def test_each_flipped_bit_of_an_event_is_found(path: Path) -> None:
 
 @pytest.mark.parametrize("shift", sampled(range(4), 2))
 def test_no_flipped_bit_of_a_row_ends_with_a_traceback(path: Path, shift: int) -> None:
-    """Also not in what tells the columns' types and lengths, which stands in front of them."""
+    """This includes the header of the row, which holds the types and lengths of the columns."""
     data = path.read_bytes()
     place = data.index(b"question 0 about")
     for at in range(place - 75 + shift, place, 4):
@@ -208,7 +208,7 @@ def test_no_flipped_bit_of_a_row_ends_with_a_traceback(path: Path, shift: int) -
 @pytest.mark.parametrize("value", ["NULL", "'x' || CAST(X'96' AS TEXT)"], ids=["null", "text"])
 @pytest.mark.parametrize("column", ["agent", "turn", "tokens", "answers", "nth", "sum", "replayed", "checksum"])
 def test_no_column_of_a_wrong_type_ends_with_a_traceback(path: Path, column: str, value: str) -> None:
-    """A flipped bit can make any type of a column, also one that its table does not take."""
+    """A flipped bit can turn a column into any type, even one that its table forbids."""
     db = apsw.Connection(str(path))
     db.execute("PRAGMA writable_schema = ON")
     ((strict,),) = db.execute("SELECT sql FROM sqlite_schema WHERE name = 'events'").fetchall()
@@ -242,7 +242,7 @@ def test_the_checksum_is_stored_and_erased_with_its_content(path: Path) -> None:
     db.close()
 
 
-def test_events_from_before_there_were_checksums_are_counted(path: Path) -> None:
+def test_events_recorded_before_checksums_are_counted(path: Path) -> None:
     with foldmark.open(path, settings={}) as log:
         assert log.store.unchecked() == 0
     of_version(11, path)
@@ -265,8 +265,8 @@ def malformed(path: Path) -> None:
     path.write_bytes(raw)
 
 
-def test_a_malformed_database_leads_out_of_the_doctor(path: Path) -> None:
-    """The doctor does not send anybody to the doctor of the same file."""
+def test_the_doctor_of_a_malformed_database_shows_how_to_rescue_it(path: Path) -> None:
+    """The doctor does not recommend running the doctor on the same file."""
     malformed(path)
     lines = found(path)
     assert any("is damaged" in line and "`foldmark --db rescued.db doctor` then says" in line for line in lines)
@@ -276,7 +276,7 @@ def test_a_malformed_database_leads_out_of_the_doctor(path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("sqlite3") is None, reason="the way out is SQLite's own shell")
-def test_the_way_out_saves_what_can_be_read(path: Path, tmp_path: Path) -> None:
+def test_the_rescue_command_saves_everything_readable(path: Path, tmp_path: Path) -> None:
     malformed(path)
     line = next(line for line in found(path) if "is damaged" in line)
     subprocess.run(line.split("`")[1], shell=True, cwd=tmp_path, check=True, capture_output=True)
@@ -287,7 +287,7 @@ def test_the_way_out_saves_what_can_be_read(path: Path, tmp_path: Path) -> None:
 
 
 def test_writes_of_another_program_are_not_damage(path: Path) -> None:
-    """The index of memos is checked by a connection that knows what it was like before."""
+    """The index of memos is checked by a connection that has cached its earlier state."""
     with foldmark.open(path, settings={}) as log, foldmark.open(path, settings={}) as other:
         assert list(other.store.damage()) == []
         for number in range(3):

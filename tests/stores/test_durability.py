@@ -153,7 +153,7 @@ def survived(database: Path, disk: Disk, contents: list[str], moment: Moment) ->
 
 
 def test_acknowledged_events_survive_a_power_cut_at_any_moment(tmp_path: Path, disk: Disk) -> None:
-    """Also while the database is made, while it is checkpointed, and while it is closed."""
+    """This includes the creation of the database, checkpoints, and closing."""
     contents = work(disk, tmp_path / "log.db")
     apsw.set_default_vfs("unix")
     chance = random.Random(1)
@@ -166,7 +166,7 @@ def test_acknowledged_events_survive_a_power_cut_at_any_moment(tmp_path: Path, d
 
 
 def test_a_weaker_level_would_lose_events(tmp_path: Path, disk: Disk) -> None:
-    """With synchronous = NORMAL the same cuts lose what was acknowledged: the test above can fail."""
+    """With synchronous = NORMAL the same cuts lose acknowledged events, so the test above can fail."""
     contents = work(disk, tmp_path / "log.db", lambda db: db.execute("PRAGMA synchronous = NORMAL"))
     apsw.set_default_vfs("unix")
     moments = [*disk.moments[::4], disk.moments[-1]]
@@ -177,7 +177,7 @@ def test_a_weaker_level_would_lose_events(tmp_path: Path, disk: Disk) -> None:
 
 
 def test_the_store_syncs_at_every_commit(tmp_path: Path) -> None:
-    """WAL and FULL, also when an existing database is opened."""
+    """The mode is WAL with FULL, also for an existing database."""
     for _ in range(2):
         with foldmark.open(str(tmp_path / "log.db")) as log:
             assert connection(log).pragma("synchronous") == 2

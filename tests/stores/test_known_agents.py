@@ -103,7 +103,7 @@ def test_a_transaction_shows_its_own_writes_and_a_rollback_leaves_nothing(
         assert "memos" not in moment.head(A).beside
 
 
-def test_a_transaction_that_another_one_overtook_sees_what_that_wrote(store: SqliteStore, other: SqliteStore) -> None:
+def test_a_transaction_sees_the_writes_of_one_that_committed_first(store: SqliteStore, other: SqliteStore) -> None:
     newest(store)
     written = append(other)
     with store.write() as transaction:
@@ -111,7 +111,7 @@ def test_a_transaction_that_another_one_overtook_sees_what_that_wrote(store: Sql
     assert newest(store) == written
 
 
-def test_only_some_heads_are_kept(store: SqliteStore) -> None:
+def test_the_number_of_cached_heads_is_limited(store: SqliteStore) -> None:
     for number in range(200):
         born(store, f"c{number}")
     with store.read() as moment:
@@ -210,7 +210,7 @@ def take(agent: foldmark.Agent, step: str, number: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_what_is_kept_beside_another_program_is_what_the_database_holds(tmp_path: Path, seed: int) -> None:
+def test_cached_heads_equal_the_database_beside_another_program(tmp_path: Path, seed: int) -> None:
     def heads(store: Store) -> list[Head]:
         with store.read() as moment:
             return [moment.head(each.id) for each in moment.agents()]

@@ -62,7 +62,7 @@ def files(folder: Path) -> dict[str, tuple[bytes, int]]:
 
 
 @pytest.mark.parametrize("content", [b"hello\n", b"x" * 5000, PNG, b"SQLite format 3\0" + b"x" * 5000])
-def test_not_a_database(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_a_database_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "picture.png"
     path.write_bytes(content)
     before = files(tmp_path)
@@ -79,7 +79,7 @@ def test_not_a_database(tmp_path: Path, content: bytes) -> None:
         "CREATE TABLE t (x); PRAGMA application_id = 7",
     ],
 )
-def test_another_applications_database(tmp_path: Path, sql: str) -> None:
+def test_another_applications_database_is_refused(tmp_path: Path, sql: str) -> None:
     path = tmp_path / "other.db"
     db = apsw.Connection(str(path))
     db.execute(sql)
@@ -89,7 +89,7 @@ def test_another_applications_database(tmp_path: Path, sql: str) -> None:
     assert files(tmp_path) == before
 
 
-def test_a_newer_schema(tmp_path: Path) -> None:
+def test_a_database_of_a_newer_schema_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     conversation(path, "hello")
     newest = len(migrations("sqlite"))
@@ -103,22 +103,22 @@ def test_a_newer_schema(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_directory(tmp_path: Path) -> None:
+def test_a_folder_is_not_opened_as_a_database(tmp_path: Path) -> None:
     assert "cannot be opened" in fails(tmp_path)
 
 
-def test_a_missing_folder(tmp_path: Path) -> None:
+def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
     assert f"no folder {tmp_path / 'none'}" in fails(tmp_path / "none" / "log.db")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_missing_file(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error_when_reading(tmp_path: Path) -> None:
     assert "there is no database" in fails(tmp_path / "log.db", create=False)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_names_that_are_hard_to_print(tmp_path: Path) -> None:
-    """The message stays one line whatever the file is called."""
+def test_a_message_with_an_unprintable_file_name_stays_one_line(tmp_path: Path) -> None:
+    """The name's control characters are escaped."""
     path = tmp_path / "two\nlines\x1b[31m.db"
     path.write_bytes(PNG)
     assert "two\\nlines\\x1b[31m.db" in fails(path)
@@ -132,7 +132,7 @@ def test_an_empty_file_becomes_a_database(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["with space.db", "é%20?x=1#y.db", "file:log.db"])
-def test_any_name_will_do(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_may_have_any_file_name(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     conversation(Path(name), "hello")
     assert [each.name for each in tmp_path.iterdir()] == [name]
@@ -167,7 +167,7 @@ def test_a_read_only_file_is_read_and_not_written(tmp_path: Path, in_use: bool) 
         other.close()
 
 
-def test_a_read_only_file_of_another_kind(tmp_path: Path) -> None:
+def test_a_read_only_file_that_is_not_a_database_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "picture.png"
     path.write_bytes(PNG)
     path.chmod(0o444)
@@ -207,7 +207,7 @@ def test_opening_and_reading_write_nothing(tmp_path: Path, in_use: bool) -> None
 # A full disk
 
 
-def test_a_full_database(tmp_path: Path) -> None:
+def test_a_full_database_records_nothing(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     conversation(path, "one")
     with foldmark.open(str(path)) as log:
@@ -232,8 +232,8 @@ def test_a_full_database(tmp_path: Path) -> None:
     assert texts(path) == ["one", "two" * 10_000, "three"]
 
 
-def test_a_commit_that_fails(tmp_path: Path) -> None:
-    """Nothing is recorded, and the agent knows: it appends again without being told to read its context."""
+def test_a_failed_commit_records_nothing(tmp_path: Path) -> None:
+    """The agent appends again without reading its context first."""
     path = tmp_path / "log.db"
     conversation(path, "one")
     with foldmark.open(str(path)) as log:
@@ -252,8 +252,8 @@ def test_a_commit_that_fails(tmp_path: Path) -> None:
     assert texts(path) == ["one", *["and on"] * 4]
 
 
-def test_a_batch_that_met_a_full_disk_cannot_go_on(tmp_path: Path) -> None:
-    """SQLite takes the whole transaction back then; what the block appends next must not be recorded alone."""
+def test_a_batch_that_met_a_full_disk_cannot_continue(tmp_path: Path) -> None:
+    """SQLite rolls back the whole transaction, so later appends of the block must not be recorded alone."""
     path = tmp_path / "log.db"
     conversation(path, "one")
     with foldmark.open(str(path)) as log:
@@ -274,7 +274,7 @@ def test_a_batch_that_met_a_full_disk_cannot_go_on(tmp_path: Path) -> None:
     assert texts(path) == ["one", "two"]
 
 
-def test_inside_a_batch_errors_are_foldmarks_too(tmp_path: Path) -> None:
+def test_errors_inside_a_batch_are_store_errors(tmp_path: Path) -> None:
     """`ports.Store`: every method raises StoreError when the database fails."""
     path = tmp_path / "log.db"
     conversation(path, "one")
@@ -312,8 +312,8 @@ def test_a_fork_on_a_full_disk_leaves_no_child(tmp_path: Path) -> None:
         assert list(examine(log)) == []
 
 
-def test_an_agent_that_never_was_is_forgotten(tmp_path: Path) -> None:
-    """A full disk makes SQLite roll back by itself; the next agent must not pass for the one that was being made."""
+def test_a_rolled_back_agent_is_forgotten(tmp_path: Path) -> None:
+    """A full disk makes SQLite roll back by itself; the next agent must not be mistaken for the lost one."""
     path = str(tmp_path / "log.db")
     with foldmark.open(path) as log, foldmark.open(path) as other:
         agent, store, db = log.agent("default"), log.store, connection(log)
@@ -357,7 +357,7 @@ FILE_LIMIT = textwrap.dedent("""
 """)
 
 
-def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
+def test_a_file_that_cannot_grow_is_treated_as_a_full_disk(tmp_path: Path) -> None:
     """Writes fail in the middle of the WAL, as on a full disk; appending works again when there is room."""
     path = tmp_path / "log.db"
     done = subprocess.run([sys.executable, "-c", FILE_LIMIT, str(path)], capture_output=True, text=True, check=True)
@@ -388,7 +388,7 @@ def together(path: Path, names: list[str]) -> list[list[str]]:
     return [process.communicate("0\n")[0].splitlines() for process in processes]
 
 
-def test_eight_processes_make_one_database(tmp_path: Path) -> None:
+def test_eight_processes_create_one_database(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     for said in together(path, [f"agent-{n}" for n in range(8)]):
         assert said[0] == "ready"
@@ -408,8 +408,8 @@ def hooks() -> Iterator[list[Any]]:
 
 
 @pytest.mark.parametrize("pragma", ["user_version", "application_id", "schema_version", "journal_mode"])
-def test_another_process_makes_the_database_meanwhile(tmp_path: Path, hooks: list[Any], pragma: str) -> None:
-    """At the moment when this one is about to ask for `pragma`; it began when the file was not there yet."""
+def test_another_process_creates_the_database_at_the_same_moment(tmp_path: Path, hooks: list[Any], pragma: str) -> None:
+    """The other process creates it just before `pragma` is asked for; this one began without a file."""
     path, asked = tmp_path / "log.db", list[str]()
 
     def trace(_: object, sql: str, __: object) -> bool:
@@ -429,8 +429,8 @@ def test_another_process_makes_the_database_meanwhile(tmp_path: Path, hooks: lis
         assert [m.content for m in log.agent("default").context().messages] == ["from another process"]
 
 
-def test_two_processes_make_one_conversation(tmp_path: Path) -> None:
-    """`Log.agent` gets or creates: whoever comes second gets what the first created (SPEC 9)."""
+def test_two_processes_create_one_conversation(tmp_path: Path) -> None:
+    """`Log.agent` gets or creates: the second process gets the conversation of the first (SPEC 9)."""
     path = tmp_path / "log.db"
     with foldmark.open(str(path)) as log, foldmark.open(str(path)) as other:
         clock = log.clock
@@ -444,7 +444,7 @@ def test_two_processes_make_one_conversation(tmp_path: Path) -> None:
         assert len(log.agents()) == 1
 
 
-def test_a_database_that_stays_locked(tmp_path: Path) -> None:
+def test_a_database_that_stays_locked_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     conversation(path, "one")
     with foldmark.open(str(path)) as log:
@@ -494,7 +494,7 @@ def below(package: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("database", [sqlite, postgres], ids=["sqlite", "postgres"])
-def test_every_query_is_used_and_every_used_one_exists(database: Any) -> None:
+def test_every_query_exists_and_is_used(database: Any) -> None:
     shared = [module for module in below(stores) if not module.__name__.startswith(_DATABASES)]
     modules = [*shared, *below(database)]
     used = set[str]().union(*map(named, modules))
@@ -526,7 +526,7 @@ def test_no_query_reads_all_events(name: str) -> None:
     assert not [step for step in plan if "TEMP B-TREE" in step]
 
 
-def test_nothing_is_left_beside_a_closed_database(tmp_path: Path) -> None:
+def test_no_file_is_left_beside_a_closed_database(tmp_path: Path) -> None:
     conversation(tmp_path / "log.db", "one")
     assert [each.name for each in tmp_path.iterdir()] == ["log.db"]
 
@@ -546,14 +546,14 @@ def modes(folder: Path) -> dict[str, int]:
     return {each.name: each.stat().st_mode & 0o777 for each in folder.iterdir()}
 
 
-def test_a_database_is_this_users_alone(tmp_path: Path, umask: None) -> None:
+def test_only_this_user_may_read_a_database(tmp_path: Path, umask: None) -> None:
     with foldmark.open(tmp_path / "log.db", settings={}) as log:
         log.agent("default").append("user", "secret")
         assert modes(tmp_path) == {"log.db": 0o600, "log.db-wal": 0o600, "log.db-shm": 0o600}
         assert not log.store.narrowed
 
 
-def test_a_wider_database_is_narrowed_once(tmp_path: Path) -> None:
+def test_a_database_that_others_can_read_is_made_private_once(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     with foldmark.open(path, settings={}) as log:
         log.agent("default").append("user", "secret")
@@ -578,15 +578,15 @@ def test_a_foreign_database_keeps_its_mode(tmp_path: Path) -> None:
     assert modes(tmp_path) == {"picture.png": 0o644}
 
 
-def test_only_folders_that_are_made_are_this_users_alone(tmp_path: Path, umask: None) -> None:
+def test_only_created_folders_are_made_private(tmp_path: Path, umask: None) -> None:
     (tmp_path / "there").mkdir(0o755)
     make_folder(tmp_path / "there" / "a" / "b")
     found = [tmp_path / "there", tmp_path / "there" / "a", tmp_path / "there" / "a" / "b"]
     assert [each.stat().st_mode & 0o777 for each in found] == [0o755, 0o700, 0o700]
 
 
-def test_flushing_reaches_the_disk_on_macos(tmp_path: Path) -> None:
-    """SQLite asks by F_FULLFSYNC there, if it is told to."""
+def test_a_commit_on_macos_flushes_the_disks_own_cache(tmp_path: Path) -> None:
+    """SQLite uses F_FULLFSYNC there, if it is set to."""
     with foldmark.open(tmp_path / "log.db", settings={}) as log:
         assert isinstance(log.store, sqlite.SqliteStore)
         assert [connection(log).pragma(each) for each in ("synchronous", "fullfsync", "checkpoint_fullfsync")] == [

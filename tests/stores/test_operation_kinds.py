@@ -48,7 +48,7 @@ def test_a_new_kind_of_operation_needs_no_migration(log: foldmark.Log) -> None:
     assert list(log.store.damage()) == []
 
 
-def test_operations_are_read_by_one_look_into_their_index(log: foldmark.Log) -> None:
+def test_operations_are_read_by_one_index_lookup(log: foldmark.Log) -> None:
     plan = connection(log).execute(f"EXPLAIN QUERY PLAN {queries('sqlite')['operations']}", (1, 0, 9)).fetchall()
     assert [row[3] for row in plan] == ["SEARCH events USING INDEX operations (agent=? AND id>? AND id<?)"]
 
@@ -61,7 +61,7 @@ def test_operations_are_read_by_one_look_into_their_index(log: foldmark.Log) -> 
         ("UPDATE events SET replayed = 1 WHERE id = 1", "it is marked as an operation"),
     ],
 )
-def test_the_doctor_finds_wrong_marks(tmp_path: Path, damage: str, what: str) -> None:
+def test_the_doctor_finds_events_wrongly_marked_as_operations(tmp_path: Path, damage: str, what: str) -> None:
     path = tmp_path / "log.db"
     with foldmark.open(path, settings={}) as log:
         agent = log.agent("work")
@@ -76,10 +76,10 @@ def test_the_doctor_finds_wrong_marks(tmp_path: Path, damage: str, what: str) ->
         assert [finding.text for finding in examine(log) if what in finding.text]
 
 
-def test_a_program_of_the_version_before_cannot_record_what_is_not_read(
+def test_a_program_of_the_previous_version_can_append_no_unmarked_operation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It had the database open when that was brought up to date, and appends as it always did."""
+    """It had the database open during the upgrade, and appends with its own statements."""
     path = tmp_path / "log.db"
     with foldmark.open(path, settings={}) as log:
         agent = log.agent("work")

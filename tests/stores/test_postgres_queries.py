@@ -130,7 +130,7 @@ def attempt(place: Place, sql: str) -> tuple[str, bool]:
 # Hostile statements
 
 
-def test_there_are_many(place: Place) -> None:
+def test_there_are_many_hostile_statements(place: Place) -> None:
     assert len({*READING.values(), *DOING.values()}) == len(READING) + len(DOING) >= 200
     foreign = place.over.execute("SELECT count(*) FROM foldmark.events WHERE content LIKE %s", [f"%{FOREIGN}%"])
     assert foreign.fetchall() == [(5,)]
@@ -139,14 +139,14 @@ def test_there_are_many(place: Place) -> None:
 
 
 @pytest.mark.parametrize("statements", [READING, DOING], ids=["reading", "doing"])
-def test_it_is_refused(place: Place, statements: dict[str, str]) -> None:
+def test_a_hostile_statement_is_refused(place: Place, statements: dict[str, str]) -> None:
     answers = {name: attempt(place, sql) for name, sql in statements.items()}
     assert {name: said for name, (said, was_refused) in answers.items() if not was_refused} == {}
 
 
 @pytest.mark.parametrize("statements", [READING, DOING], ids=["reading", "doing"])
 def test_the_login_alone_protects_the_log(place: Place, statements: dict[str, str]) -> None:
-    """Straight over its connection, as if every statement were allowed; but for some that only take too much."""
+    """The statements run directly over its connection, except for some that only use too much memory or time."""
     for name, sql in statements.items():
         if "100000000" in sql:
             continue
@@ -166,25 +166,25 @@ def test_the_login_alone_protects_the_log(place: Place, statements: dict[str, st
 
 
 @pytest.mark.parametrize("name", ENDING)
-def test_it_ends(place: Place, name: str) -> None:
+def test_a_long_statement_ends_in_time(place: Place, name: str) -> None:
     attempt(place, ENDING[name])
     assert column(place.agent, "SELECT 1") == [1]
 
 
 @pytest.mark.parametrize("name", HARMLESS)
-def test_it_may_run(place: Place, name: str) -> None:
+def test_an_allowed_statement_runs(place: Place, name: str) -> None:
     said, was_refused = attempt(place, HARMLESS[name])
     assert not was_refused, said
 
 
 @pytest.mark.parametrize("name", ["other", "older", "newer", "child", "erased"])
-def test_rows_of_others_are_not_there(place: Place, name: str) -> None:
+def test_the_views_hold_no_rows_of_other_agents(place: Place, name: str) -> None:
     assert ask(place.agent, f"SELECT * FROM messages WHERE id = {getattr(place, name)}")["rows"] == []
     assert column(place.agent, f"SELECT id FROM messages WHERE id = {place.handed}") == [place.handed]
 
 
 def test_a_scope_needs_its_seal(place: Place) -> None:
-    """The views show nothing of a scope that the store has not made."""
+    """The views are empty for a scope that the store has not sealed."""
     views = [f'SELECT count(*) FROM "{place.login.role}".{view}' for view in ("messages", "turns", "operations")]
     with place.connected() as db:
 
@@ -204,7 +204,7 @@ def test_a_scope_needs_its_seal(place: Place) -> None:
         assert counts()[0] > 0
 
 
-def test_the_login_may_do_nothing_else(place: Place) -> None:
+def test_the_login_may_only_read_the_views(place: Place) -> None:
     row = place.over.execute(
         "SELECT rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls OR rolinherit, rolcanlogin"
         " FROM pg_roles WHERE rolname = %s",
@@ -223,8 +223,8 @@ def test_the_login_may_do_nothing_else(place: Place) -> None:
 @given(
     texts=st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20), min_size=1)
 )
-def test_texts_and_names_are_sent_as_they_are(place: Place, texts: list[str]) -> None:
-    """Whatever stands in quotes stays a text, and a name stays a name."""
+def test_quoted_texts_and_names_are_sent_unchanged(place: Place, texts: list[str]) -> None:
+    """A quoted text stays a text, and a name stays a name."""
     sql = "SELECT " + ", ".join("'" + text.replace("'", "''") + "'" for text in texts)
     limits = Limits(LIMIT, 10, 10_000)
     at = place.agent.standing()
@@ -251,7 +251,7 @@ def owner(postgres: Databases) -> Iterator[tuple[psycopg.Connection[Any], str]]:
         yield db, address.replace("postgres:@", f"{name}_owner:@")
 
 
-def test_where_no_login_can_be_made_the_administrator_is_told_how(
+def test_an_error_tells_the_administrator_how_to_create_the_login(
     owner: tuple[psycopg.Connection[Any], str],
 ) -> None:
     administrator, address = owner
@@ -266,7 +266,7 @@ def test_where_no_login_can_be_made_the_administrator_is_told_how(
         assert column(agent, "SELECT content FROM messages") == ["mine"]
 
 
-def test_where_no_schema_can_be_made_the_administrator_is_told_how(
+def test_an_error_tells_the_administrator_how_to_create_the_schema(
     owner: tuple[psycopg.Connection[Any], str],
 ) -> None:
     administrator, address = owner
@@ -294,7 +294,7 @@ def test_where_no_schema_can_be_made_the_administrator_is_told_how(
         ),
     ],
 )
-def test_a_login_that_may_do_more_is_not_used(
+def test_a_login_with_further_rights_is_not_used(
     postgres: Databases, log: Log, grant: str, mended: str, told: str
 ) -> None:
     store = log.store
@@ -313,7 +313,7 @@ def test_a_login_that_may_do_more_is_not_used(
 # Ordinary use
 
 
-def test_the_description_tells_the_dialect(log: Log) -> None:
+def test_the_description_names_the_sql_dialect(log: Log) -> None:
     agent = log.agent("a")
     (spec,) = [spec for spec in agent.tools() if spec.name == "query_db"]
     assert "(PostgreSQL)" in spec.description
@@ -379,7 +379,7 @@ def test_the_columns_are_those_of_every_store(log: Log) -> None:
         ("'100%' LIKE '100!%' ESCAPE '!'", 1),
     ],
 )
-def test_functions(log: Log, expression: str, value: Any) -> None:
+def test_the_allowed_functions_return_the_expected_values(log: Log, expression: str, value: Any) -> None:
     agent = log.agent("a")
     turn(agent, "one", "two")
     assert column(agent, f"SELECT {expression} FROM messages")[0] == value
@@ -402,7 +402,7 @@ def test_a_fork_sees_its_start_and_many_ranges(log: Log) -> None:
     assert column(agent, "SELECT content FROM messages ORDER BY id DESC LIMIT 1") == ["a29"]
 
 
-def test_texts_come_as_they_were_said_and_in_parts(log: Log) -> None:
+def test_texts_are_read_whole_and_in_parts(log: Log) -> None:
     agent = log.agent("a")
     text = "".join(f'é{number}\\ "x"\x10\n' for number in range(8000))
     event = agent.append("user", text)
@@ -419,7 +419,7 @@ def test_texts_come_as_they_were_said_and_in_parts(log: Log) -> None:
     assert column(agent, "SELECT content FROM messages ORDER BY id DESC LIMIT 1") == ["a\u2400b"]
 
 
-def test_limits_and_interruptions(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_and_an_interruption_end_a_query(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = log.agent("a")
     with agent.batch():
         for number in range(300):
@@ -445,7 +445,7 @@ def test_limits_and_interruptions(log: Log, monkeypatch: pytest.MonkeyPatch) -> 
     assert column(agent, "SELECT 1") == [1]
 
 
-def test_a_connection_that_was_cut_is_made_anew(log: Log) -> None:
+def test_a_cut_connection_is_replaced(log: Log) -> None:
     agent = log.agent("a")
     turn(agent, "text")
     assert column(agent, "SELECT content FROM messages") == ["text"]
@@ -458,7 +458,7 @@ def test_a_connection_that_was_cut_is_made_anew(log: Log) -> None:
     assert column(agent, "SELECT content FROM messages") == ["text"]
 
 
-def test_inside_a_batch_and_when_it_is_closed(log: Log) -> None:
+def test_queries_inside_a_batch_and_after_closing(log: Log) -> None:
     agent = log.agent("a")
     turn(agent, "before")
     with agent.batch():
@@ -474,7 +474,7 @@ def test_inside_a_batch_and_when_it_is_closed(log: Log) -> None:
         sandbox.query(scope, "SELECT 1", Limits(1, 1, 1))
 
 
-def test_what_is_sent_names_every_table_in_full() -> None:
+def test_a_sent_statement_names_every_table_in_full() -> None:
     sent = rewritten(
         "WITH messages AS (SELECT 1 AS id), x AS (SELECT id FROM memos) SELECT * FROM messages, x, TURNS t", "s"
     )

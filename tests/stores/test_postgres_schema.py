@@ -40,7 +40,7 @@ def test_the_primary_key_of_every_table_of_a_conversation_begins_with_its_root(d
     assert {name: column for name, column in first.items() if name not in SHARED and column != "root"} == {}
 
 
-def test_uniqueness_is_asked_for_inside_a_conversation_only(db: psycopg.Connection) -> None:
+def test_uniqueness_is_only_required_inside_a_conversation(db: psycopg.Connection) -> None:
     found = db.execute(
         "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid "
         "JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = i.indkey[0] "
@@ -55,7 +55,7 @@ def test_no_foreign_key_ties_rows_of_different_nodes(db: psycopg.Connection) -> 
 
 
 def test_no_sequence_takes_part_in_an_append(db: psycopg.Connection) -> None:
-    """A sequence would be each node's own."""
+    """Each node would have its own sequence."""
     found = db.execute(
         "SELECT c.relname FROM pg_class s JOIN pg_depend d ON d.objid = s.oid JOIN pg_class c ON c.oid = d.refobjid "
         "WHERE s.relkind = 'S' AND c.relnamespace = 'foldmark'::regnamespace"

@@ -107,7 +107,7 @@ def both(postgres: Databases, tmp_path_factory: pytest.TempPathFactory) -> Itera
     limit=st.sampled_from((1, 3, 1000)),
     role=st.sampled_from((None, None, "user", "tool_call")),
 )
-def test_the_same_in_the_same_order(
+def test_both_databases_find_the_same_in_the_same_order(
     both: Both, texts: list[str], query: str, how: How, limit: int, role: str | None
 ) -> None:
     both.say(*texts)
@@ -146,8 +146,8 @@ def log(postgres: Databases) -> Iterator[Log]:
     postgres.give_back(address)
 
 
-def test_a_text_with_more_words_than_an_entry_holds(log: Log) -> None:
-    """Its words stand in several pieces, and what is asked for may stand in different ones."""
+def test_a_text_with_more_words_than_an_index_entry_holds_is_found(log: Log) -> None:
+    """Its words are split into several pieces, and the words of a query may be in different ones."""
     agent = log.agent("a")
     many = " ".join(f"w{number:x}" for number in range(150_000))
     long = agent.append("user", f"zebra {many} aardvark")
@@ -175,7 +175,7 @@ def test_a_text_with_more_words_than_an_entry_holds(log: Log) -> None:
         assert moment._search(statement("SELECT count(*) FROM long_words"), {}) == [(0,)]
 
 
-def test_the_entry_of_an_index_has_no_more_than_it_may() -> None:
+def test_an_index_entry_stays_within_its_size_limit() -> None:
     token = "ab1" * 80
     made = appender.message_words("user", " ".join(f"{token}{number}" for number in range(4000)), None)
     assert made is not None
@@ -184,7 +184,7 @@ def test_the_entry_of_an_index_has_no_more_than_it_may() -> None:
     assert max(map(len, made.pieces[0])) <= 250
 
 
-def test_many_are_counted_about(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_of_many_messages_are_estimates(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "COUNTED", 10)
     monkeypatch.setattr("foldmark.recall.searching.COUNTED", 10)
     agent = log.agent("a")

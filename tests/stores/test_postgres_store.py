@@ -46,12 +46,12 @@ def store(harness: PostgresHarness) -> PostgresStore:
 
 
 @given(st.text(alphabet=st.sampled_from("\0\x100a\\")))
-def test_a_text_has_one_form_and_a_form_one_text(text: str) -> None:
+def test_each_text_has_exactly_one_stored_form(text: str) -> None:
     assert unescaped(escaped(text)) == text
     assert "\0" not in escaped(text)
 
 
-def test_a_form_that_was_cut_is_read_as_far_as_it_goes() -> None:
+def test_a_stored_form_that_was_cut_is_read_up_to_the_cut() -> None:
     assert unescaped(escaped("a\0b\x10c")[:2]) == "a"
 
 
@@ -67,7 +67,7 @@ def changes(store: PostgresStore, after: str | None = None) -> tuple[list[str], 
     return [MAIL if each.event_id is None else texts[each.event_id] for each in page.changes], page.cursor
 
 
-def test_late_commits_are_reported_in_their_place(store: PostgresStore, harness: PostgresHarness) -> None:
+def test_late_commits_are_reported_in_order(store: PostgresStore, harness: PostgresHarness) -> None:
     """What was committed after it waits for it; of one conversation, ids are told in order."""
     slow, quick = root(store), root(store)
     other = harness.open(store.address)
@@ -86,7 +86,7 @@ def test_late_commits_are_reported_in_their_place(store: PostgresStore, harness:
 
 
 def test_a_new_listener_gets_no_earlier_changes(store: PostgresStore, harness: PostgresHarness) -> None:
-    """Also where a transaction under way holds back what was committed before."""
+    """This also holds if an open transaction holds back earlier commits."""
     slow, quick, third = root(store), root(store), root(store)
     other = harness.open(store.address)
     with store.write() as writing:
@@ -149,7 +149,7 @@ def test_a_conversation_and_its_forks_are_written_one_after_the_other(
         assert moment.head(child).record.head > first
 
 
-def test_a_deadlock_is_said_and_leaves_nothing(store: PostgresStore, harness: PostgresHarness) -> None:
+def test_a_deadlock_is_an_error_and_records_nothing(store: PostgresStore, harness: PostgresHarness) -> None:
     one, two = root(store), root(store)
     other, reached, errors = harness.open(store.address), Event(), list[str]()
 
@@ -186,7 +186,7 @@ def cut(store: PostgresStore) -> None:
         )
 
 
-def test_a_connection_lost_between_blocks_is_made_anew(store: PostgresStore) -> None:
+def test_a_connection_lost_between_blocks_is_replaced(store: PostgresStore) -> None:
     agent = root(store)
     cut(store)
     (one,) = append(store, agent, draft(content="one"))
@@ -198,7 +198,7 @@ def test_a_connection_lost_between_blocks_is_made_anew(store: PostgresStore) -> 
         assert watch.wait(10)
 
 
-def test_a_connection_lost_inside_a_transaction_leaves_nothing(store: PostgresStore) -> None:
+def test_a_connection_lost_inside_a_transaction_records_nothing(store: PostgresStore) -> None:
     agent = root(store)
     lost = r"the connection to .* was lost \(.*\)\. Nothing was recorded; repeat it\.$"
     with pytest.raises(StoreError, match=lost), store.write() as writing:  # noqa: PT012
@@ -210,8 +210,8 @@ def test_a_connection_lost_inside_a_transaction_leaves_nothing(store: PostgresSt
         assert moment.head(agent).record.messages == 0
 
 
-def test_a_connection_lost_while_reading_says_nothing_of_what_was_recorded(store: PostgresStore) -> None:
-    """A command reads after it has committed, too."""
+def test_the_error_of_a_read_makes_no_claim_about_recording(store: PostgresStore) -> None:
+    """A command may also read after it has committed."""
     agent = root(store)
     with pytest.raises(StoreError, match=r"the connection to .* was lost \([^)]*\)\.$"), store.read() as moment:  # noqa: PT012
         moment.head(agent)
@@ -219,8 +219,8 @@ def test_a_connection_lost_while_reading_says_nothing_of_what_was_recorded(store
         moment.head(agent)
 
 
-def test_nothing_but_the_error_is_said_of_a_lost_connection(harness: PostgresHarness) -> None:
-    """The driver's own warnings go to no terminal."""
+def test_a_lost_connection_prints_nothing_but_the_error(harness: PostgresHarness) -> None:
+    """The driver's own warnings do not reach the terminal."""
     losing = """
         import sys, psycopg, foldmark
         with foldmark.open(sys.argv[1]) as log:
@@ -241,7 +241,7 @@ def test_nothing_but_the_error_is_said_of_a_lost_connection(harness: PostgresHar
 
 
 def test_a_commit_on_a_lost_connection_is_not_sent_again(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where a transaction has only a statement or two, which go together."""
+    """This also holds for a transaction with one or two statements, which are sent together."""
     agent, sent = root(store), PostgresSession._sent
     sender = root(store)
     with store.write() as writing:
@@ -268,7 +268,7 @@ def test_a_commit_on_a_lost_connection_is_not_sent_again(store: PostgresStore, m
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_a_connection_lost_while_it_commits(
+def test_the_outcome_of_a_commit_on_a_lost_connection_is_looked_up(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch, committed: bool
 ) -> None:
     """The server is asked what became of the transaction."""
@@ -290,7 +290,7 @@ def test_a_connection_lost_while_it_commits(
         assert moment.head(agent).record.messages == committed
 
 
-def test_where_nobody_says_what_became_of_a_commit_an_append_is_repeated_with_its_key(
+def test_an_append_with_an_unknown_outcome_is_repeated_with_its_key(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent, sent, beside = root(store), PostgresSession._sent, Pool.run_alone
@@ -331,7 +331,7 @@ def test_where_nobody_says_what_became_of_a_commit_an_append_is_repeated_with_it
         "postgresql://me:s3cret%@127.0.0.1/db",
     ],
 )
-def test_no_error_says_the_password(address: str) -> None:
+def test_no_error_contains_the_password(address: str) -> None:
     with pytest.raises(StoreError) as caught:
         PostgresStore(address)
     assert "s3cret" not in str(caught.value)
@@ -343,7 +343,7 @@ def test_an_address_is_shown_without_its_password() -> None:
     assert Address("postgresql:///log?host=/run/pg").shown == "postgresql:///log"
 
 
-def test_the_driver_is_only_needed_for_such_an_address() -> None:
+def test_the_driver_is_only_needed_for_a_postgresql_address() -> None:
     script = textwrap.dedent("""
         import sys
         import foldmark
@@ -362,7 +362,7 @@ def test_the_driver_is_only_needed_for_such_an_address() -> None:
     assert "pip install 'foldmark[postgres]'" in said
 
 
-def test_a_password_that_is_said_is_not_recorded(store: PostgresStore) -> None:
+def test_a_password_in_a_text_is_not_recorded(store: PostgresStore) -> None:
     """A model's tool may print the environment."""
     address = store.address.replace("postgres:@", "postgres:s3cret%40pw@")
     assert "s3cret" in address
@@ -383,7 +383,7 @@ def test_a_database_of_a_newer_foldmark_is_refused(store: PostgresStore) -> None
             db.execute("DELETE FROM foldmark.migrations WHERE number = 999")
 
 
-def test_a_database_without_tables_is_only_filled_where_that_is_wanted(store: PostgresStore) -> None:
+def test_tables_are_only_created_on_request(store: PostgresStore) -> None:
     with psycopg.connect(store.address, autocommit=True) as db:
         db.execute("ALTER SCHEMA foldmark RENAME TO elsewhere")
         try:
@@ -393,7 +393,7 @@ def test_a_database_without_tables_is_only_filled_where_that_is_wanted(store: Po
             db.execute("ALTER SCHEMA elsewhere RENAME TO foldmark")
 
 
-def test_changes_go_on_where_the_database_was_moved(store: PostgresStore) -> None:
+def test_changes_continue_after_a_move_to_another_server(store: PostgresStore) -> None:
     """Another server counts its transactions from another number."""
     agent = root(store)
     append(store, agent, draft(content="old"))

@@ -31,7 +31,7 @@ def contents(store: SqliteStore) -> list[str]:
     return [event.content for event in everything(store)]
 
 
-def test_sqlite_that_rolled_back_by_itself_fails_the_whole(tmp_path: Path) -> None:
+def test_a_rollback_by_sqlite_itself_fails_the_whole_transaction(tmp_path: Path) -> None:
     store = SqliteStore(str(tmp_path / "log.db"))
     born(store, "a")
     store._db.pragma("max_page_count", store._db.pragma("page_count") + 1)
@@ -56,7 +56,7 @@ def test_sqlite_that_rolled_back_by_itself_fails_the_whole(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("number", [1, 100])
-def test_the_statements_of_appends(store: SqliteStore, number: int) -> None:
+def test_appends_take_a_fixed_number_of_statements(store: SqliteStore, number: int) -> None:
     """Two for each message, and two for the transaction; one more for each agent whose position is not known."""
     with store.write() as transaction:
         transaction.append(A, 0, [draft()])
@@ -75,8 +75,8 @@ def test_the_statements_of_appends(store: SqliteStore, number: int) -> None:
     ]
 
 
-def test_a_moment_costs_no_more_than_what_is_read(tmp_path: Path) -> None:
-    """Also for somebody who has just opened the store, and knows nothing of the agent."""
+def test_a_moment_runs_only_the_statements_of_its_reads(tmp_path: Path) -> None:
+    """This also holds for a store that was just opened and has cached nothing."""
     with closing(SqliteStore(str(tmp_path / "log.db"))) as first:
         born(first, "a")
     store = SqliteStore(str(tmp_path / "log.db"))
@@ -93,7 +93,7 @@ def test_a_moment_costs_no_more_than_what_is_read(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_model_s_sql_runs_inside_a_moment_and_in_memory_not_inside_a_transaction(store: SqliteStore) -> None:
+def test_a_models_sql_runs_inside_a_moment_but_in_memory_not_inside_a_transaction(store: SqliteStore) -> None:
     def ask() -> list[tuple[Any, ...]]:
         segments = (Segment(A, 1, END),)
         scope = SandboxScope(A, segments, segments)
@@ -116,7 +116,7 @@ def test_a_model_s_sql_runs_inside_a_moment_and_in_memory_not_inside_a_transacti
 # The clock and the address
 
 
-def test_the_clock_of_leases_is_the_database_s(tmp_path: Path) -> None:
+def test_leases_use_the_databases_clock(tmp_path: Path) -> None:
     store = SqliteStore(str(tmp_path / "log.db"))
     with store.write() as transaction:
         now = transaction.now()

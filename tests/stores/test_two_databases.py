@@ -149,7 +149,7 @@ BESIDE_THEM = st.lists(st.tuples(st.just("beside"), st.integers(0, 60), st.integ
 )
 @example([("say", 0, 0), ("summarize", 0, 0), ("say", 1, 0)], [], Random(1))
 @given(DEEDS, BESIDE_THEM, st.randoms(use_true_random=False))
-def test_random_histories_are_equal_in_every_step(
+def test_both_databases_agree_in_every_step_of_random_histories(
     harness: PostgresHarness, deeds: list[Deed], beside: list[Deed], chance: Random
 ) -> None:
     for each in beside:

@@ -81,7 +81,7 @@ def made(id: int) -> Embedded:
     return Embedded(id, bytes([id]) * 16, bytes([id]) * 2)
 
 
-def test_nothing_is_there_at_first(place: Place) -> None:
+def test_a_new_database_has_no_vectors(place: Place) -> None:
     store = place.store
     assert store.embedders() == {}
     assert list(store.signatures("a", 0)) == []
@@ -90,7 +90,7 @@ def test_nothing_is_there_at_first(place: Place) -> None:
     store.remove_vectors("a")
 
 
-def test_messages_come_in_order_with_what_was_said_before(place: Place) -> None:
+def test_messages_come_in_order_with_the_text_before_them(place: Place) -> None:
     store, ids = place.store, place.ids
     found, until, newest = store.unembedded(0, 2)
     assert [tuple(each) for each in found] == [(ids[0], "one", ""), (ids[1], "two", "one")]
@@ -106,7 +106,7 @@ def test_messages_come_in_order_with_what_was_said_before(place: Place) -> None:
     assert until == newest
 
 
-def test_stored_values_come_back(place: Place) -> None:
+def test_stored_vectors_are_read_unchanged(place: Place) -> None:
     store, ids = place.store, place.ids
     store.save_vectors("a", [made(ids[0]), made(ids[1])], ids[1])
     assert store.embedders() == {"a": ids[1]}
@@ -117,7 +117,7 @@ def test_stored_values_come_back(place: Place) -> None:
     assert place.again().coverage("a") == Coverage(2, 5, 36)
 
 
-def test_a_model_is_nothing_to_another(place: Place) -> None:
+def test_models_have_separate_vectors(place: Place) -> None:
     store, ids = place.store, place.ids
     store.save_vectors("a", [made(ids[0])], ids[0])
     store.save_vectors("b", [made(ids[1])], ids[1])
@@ -129,7 +129,7 @@ def test_a_model_is_nothing_to_another(place: Place) -> None:
     assert store.vectors("b", [ids[1]]) == [made(ids[1]).vectors]
 
 
-def test_two_at_once_do_no_harm(place: Place) -> None:
+def test_two_writers_at_once_do_no_harm(place: Place) -> None:
     store, ids = place.store, place.ids
     for each in (store, place.again()):
         each.save_vectors("a", [made(id) for id in ids[:3]], ids[2])
@@ -138,14 +138,14 @@ def test_two_at_once_do_no_harm(place: Place) -> None:
     assert store.coverage("a") == Coverage(3, 5, 54)
 
 
-def test_what_is_no_message_gets_none(place: Place) -> None:
+def test_only_messages_get_vectors(place: Place) -> None:
     place.store.save_vectors("a", [made(200)], place.ids[-1])
     assert list(place.store.signatures("a", 0)) == []
     assert place.store.embedders() == {"a": place.ids[-1]}
 
 
-def test_what_was_erased_has_none_and_nothing_is_read_twice(postgres: Databases, tmp_path: Path) -> None:
-    """Also where whoever reads on begins behind a message that was erased meanwhile; several conversations."""
+def test_erased_messages_have_no_vectors_and_no_message_is_read_twice(postgres: Databases, tmp_path: Path) -> None:
+    """This also holds if a reader continues after a message that was erased meanwhile, in several conversations."""
     for harness in (SqliteHarness(tmp_path), PostgresHarness(postgres)):
         with open_over(harness.fresh()) as log:
             agents, store = [log.agent(name) for name in "ab"], log.store.vectors

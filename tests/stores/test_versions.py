@@ -76,7 +76,7 @@ def test_a_database_of_an_earlier_version_shows_the_same_contexts(tmp_path: Path
 
 
 @pytest.mark.parametrize("version", EARLIER)
-def test_a_database_of_an_earlier_version_goes_on(tmp_path: Path, version: int) -> None:
+def test_a_database_of_an_earlier_version_can_be_continued(tmp_path: Path, version: int) -> None:
     """The call that waited is answered, every operation is taken back, and everything is searched and queried."""
     path = tmp_path / "log.db"
     of_version(version, path)
@@ -100,7 +100,7 @@ def test_a_database_of_an_earlier_version_goes_on(tmp_path: Path, version: int) 
 
 @pytest.mark.parametrize("version", range(NEWEST))
 def test_a_migrated_database_equals_a_fresh_one(tmp_path: Path, version: int) -> None:
-    """From every version that there has been; 0 is an empty file."""
+    """This holds for every earlier version; 0 is an empty file."""
     fresh, old = tmp_path / "fresh.db", tmp_path / "old.db"
     foldmark.open(fresh, settings={}).close()
     if version:
@@ -120,12 +120,12 @@ def test_migrations_are_numbered_from_one() -> None:
 
 
 def test_no_migration_was_edited() -> None:
-    """A new one is added here; none that is here ever changes."""
+    """New migrations are added here; listed ones never change."""
     assert {number: sha256(sql.encode()).hexdigest()[:16] for number, sql in migrations("sqlite")} == CLOSED
 
 
-def test_a_migration_does_not_call_what_foldmark_is_today(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever messages weigh, and whatever words are indexed, in a later version."""
+def test_a_migration_calls_no_present_code_of_foldmark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Later versions may weigh messages and index words differently."""
     before = upgraded(4, tmp_path / "before.db")
     monkeypatch.setattr(wire, "weight", lambda *_: 1)
     monkeypatch.setattr(tokens, "parts_of", lambda _: "another")
@@ -134,7 +134,7 @@ def test_a_migration_does_not_call_what_foldmark_is_today(tmp_path: Path, monkey
     assert len(before["parts"]) > 10
 
 
-def test_what_migrations_call_imports_nothing_of_foldmark() -> None:
+def test_functions_of_migrations_import_nothing_of_foldmark() -> None:
     source = ast.parse(inspect.getsource(frozen))
     imported = [
         name

@@ -87,7 +87,7 @@ OLD_SEARCH = """
 """
 
 
-def test_a_database_of_the_version_before_is_weighed_when_it_is_opened(tmp_path: Path) -> None:
+def test_a_database_of_the_previous_version_is_weighed_when_opened(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     with foldmark.open(str(path)) as log:
         filled(log)
@@ -127,7 +127,7 @@ def test_a_database_of_the_version_before_is_weighed_when_it_is_opened(tmp_path:
         "INSERT INTO weights (agent, event, weight, sum) VALUES (1, (SELECT max(id) FROM events), 1, 1)",
     ],
 )
-def test_the_doctor_finds_weights_that_are_wrong(damage: str) -> None:
+def test_the_doctor_finds_wrong_weights(damage: str) -> None:
     with foldmark.open(":memory:") as log:
         filled(log)
         log.agent("default").record("scratchpad", "no message")
@@ -138,7 +138,7 @@ def test_the_doctor_finds_weights_that_are_wrong(damage: str) -> None:
 
 @settings(max_examples=settings().max_examples // 2)
 @given(DEEDS, st.integers(0, 10**6), st.data())
-def test_sums_are_those_of_the_messages_whatever_happens(deeds: Any, erased: int, data: st.DataObject) -> None:
+def test_stored_sums_of_weights_always_equal_the_messages(deeds: Any, erased: int, data: st.DataObject) -> None:
     with foldmark.open(":memory:") as log:
         root = log.agent("root")
         for deed, number, who in deeds:
