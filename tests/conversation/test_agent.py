@@ -73,7 +73,7 @@ def refused(log: Log, act: Callable[[], object], *words: str, error: type[Except
 # Appending (SPEC 2)
 
 
-def test_kinds_roles_and_actors(agent: Agent) -> None:
+def test_each_kind_has_its_role_and_actor(agent: Agent) -> None:
     for kind in ("user", "assistant", "system", "tool"):
         agent.append(kind, f"a {kind}")
     agent.append_tool_call("read", {"path": "x"}, call_id="c1", dialect="openai")
@@ -103,7 +103,7 @@ def test_ids_increase_and_a_turn_is_named_after_its_first_event(log: Log, agent:
     assert other.open_turn == 2
 
 
-def test_everything_that_is_refused(log: Log, agent: Agent) -> None:
+def test_invalid_appends_are_refused(log: Log, agent: Agent) -> None:
     agent.append("user", "hello")
     for kind in ("mark", "tool_call", "tool_result", "summary", "state", "nonsense", ""):
         refused(log, partial(agent.append, kind, "x"), "append takes 'user', 'assistant'", repr(kind))
@@ -149,14 +149,14 @@ def test_a_wrong_time_is_refused(log: Log, agent: Agent, created_at: str) -> Non
         datetime(2026, 3, 1, 12, tzinfo=timezone(timedelta(hours=2))),
     ],
 )
-def test_times(agent: Agent, created_at: str | datetime) -> None:
+def test_any_form_of_a_time_is_stored_in_utc(agent: Agent, created_at: str | datetime) -> None:
     agent.append("user", "x", created_at=created_at)
     agent.append_tool_call("f", {}, call_id="c", created_at=created_at)
     agent.append_tool_result("c", "x", created_at=created_at)
     assert {m.created_at for m in agent.context().messages} == {"2026-03-01T10:00:00.000000Z"}
 
 
-def test_the_time_is_the_clocks_by_default(log: Log, agent: Agent) -> None:
+def test_the_clock_gives_the_time_by_default(log: Log, agent: Agent) -> None:
     before = datetime.now(UTC)
     agent.append("user", "x")
     assert before <= datetime.fromisoformat(agent.context().messages[0].created_at) <= datetime.now(UTC)
@@ -358,7 +358,7 @@ def test_orphans_and_second_results_are_kept_as_they_are(agent: Agent) -> None:
     ]
 
 
-def test_a_call_id_may_be_used_again(agent: Agent) -> None:
+def test_a_call_id_may_be_reused(agent: Agent) -> None:
     """The newest unanswered call is meant."""
     agent.append("user", "go")
     first = call(agent)
@@ -397,7 +397,7 @@ def interrupted(log: Log) -> tuple[Agent, int, Agent, Agent]:
     return parent, at, first, second
 
 
-def test_l6_each_of_a_family_answers_for_itself(log: Log) -> None:
+def test_l6_each_agent_of_a_family_answers_for_itself(log: Log) -> None:
     """Parent and children each hold the call; what one answered is nothing to the others."""
     family = interrupted(log)
     for member in (family[0], *family[2:]):
@@ -438,7 +438,7 @@ def test_l6_a_childs_result_does_not_close_the_parents_exchange(log: Log) -> Non
 # Finding agents (SPEC 4, 9)
 
 
-def test_names_and_uuids(log: Log, agent: Agent) -> None:
+def test_agents_are_found_by_name_and_uuid(log: Log, agent: Agent) -> None:
     child = log.agent(agent.do("/fork").data["child"])
     assert log.agent(child.id) is child
     assert log.agent(child.id.upper()) is child
@@ -455,7 +455,7 @@ def test_names_and_uuids(log: Log, agent: Agent) -> None:
     assert (grandchild.parent, agent.children) == (child, [child])
 
 
-def test_unknown_and_ambiguous_ones(log: Log) -> None:
+def test_unknown_and_ambiguous_names_are_refused(log: Log) -> None:
     numbers = iter(range(20))
     log.new_id = lambda: f"abcdef00-0000-4000-8000-{next(numbers):012}"
     refused(log, lambda: log.find("nobody"), "no conversation or agent 'nobody'", "no conversation yet")
@@ -477,14 +477,14 @@ def test_a_name_is_printable_and_not_too_long(log: Log, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["a\ud800b", "\udcff"])
-def test_a_name_that_no_database_can_hold(log: Log, name: str) -> None:
+def test_a_name_with_lone_surrogates_is_refused(log: Log, name: str) -> None:
     """As the command line gets it for bytes that are not UTF-8."""
     refused(log, lambda: log.agent(name), "1 to 200 printable characters")
     refused(log, lambda: log.find(name), "no conversation or agent")
 
 
 @pytest.mark.parametrize("name", ["with space", "é😀", "/mark", "x" * 200, "123", "%"])
-def test_other_names_will_do(log: Log, name: str) -> None:
+def test_any_printable_name_is_accepted(log: Log, name: str) -> None:
     assert log.agent(name).name == name
     assert log.find(name) is log.agent(name)
 
@@ -562,7 +562,7 @@ def test_messages_are_a_sequence(long: Agent) -> None:
     assert bool(messages)
 
 
-def test_an_empty_context(agent: Agent) -> None:
+def test_an_empty_context_has_no_messages(agent: Agent) -> None:
     context = agent.context()
     assert (len(context.messages), list(context.messages), context.messages[:], context.segments) == (0, [], [], ())
     assert (context.marks, context.pins, context.state, context.scratchpad) == ({}, (), None, None)
@@ -581,7 +581,7 @@ def test_segments_run_from_message_to_message(long: Agent) -> None:
     assert len(context.segments) == 4
 
 
-def test_turns(agent: Agent) -> None:
+def test_the_newest_turns_of_a_context(agent: Agent) -> None:
     for n in range(4):
         agent.append("user", f"q{n}")
         agent.append("assistant", f"a{n}")
@@ -591,7 +591,7 @@ def test_turns(agent: Agent) -> None:
     assert [turn.id for turn in found] == [turn.messages[0].id for turn in found]
 
 
-def test_a_context_is_of_its_moment(agent: Agent) -> None:
+def test_a_context_does_not_change_later(agent: Agent) -> None:
     agent.append("user", "one")
     context = agent.context()
     agent.append("user", "two")
@@ -625,7 +625,7 @@ def test_the_state_is_the_newest_inside_the_visible_segments(agent: Agent) -> No
     assert agent.context().state == "S3"
 
 
-def test_a_child_has_the_state_of_what_it_inherited(log: Log, agent: Agent) -> None:
+def test_a_child_inherits_the_state_with_its_context(log: Log, agent: Agent) -> None:
     agent.append("user", "one")
     agent.record("state", "S1")
     agent.do("/mark M")
@@ -710,7 +710,7 @@ def test_a_wrong_command_says_what_there_is_instead(log: Log, agent: Agent, line
     refused(log, lambda: agent.do(line), *words)
 
 
-def test_without_marks_and_turns(log: Log, agent: Agent) -> None:
+def test_commands_without_marks_and_turns_say_so(log: Log, agent: Agent) -> None:
     refused(log, lambda: agent.do("/rewind"), "No checkpoint yet. Use /mark.")
     refused(log, lambda: agent.do("/clear M"), "no mark is set yet")
     refused(log, lambda: agent.do("/undo"), "the context is empty")
@@ -734,14 +734,14 @@ def test_an_invalid_filter_is_refused(log: Log, agent: Agent) -> None:
     refused(log, lambda: agent.apply_filter("forget", [mine]), "do not belong to this conversation")
 
 
-def test_planning_that_is_no_event(log: Log, agent: Agent) -> None:
+def test_planning_ids_must_be_events_of_the_conversation(log: Log, agent: Agent) -> None:
     agent.append("user", "hello")
     refused(log, lambda: agent.apply_filter("forget", [], planning=(2, 2**80)), "planning must be")
 
 
 @pytest.mark.parametrize("mode", ["forget", "remember"])
 @pytest.mark.parametrize("planned", [2, 3])
-def test_planning_goes_with_its_whole_exchanges(agent: Agent, mode: str, planned: int) -> None:
+def test_a_planning_conversation_leaves_with_its_whole_exchanges(agent: Agent, mode: str, planned: int) -> None:
     """SPEC 3: what a filter names is widened to whole exchanges, what planning touches too; L4: none is parted."""
     agent.append("user", "go")
     at = call(agent)
@@ -750,7 +750,7 @@ def test_planning_goes_with_its_whole_exchanges(agent: Agent, mode: str, planned
     assert kinds(agent) == ([] if mode == "remember" else ["user"])
 
 
-def test_planning_is_widened_to_what_is_out_of_sight(agent: Agent) -> None:
+def test_planning_is_widened_to_invisible_messages(agent: Agent) -> None:
     """It may come back: restored, the clear must not bring back a result whose call the filter took."""
     agent.append("user", "go")
     at = call(agent)
@@ -761,7 +761,7 @@ def test_planning_is_widened_to_what_is_out_of_sight(agent: Agent) -> None:
     assert kinds(agent) == ["user"]
 
 
-def test_messages_of_the_parent_after_the_fork_are_not_the_childs(log: Log, agent: Agent) -> None:
+def test_a_child_cannot_name_later_messages_of_its_parent(log: Log, agent: Agent) -> None:
     """L6: the child cannot name it in a filter."""
     agent.append("user", "hello")
     child = log.agent(agent.do("/fork").data["child"])
@@ -814,7 +814,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_receipts_are_what_counting_gives(steps: list[tuple[str, int]]) -> None:
+def test_receipts_equal_a_count_of_the_messages(steps: list[tuple[str, int]]) -> None:
     """L3: receipts come from stored sums; here every number is counted, message by message. Orders of any kind."""
     with foldmark.open(":memory:") as log:
         agent, operations = log.agent("default"), [0]

@@ -55,7 +55,7 @@ def agent() -> Agent:
 
 
 @pytest.mark.parametrize("provider", ANSWERS)
-def test_text_and_calls_of_every_dialect(agent: Agent, provider: str) -> None:
+def test_text_and_calls_of_every_dialect_are_recorded(agent: Agent, provider: str) -> None:
     said, called = agent.append_answer(provider, ANSWERS[provider])
     _, text, call = agent.context().messages
     assert (text.id, text.kind, text.content) == (said, "assistant", "Let me look.")
@@ -87,7 +87,7 @@ def test_the_usage_is_recorded_with_the_request(agent: Agent) -> None:
     assert turn["snapshot"] == 120
 
 
-def test_an_answer_that_is_no_mapping_is_refused(agent: Agent) -> None:
+def test_an_answer_that_is_not_a_mapping_is_refused(agent: Agent) -> None:
     for wrong in ("text", None, [1], 7):
         with pytest.raises(CommandError, match=r"as from \.model_dump\(\), not "):
             agent.append_answer("openai", wrong)  # type: ignore[arg-type]

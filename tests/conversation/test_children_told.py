@@ -62,7 +62,7 @@ def told(agent: Agent, children: str, more: str = "") -> None:
 GIVEN = "20000000, given “Count the tables of the schema. Report by /send.”"
 
 
-def test_a_note_that_was_handed_on_is_told_as_such(parent: Agent) -> None:
+def test_a_parents_model_reads_the_state_of_its_children(parent: Agent) -> None:
     assert line(parent) == ""
     child = delegate(parent)
     told(parent, f"{GIVEN}, waits to be run")
@@ -79,7 +79,7 @@ def test_a_note_that_was_handed_on_is_told_as_such(parent: Agent) -> None:
     assert line(parent) == "[Foldmark: Your children: 20000000 killed.]"
 
 
-def test_it_stands_in_front_of_the_persons_newest_message_and_not_in_the_system_field(parent: Agent) -> None:
+def test_the_report_precedes_the_persons_newest_message(parent: Agent) -> None:
     delegate(parent)
     parent.append("user", "What is next?")
     for policy in ("eager", "steady"):
@@ -89,7 +89,7 @@ def test_it_stands_in_front_of_the_persons_newest_message_and_not_in_the_system_
         assert [message["content"] for message in messages][-2:] == [line(parent), "What is next?"]
 
 
-def test_within_a_turn_it_stays_as_it_was_sent(parent: Agent) -> None:
+def test_within_a_turn_the_report_stays_as_it_was_sent(parent: Agent) -> None:
     child = delegate(parent)
     parent.append("user", "What is next?")
     first = parent.request()
@@ -116,7 +116,7 @@ def test_within_a_turn_it_stays_as_it_was_sent(parent: Agent) -> None:
     assert "40000000" in line(parent)
 
 
-def test_a_summary_made_within_the_turn_does_not_bring_it_up_to_date(parent: Agent) -> None:
+def test_a_summary_within_the_turn_does_not_update_the_report(parent: Agent) -> None:
     child = delegate(parent)
     parent.append("user", "What is next?")
     first = parent.request()
@@ -127,7 +127,7 @@ def test_a_summary_made_within_the_turn_does_not_bring_it_up_to_date(parent: Age
     assert parent.request().bytes == first.bytes
 
 
-def test_asking_twice_gives_the_same_and_writes_nothing(log: Log, parent: Agent) -> None:
+def test_two_requests_are_the_same_and_write_nothing(log: Log, parent: Agent) -> None:
     delegate(parent)
     before = parent.standing()
     assert parent.request() == parent.request()
@@ -157,7 +157,7 @@ def test_messages_that_left_the_context_are_not_quoted(parent: Agent) -> None:
     assert "30000000, given this context, waits to be run" in line(parent)
 
 
-def test_the_words_of_a_model_that_forked(parent: Agent) -> None:
+def test_the_report_quotes_the_text_with_which_a_model_forked(parent: Agent) -> None:
     parent.append("user", "Have it counted.")
     parent.do("/mark M", actor="model")
     parent.append("assistant", "Count the tables. Report by slash send.")
@@ -167,7 +167,7 @@ def test_the_words_of_a_model_that_forked(parent: Agent) -> None:
     told(parent, "20000000, given “Count the tables. Report by slash send.”, waits to be run")
 
 
-def test_each_child_is_told_of_with_the_task_that_it_was_given_itself(parent: Agent) -> None:
+def test_each_child_is_reported_with_its_own_task(parent: Agent) -> None:
     for task in ("Count the tables.", "Name the columns."):
         parent.append("user", task)
         parent.do("/fork")
@@ -177,7 +177,7 @@ def test_each_child_is_told_of_with_the_task_that_it_was_given_itself(parent: Ag
     )
 
 
-def test_a_start_of_many_segments_is_not_searched_whole(parent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_end_of_a_start_with_many_segments_is_searched(parent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     def asked() -> int:
         sizes = []
         bounds = LogSnapshot.bounds
@@ -214,7 +214,7 @@ def test_many_children_are_counted(parent: Agent) -> None:
     assert "; 2 older ones. What" in line(parent)
 
 
-def test_what_was_told_is_rebuilt_and_erased(parent: Agent) -> None:
+def test_a_report_is_rebuilt_and_erased(parent: Agent) -> None:
     child = delegate(parent)
     goal = child.context().messages[0]
     parent.append("user", "What is next?")
@@ -230,7 +230,7 @@ def test_what_was_told_is_rebuilt_and_erased(parent: Agent) -> None:
     assert b"Count the tables" not in Path(parent.log.store.address).read_bytes()
 
 
-def test_mail_alone_is_told_where_it_can_be_read(parent: Agent) -> None:
+def test_mail_is_only_reported_to_a_model_that_can_read_it(parent: Agent) -> None:
     child = delegate(parent)
     parent.do("/send 2 Hurry.")
     assert line(child) == "[Foldmark: Mail has come from 10000000. slash check-mail reads it.]"
@@ -238,13 +238,13 @@ def test_mail_alone_is_told_where_it_can_be_read(parent: Agent) -> None:
     assert line(child) == ""
 
 
-def test_a_planning_conversation_is_told_nothing(parent: Agent) -> None:
+def test_a_planning_conversation_gets_no_report(parent: Agent) -> None:
     delegate(parent)
     parent.do("/forget tables")
     assert line(parent) == ""
 
 
-def test_a_root_model_is_told_its_commands(log: Log, parent: Agent) -> None:
+def test_the_guidelines_describe_the_commands_of_a_model(log: Log, parent: Agent) -> None:
     def commands() -> str:
         (text,) = [part.text for part in parent.request().manifest.parts if part.layer == "guidelines"]
         (found,) = [line for line in text.splitlines() if line.startswith("The tool slash ")] or [""]

@@ -75,7 +75,7 @@ def test_text_and_calls_of_one_answer_are_one_request(agent: foldmark.Agent) -> 
     assert [each.at.newest for each in past_requests(stored(agent.log), agent)] == [1, 6]
 
 
-def test_answers_of_two_turns_are_two_requests_though_nobody_spoke_between(agent: foldmark.Agent) -> None:
+def test_answers_of_two_turns_are_two_requests_even_without_a_message_between(agent: foldmark.Agent) -> None:
     agent.append("user", "go")
     agent.append("assistant", "Done.")
     agent.end_turn()
@@ -83,7 +83,7 @@ def test_answers_of_two_turns_are_two_requests_though_nobody_spoke_between(agent
     assert len(past_requests(stored(agent.log), agent)) == 2
 
 
-def test_what_was_taken_out_later_was_asked_all_the_same_and_stood_as_it_did(agent: foldmark.Agent) -> None:
+def test_requests_include_messages_that_left_the_context_later(agent: foldmark.Agent) -> None:
     turn(agent, 0)
     agent.do("/mark A")
     turn(agent, 1)
@@ -92,7 +92,7 @@ def test_what_was_taken_out_later_was_asked_all_the_same_and_stood_as_it_did(age
     assert [each.at.size.messages for each in past_requests(stored(agent.log), agent)] == [1, 3, 3]
 
 
-def test_turns_dropped_behind_the_last_message_were_never_there(agent: foldmark.Agent) -> None:
+def test_turns_dropped_after_the_last_message_are_left_out(agent: foldmark.Agent) -> None:
     turn(agent, 0)
     abandoned = agent.append("user", "a branch")
     agent.append("assistant", "abandoned")
@@ -104,7 +104,7 @@ def test_turns_dropped_behind_the_last_message_were_never_there(agent: foldmark.
     assert [each.at.size.messages for each in past_requests(stored(agent.log), agent)] == [1, 3, 5]
 
 
-def test_a_fork_was_asked_what_came_after_its_birth(agent: foldmark.Agent) -> None:
+def test_only_requests_after_the_birth_of_a_fork_count(agent: foldmark.Agent) -> None:
     turn(agent, 0)
     child = agent.log.agent(agent.do("/fork").data["child"])
     child.append("user", "for you alone")
@@ -121,7 +121,7 @@ def test_time_never_runs_backwards(agent: foldmark.Agent) -> None:
     assert second - first == 100
 
 
-def test_answers_weigh_what_was_recorded(agent: foldmark.Agent) -> None:
+def test_answers_count_as_recorded(agent: foldmark.Agent) -> None:
     agent.append("user", "a question that does not count")
     agent.append("assistant", "a" * 300)
     assert answered(agent, "anthropic", MODEL) == 100
@@ -210,7 +210,7 @@ def test_without_a_cache_everything_is_fresh(agent: foldmark.Agent) -> None:
     assert row.total.fresh > 0
 
 
-def test_a_history_that_only_grows_is_read_but_for_what_is_new(agent: foldmark.Agent) -> None:
+def test_a_growing_history_is_read_from_the_cache_except_for_new_messages(agent: foldmark.Agent) -> None:
     for number in range(10):
         turn(agent, number)
     (row,) = replayed(agent, FULL, rules=explicit(10))
@@ -227,7 +227,7 @@ def test_a_state_in_the_system_field_costs_the_whole_history_with_every_turn(age
     assert eager.rewritten > 5 * steady.rewritten
 
 
-def test_results_that_become_older_inside_a_turn_are_written_again(agent: foldmark.Agent) -> None:
+def test_results_shortened_inside_a_turn_are_written_again(agent: foldmark.Agent) -> None:
     turn(agent, 0, steps=20, result=6000)
     once = Policy("eager", 10**6, changes={"truncate_active": 5000})
     row, steady = replayed(agent, Policy("eager", 10**6), once, rules=explicit(10))
@@ -245,7 +245,7 @@ def test_a_lower_low_water_moves_less_often_and_costs_less(agent: foldmark.Agent
     assert Tariff(0.1, 1.25).cost(seldom.total) < Tariff(0.1, 1.25).cost(often.total)
 
 
-def test_with_the_end_of_a_turn_as_a_boundary_its_results_are_shortened_then(agent: foldmark.Agent) -> None:
+def test_if_the_end_of_a_turn_is_a_boundary_its_results_are_shortened_there(agent: foldmark.Agent) -> None:
     for number in range(5):
         turn(agent, number, steps=3)
     ends, without = replayed(
@@ -259,7 +259,7 @@ def test_with_the_end_of_a_turn_as_a_boundary_its_results_are_shortened_then(age
 # What others do
 
 
-def test_the_newest_messages_are_as_many_as_always_fit(agent: foldmark.Agent) -> None:
+def test_the_number_of_newest_messages_always_fits_the_budget(agent: foldmark.Agent) -> None:
     for number in range(20):
         turn(agent, number, steps=2)
     whole, newest = replayed(agent, FULL, Policy("messages", 5000), rules=explicit(10))
@@ -269,14 +269,14 @@ def test_the_newest_messages_are_as_many_as_always_fit(agent: foldmark.Agent) ->
     assert newest.rewritten > newest.total.tokens / 2
 
 
-def test_where_everything_fits_the_newest_messages_are_all(agent: foldmark.Agent) -> None:
+def test_if_everything_fits_all_messages_are_the_newest(agent: foldmark.Agent) -> None:
     for number in range(3):
         turn(agent, number, steps=2)
     whole, newest = replayed(agent, FULL, Policy("messages", 10**6), rules=explicit(10))
     assert whole.billed == newest.billed
 
 
-def test_the_provider_clears_all_results_but_three_above_its_trigger(agent: foldmark.Agent) -> None:
+def test_above_its_trigger_the_provider_clears_all_results_except_three(agent: foldmark.Agent) -> None:
     for number in range(24):
         turn(agent, number, steps=2, result=9000)
     whole, cleared = replayed(agent, FULL, Policy("clearing", 0), rules=explicit(10))
@@ -291,14 +291,14 @@ def test_the_provider_clears_all_results_but_three_above_its_trigger(agent: fold
 # Thinking
 
 
-def test_thinking_counts_as_if_every_answer_had_begun_with_some_where_none_is_recorded(agent: foldmark.Agent) -> None:
+def test_without_recorded_thinking_every_answer_counts_as_if_it_began_with_some(agent: foldmark.Agent) -> None:
     turn(agent, 0, steps=3)
     (row,) = replayed(agent, FULL)
     assert row.thoughts == (0 + 1 + 2 + 3, 0, 0)
     assert row.thoughts.share == 1.0
 
 
-def test_only_recorded_thinking_counts_where_there_is_some(agent: foldmark.Agent) -> None:
+def test_only_recorded_thinking_counts_if_any_is_recorded(agent: foldmark.Agent) -> None:
     turn(agent, 0)
     agent.append("user", "go", dialect="anthropic")
     block = {"type": "thinking", "thinking": "hm", "signature": "s"}
@@ -311,7 +311,7 @@ def test_only_recorded_thinking_counts_where_there_is_some(agent: foldmark.Agent
     assert row.thoughts == (1, 0, 0)
 
 
-def test_thinking_that_nobody_asked_for_is_passed_over(agent: foldmark.Agent) -> None:
+def test_thinking_in_an_answer_without_a_question_is_ignored(agent: foldmark.Agent) -> None:
     block = {"type": "thinking", "thinking": "hm", "signature": "s"}
     agent.append("assistant", "Hello.", data={"blocks": [block]}, dialect="anthropic")
     turn(agent, 0, steps=1)
@@ -319,7 +319,7 @@ def test_thinking_that_nobody_asked_for_is_passed_over(agent: foldmark.Agent) ->
     assert row.thoughts == (1, 0, 0)
 
 
-def test_a_result_that_is_shortened_takes_the_thinking_behind_it(agent: foldmark.Agent) -> None:
+def test_a_shortened_result_loses_the_thinking_after_it(agent: foldmark.Agent) -> None:
     turn(agent, 0, steps=8, result=6000)
     steady, eager = replayed(agent, Policy("steady", 10**6), Policy("eager", 10**6))
     assert steady.thoughts == (sum(range(9)), 0, 0)
@@ -329,7 +329,7 @@ def test_a_result_that_is_shortened_takes_the_thinking_behind_it(agent: foldmark
     assert 0 < eager.thoughts.blocks < 8
 
 
-def test_a_pause_loses_what_was_cached_unless_pauses_are_ignored(agent: foldmark.Agent) -> None:
+def test_a_pause_empties_the_cache_unless_pauses_are_ignored(agent: foldmark.Agent) -> None:
     turn(agent, 0)
     turn(agent, 6)
     for pauses in (True, False):
@@ -338,7 +338,7 @@ def test_a_pause_loses_what_was_cached_unless_pauses_are_ignored(agent: foldmark
         assert bool(row.rewritten) is pauses
 
 
-def test_calls_count_as_made_by_whoever_is_asked(agent: foldmark.Agent) -> None:
+def test_calls_count_as_calls_of_the_model_that_is_asked(agent: foldmark.Agent) -> None:
     agent.append("user", "go")
     agent.append_tool_call("read_file", {"path": "x"}, call_id="1", dialect="openai")
     agent.append_tool_result("1", "r" * 3000, dialect="openai")
@@ -347,7 +347,7 @@ def test_calls_count_as_made_by_whoever_is_asked(agent: foldmark.Agent) -> None:
     assert row.billed[1].tokens - row.billed[0].tokens > 900
 
 
-def test_progress_is_told_and_an_interruption_goes_through(agent: foldmark.Agent) -> None:
+def test_progress_is_reported_and_an_interruption_passes_through(agent: foldmark.Agent) -> None:
     turn(agent, 0, steps=2)
     told: list[tuple[int, int]] = []
     replay(agent, [FULL, FULL], "openai", "gpt-5", rules=None, progress=lambda *each: told.append(each))
@@ -388,7 +388,7 @@ def test_each_kind_of_cache_follows_from_what_is_published() -> None:
     assert rules_of(model_of("ollama", "llama")) is None
 
 
-def test_costs_are_in_fresh_tokens_worth_and_in_dollars_where_there_is_a_price() -> None:
+def test_costs_are_in_fresh_tokens_and_in_dollars_if_the_price_is_known() -> None:
     bill = Bill(100_000, 100_000, 1_000_000)
     tariff = tariff_of(model_of("anthropic", MODEL))
     assert tariff.cost(bill) == pytest.approx(100_000 + 125_000 + 100_000)

@@ -57,7 +57,7 @@ def test_an_agent_without_stored_segments_is_replayed(log: Log, agent: Agent) ->
 
 
 @pytest.mark.parametrize("column", ["head", "open_turn", "messages", "tokens"])
-def test_the_doctor_sees_a_wrong_row_and_makes_nothing_from_it(log: Log, agent: Agent, column: str) -> None:
+def test_the_doctor_reports_a_wrong_row_and_computes_nothing_from_it(log: Log, agent: Agent, column: str) -> None:
     agent.append("user", "A")
     agent.do("/mark")
     connection(log).execute(f"UPDATE agents SET {column} = coalesce({column}, 0) + 5")
@@ -66,7 +66,7 @@ def test_the_doctor_sees_a_wrong_row_and_makes_nothing_from_it(log: Log, agent: 
     assert not repair(log, StoreFinding("the segments differ", agent.id))
 
 
-def test_planning_may_be_inherited_but_not_somebody_elses(log: Log, agent: Agent) -> None:
+def test_planning_ids_may_be_inherited_but_not_foreign(log: Log, agent: Agent) -> None:
     first, last = agent.append("user", "plan"), agent.append("assistant", "planned")
     agent.append("user", "kept")
     stranger = log.agent("other").append("user", "not yours")
@@ -79,7 +79,7 @@ def test_planning_may_be_inherited_but_not_somebody_elses(log: Log, agent: Agent
             child.apply_filter("forget", [], planning=wrong)  # type: ignore[arg-type]
 
 
-def test_ids_that_are_no_numbers_are_refused(agent: Agent) -> None:
+def test_ids_that_are_not_numbers_are_refused(agent: Agent) -> None:
     agent.append("user", "A")
     for wrong in ([1, "2"], [[1]], [None]):
         with pytest.raises(CommandError, match="ids must be numbers"):
@@ -95,7 +95,7 @@ def test_a_call_id_is_text(agent: Agent, call_id: object) -> None:
     assert agent.context().at == 0
 
 
-def test_google_is_gemini(agent: Agent) -> None:
+def test_google_is_an_alias_of_gemini(agent: Agent) -> None:
     agent.append_tool_call("t", {}, call_id="c", dialect="google")
     assert agent.context().messages[0].dialect == "gemini"
 
@@ -106,7 +106,7 @@ def test_a_database_needs_a_name(path: str) -> None:
         foldmark.open(path)
 
 
-def test_an_ambiguous_beginning_makes_no_conversation(log: Log, agent: Agent) -> None:
+def test_an_ambiguous_beginning_of_an_id_creates_no_conversation(log: Log, agent: Agent) -> None:
     record = stored(log).agents()[0]
     for number in (1, 2):
         connection(log).execute(
@@ -144,7 +144,7 @@ def test_many_parallel_calls_are_one_exchange(log: Log, agent: Agent) -> None:
     assert list(examine(log)) == []
 
 
-def test_the_newest_turns_are_read_alone(log: Log, agent: Agent) -> None:
+def test_only_the_newest_turns_are_read(log: Log, agent: Agent) -> None:
     for number in range(20):
         agent.append("user", f"question {number}")
         agent.append("assistant", f"answer {number}")
@@ -158,7 +158,7 @@ def test_the_newest_turns_are_read_alone(log: Log, agent: Agent) -> None:
     assert isinstance(connection(log), apsw.Connection)
 
 
-def test_a_cut_moved_behind_a_late_result_may_stand_inside_the_next_exchange(agent: Agent) -> None:
+def test_a_cut_moved_after_a_late_result_may_be_inside_the_next_exchange(agent: Agent) -> None:
     """A mark inside an exchange whose result came late, behind the call of another one that was answered later."""
     agent.append_tool_call("probe", {}, call_id="c1", dialect="openai")
     agent.do("/mark A")
@@ -175,7 +175,7 @@ def test_a_cut_moved_behind_a_late_result_may_stand_inside_the_next_exchange(age
 
 
 @pytest.mark.parametrize("taking", ["remember", "forget", "summary"])
-def test_a_state_goes_with_its_message_even_while_it_is_hidden(agent: Agent, taking: str) -> None:
+def test_a_hidden_state_leaves_with_its_message(agent: Agent, taking: str) -> None:
     said = agent.append("assistant", "A")
     agent.do("/mark M")
     agent.record("state", "Goal: x")

@@ -40,7 +40,7 @@ def sent(agent: Agent) -> dict[int | None, tuple[str, str]]:
     return {part.event: (part.how, part.text) for part in parts if part.kind == "tool_result"}
 
 
-def test_a_placeholder_stands_in_place_of_the_result(agent: Agent) -> None:
+def test_a_placeholder_replaces_an_evicted_result(agent: Agent) -> None:
     one, two = turn(agent, "a.py", "b.py")
     before = [message.content for message in agent.context().messages]
     done = agent.do(f"/context evict {one} -- no longer needed")
@@ -61,7 +61,7 @@ def test_a_placeholder_stands_in_place_of_the_result(agent: Agent) -> None:
     assert f"1 result (~{done.data['evicted']['tokens']} tokens) evicted" in result_text(done)
 
 
-def test_a_restore_sends_the_result_again_and_may_be_restored(agent: Agent) -> None:
+def test_a_restore_sends_the_result_again_and_can_be_restored(agent: Agent) -> None:
     one, two = turn(agent, "a.py", "b.py")
     before = sent(agent)
     done = agent.do(f"/context evict {one} {two}")
@@ -75,7 +75,7 @@ def test_a_restore_sends_the_result_again_and_may_be_restored(agent: Agent) -> N
     assert list(examine(agent.log)) == []
 
 
-def test_a_result_that_two_operations_evict_stays_out_until_both_are_taken_back(agent: Agent) -> None:
+def test_a_result_evicted_twice_stays_out_until_both_operations_are_restored(agent: Agent) -> None:
     (one,) = turn(agent, "a.py")
     first = agent.do(f"/context evict {one}").event_id
     back = agent.do(f"/restore {first}").event_id
@@ -102,7 +102,7 @@ def test_explain_names_the_eviction_and_the_way_back(agent: Agent) -> None:
     assert f"result {one}: evicted" in agent.do(f"/context diff {one}").text
 
 
-def test_a_fork_inherits_evictions_and_only_the_parent_takes_them_back(agent: Agent) -> None:
+def test_a_fork_inherits_evictions_that_only_the_parent_can_restore(agent: Agent) -> None:
     one, two = turn(agent, "a.py", "b.py")
     done = agent.do(f"/context evict {one}")
     child = agent.log.agent(agent.do("/fork").data["child"])
@@ -185,7 +185,7 @@ def test_results_that_have_left_or_were_erased_cannot_be_evicted(agent: Agent) -
     assert f"result {one} is not in the context" in refused(agent, f"/context evict {one}")
 
 
-def test_a_range_takes_the_results_that_are_longer_than_their_placeholder(agent: Agent) -> None:
+def test_a_range_evicts_the_results_that_are_longer_than_their_placeholder(agent: Agent) -> None:
     one, two = turn(agent, "a.py", "b.py")
     agent.append("user", "and this")
     short = used(agent, text="ok")
@@ -218,7 +218,7 @@ def test_the_cached_prefix_ends_before_the_first_result_that_was_evicted(agent: 
 # Stale results
 
 
-def test_stale_results_are_offered_with_their_tokens_and_go_on_a_yes(agent: Agent) -> None:
+def test_stale_results_are_offered_with_their_tokens_and_evicted_on_a_yes(agent: Agent) -> None:
     agent.append("user", "look")
     first, other = used(agent), used(agent, "b.py")
     second = used(agent)
@@ -273,7 +273,7 @@ def test_a_model_lists_and_evicts_results(agent: Agent) -> None:
         agent.call_tool("evict", {"ids": [one]})
 
 
-def test_a_model_without_commands_has_no_eviction_either(agent: Agent) -> None:
+def test_a_model_without_commands_cannot_evict(agent: Agent) -> None:
     assert "evict" in [tool.name for tool in agent.tools()]
     agent.do("/config set model_commands=none")
     assert "evict" not in [tool.name for tool in agent.tools()]
@@ -294,7 +294,7 @@ def stale(agent: Agent) -> Agent:
     return agent
 
 
-def test_stale_results_are_evicted_by_themselves_if_that_is_asked_for(agent: Agent) -> None:
+def test_the_setting_evicts_stale_results_automatically(agent: Agent) -> None:
     one, _, three = turn(agent, "a.py", "b.py", "a.py")
     assert evicted(agent) == set()
     agent.do("/config set evict_superseded=on")
@@ -358,7 +358,7 @@ def test_a_turn_that_would_pass_the_budget_loses_stale_results_in_the_step(stale
     assert rebuilt(stale, stored(stale.log).newest_sent(stale.id, 1)[0].id).verdict == "identical"
 
 
-def test_the_policy_leaves_alone_what_a_failed_call_or_a_short_result_would_gain_nothing(stale: Agent) -> None:
+def test_the_policy_evicts_nothing_for_a_failed_call_or_a_short_result(stale: Agent) -> None:
     stale.append("user", "look")
     used(stale, text="short")
     used(stale, "b.py")

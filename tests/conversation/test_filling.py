@@ -62,7 +62,7 @@ def test_every_token_of_a_request_is_counted_once(agent: Agent, model: str, coun
     assert ("thinking" in named) is model.startswith("anthropic")
 
 
-def test_a_small_bar_names_the_largest() -> None:
+def test_a_small_bar_names_the_largest_shares() -> None:
     found = [
         ContextShare("user", "user", 5),
         ContextShare(RESULT, "Bash", 90),
@@ -74,7 +74,7 @@ def test_a_small_bar_names_the_largest() -> None:
     assert merged(found, 1) == [ContextShare(OTHER, OTHER, 104)]
 
 
-def test_spending_reads_only_what_is_new(agent: Agent) -> None:
+def test_spending_reads_only_new_events(agent: Agent) -> None:
     def answered(provider: str, model: str, usage: Usage) -> None:
         agent.append("user", "And now?")
         agent.record("usage", data=usage_data(provider, model, usage, None))

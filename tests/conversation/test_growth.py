@@ -40,7 +40,7 @@ def conversation(log: foldmark.Log, turns: int) -> list[int]:
 
 @pytest.mark.parametrize("together", [True, False], ids=["in one batch", "one by one"])
 @pytest.mark.parametrize("order", [1, -1], ids=["in order", "backwards"])
-def test_a_result_costs_the_same_however_many_calls_wait(together: bool, order: int) -> None:
+def test_a_result_costs_the_same_for_any_number_of_waiting_calls(together: bool, order: int) -> None:
     def cost(calls: int) -> float:
         with foldmark.open(":memory:") as log:
             agent = log.agent("default")
@@ -64,7 +64,7 @@ def test_a_result_costs_the_same_however_many_calls_wait(together: bool, order: 
     assert cost(400) < 1.2 * cost(40)
 
 
-def test_the_standing_costs_the_same_however_many_states_were_recorded() -> None:
+def test_the_standing_costs_the_same_for_any_number_of_states() -> None:
     def costs(states: int) -> dict[str, int]:
         with foldmark.open(":memory:") as log:
             agent = log.agent("default")
@@ -88,7 +88,7 @@ def test_the_standing_costs_the_same_however_many_states_were_recorded() -> None
     assert costs(300) == costs(10)
 
 
-def test_erasing_costs_the_same_however_much_was_said_since() -> None:
+def test_erasing_costs_the_same_for_any_number_of_later_messages() -> None:
     def cost(turns: int) -> int:
         with foldmark.open(":memory:") as log:
             agent, found = log.agent("default"), conversation(log, turns)
@@ -100,7 +100,7 @@ def test_erasing_costs_the_same_however_much_was_said_since() -> None:
     assert cost(2000) < 1.5 * cost(20)
 
 
-def test_sums_hold_when_more_is_erased_before_behind_and_between() -> None:
+def test_sums_stay_right_after_erasures_before_after_and_between() -> None:
     with foldmark.open(":memory:") as log:
         agent, found = log.agent("default"), conversation(log, 12)
         child = log.agent(agent.do("/fork").data["child"])
@@ -141,7 +141,7 @@ def test_pins_over_budget_are_left_out_in_few_attempts(monkeypatch: pytest.Monke
     assert measured(800) <= measured(200) + 8
 
 
-def test_conversations_are_listed_with_as_many_statements_however_many_there_are() -> None:
+def test_the_list_of_conversations_takes_a_fixed_number_of_statements() -> None:
     def statements(conversations: int) -> int:
         with foldmark.open(":memory:") as log:
             here = log.agent("here")
@@ -164,7 +164,7 @@ def test_conversations_are_listed_with_as_many_statements_however_many_there_are
     assert statements(60) == statements(3)
 
 
-def test_a_fork_of_a_fork_asks_for_no_sum_that_it_knows() -> None:
+def test_a_fork_of_a_fork_reads_no_sum_that_it_knows() -> None:
     """What it inherits is as long as the tree is deep; only the birth of the child reads and writes it."""
 
     def cost(depth: int) -> int:
@@ -180,7 +180,7 @@ def test_a_fork_of_a_fork_asks_for_no_sum_that_it_knows() -> None:
 
 
 @pytest.mark.parametrize("command", ["/undo", "/clear", "/context drop 4"])
-def test_taking_back_what_was_done_last_costs_the_same_however_much_was_done_before(
+def test_restoring_the_newest_operation_costs_the_same_for_any_history(
     command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folded = 0
@@ -233,7 +233,7 @@ def test_reads_of_a_failed_transaction_are_forgotten() -> None:
         assert list(examine(log)) == []
 
 
-def test_a_past_context_is_read_as_far_as_it_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_shown_part_of_a_past_context_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     def read(turns: int) -> int:
         with foldmark.open(":memory:") as log:
             agent, found = log.agent("default"), conversation(log, turns)
@@ -247,7 +247,7 @@ def test_a_past_context_is_read_as_far_as_it_is_shown(monkeypatch: pytest.Monkey
     assert read(10) < read(600) == read(1200)
 
 
-def test_a_preview_holds_no_texts_of_what_it_looks_through(tmp_path: Path) -> None:
+def test_a_preview_keeps_no_texts_of_the_messages_it_searches(tmp_path: Path) -> None:
     """Messages are read a page at a time, and only what matches is told: 40 MB of texts are read within 16."""
     with foldmark.open(str(tmp_path / "log.db"), settings={}) as log:
         agent = log.agent("default")

@@ -110,7 +110,7 @@ def test_memos_are_picked_by_the_keywords_of_the_prompt(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("prompt", ["continue", "go on", "please continue, thanks!", "weiter", "do it", "", "?!"])
-def test_the_talk_of_going_on_pulls_in_nothing(agent: Agent, prompt: str) -> None:
+def test_phrases_such_as_go_on_pick_no_memos(agent: Agent, prompt: str) -> None:
     add(agent, "continue go on please thanks weiter do it next", "continue", "next")
     agent.append("user", prompt)
     assert shown(agent) == []
@@ -128,7 +128,7 @@ def test_memos_belong_to_no_conversation(log: Log, agent: Agent) -> None:
     assert stored(log).memo(1) is not None
 
 
-def test_no_more_than_the_setting_says(agent: Agent) -> None:
+def test_the_setting_limits_the_number_of_memos(agent: Agent) -> None:
     for number in range(8):
         add(agent, f"deploy {number}")
     agent.append("user", "How do we deploy?")
@@ -139,7 +139,7 @@ def test_no_more_than_the_setting_says(agent: Agent) -> None:
     assert shown(agent) == []
 
 
-def test_without_tools_and_for_every_provider(agent: Agent) -> None:
+def test_memos_are_sent_without_tools_and_to_every_provider(agent: Agent) -> None:
     agent.configure("tools", "none")
     add(agent, "We deploy with Fly.")
     agent.append("user", "How do we deploy?")
@@ -173,7 +173,7 @@ def test_the_layer_stays_the_same_inside_a_turn(agent: Agent) -> None:
     assert shown(agent) == [10, 3, 1, 9, 8]
 
 
-def test_only_people_and_mail_pick(log: Log, agent: Agent) -> None:
+def test_only_people_and_mail_pick_memos(log: Log, agent: Agent) -> None:
     add(agent, "We deploy with Fly. abcd1234 2026 mail")
     agent.append("user", "[Foldmark: deploy]", actor="system")
     assert shown(agent) == []
@@ -209,7 +209,7 @@ def test_messages_that_left_the_context_pick_no_memos(agent: Agent) -> None:
     assert shown(agent) == []
 
 
-def test_a_planning_request_has_none(agent: Agent) -> None:
+def test_a_planning_request_has_no_memos(agent: Agent) -> None:
     from foldmark.request.prepare import prepare
 
     add(agent, "We deploy with Fly.")
@@ -259,7 +259,7 @@ def test_a_memo_cannot_pass_for_another_heading(agent: Agent) -> None:
     assert sum(line == "### MEMOS" for line in body["messages"][0]["content"].splitlines()) == 1
 
 
-def test_they_follow_the_scratchpad_or_stand_in_the_newest_turn(agent: Agent) -> None:
+def test_memos_follow_the_scratchpad_or_precede_the_newest_turn(agent: Agent) -> None:
     add(agent, "We deploy with Fly.")
     agent.record("scratchpad", "1. deploy")
     agent.append("user", "Hello.")
@@ -275,7 +275,7 @@ def test_they_follow_the_scratchpad_or_stand_in_the_newest_turn(agent: Agent) ->
     assert "MEMOS\nMemo 1" not in messages[0]["content"]
 
 
-def test_context_show_names_them(agent: Agent) -> None:
+def test_context_show_names_the_memos(agent: Agent) -> None:
     add(agent, "We deploy with Fly.", "infra")
     agent.append("user", "How do we deploy?")
     result = agent.do("/context show")
@@ -285,7 +285,7 @@ def test_context_show_names_them(agent: Agent) -> None:
     assert "layer 'window'" in agent.do("/context explain 1").text
 
 
-def test_keys_of_providers_do_not_get_into_memos(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
+def test_memos_contain_no_keys_of_providers(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-1234567890abcdef")
     with foldmark.open(path, settings={}) as log:
         memo = save_memo(log.agent("root"), "It is sk-1234567890abcdef here", [], "model")
@@ -298,7 +298,7 @@ def test_keys_of_providers_do_not_get_into_memos(monkeypatch: pytest.MonkeyPatch
 # What was sent
 
 
-def test_they_are_kept_once_and_rebuilt(path: Path, log: Log, agent: Agent) -> None:
+def test_texts_of_sent_memos_are_kept_once_and_rebuilt(path: Path, log: Log, agent: Agent) -> None:
     agent.configure("context_policy", "eager")
     add(agent, "We deploy with Fly.", "infra")
     add(agent, "A deployment takes a minute.")
@@ -316,7 +316,7 @@ def test_they_are_kept_once_and_rebuilt(path: Path, log: Log, agent: Agent) -> N
     assert "── memos: memo 2, picked by deploy; memo 1, picked by deploy ──" in agent.do("/context sent 1").text
 
 
-def test_a_removed_memo_is_redacted_and_gone(path: Path, log: Log, agent: Agent) -> None:
+def test_a_removed_memo_is_redacted_in_sent_requests(path: Path, log: Log, agent: Agent) -> None:
     add(agent, "We deploy with Zanzibar.", "infra")
     add(agent, "A deployment takes a minute.")
     agent.append("user", "How do we deploy?")
@@ -337,7 +337,7 @@ def test_a_removed_memo_is_redacted_and_gone(path: Path, log: Log, agent: Agent)
     assert [each.verdict for each in sent(log)] == ["erased", "erased"]
 
 
-def test_a_memo_that_is_removed_before_its_request_is_recorded(path: Path, log: Log, agent: Agent) -> None:
+def test_a_memo_may_be_removed_before_its_request_is_recorded(path: Path, log: Log, agent: Agent) -> None:
     add(agent, "We deploy with Zanzibar.")
     agent.append("user", "How do we deploy?")
     request = agent.request()
@@ -348,7 +348,7 @@ def test_a_memo_that_is_removed_before_its_request_is_recorded(path: Path, log: 
     assert b"Zanzibar" not in everything(path.parent)
 
 
-def test_erasing_the_question_leaves_the_memos(log: Log, agent: Agent) -> None:
+def test_erasing_the_question_keeps_the_memos(log: Log, agent: Agent) -> None:
     """What picked them was a person's words, which are recorded nowhere but in the log."""
     add(agent, "We deploy with Fly.")
     turn = agent.append("user", "deploy zanzibar")

@@ -35,7 +35,7 @@ def texts(agent: Agent, event_id: int) -> list[str]:
 
 
 @given(DEEDS)
-def test_every_context_there_ever_was(deeds: list[tuple[str, int, int]]) -> None:
+def test_every_past_context_can_be_read(deeds: list[tuple[str, int, int]]) -> None:
     """Of every agent after every step, looked at again at the end."""
     with foldmark.open(":memory:") as log:
         root = log.agent("root")
@@ -63,7 +63,7 @@ def test_every_context_there_ever_was(deeds: list[tuple[str, int, int]]) -> None
                 assert now.scratchpad == context.scratchpad
 
 
-def test_inside_a_turn(log: Log) -> None:
+def test_a_context_inside_a_turn_can_be_read(log: Log) -> None:
     agent = log.agent("root")
     first = agent.append("user", "one")
     second = agent.append("assistant", "two")
@@ -72,7 +72,7 @@ def test_inside_a_turn(log: Log) -> None:
     assert texts(agent, second) == ["one", "two"]
 
 
-def test_the_scratchpad_as_it_was(log: Log) -> None:
+def test_a_past_context_has_the_scratchpad_of_that_time(log: Log) -> None:
     agent = log.agent("root")
     (turn,) = said(agent, "one")
     first = agent.do("/scratchpad edit one").data["event"]
@@ -81,7 +81,7 @@ def test_the_scratchpad_as_it_was(log: Log) -> None:
     assert pads == [None, "one", "two"]
 
 
-def test_a_fork(log: Log) -> None:
+def test_a_past_context_of_a_fork(log: Log) -> None:
     agent = log.agent("root")
     one, two = said(agent, "one", "two")
     fork = agent.do("/fork")
@@ -100,7 +100,7 @@ def test_a_fork(log: Log) -> None:
     assert texts(agent, one) == ["one"]
 
 
-def test_the_id_of_another_agents_event(log: Log) -> None:
+def test_an_id_of_another_agents_event_names_a_moment(log: Log) -> None:
     agent, other = log.agent("root"), log.agent("other")
     said(agent, "one")
     between = said(other, "elsewhere")[0]
@@ -109,7 +109,7 @@ def test_the_id_of_another_agents_event(log: Log) -> None:
 
 
 @pytest.mark.parametrize(("event_id", "why"), [(0, "events are numbered from 1"), (-3, "events are numbered from 1")])
-def test_no_such_event(log: Log, event_id: int, why: str) -> None:
+def test_an_unknown_event_is_refused(log: Log, event_id: int, why: str) -> None:
     agent = log.agent("root")
     said(agent, "one")
     with pytest.raises(CommandError, match=why):
@@ -151,7 +151,7 @@ def test_messages_erased_since_stay_erased(log: Log) -> None:
     assert texts(agent, one) == []
 
 
-def test_during_a_planning_conversation(log: Log) -> None:
+def test_a_past_context_during_a_planning_conversation(log: Log) -> None:
     """After the filter the context is without its planning, to the end of the turn and after it."""
     agent = log.agent("root")
     said(agent, "one", "two")
@@ -166,7 +166,7 @@ def test_during_a_planning_conversation(log: Log) -> None:
     assert texts(agent, after) == ["about one", "two", "about two", "three"]
 
 
-def test_a_steady_request_of_a_past_moment_knows_nothing_of_later_operations(log: Log) -> None:
+def test_later_operations_do_not_change_a_steady_request_of_the_past(log: Log) -> None:
     agent = log.agent("root")
     agent.configure("context_policy", "steady")
     agent.append("user", "one")

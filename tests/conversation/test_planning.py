@@ -50,7 +50,9 @@ def refused(talk: Talk, line: str, *words: str) -> None:
 # The whole of it
 
 
-def test_the_planning_conversation_leaves_with_what_it_agreed_on(talk: Talk, history: list[int], tables: str) -> None:
+def test_the_planning_conversation_leaves_with_the_filtered_messages(
+    talk: Talk, history: list[int], tables: str
+) -> None:
     begun = talk.agent.do(f"/forget {tables}")
     assert begun.data["answer"] is True
     assert begun.event_id is None
@@ -84,7 +86,7 @@ def test_the_planning_conversation_leaves_with_what_it_agreed_on(talk: Talk, his
     assert talk.ids == left + after
 
 
-def test_the_filter_event_says_it_all(talk: Talk, history: list[int], tables: str) -> None:
+def test_the_filter_event_stores_everything(talk: Talk, history: list[int], tables: str) -> None:
     talk.forget(tables)
     first = talk.planning.first if talk.planning else 0
     done = talk.applied()
@@ -120,7 +122,7 @@ def test_a_filter_outside_a_turn_is_closed_at_once(talk: Talk, history: list[int
     assert talk.ids + talk.exchange("More", "text") == talk.ids
 
 
-def test_two_filters_compound(talk: Talk, history: list[int], tables: str) -> None:
+def test_two_filters_add_up(talk: Talk, history: list[int], tables: str) -> None:
     talk.forget(tables)
     talk.applied()
     more = talk.exchange("Later", "later.")
@@ -142,7 +144,7 @@ def _newest_filter(talk: Talk) -> int:
     return [event.id for event in stored(agent.log).operations(agent.id) if event.kind == "filter"][-1]
 
 
-def test_restoring_the_filter_brings_the_planning_back_and_does_not_reopen_it(
+def test_restoring_the_filter_returns_the_planning_conversation_without_reopening_it(
     talk: Talk, history: list[int], tables: str
 ) -> None:
     talk.forget(tables)
@@ -158,7 +160,7 @@ def test_restoring_the_filter_brings_the_planning_back_and_does_not_reopen_it(
     assert "no planning conversation is open" in talk.tool(action="preview")["error"]
 
 
-def test_a_filter_taken_back_and_again_swallows_nothing(talk: Talk, history: list[int], tables: str) -> None:
+def test_a_filter_restored_twice_hides_no_further_messages(talk: Talk, history: list[int], tables: str) -> None:
     talk.forget(tables)
     done = talk.applied()
     after = talk.exchange("What now?", "Go on.")
@@ -171,7 +173,7 @@ def test_a_filter_taken_back_and_again_swallows_nothing(talk: Talk, history: lis
 # /cancel
 
 
-def test_cancel_outside_of_a_turn(talk: Talk, history: list[int], tables: str) -> None:
+def test_cancel_works_outside_of_a_turn(talk: Talk, history: list[int], tables: str) -> None:
     talk.forget(tables)
     result = talk.agent.do("/cancel")
     assert result.text.startswith("Cancelled. Nothing was forgotten")
@@ -187,7 +189,7 @@ def test_cancel_outside_of_a_turn(talk: Talk, history: list[int], tables: str) -
     refused(talk, "/cancel", "/forget CRITERIA or /remember CRITERIA begins one")
 
 
-def test_cancel_in_an_open_turn(talk: Talk, history: list[int], tables: str) -> None:
+def test_cancel_works_in_an_open_turn(talk: Talk, history: list[int], tables: str) -> None:
     talk.agent.do(f"/remember {tables}")
     talk.tool(action="preview")
     result = talk.agent.do("/cancel")
@@ -201,7 +203,7 @@ def test_cancel_in_an_open_turn(talk: Talk, history: list[int], tables: str) -> 
     assert talk.planning is None
 
 
-def test_cancel_without_a_planning_conversation(talk: Talk, history: list[int]) -> None:
+def test_cancel_without_a_planning_conversation_is_refused(talk: Talk, history: list[int]) -> None:
     refused(talk, "/cancel", "no planning conversation is open", "/forget CRITERIA")
     refused(talk, "/cancel now", "unexpected argument")
 
@@ -214,7 +216,7 @@ def test_criteria_are_needed(talk: Talk, line: str) -> None:
     refused(talk, line, "CRITERIA is missing")
 
 
-def test_a_new_one_replaces_the_one_that_is_open(talk: Talk, history: list[int], tables: str) -> None:
+def test_a_new_planning_conversation_replaces_the_open_one(talk: Talk, history: list[int], tables: str) -> None:
     talk.forget(tables)
     for mode in ("forget", "remember"):
         begun = talk.agent.do(f"/{mode} the weather").data["planning"]
@@ -225,14 +227,14 @@ def test_a_new_one_replaces_the_one_that_is_open(talk: Talk, history: list[int],
     assert "nothing was previewed yet" in talk.tool(action="apply")["error"]
 
 
-def test_a_model_does_not_begin_one(talk: Talk, history: list[int]) -> None:
+def test_a_model_cannot_open_a_planning_conversation(talk: Talk, history: list[int]) -> None:
     for line in ("/forget x", "/remember x", "/cancel"):
         with pytest.raises(CommandError, match="is not for a model"):
             talk.agent.do(line, actor="model")
     assert talk.ids == history
 
 
-def test_the_criteria_are_taken_as_they_stand(talk: Talk, history: list[int]) -> None:
+def test_the_criteria_are_recorded_as_typed(talk: Talk, history: list[int]) -> None:
     criteria = 'a "b"  c\n— 你好 \u2028 \x00 DROP TABLE; * OR ^ NEAR(x)'
     talk.agent.do(f"/forget {criteria}")
     assert talk.planning is not None
@@ -242,7 +244,7 @@ def test_the_criteria_are_taken_as_they_stand(talk: Talk, history: list[int]) ->
     assert talk.ids == history
 
 
-def test_lone_surrogates_in_criteria(talk: Talk, history: list[int]) -> None:
+def test_lone_surrogates_in_criteria_are_replaced(talk: Talk, history: list[int]) -> None:
     talk.agent.do("/forget a\ud800b")
     assert talk.planning is not None
     assert talk.planning.criteria == "a\ufffdb"
@@ -311,7 +313,9 @@ def _filter(talk: Talk) -> int | None:
 
 
 @pytest.mark.parametrize("end", [_clear, _behind, _clear_mark, _drop, _undo, _filter])
-def test_operations_that_end_it_and_taking_them_back(open_one: Talk, end: Callable[[Talk], int | None]) -> None:
+def test_restoring_an_operation_that_ended_planning_does_not_reopen_it(
+    open_one: Talk, end: Callable[[Talk], int | None]
+) -> None:
     """Taken back, its messages are there again; it is not open again: a later /cancel would take all since along."""
     first = open_one.planning.first if open_one.planning else 0
     operation = end(open_one)
@@ -329,7 +333,7 @@ def test_operations_that_end_it_and_taking_them_back(open_one: Talk, end: Callab
     assert reopened.first > first
 
 
-def test_a_summary_of_everything_ends_it(open_one: Talk) -> None:
+def test_a_summary_of_everything_ends_planning(open_one: Talk) -> None:
     first = open_one.planning.first if open_one.planning else 0
     summary = open_one.agent.do("/summarize").event_id
     assert open_one.planning is None
@@ -338,7 +342,7 @@ def test_a_summary_of_everything_ends_it(open_one: Talk) -> None:
     assert open_one.planning is None
 
 
-def test_erasing_its_first_turn_ends_it(open_one: Talk) -> None:
+def test_erasing_its_first_turn_ends_planning(open_one: Talk) -> None:
     first = open_one.planning.first if open_one.planning else 0
     open_one.tool(action="preview")
     open_one.agent.end_turn()
@@ -347,7 +351,7 @@ def test_erasing_its_first_turn_ends_it(open_one: Talk) -> None:
 
 
 @pytest.mark.parametrize("line", ["/rewind INSIDE", "/clear INSIDE", "/rewind", "/undo", "/summarize INSIDE"])
-def test_operations_inside_end_the_offer_and_not_the_planning(open_one: Talk, line: str) -> None:
+def test_an_operation_during_planning_ends_only_the_offer(open_one: Talk, line: str) -> None:
     """What the person has seen is not what would happen any more; the model may preview again."""
     before = open_one.planning
     assert before is not None
@@ -363,7 +367,7 @@ def test_operations_inside_end_the_offer_and_not_the_planning(open_one: Talk, li
     assert len(open_one.ids) == 4
 
 
-def test_a_mark_ends_neither(open_one: Talk) -> None:
+def test_a_mark_ends_neither_the_offer_nor_planning(open_one: Talk) -> None:
     before = open_one.planning
     open_one.agent.do("/mark X")
     assert open_one.planning == before
@@ -371,7 +375,7 @@ def test_a_mark_ends_neither(open_one: Talk) -> None:
     assert len(open_one.ids) == 4
 
 
-def test_fork_is_refused_until_it_is_over(talk: Talk, history: list[int], tables: str) -> None:
+def test_fork_is_refused_during_planning(talk: Talk, history: list[int], tables: str) -> None:
     talk.agent.do("/mark A")
     talk.agent.do(f"/forget {tables}")
     refused(talk, "/fork", "a planning conversation is open", "/cancel")
@@ -391,7 +395,7 @@ def test_fork_is_refused_until_it_is_over(talk: Talk, history: list[int], tables
 # Previews and consent that left the context
 
 
-def test_a_preview_that_was_rewound_counts_no_more(talk: Talk, history: list[int], tables: str) -> None:
+def test_a_rewound_preview_no_longer_counts(talk: Talk, history: list[int], tables: str) -> None:
     talk.agent.do(f"/forget {tables}")
     talk.answers("Shall I look?")
     talk.agent.do("/mark ASKED")
@@ -406,7 +410,7 @@ def test_a_preview_that_was_rewound_counts_no_more(talk: Talk, history: list[int
     assert talk.tool(action="apply")["messages_filtered"] == 2
 
 
-def test_after_a_rewind_the_preview_before_it_is_no_offer_either(talk: Talk, history: list[int], tables: str) -> None:
+def test_after_a_rewind_an_earlier_preview_is_not_an_offer(talk: Talk, history: list[int], tables: str) -> None:
     talk.forget(tables)
     talk.agent.do("/mark FIRST")
     refined(talk, f"messages {history[4]}")
@@ -416,7 +420,7 @@ def test_after_a_rewind_the_preview_before_it_is_no_offer_either(talk: Talk, his
     assert "Yes, proceed" in talk.texts  # it was about something else, then, and stays
 
 
-def test_a_yes_that_was_rewound_counts_no_more(talk: Talk, history: list[int], tables: str) -> None:
+def test_a_rewound_yes_no_longer_counts(talk: Talk, history: list[int], tables: str) -> None:
     talk.forget(tables)
     talk.agent.do("/mark ASKED")
     talk.says("Yes")
@@ -425,7 +429,7 @@ def test_a_yes_that_was_rewound_counts_no_more(talk: Talk, history: list[int], t
     assert "the context has changed since the preview" in talk.tool(action="apply")["error"]
 
 
-def test_what_was_rewound_inside_does_not_come_back_for_the_rest_of_the_turn(
+def test_rewound_planning_messages_stay_out_for_the_rest_of_the_turn(
     talk: Talk, history: list[int], tables: str
 ) -> None:
     talk.forget(tables)
@@ -443,7 +447,7 @@ def test_what_was_rewound_inside_does_not_come_back_for_the_rest_of_the_turn(
     assert talk.ids == history[:2] + history[4:]
 
 
-def test_a_clear_by_the_model_behind_its_own_filter(talk: Talk, history: list[int], tables: str) -> None:
+def test_the_model_may_clear_after_its_own_filter(talk: Talk, history: list[int], tables: str) -> None:
     talk.forget(tables)
     talk.says("Yes")
     talk.tool(action="apply")
@@ -489,7 +493,7 @@ def test_messages_after_a_rewind_in_the_turn_of_the_filter_are_visible(
     assert {*history, *said} < {*talk.ids}
 
 
-def test_cancelled_in_the_turn_of_the_filter(talk: Talk, history: list[int], tables: str) -> None:
+def test_a_filter_may_be_restored_in_its_own_turn(talk: Talk, history: list[int], tables: str) -> None:
     talk.forget(tables)
     talk.says("Yes")
     done = talk.tool(action="apply")
@@ -503,7 +507,7 @@ def test_cancelled_in_the_turn_of_the_filter(talk: Talk, history: list[int], tab
 # What is talked past it [SPEC 4.2]
 
 
-def test_work_ends_planning_with_its_turn(talk: Talk, history: list[int], tables: str) -> None:
+def test_another_request_ends_planning_with_its_turn(talk: Talk, history: list[int], tables: str) -> None:
     """As where a program appends what is said, and no runtime of Foldmark's."""
     talk.forget(tables)
     said = [talk.says("Leave that; we use port 8080"), talk.agent.append("assistant", "Port 8080.")]
@@ -518,7 +522,7 @@ def test_work_ends_planning_with_its_turn(talk: Talk, history: list[int], tables
     assert yes in talk.ids
 
 
-def test_several_messages_after_an_offer(talk: Talk, history: list[int], tables: str) -> None:
+def test_the_first_message_that_is_not_a_yes_ends_planning(talk: Talk, history: list[int], tables: str) -> None:
     """The first that is not a plain yes ends planning; a yes that nobody has applied is good for one message, too."""
     for first in ("Leave that", "yes"):
         talk.agent.do(f"/forget {tables}")
@@ -535,7 +539,7 @@ def test_several_messages_after_an_offer(talk: Talk, history: list[int], tables:
         assert talk.ids[-2:] == work
 
 
-def test_cancel_in_the_turn_that_talks_past_it(talk: Talk, history: list[int], tables: str) -> None:
+def test_cancel_works_in_a_turn_about_something_else(talk: Talk, history: list[int], tables: str) -> None:
     talk.forget(tables)
     said = talk.says("Leave that; we use port 8080")
     talk.agent.do("/cancel")
@@ -544,7 +548,9 @@ def test_cancel_in_the_turn_that_talks_past_it(talk: Talk, history: list[int], t
     assert talk.ids == [*history, said, after]
 
 
-def test_a_crash_in_the_turn_that_talks_past_it(talk: Talk, history: list[int], tables: str) -> None:
+def test_planning_ends_after_a_crash_in_a_turn_about_something_else(
+    talk: Talk, history: list[int], tables: str
+) -> None:
     talk.forget(tables)
     said = talk.says("Leave that; we use port 8080")
     talk.reopen()
@@ -553,7 +559,7 @@ def test_a_crash_in_the_turn_that_talks_past_it(talk: Talk, history: list[int], 
     assert talk.ids == [*history, said, talk.planning.first]
 
 
-def test_taking_back_the_end_of_planning_does_not_open_it_again(talk: Talk, history: list[int], tables: str) -> None:
+def test_restoring_the_end_of_planning_does_not_reopen_it(talk: Talk, history: list[int], tables: str) -> None:
     talk.forget(tables)
     first = talk.planning.first if talk.planning else 0
     said = talk.exchange("Leave that", "Good.")
@@ -566,7 +572,7 @@ def test_taking_back_the_end_of_planning_does_not_open_it_again(talk: Talk, hist
     assert "no planning conversation is open" in talk.tool(action="apply")["error"]
 
 
-def test_the_end_of_a_turn_is_no_operation_where_nothing_is_planned(talk: Talk, history: list[int]) -> None:
+def test_without_planning_the_end_of_a_turn_is_not_an_operation(talk: Talk, history: list[int]) -> None:
     agent = talk.agent
     event = stored(agent.log).event(agent.standing().newest)
     assert event is not None
@@ -577,14 +583,16 @@ def test_the_end_of_a_turn_is_no_operation_where_nothing_is_planned(talk: Talk, 
 # A crash
 
 
-def test_the_doctor_finds_nothing_while_it_is_being_closed(talk: Talk, history: list[int], tables: str) -> None:
+def test_the_doctor_finds_no_fault_while_planning_is_being_closed(talk: Talk, history: list[int], tables: str) -> None:
     talk.forget(tables)
     talk.says("Yes")
     talk.tool(action="apply")
     assert list(examine(talk.log)) == []
 
 
-def test_a_crash_in_the_turn_of_the_filter(talk: Talk, history: list[int], tables: str) -> None:
+def test_planning_is_closed_after_a_crash_in_the_turn_of_the_filter(
+    talk: Talk, history: list[int], tables: str
+) -> None:
     talk.forget(tables)
     talk.says("Yes")
     args = {"action": "apply"}
@@ -649,7 +657,7 @@ def one(tmp_path: Path) -> Iterator[Talk]:
         yield talk
 
 
-def test_ephemeral_mode_from_80_percent(one: Talk) -> None:
+def test_from_80_percent_only_the_planning_conversation_is_sent(one: Talk) -> None:
     turns = _filled(one, WINDOW * 80 // 100)
     assert len(one.sent()) == 42  # no planning conversation: the scratchpad, everything, and "[Go on.]"
     one.agent.record("state", "a state")
@@ -787,7 +795,7 @@ STEPS = st.lists(
 
 @settings(max_examples=settings().max_examples // 3)
 @given(steps=STEPS)
-def test_any_order_of_steps(tmp_path_factory: pytest.TempPathFactory, steps: list[str]) -> None:
+def test_planning_stays_sound_in_any_order_of_steps(tmp_path_factory: pytest.TempPathFactory, steps: list[str]) -> None:
     with Talk(tmp_path_factory.mktemp("any") / "log.db") as talk:
         talk.exchange("Hello", "Hello.")
         talk.exchange("Which tables?", "Two tables.")

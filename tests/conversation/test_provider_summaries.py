@@ -125,7 +125,7 @@ def test_an_expired_container_is_not_named(agent: Agent) -> None:
     assert "container" not in sent(agent, *CLAUDE)
 
 
-def test_a_call_by_a_program_says_so_again(agent: Agent) -> None:
+def test_a_call_by_a_program_is_sent_back_as_such(agent: Agent) -> None:
     run = {"type": "server_tool_use", "id": "srvtoolu_2", "name": "code_execution", "input": {"code": "look()"}}
     caller = {"type": "code_execution_20260120", "tool_id": "srvtoolu_2"}
     call = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}, "caller": caller}
@@ -200,7 +200,7 @@ MADE: list[tuple[str, str, Body, list[Body]]] = [
 
 
 @pytest.mark.parametrize(("provider", "model", "answer", "items"), MADE)
-def test_a_compaction_is_a_summary_for_its_provider_alone(
+def test_only_its_own_provider_reads_a_compaction(
     agent: Agent, provider: str, model: str, answer: Body, items: list[Body]
 ) -> None:
     agent.append("assistant", "Let me think.")
@@ -238,7 +238,7 @@ def test_an_unsigned_compaction_is_sent_with_the_edit_that_made_it(agent: Agent)
     assert "context_management" not in sent(agent, *CLAUDE)
 
 
-def test_a_second_compaction_stands_for_the_first_as_well(agent: Agent) -> None:
+def test_a_second_compaction_also_replaces_the_first(agent: Agent) -> None:
     (first, _) = agent.append_answer("anthropic", answered(SUMMED_UP, text("Seven.")))
     agent.append("user", "And y?")
     later = {**SUMMED_UP, "content": "They asked for x and y."}
@@ -277,7 +277,7 @@ def test_a_compaction_that_failed_replaces_nothing(agent: Agent) -> None:
     assert "What is x?" in words(sent(agent, *CLAUDE))
 
 
-def test_a_turn_that_was_kept_stands_behind_the_summary_of_what_was_older() -> None:
+def test_a_kept_turn_follows_the_summary_of_older_messages() -> None:
     from foldmark.core.segments import Segment
     from foldmark.operations.summaries import provider_summary
 
@@ -299,7 +299,7 @@ def test_a_turn_that_was_kept_stands_behind_the_summary_of_what_was_older() -> N
     assert "Answer 1" in words(sent(agent, *GPT))
 
 
-def test_pinned_turns_stand_behind_a_compaction(agent: Agent) -> None:
+def test_pinned_turns_follow_a_compaction(agent: Agent) -> None:
     """The API refuses a compaction block that is not the first."""
     agent.append("assistant", "Let me think.")
     agent.end_turn()

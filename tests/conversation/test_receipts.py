@@ -59,7 +59,7 @@ def test_a_receipt_counts_what_left_and_came_back(deeds: list[tuple[str, int, in
             assert "cached_prefix" not in said
 
 
-def test_erasing_has_a_receipt_too(agent: Agent) -> None:
+def test_erasing_has_a_receipt(agent: Agent) -> None:
     one, two, _ = talk(agent, "one", "two", "three")
     agent.do(f"/context drop {one}")
     gone = size(message for message in agent.context().messages if message.turn_id == two)
@@ -115,7 +115,7 @@ def caching(agent: Agent) -> Agent:
     return agent
 
 
-def test_without_a_cache_nothing_is_said_of_one(agent: Agent) -> None:
+def test_without_a_cache_the_receipt_does_not_mention_one(agent: Agent) -> None:
     talk(agent, "one")
     assert "cached_prefix" not in agent.do("/mark").data
     agent.do(f"/model {CACHING}")
@@ -124,13 +124,13 @@ def test_without_a_cache_nothing_is_said_of_one(agent: Agent) -> None:
     assert "cached_prefix" not in agent.do("/mark").data
 
 
-def test_a_mark_keeps_all(caching: Agent) -> None:
+def test_a_mark_keeps_the_whole_cached_prefix(caching: Agent) -> None:
     talk(caching, "one", "two")
     for line in ("/mark M", "/fork", "/fork M", "/pin 3"):
         assert caching.do(line).data["cached_prefix"]["percent"] == 100
 
 
-def test_clear_keeps_the_system_prompt(caching: Agent) -> None:
+def test_clear_keeps_the_cached_system_prompt(caching: Agent) -> None:
     talk(caching, "one", "two")
     said = caching.do("/clear").data
     system = -(-len(caching.standing().config.system) // 4)
@@ -142,12 +142,12 @@ def test_clear_keeps_the_system_prompt(caching: Agent) -> None:
     assert 0 < said["cached_prefix"]["percent"] < 50
 
 
-def test_an_empty_context_keeps_all_of_nothing(agent: Agent) -> None:
+def test_an_empty_context_has_an_empty_cached_prefix(agent: Agent) -> None:
     agent.do(f"/model {CACHING}")
     assert agent.do("/clear").data["cached_prefix"] == {"kept": 0, "of": 0, "percent": 100}
 
 
-def test_a_drop_in_the_middle_keeps_what_stands_before(caching: Agent) -> None:
+def test_a_drop_in_the_middle_keeps_the_cached_messages_before_it(caching: Agent) -> None:
     turns = talk(caching, "one", "two", "three", "four")
     before = seen(caching)
     said = caching.do(f"/context drop {turns[2]}").data["cached_prefix"]
@@ -156,7 +156,7 @@ def test_a_drop_in_the_middle_keeps_what_stands_before(caching: Agent) -> None:
 
 
 @given(DEEDS)
-def test_the_cached_prefix_is_what_both_contexts_begin_with(deeds: list[tuple[str, int, int]]) -> None:
+def test_the_cached_prefix_is_the_common_beginning_of_both_contexts(deeds: list[tuple[str, int, int]]) -> None:
     with foldmark.open(":memory:") as log:
         root = log.agent("root")
         root.do("/system edit Be brief.")
@@ -185,7 +185,7 @@ def test_the_cached_prefix_is_what_both_contexts_begin_with(deeds: list[tuple[st
                 assert said == counted
 
 
-def test_a_restore_that_brings_nothing_back_keeps_all(caching: Agent) -> None:
+def test_a_restore_without_effect_keeps_the_whole_cached_prefix(caching: Agent) -> None:
     caching.do("/mark M")
     rewind = caching.do("/rewind M").event_id
     talk(caching, "one", "two")
@@ -194,7 +194,7 @@ def test_a_restore_that_brings_nothing_back_keeps_all(caching: Agent) -> None:
     assert said["cached_prefix"]["percent"] == 100
 
 
-def test_a_window_that_moves_keeps_the_system_prompt(caching: Agent) -> None:
+def test_a_moving_window_keeps_only_the_cached_system_prompt(caching: Agent) -> None:
     """Where the window is smaller than the context, any change in it moves its beginning."""
     talk(caching, *(f"long text {number} " * 20 for number in range(6)))
     caching.do("/context budget 200")

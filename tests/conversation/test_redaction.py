@@ -166,7 +166,7 @@ def agent(log: Log) -> Agent:
 # Nothing is left
 
 
-def test_what_is_looked_for_is_found_before(log: Log, path: Path, agent: Agent) -> None:
+def test_the_search_for_traces_finds_a_text_before_its_erasure(log: Log, path: Path, agent: Agent) -> None:
     """Otherwise no other test here would say anything."""
     secrets = Secrets()
     turn(agent, secrets, 40)
@@ -179,7 +179,7 @@ def test_what_is_looked_for_is_found_before(log: Log, path: Path, agent: Agent) 
 
 
 @pytest.mark.parametrize("count", [1, 30, 2000])
-def test_every_kind_of_text(log: Log, path: Path, agent: Agent, count: int) -> None:
+def test_every_kind_of_text_leaves_no_trace(log: Log, path: Path, agent: Agent, count: int) -> None:
     secrets = Secrets()
     plain(agent, "before")
     opened = turn(agent, secrets, count)
@@ -191,7 +191,7 @@ def test_every_kind_of_text(log: Log, path: Path, agent: Agent, count: int) -> N
     ]
 
 
-def test_a_text_of_several_megabytes(log: Log, path: Path, agent: Agent) -> None:
+def test_a_text_of_several_megabytes_leaves_no_trace(log: Log, path: Path, agent: Agent) -> None:
     secrets = Secrets()
     plain(agent, "before")
     opened = agent.append("user", " ".join([secrets(20), "filler " * 900_000, secrets(20)]))
@@ -205,7 +205,7 @@ def test_a_text_of_several_megabytes(log: Log, path: Path, agent: Agent) -> None
     assert path.stat().st_size > 6_000_000  # the pages are free, and empty
 
 
-def test_any_script(log: Log, path: Path, agent: Agent) -> None:
+def test_a_text_in_any_script_leaves_no_trace(log: Log, path: Path, agent: Agent) -> None:
     secrets = Secrets()
     alphabets = ["абвгдежзик", "一二三四五六七八九十", "אבגדהוזחטי", "αβγδεζηθικ", "ñéüøåßçœþđ"]
     opened = agent.append("user", " ".join(secrets(3, alphabet) for alphabet in alphabets))
@@ -219,7 +219,7 @@ def test_any_script(log: Log, path: Path, agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("seed", sampled(range(4), 2))
-def test_amid_other_writing(path: Path, seed: int) -> None:
+def test_an_erasure_amid_other_writes_leaves_no_trace(path: Path, seed: int) -> None:
     """Pages that split and merge, an index with merged segments, rewritten folds, a database opened again."""
     chance, secrets = random.Random(seed), Secrets(seed)
     log = foldmark.open(path)
@@ -248,7 +248,7 @@ def test_amid_other_writing(path: Path, seed: int) -> None:
     assert in_files(path, secrets) == {}
 
 
-def test_neighbours_that_were_moved_by_an_erasure(log: Log, path: Path, agent: Agent) -> None:
+def test_neighbours_moved_by_an_erasure_leave_no_trace_later(log: Log, path: Path, agent: Agent) -> None:
     """Rows that shrink let pages merge, and what moved meanwhile is erased later."""
     chance, told = random.Random(1), Secrets()
     turns = []
@@ -266,7 +266,7 @@ def test_neighbours_that_were_moved_by_an_erasure(log: Log, path: Path, agent: A
     nothing_left(log, path, told)
 
 
-def test_in_memory() -> None:
+def test_erasing_works_in_memory() -> None:
     secrets = Secrets()
     with foldmark.open(":memory:") as log:
         agent = log.agent("root")
@@ -301,7 +301,7 @@ def long_one(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[tuple
 
 @settings(max_examples=max(2, settings().max_examples // 10))
 @given(st.lists(st.integers(0, 299), min_size=1, max_size=3, unique=True), st.booleans())
-def test_one_of_three_hundred(
+def test_one_turn_of_three_hundred_leaves_no_trace(
     long_one: tuple[Path, list[tuple[int, Secrets]]],
     tmp_path_factory: pytest.TempPathFactory,
     chosen: list[int],
@@ -334,7 +334,7 @@ def test_one_of_three_hundred(
 # Other programs, and crashes
 
 
-def test_another_program_is_reading(path: Path) -> None:
+def test_traces_may_stay_while_another_program_reads(path: Path) -> None:
     secrets = Secrets()
     log = foldmark.open(path)
     agent = log.agent("root")
@@ -385,7 +385,7 @@ def test_an_erasure_on_a_full_disk_holds(path: Path, line: str) -> None:
 
 
 @pytest.mark.parametrize("last", ["reader", "foldmark"])
-def test_traces_are_gone_when_everybody_has_closed(path: Path, last: str) -> None:
+def test_traces_are_gone_once_every_program_has_closed(path: Path, last: str) -> None:
     secrets = Secrets()
     log = foldmark.open(path)
     agent = log.agent("root")
@@ -400,7 +400,7 @@ def test_traces_are_gone_when_everybody_has_closed(path: Path, last: str) -> Non
     assert in_files(path, secrets) == {}
 
 
-def test_an_idle_connection_does_not_disturb(path: Path) -> None:
+def test_an_idle_connection_does_not_prevent_the_removal_of_traces(path: Path) -> None:
     secrets = Secrets()
     with foldmark.open(path) as log, foldmark.open(path) as other:
         agent = log.agent("root")
@@ -437,7 +437,7 @@ def ended(process: subprocess.Popen[str], already: Sequence[str] = ()) -> list[i
     return [int(line) for line in (*already, *out.splitlines(keepends=True)) if line.endswith("\n")]
 
 
-def test_killed_at_any_moment(path: Path) -> None:
+def test_an_erasure_killed_at_any_moment_is_complete_or_absent(path: Path) -> None:
     """A turn is erased or it is not; one that was said to be erased has left no trace."""
     words: dict[int, Secrets] = {}
     with foldmark.open(path) as log:
@@ -472,7 +472,7 @@ def test_killed_at_any_moment(path: Path) -> None:
     assert told.words
 
 
-def test_killed_between_the_commit_and_the_truncation(path: Path) -> None:
+def test_traces_after_a_kill_are_removed_at_the_next_close(path: Path) -> None:
     """Whoever opens the database next and closes it takes the traces along."""
     secrets = Secrets()
     with foldmark.open(path) as log:
@@ -535,7 +535,7 @@ def of_schema_1(path: Path, texts: Iterable[tuple[str, ...]]) -> list[int]:
     return turns
 
 
-def test_a_database_of_schema_1(path: Path) -> None:
+def test_erasing_in_a_database_of_schema_1_leaves_no_trace(path: Path) -> None:
     secrets = Secrets()
     turns = of_schema_1(path, [("one", "1"), (secrets(5), secrets(5)), ("three", "3")])
     with foldmark.open(path) as log:
@@ -545,7 +545,7 @@ def test_a_database_of_schema_1(path: Path) -> None:
         nothing_left(log, path, secrets)
 
 
-def test_a_database_of_schema_1_that_grew(path: Path) -> None:
+def test_a_grown_database_of_schema_1_holds_no_traces_after_its_upgrade(path: Path) -> None:
     """When a tree grows, its root is written anew and, without `secure_delete`, keeps the bytes it had as a leaf."""
     each = [Secrets(number) for number in range(80)]
     turns = of_schema_1(path, [(words(30), words(30)) for words in each])
@@ -568,7 +568,7 @@ def without(before: Shown, gone: set[int]) -> list[tuple[int, str]]:
 
 @settings(max_examples=settings().max_examples // 2)
 @given(DEEDS, st.integers(0, 60))
-def test_all_else_is_as_it_was(deeds: list[tuple[str, int, int]], number: int) -> None:
+def test_an_erasure_changes_nothing_else(deeds: list[tuple[str, int, int]], number: int) -> None:
     """Every context of every agent, now and at any time, is what it was less the turn."""
     with foldmark.open(":memory:") as log:
         root = log.agent("root")
@@ -609,7 +609,7 @@ def kin(log: Log, agent: Agent) -> tuple[Agent, Agent]:
 
 
 @pytest.mark.parametrize("eraser", [0, 1, 2])
-def test_owner_child_and_grandchild(log: Log, path: Path, agent: Agent, eraser: int) -> None:
+def test_a_turn_is_erased_for_owner_child_and_grandchild(log: Log, path: Path, agent: Agent, eraser: int) -> None:
     secrets = Secrets()
     plain(agent, "before")
     opened = turn(agent, secrets)
@@ -628,7 +628,7 @@ def test_owner_child_and_grandchild(log: Log, path: Path, agent: Agent, eraser: 
     assert list(examine(log)) == []
 
 
-def test_a_turn_that_an_agent_had_dropped_is_erased_as_well(log: Log, path: Path, agent: Agent) -> None:
+def test_a_dropped_turn_can_be_erased(log: Log, path: Path, agent: Agent) -> None:
     secrets = Secrets()
     plain(agent, "before")
     opened = turn(agent, secrets)
@@ -642,7 +642,7 @@ def test_a_turn_that_an_agent_had_dropped_is_erased_as_well(log: Log, path: Path
     nothing_left(log, path, secrets)
 
 
-def test_summaries_in_the_midst_of_the_turn(log: Log, path: Path, agent: Agent) -> None:
+def test_summaries_recorded_inside_the_turn_stay(log: Log, path: Path, agent: Agent) -> None:
     secrets = Secrets()
     plain(agent, "before")
     opened = agent.append("user", secrets())
@@ -660,7 +660,7 @@ def test_summaries_in_the_midst_of_the_turn(log: Log, path: Path, agent: Agent) 
     assert [message.content for message in agent.context().messages] == ["third summary", "after", "about after"]
 
 
-def test_a_summary_itself(log: Log, path: Path, agent: Agent) -> None:
+def test_a_summary_can_be_erased(log: Log, path: Path, agent: Agent) -> None:
     secrets = Secrets()
     plain(agent, "one")
     summary = agent.operate(lambda moment, at: summaries.summary(moment, at, None), content=secrets()).event_id
@@ -695,7 +695,7 @@ def test_a_late_result_stays_when_the_call_goes(log: Log, path: Path, agent: Age
 
 
 @pytest.mark.parametrize("line", ["/rewind BETWEEN", "/context drop {second}", "/fork BETWEEN", "/pin {second}"])
-def test_operations_on_a_late_result_whose_call_went(agent: Agent, line: str) -> None:
+def test_operations_work_on_a_late_result_whose_call_was_erased(agent: Agent, line: str) -> None:
     first, second = late(agent, Secrets())
     agent.do(f"/message remove {first} --yes")
     assert agent.do(line.format(second=second)).event_id
@@ -711,7 +711,7 @@ def test_the_call_stays_when_the_late_result_goes(log: Log, agent: Agent) -> Non
         assert agent.do(line).event_id
 
 
-def test_a_result_that_comes_after_the_call_was_erased(log: Log, agent: Agent) -> None:
+def test_a_result_may_come_after_its_call_was_erased(log: Log, agent: Agent) -> None:
     first = agent.append("user", "look")
     agent.append_tool_call("f", {}, call_id="c1")
     agent.do(f"/message remove {first} --yes")
@@ -723,7 +723,7 @@ def test_a_result_that_comes_after_the_call_was_erased(log: Log, agent: Agent) -
     assert list(examine(log)) == []
 
 
-def test_operations_in_the_turn_mean_what_they_meant(log: Log, path: Path, agent: Agent) -> None:
+def test_operations_in_an_erased_turn_keep_their_meaning(log: Log, path: Path, agent: Agent) -> None:
     """Marks, a fork, a filter and a drop that the model asked for: only their words are erased."""
     secrets = Secrets()
     one, two, three = plain(agent, "one", "two", "three")
@@ -752,7 +752,7 @@ def test_operations_in_the_turn_mean_what_they_meant(log: Log, path: Path, agent
     assert agent.context().pins == ()
 
 
-def test_the_criteria_of_a_planning_conversation(log: Log, path: Path, agent: Agent) -> None:
+def test_the_criteria_of_a_planning_conversation_are_erased(log: Log, path: Path, agent: Agent) -> None:
     secrets = Secrets()
     plain(agent, "one")
     opened = agent.do(f"/forget {secrets()}").data["planning"]
@@ -763,7 +763,7 @@ def test_the_criteria_of_a_planning_conversation(log: Log, path: Path, agent: Ag
     nothing_left(log, path, secrets)
 
 
-def test_settings_stay(agent: Agent) -> None:
+def test_settings_survive_an_erasure(agent: Agent) -> None:
     """Metadata of the turn goes; settings are no one turn's."""
     opened = agent.append("user", "hello")
     agent.do("/context budget 5000")
@@ -772,7 +772,7 @@ def test_settings_stay(agent: Agent) -> None:
     assert agent.standing().config.sliding_context_tokens == 5000
 
 
-def test_scratchpads_stay(agent: Agent) -> None:
+def test_scratchpads_survive_an_erasure(agent: Agent) -> None:
     opened = agent.append("user", "hello")
     agent.do("/scratchpad edit a note")
     agent.end_turn()
@@ -782,7 +782,7 @@ def test_scratchpads_stay(agent: Agent) -> None:
     assert "Scratchpads, memos, mail and summaries were not searched." in result.text
 
 
-def test_restore_before_and_after(log: Log, agent: Agent) -> None:
+def test_restores_work_before_and_after_an_erasure(log: Log, agent: Agent) -> None:
     one, two, three = plain(agent, "one", "two", "three")
     drop = agent.do(f"/context drop {two}").event_id
     clear = agent.do("/clear").event_id
@@ -810,7 +810,7 @@ def columns(log: Log, event_id: int) -> dict[str, Any]:
     return dict(zip(names, row, strict=True))
 
 
-def test_the_tombstone(log: Log, agent: Agent) -> None:
+def test_a_tombstone_keeps_id_kind_time_and_actor(log: Log, agent: Agent) -> None:
     opened = turn(agent, Secrets())
     end = agent.standing().newest
     before = {id: columns(log, id) for id in range(opened, end)}
@@ -832,14 +832,14 @@ def test_the_tombstone(log: Log, agent: Agent) -> None:
     assert agent.do(f"/context explain {opened}").data["reason"] == "erased"
 
 
-def test_it_cannot_be_restored(agent: Agent) -> None:
+def test_an_erasure_cannot_be_restored(agent: Agent) -> None:
     (opened,) = plain(agent, "one")
     redact = agent.do(f"/message remove {opened} --yes").event_id
     with pytest.raises(CommandError, match=r"a redact cannot be taken back; no operation is in force"):
         agent.do(f"/restore {redact}")
 
 
-def test_erasing_twice(log: Log, agent: Agent) -> None:
+def test_erasing_twice_is_refused(log: Log, agent: Agent) -> None:
     (opened,) = plain(agent, "one")
     child, _ = kin(log, agent)
     agent.do(f"/message remove {opened} --yes")
@@ -880,7 +880,7 @@ def test_another_agents_open_turn_is_refused(log: Log, agent: Agent) -> None:
     assert list(agent.context().messages) == []
 
 
-def test_the_owner_can_go_on_writing_afterwards(log: Log, agent: Agent) -> None:
+def test_the_owner_can_append_after_an_erasure_by_another_agent(log: Log, agent: Agent) -> None:
     """What another agent erases never enters the check of who appends next (SPEC 2)."""
     (opened,) = plain(agent, "one")
     child, _ = kin(log, agent)

@@ -200,7 +200,7 @@ def go_on(path: Path, deeds: list[tuple[str, int, int]]) -> None:
         check(log, model.requests)
 
 
-def test_in_another_process(path: Path) -> None:
+def test_a_request_is_rebuilt_in_another_process(path: Path) -> None:
     """Without the settings that were given from outside."""
     model = Model()
     with foldmark.open(path, settings=GIVEN) as log:
@@ -217,7 +217,7 @@ def test_in_another_process(path: Path) -> None:
     assert len(rows) > 100
 
 
-def test_the_planning_conversation_alone_and_the_turn_that_closes_it(path: Path) -> None:
+def test_requests_of_a_planning_conversation_are_rebuilt(path: Path) -> None:
     """What is sent while the model still has to say that it is done has left the context by then."""
     model = Model()
     with foldmark.open(path, settings=GIVEN) as log:
@@ -243,7 +243,7 @@ def test_the_planning_conversation_alone_and_the_turn_that_closes_it(path: Path)
 # Where it is recorded
 
 
-def test_a_request_that_is_too_long_and_the_smaller_one(log: Log, agent: Agent) -> None:
+def test_a_refused_long_request_and_its_smaller_successor_are_rebuilt(log: Log, agent: Agent) -> None:
     for number in range(8):
         do(agent, "say", number)
     model = Model(ContextOverflowError("too long", 2000, 900))
@@ -308,7 +308,7 @@ def test_erased_content_is_shown_as_redacted(path: Path, log: Log, agent: Agent)
     assert [each.verdict for _, each in all_sent(log)] == ["erased", "erased", "identical"]
 
 
-def test_what_was_erased_before_a_request_is_no_loss_of_it(log: Log, agent: Agent) -> None:
+def test_content_erased_before_a_request_is_not_missing_from_it(log: Log, agent: Agent) -> None:
     """Although it stood between the messages that were sent."""
     first, second = say(agent, "first", "the SECRET plan")
     agent.do(f"/message remove {second} --yes")
@@ -410,7 +410,9 @@ def test_nothing_is_sent_for_an_agent_deleted_meanwhile(log: Log, agent: Agent) 
 # Other versions of Foldmark
 
 
-def test_other_guidelines(log: Log, agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_is_rebuilt_with_the_guidelines_of_its_time(
+    log: Log, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They are kept, so the request is still what was sent."""
     say(agent, "hello")
     monkeypatch.setattr(layers, "_HISTORY", "### HISTORY\nRead it well.")
@@ -420,7 +422,7 @@ def test_other_guidelines(log: Log, agent: Agent, monkeypatch: pytest.MonkeyPatc
     assert "Parts of this conversation may be missing" in found.request.bytes.decode()
 
 
-def test_another_encoder(log: Log, agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_different_encoder_is_reported(log: Log, agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     say(agent, "hello")
     own = openai.OFFLINE
     changed = structs.replace(own, encode=lambda *what: {**own.encode(*what), "store": False})
@@ -431,7 +433,7 @@ def test_another_encoder(log: Log, agent: Agent, monkeypatch: pytest.MonkeyPatch
     assert f"{found.sent.bytes + 14:,} bytes where {found.sent.bytes:,} were sent" in found.said
 
 
-def test_other_texts_of_foldmarks_own(log: Log, agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_different_texts_of_foldmark_are_reported(log: Log, agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     agent.append("user", "look")
     agent.append_tool_call("look", {}, call_id="c", dialect="openai")
     send(agent, Model())
@@ -441,7 +443,7 @@ def test_other_texts_of_foldmarks_own(log: Log, agent: Agent, monkeypatch: pytes
     assert found.said.endswith("other texts in window")
 
 
-def test_other_truncation(log: Log, agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_different_truncation_is_reported(log: Log, agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     agent.configure("context_policy", "eager")
     do(agent, "tools", 60)
     do(agent, "say", 1)
@@ -477,7 +479,7 @@ def test_a_record_of_an_earlier_version_has_a_sentence_in_place_of_numbers(log: 
     assert f"before it: {edge.reason} ──" in agent.do(f"/context sent {newest}").text
 
 
-def test_a_child_rebuilds_its_own_only(log: Log, agent: Agent) -> None:
+def test_l6_a_child_rebuilds_only_its_own_requests(log: Log, agent: Agent) -> None:
     """Law L6."""
     say(agent, "one")
     child = log.agent(agent.do("/fork").data["child"])
@@ -493,7 +495,7 @@ def test_a_child_rebuilds_its_own_only(log: Log, agent: Agent) -> None:
         rebuilt(agent, 2)
 
 
-def test_an_event_stands_for_nothing_here(log: Log, agent: Agent) -> None:
+def test_recording_a_request_appends_no_event(log: Log, agent: Agent) -> None:
     """Recording what is sent takes no event's id and changes no head."""
     first = agent.append("user", "one")
     head = agent.standing().record.head
@@ -520,7 +522,7 @@ def test_recorded_requests_hold_no_text_of_messages(log: Log, agent: Agent) -> N
     assert "particular" not in json.dumps([rows, texts])
 
 
-def test_a_request_that_has_grown_from_the_first_event_on_is_rebuilt() -> None:
+def test_a_request_without_a_boundary_is_rebuilt() -> None:
     """Where no operation and no setting made a boundary yet."""
     with foldmark.open(":memory:", settings={"context_policy": "steady"}) as log:
         agent = log.agent("default")

@@ -69,7 +69,7 @@ def test_messages_without_a_count_are_estimated(agent: Agent) -> None:
     assert weighed(agent, turn) == [up_to_there, up_to_there]
 
 
-def test_a_later_turns_count_is_not_an_earlier_ones(agent: Agent) -> None:
+def test_the_count_of_a_later_turn_does_not_count_for_an_earlier_one(agent: Agent) -> None:
     turn = agent.append("user", "fails")
     agent.end_turn(interrupted=True)
     working_turn(agent)
@@ -130,7 +130,7 @@ def test_a_child_and_another_writer_know_the_dialect(log: Log, agent: Agent) -> 
     assert dialects(child) == ["openai", "gemini", "gemini"]
 
 
-def test_settings_that_are_not_recorded_after_all_count_for_nothing(agent: Agent) -> None:
+def test_rolled_back_settings_do_not_count(agent: Agent) -> None:
     with suppress(RuntimeError), agent.batch():
         agent.do("/model anthropic/claude-opus-4-8")
         agent.append("user", "never recorded")
@@ -139,7 +139,7 @@ def test_settings_that_are_not_recorded_after_all_count_for_nothing(agent: Agent
     assert dialects(agent) == ["openai"]
 
 
-def test_blocks_whose_form_nobody_named_have_no_dialect(agent: Agent) -> None:
+def test_blocks_in_an_unnamed_form_have_no_dialect(agent: Agent) -> None:
     """They would be sent as they are to whoever speaks it."""
     agent.append("user", "hello")
     agent.append("assistant", "text", data={"blocks": [{"type": "of nobody"}]})

@@ -69,7 +69,7 @@ def texts(agent: Agent) -> list[str]:
 # Extraction
 
 
-def test_it_is_recorded_behind_its_message(agent: Agent) -> None:
+def test_a_state_block_is_recorded_after_its_message(agent: Agent) -> None:
     answered = say(agent, "Where is x?", with_block(ONE))
     assert texts(agent) == ["Where is x?", "Done."]
     assert agent.context().state == ONE
@@ -78,7 +78,7 @@ def test_it_is_recorded_behind_its_message(agent: Agent) -> None:
     assert (event.kind, event.content, event.turn_id, event.actor) == ("state", ONE, answered - 1, "model")
 
 
-def test_it_is_in_the_next_request_once(agent: Agent) -> None:
+def test_the_next_request_contains_the_state_once(agent: Agent) -> None:
     say(agent, "Where is x?", with_block(ONE))
     say(agent, "Mend it.", with_block(TWO, "Mended."))
     agent.append("user", "And now?")
@@ -92,7 +92,7 @@ def test_it_is_in_the_next_request_once(agent: Agent) -> None:
         assert "port 8080" not in body
 
 
-def test_it_is_sent_also_where_the_next_message_has_nothing_to_send(agent: Agent) -> None:
+def test_the_state_is_sent_even_if_the_next_message_is_empty(agent: Agent) -> None:
     say(agent, "Find x.", with_block(ONE))
     say(agent, "", "You said nothing.")
     for more in (None, "Then mend it."):
@@ -105,7 +105,7 @@ def test_it_is_sent_also_where_the_next_message_has_nothing_to_send(agent: Agent
         assert layers(agent) == [f"### STATE\n{ONE}"]
 
 
-def test_in_one_transaction(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_and_its_state_are_recorded_in_one_transaction(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     """A block that cannot be recorded takes its message with it."""
     agent.append("user", "Where is x?")
     head = agent.standing().newest
@@ -124,7 +124,7 @@ def test_a_state_block_has_the_actor_and_time_of_its_answer(agent: Agent) -> Non
     assert (event.actor, event.content, event.created_at) == ("human", ONE, "2024-05-05T05:05:05.000000Z")
 
 
-def test_an_answer_that_is_nothing_else(agent: Agent) -> None:
+def test_an_answer_may_consist_of_a_state_block_only(agent: Agent) -> None:
     """Its message is empty, and left out of requests, which stay as providers take them."""
     agent.append("user", "Where is x?")
     answered = agent.append("assistant", f"### STATE\n{ONE}")
@@ -138,7 +138,7 @@ def test_an_answer_that_is_nothing_else(agent: Agent) -> None:
         assert layers(agent, provider) == [f"### STATE\n{ONE}"]
 
 
-def test_an_interrupted_answer_keeps_all_it_said(agent: Agent) -> None:
+def test_an_interrupted_answer_keeps_its_whole_text(agent: Agent) -> None:
     say(agent, "Where is x?", with_block(ONE))
     agent.append("user", "Mend it.")
     agent.append("assistant", with_block(TWO), interrupted=True)
@@ -163,7 +163,7 @@ def test_a_missing_or_malformed_block_keeps_the_last(agent: Agent, answer: str) 
     assert texts(agent)[-1] == answer
 
 
-def test_look_alikes_of_others_are_none(agent: Agent) -> None:
+def test_only_an_answer_can_hold_a_state_block(agent: Agent) -> None:
     look_alike = with_block(TWO)
     agent.append("system", look_alike)
     agent.append("user", look_alike)
@@ -256,7 +256,7 @@ ANSWERS["gemini_gca"] = {"response": ANSWERS["gemini"]}
 
 
 @pytest.mark.parametrize("provider", MODELS)
-def test_an_answer_with_calls_and_kept_blocks(agent: Agent, provider: str) -> None:
+def test_a_state_block_may_precede_calls_and_kept_blocks(agent: Agent, provider: str) -> None:
     """What goes back to the provider with the answer does not repeat the block."""
     agent.append("user", "Where is x?")
     said, called = agent.append_answer(provider, ANSWERS[provider])
@@ -275,7 +275,7 @@ def test_an_answer_with_calls_and_kept_blocks(agent: Agent, provider: str) -> No
 
 
 @pytest.mark.parametrize("provider", MODELS)
-def test_calls_behind_nothing_but_a_block(agent: Agent, provider: str) -> None:
+def test_calls_may_follow_an_answer_that_is_only_a_state_block(agent: Agent, provider: str) -> None:
     answer = json.loads(json.dumps(ANSWERS[provider]).replace("Done.\\n\\n", ""))
     agent.append("user", "Where is x?")
     agent.append_answer(provider, answer)
@@ -301,7 +301,7 @@ class Model(ScriptedProvider):
             yield text[at : at + 7]
 
 
-def test_in_a_turn(agent: Agent) -> None:
+def test_a_state_block_inside_a_turn_is_recorded(agent: Agent) -> None:
     model = Model(with_block(ONE), "No block.", with_block(TWO))
     for text in ("one", "two", "three"):
         asyncio.run(turn(agent, model, text, Shown(lambda _: None, lambda _: None)))
@@ -314,7 +314,7 @@ def test_in_a_turn(agent: Agent) -> None:
 # Operations
 
 
-def test_rewind_brings_the_earlier_one_back_and_restore_the_later(agent: Agent) -> None:
+def test_a_rewind_returns_the_earlier_state_and_a_restore_the_later_one(agent: Agent) -> None:
     say(agent, "one", with_block(ONE))
     agent.do("/mark HERE")
     say(agent, "two", with_block(TWO))
@@ -324,7 +324,7 @@ def test_rewind_brings_the_earlier_one_back_and_restore_the_later(agent: Agent) 
     assert agent.context().state == TWO
 
 
-def test_clear_leaves_none(agent: Agent) -> None:
+def test_clear_leaves_no_state(agent: Agent) -> None:
     say(agent, "one", with_block(ONE))
     cleared = agent.do("/clear")
     assert agent.context().state is None
@@ -336,7 +336,7 @@ def test_clear_leaves_none(agent: Agent) -> None:
     assert agent.context().state == ONE
 
 
-def test_a_turn_takes_its_own_along(agent: Agent) -> None:
+def test_a_dropped_turn_takes_its_state_along(agent: Agent) -> None:
     say(agent, "one", with_block(ONE))
     second = say(agent, "two", with_block(TWO))
     dropped = agent.do(f"/context drop {second - 1}")
@@ -354,7 +354,7 @@ def test_forgetting_the_message_forgets_its_state(agent: Agent) -> None:
     assert agent.context().state == ONE
 
 
-def test_a_summary_carries_it(agent: Agent) -> None:
+def test_a_summary_carries_the_state(agent: Agent) -> None:
     say(agent, "one", with_block(ONE))
     agent.do("/summarize")
     assert agent.context().state == ONE
@@ -363,7 +363,7 @@ def test_a_summary_carries_it(agent: Agent) -> None:
     assert agent.context().state == TWO
 
 
-def test_a_fork_inherits_it_and_goes_its_own_way(agent: Agent) -> None:
+def test_a_fork_inherits_the_state_and_changes_it_independently(agent: Agent) -> None:
     say(agent, "one", with_block(ONE))
     agent.do("/mark HERE")
     whole = agent.log.agent(agent.do("/fork").data["child"])
@@ -374,7 +374,7 @@ def test_a_fork_inherits_it_and_goes_its_own_way(agent: Agent) -> None:
     assert (whole.context().state, agent.context().state) == (TWO, None)
 
 
-def test_erasing_a_turn_erases_its_own(agent: Agent) -> None:
+def test_erasing_a_turn_erases_its_state(agent: Agent) -> None:
     say(agent, "one", with_block(ONE))
     second = say(agent, "two", with_block(TWO))
     child = agent.log.agent(agent.do("/fork").data["child"])
@@ -388,7 +388,7 @@ def test_erasing_a_turn_erases_its_own(agent: Agent) -> None:
 # The commands
 
 
-def test_the_earlier_ones(agent: Agent) -> None:
+def test_earlier_states_are_listed(agent: Agent) -> None:
     assert agent.do("/state --all").text == "No state block yet."
     first = say(agent, "one", with_block(ONE)) + 1
     second = say(agent, "two", with_block(TWO)) + 1
@@ -412,7 +412,7 @@ def test_the_earlier_ones(agent: Agent) -> None:
     assert [row["id"] for row in child.do("/state --all").data["states"]] == [summary]
 
 
-def test_a_fresh_one_from_the_model(log: Log, agent: Agent) -> None:
+def test_the_model_writes_a_fresh_state_block(log: Log, agent: Agent) -> None:
     say(agent, "one", with_block(ONE))
     log.complete = lambda _: f"Here it is:\n\n### STATE\n{TWO}"
     assert agent.do("/context rebuild").data["state"] == TWO
@@ -424,6 +424,6 @@ def test_a_fresh_one_from_the_model(log: Log, agent: Agent) -> None:
     assert agent.context().state == TWO
 
 
-def test_wrong_arguments(agent: Agent) -> None:
+def test_wrong_arguments_of_the_state_command_are_refused(agent: Agent) -> None:
     with pytest.raises(CommandError, match="unexpected argument 'all'; usage: /state"):
         agent.do("/state all")

@@ -27,7 +27,7 @@ def sent(agent: Agent) -> list[str]:
     return [part.text if part.kind == "user" else f"summary {part.event}" for part in found]
 
 
-def test_a_summary_stands_where_what_it_replaced_began(agent: Agent) -> None:
+def test_a_summary_stands_at_the_beginning_of_what_it_replaced(agent: Agent) -> None:
     _, two, three, _ = turns(agent, "one", "two", "three", "four")
     done = agent.do(f"/summarize {two}..{three}")
     assert sent(agent) == ["one", f"summary {done.event_id}", "four"]
@@ -42,7 +42,7 @@ def test_a_summary_stands_where_what_it_replaced_began(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("policy", ["eager", "steady"])
-def test_up_to_here_and_from_here(agent: Agent, policy: str) -> None:
+def test_a_span_may_lack_its_beginning_or_its_end(agent: Agent, policy: str) -> None:
     agent.configure("context_policy", policy)
     _, two, _, four = turns(agent, "one", "two", "three", "four")
     first = agent.do(f"/summarize ..{two}").event_id
@@ -53,7 +53,7 @@ def test_up_to_here_and_from_here(agent: Agent, policy: str) -> None:
     assert sent(agent) == [f"summary {third}"]
 
 
-def test_a_span_of_marks(agent: Agent) -> None:
+def test_a_span_may_be_named_by_marks(agent: Agent) -> None:
     turn(agent, "one")
     agent.do("/mark A")
     turn(agent, "two")
@@ -66,7 +66,7 @@ def test_a_span_of_marks(agent: Agent) -> None:
     assert sent(agent) == [f"summary {done}", "two", "three"]
 
 
-def test_a_mark_whose_name_holds_the_dots_goes_first(agent: Agent) -> None:
+def test_a_mark_whose_name_contains_dots_takes_precedence(agent: Agent) -> None:
     turn(agent, "one")
     agent.do("/mark a..b")
     turn(agent, "two")
@@ -78,7 +78,7 @@ def test_a_mark_whose_name_holds_the_dots_goes_first(agent: Agent) -> None:
     assert sent(agent) == [f"summary {done.event_id}", "two"]
 
 
-def test_the_messages_of_one_turn_and_whole_exchanges(agent: Agent) -> None:
+def test_a_span_takes_whole_turns_and_exchanges(agent: Agent) -> None:
     """The end of a span at the message that opened a turn means all of that turn; any other message means itself."""
     agent.append("user", "one")
     call = agent.append_tool_call("f", {}, call_id="c1")
@@ -93,7 +93,7 @@ def test_the_messages_of_one_turn_and_whole_exchanges(agent: Agent) -> None:
     assert shown[:3] == ["user", "summary", "assistant"]
 
 
-def test_an_open_exchange_stays(agent: Agent) -> None:
+def test_a_summary_leaves_out_an_open_exchange(agent: Agent) -> None:
     turn(agent, "one")
     agent.append("user", "two")
     agent.append("assistant", "I look.")
@@ -105,7 +105,7 @@ def test_an_open_exchange_stays(agent: Agent) -> None:
     assert parts == [done.event_id, result - 3, result - 2, result]
 
 
-def test_a_summary_goes_by_where_it_stands(agent: Agent) -> None:
+def test_a_summary_inside_a_span_counts_by_its_position(agent: Agent) -> None:
     """It is in a span whose ends lie on both sides of its place, whenever it was recorded."""
     one, two, three, four = turns(agent, "one", "two", "three", "four")
     first = agent.do(f"/summarize {one}..{two}").event_id
@@ -119,7 +119,7 @@ def test_a_summary_goes_by_where_it_stands(agent: Agent) -> None:
     assert "is reversed; name the earlier end first" in refused(agent, f"/summarize {four}..{first}")
 
 
-def test_a_rewind_keeps_a_summary_of_what_lay_before_the_mark(agent: Agent) -> None:
+def test_a_rewind_keeps_a_summary_of_messages_before_the_mark(agent: Agent) -> None:
     _, two = turns(agent, "one", "two")
     agent.do("/mark M")
     turn(agent, "three")
@@ -137,7 +137,7 @@ def test_a_rewind_keeps_a_summary_of_what_lay_before_the_mark(agent: Agent) -> N
     assert list(examine(agent.log)) == []
 
 
-def test_undo_takes_the_turn_behind_a_summary_that_stands_before_it(agent: Agent) -> None:
+def test_undo_drops_the_turn_after_a_newer_summary_that_precedes_it(agent: Agent) -> None:
     one, _ = turns(agent, "one", "two")
     done = agent.do(f"/summarize {one}..{one}").event_id
     agent.do("/undo")
@@ -145,7 +145,7 @@ def test_undo_takes_the_turn_behind_a_summary_that_stands_before_it(agent: Agent
     assert "/restore" in refused(agent, "/undo")
 
 
-def test_the_state_block_goes_on_only_if_it_was_in_the_span(agent: Agent) -> None:
+def test_a_summary_carries_the_state_only_if_the_span_contains_it(agent: Agent) -> None:
     one = agent.append("user", "one")
     agent.append("assistant", "done\n### STATE\nGoal: first")
     agent.end_turn()
@@ -161,7 +161,7 @@ def test_the_state_block_goes_on_only_if_it_was_in_the_span(agent: Agent) -> Non
     assert agent.context().state == "Goal: second"
 
 
-def test_a_window_begins_behind_a_summary_that_stands_before_it(agent: Agent) -> None:
+def test_a_window_may_begin_after_a_newer_summary_that_precedes_it(agent: Agent) -> None:
     one, *_ = turns(agent, "one", "two", "three")
     done = agent.do(f"/summarize {one}..{one}").event_id
     agent.do("/context window 2")
@@ -170,7 +170,7 @@ def test_a_window_begins_behind_a_summary_that_stands_before_it(agent: Agent) ->
     assert sent(agent) == [f"summary {done}", "two", "three"]
 
 
-def test_a_turn_is_not_parted_by_a_summary_in_it(agent: Agent) -> None:
+def test_a_summary_inside_a_turn_does_not_split_it(agent: Agent) -> None:
     agent.append("user", "one")
     said = [agent.append("assistant", text) for text in ("a", "b", "c")]
     agent.end_turn()
@@ -202,7 +202,7 @@ def test_an_invalid_span_is_refused(agent: Agent, line: str, told: str) -> None:
     assert told in refused(agent, line)
 
 
-def test_a_preview_of_a_span(agent: Agent) -> None:
+def test_a_summary_of_a_span_can_be_previewed(agent: Agent) -> None:
     one, *_ = turns(agent, "one", "two")
     seen = agent.do(f"/summarize {one}..{one} --preview")
     assert "2 messages (~" in seen.text

@@ -116,7 +116,7 @@ def visible(agent: Agent) -> list[int]:
 # Made and sent
 
 
-def test_off_by_default(log: Log, agent: Agent) -> None:
+def test_window_summaries_are_off_by_default(log: Log, agent: Agent) -> None:
     """The same bytes, whatever was recorded."""
     agent.configure("window_summary", False)
     before = agent.request()
@@ -140,7 +140,7 @@ def test_messages_before_the_window_are_summarized(agent: Agent, model: Model) -
     assert (found.covered.first, found.covered.until, found.covered.turns) == (cut[0], cut[-1], (cut[0], cut[-2]))
 
 
-def test_it_is_sent_from_the_next_turn_on(agent: Agent) -> None:
+def test_a_window_summary_is_sent_from_the_next_turn_on(agent: Agent) -> None:
     agent.append("user", "And now?")
     before = agent.request()
     summary = made(agent)
@@ -161,7 +161,7 @@ def test_it_is_sent_from_the_next_turn_on(agent: Agent) -> None:
         assert json.dumps(body).count("Summary 1.") == 1
 
 
-def test_its_place_among_the_layers(agent: Agent) -> None:
+def test_a_window_summary_has_its_place_among_the_layers(agent: Agent) -> None:
     agent.configure("system", "Be brief.")
     agent.configure("tools", "slash")
     agent.record("state", "Goal: x")
@@ -177,7 +177,7 @@ def test_its_place_among_the_layers(agent: Agent) -> None:
     assert body.index("### STATE") < body.index("### SCRATCHPAD") < body.index("Summary 1.") < body.index("And now?")
 
 
-def test_nothing_is_due_before_enough_was_cut(log: Log, model: Model) -> None:
+def test_no_summary_is_due_before_enough_was_cut(log: Log, model: Model) -> None:
     agent = log.agent("root")
     agent.configure("window_summary", True)
     assert window_summary_due(agent) is None
@@ -196,7 +196,7 @@ def test_nothing_is_due_before_enough_was_cut(log: Log, model: Model) -> None:
     assert found.earlier is not None
 
 
-def test_a_large_turn_is_due_by_itself(log: Log, model: Model) -> None:
+def test_one_large_turn_makes_a_summary_due(log: Log, model: Model) -> None:
     agent = log.agent("root")
     agent.configure("window_summary", True)
     agent.configure("context_size", 1)
@@ -206,7 +206,7 @@ def test_a_large_turn_is_due_by_itself(log: Log, model: Model) -> None:
     assert wanted(agent).covered.until == visible(agent)[1]
 
 
-def test_it_is_extended_by_what_was_cut_since(agent: Agent, model: Model) -> None:
+def test_a_new_summary_extends_the_last_by_the_messages_cut_since(agent: Agent, model: Model) -> None:
     first = made(agent)
     covered = wanted_data(agent, first)
     assert window_summary_due(agent) is None
@@ -233,7 +233,7 @@ def wanted_data(agent: Agent, event_id: int) -> dict[str, Any]:
     return event.data
 
 
-def test_half_of_what_the_model_takes(agent: Agent, model: Model) -> None:
+def test_a_summary_covers_at_most_half_of_the_models_window(agent: Agent, model: Model) -> None:
     """Where more was cut, the newest of it, and the summary says where it begins."""
     agent.log.given = Settings(models={"offline/offline": {"window": 4000, "output": 500}})
     assert agent.window == 4000
@@ -246,7 +246,7 @@ def test_half_of_what_the_model_takes(agent: Agent, model: Model) -> None:
     assert wanted_data(agent, summary)["from"] == read[0]
 
 
-def test_the_offline_model(log: Log) -> None:
+def test_the_offline_model_writes_a_window_summary(log: Log) -> None:
     agent = log.agent("other")
     agent.configure("context_size", 2)
     agent.configure("window_summary", True)
@@ -259,7 +259,7 @@ def test_the_offline_model(log: Log) -> None:
 
 
 @pytest.mark.parametrize("operation", ["forget", "drop", "redact", "clear", "rewind", "summarize"])
-def test_it_is_stale_once_what_it_covers_changes(log: Log, operation: str) -> None:
+def test_a_summary_is_stale_once_the_covered_messages_change(log: Log, operation: str) -> None:
     model = Model()
     log.complete = model.complete
     agent = log.agent("root")
@@ -292,7 +292,7 @@ def test_it_is_stale_once_what_it_covers_changes(log: Log, operation: str) -> No
         assert sent(opened(agent)) == [summary]
 
 
-def test_an_older_one_that_is_true_again(agent: Agent, model: Model) -> None:
+def test_an_older_summary_can_become_valid_again(agent: Agent, model: Model) -> None:
     first, turn = made(agent), visible(agent)[2]
     dropped = agent.do(f"/context drop {turn}").event_id
     second = made(agent)
@@ -302,7 +302,7 @@ def test_an_older_one_that_is_true_again(agent: Agent, model: Model) -> None:
     assert sent(agent.request()) == [first]
 
 
-def test_what_happens_behind_it_leaves_it_true(agent: Agent) -> None:
+def test_later_changes_leave_a_summary_valid(agent: Agent) -> None:
     summary = made(agent)
     agent.do("/mark HERE")
     say(agent, 1)
@@ -312,7 +312,7 @@ def test_what_happens_behind_it_leaves_it_true(agent: Agent) -> None:
     assert sent(opened(agent)) == [summary]
 
 
-def test_it_is_not_sent_beside_what_it_covers(agent: Agent) -> None:
+def test_a_summary_is_not_sent_beside_the_messages_that_it_covers(agent: Agent) -> None:
     made(agent)
     agent.configure("sliding_context_tokens", 0)
     assert sent(opened(agent)) == []
@@ -321,7 +321,7 @@ def test_it_is_not_sent_beside_what_it_covers(agent: Agent) -> None:
     assert window_summary_due(agent) is None
 
 
-def test_a_wider_window_asks_for_a_shorter_one(agent: Agent, model: Model) -> None:
+def test_a_wider_window_needs_a_summary_of_fewer_messages(agent: Agent, model: Model) -> None:
     """A summary of what the window holds in part is not sent, and none is made of it."""
     made(agent)
     agent.configure("sliding_context_tokens", BUDGET + 300)
@@ -336,7 +336,7 @@ def test_a_wider_window_asks_for_a_shorter_one(agent: Agent, model: Model) -> No
     assert sent(opened(agent)) == [second]
 
 
-def test_nothing_that_changed_meanwhile_is_recorded(agent: Agent, model: Model) -> None:
+def test_a_summary_of_messages_that_changed_meanwhile_is_not_recorded(agent: Agent, model: Model) -> None:
     head = agent.standing().newest
     for happens in (
         lambda: agent.do(f"/context drop {visible(agent)[2]}"),
@@ -360,7 +360,7 @@ def test_a_model_that_fails_records_nothing(agent: Agent) -> None:
     assert agent.standing().newest == head
 
 
-def test_a_fork_inherits_it(agent: Agent) -> None:
+def test_a_fork_inherits_a_window_summary(agent: Agent) -> None:
     agent.do("/mark HERE")
     summary = made(agent)
     whole, trimmed = (agent.log.agent(agent.do(f"/fork{mark}").data["child"]) for mark in ("", " HERE"))
@@ -373,7 +373,7 @@ def test_a_fork_inherits_it(agent: Agent) -> None:
     assert sent(opened(whole)) == [summary]
 
 
-def test_records_of_somebody_else_are_passed_over(agent: Agent) -> None:
+def test_records_of_other_programs_are_ignored(agent: Agent) -> None:
     summary = made(agent)
     for data in (None, {"until": "x"}, {"from": 1, "until": 5, "turns": [1], "covers": ""}, {"until": 5}):
         agent.record("window_summary", "Somebody else's.", data=data)
@@ -383,7 +383,7 @@ def test_records_of_somebody_else_are_passed_over(agent: Agent) -> None:
 # The window, and rebuilding
 
 
-def test_the_request_is_rebuilt_byte_for_byte(agent: Agent) -> None:
+def test_a_request_with_a_window_summary_is_rebuilt_byte_for_byte(agent: Agent) -> None:
     made(agent)
     requests = []
     for policy in ("eager", "steady"):
@@ -403,7 +403,7 @@ def test_the_request_is_rebuilt_byte_for_byte(agent: Agent) -> None:
     assert [rebuilt(agent, each.id).verdict for each in records] == ["identical", "identical", "erased"]
 
 
-def test_it_counts_into_the_budget(agent: Agent) -> None:
+def test_a_window_summary_counts_into_the_budget(agent: Agent) -> None:
     before = agent.request().manifest.edge.before
     agent.log.complete = lambda _: "long " * 1000
     made(agent)
@@ -413,7 +413,7 @@ def test_it_counts_into_the_budget(agent: Agent) -> None:
     assert request.manifest.edge.before > before + 4
 
 
-def test_a_pin_that_would_have_to_go_for_it_stays(agent: Agent) -> None:
+def test_a_summary_never_displaces_a_pin(agent: Agent) -> None:
     """Without the pin the window would reach back into what the summary covers."""
     say(agent, 77, words=800)
     pinned = visible(agent)[-2]
@@ -431,7 +431,7 @@ def test_a_pin_that_would_have_to_go_for_it_stays(agent: Agent) -> None:
     assert agent.request().bytes == request.bytes
 
 
-def test_a_summary_never_makes_itself_needed(agent: Agent) -> None:
+def test_a_context_that_fits_without_a_summary_is_sent_whole(agent: Agent) -> None:
     """What fits without it is sent whole."""
     agent.log.complete = lambda _: "long " * 1000
     made(agent)
@@ -441,7 +441,7 @@ def test_a_summary_never_makes_itself_needed(agent: Agent) -> None:
     assert (request.manifest.edge.why, sent(request)) == (None, [])
 
 
-def test_while_the_agent_goes_on(agent: Agent) -> None:
+def test_a_summary_may_be_made_while_the_agent_continues(agent: Agent) -> None:
     asked, answer = Event(), Event()
 
     def complete(_: Request) -> str:
@@ -475,7 +475,7 @@ DEEDS = st.lists(
 
 @settings(max_examples=settings().max_examples // 4)
 @given(deeds=DEEDS, policy=st.sampled_from(["eager", "steady"]))
-def test_whatever_happens(deeds: list[tuple[str, int, int]], policy: str) -> None:
+def test_window_summaries_stay_consistent_in_random_histories(deeds: list[tuple[str, int, int]], policy: str) -> None:
     """What is sent is of nothing in the window and of all that is visible, up to where it ends; inside a turn it stays;
     requests keep to the budget and are made the same twice; nothing of this shows with the setting off."""
     with foldmark.open(":memory:", settings={}) as log:
@@ -519,7 +519,7 @@ def check(agent: Agent, covers: dict[int, list[int]]) -> None:
     assert rebuilt(agent, stored(agent.log).newest_sent(agent.id, 1)[0].id).verdict == "identical"
 
 
-def test_in_another_process_the_same(tmp_path: Path) -> None:
+def test_another_process_sends_the_same_window_summary(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     with foldmark.open(path, settings={}) as log:
         agent = log.agent("root")
@@ -533,7 +533,7 @@ def test_in_another_process_the_same(tmp_path: Path) -> None:
     assert len(sent(request)) == 1
 
 
-def test_a_request_that_only_grows_has_it_in_front_of_the_next_turn(agent: Agent) -> None:
+def test_a_growing_request_has_the_summary_in_front_of_the_next_turn(agent: Agent) -> None:
     agent.configure("context_policy", "steady")
     before = opened(agent)
     agent.append("assistant", "Well.")

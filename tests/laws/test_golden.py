@@ -176,7 +176,7 @@ def test_seed_0_parallel_research(log: Any, agent: Any) -> None:
     assert texts(agent) == ["earlier work", "Research OAuth2.", "Research sessions."]
 
 
-def test_a_result_without_visible_call_becomes_a_notice(agent: Any) -> None:
+def test_a_result_without_a_visible_call_becomes_a_notice(agent: Any) -> None:
     agent.do("/mark X")
     agent.append("user", "go")
     agent.append("assistant", "I start over.")

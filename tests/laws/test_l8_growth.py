@@ -93,7 +93,7 @@ def test_l8_a_request_begins_with_the_one_before(first: int) -> None:
     assert seen["budget steps"] >= 2
 
 
-def test_l8_under_eager_only_what_is_shortened_changes() -> None:
+def test_l8_under_eager_only_shortened_results_change() -> None:
     seen = histories("eager", SMALL, seeds(0, 5))
     assert seen["steps"] >= 500
     assert min(seen["grown"], seen["shortened"]) >= 84
@@ -162,7 +162,7 @@ def test_a_fork_is_no_boundary_of_its_parent(log: foldmark.Log) -> None:
     assert sent(agent.request("openai", "gpt-5"))[: len(sent(before))] == sent(before)
 
 
-def test_a_step_stays_where_the_model_was_asked_although_no_answer_came(log: foldmark.Log) -> None:
+def test_a_step_stays_at_a_request_that_got_no_answer(log: foldmark.Log) -> None:
     agent = prepared(log)
     agent.configure("truncate_recent", 5000)
     agent.append("user", "Read all of it.")
@@ -181,7 +181,7 @@ def test_a_step_stays_where_the_model_was_asked_although_no_answer_came(log: fol
     assert sent(asked)[: len(sent(request))] == sent(request)
 
 
-def test_where_nobody_opened_a_turn_older_ones_make_room_for_the_newest(log: foldmark.Log) -> None:
+def test_without_a_user_message_older_turns_make_room_for_the_newest(log: foldmark.Log) -> None:
     agent = prepared(log)
     for number in range(3):
         agent.append("assistant", f"{number} " + "word " * 2000)
@@ -191,7 +191,7 @@ def test_where_nobody_opened_a_turn_older_ones_make_room_for_the_newest(log: fol
     assert request.manifest.edge.first == ids(agent)[-1]
 
 
-def test_results_keep_what_they_entered_with_until_an_operation(log: foldmark.Log) -> None:
+def test_results_keep_their_length_until_an_operation(log: foldmark.Log) -> None:
     agent = prepared(log)
     agent.append("user", "Look.")
     for number in range(6):
@@ -236,7 +236,7 @@ def test_a_turn_that_outgrows_the_budget_goes_to_low_water_in_few_steps(log: fol
     assert requests[-1].manifest.edge.oldest > 0
 
 
-def test_memos_that_come_later_have_their_heading(log: foldmark.Log) -> None:
+def test_later_memos_have_their_heading(log: foldmark.Log) -> None:
     """Also where the best of those that were picked stands there already."""
     agent = prepared(log)
     recording.save_memo(agent, "The parser, the lexer and the Unicode tables are generated.", (), "human")

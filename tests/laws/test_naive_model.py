@@ -163,7 +163,9 @@ def test_a_late_result_belongs_to_its_call_and_not_to_its_turn(script: Script, a
         (["user", "assistant", "call:a", "result:a"], ["assistant"], 4),  # behind the exchange
     ],
 )
-def test_positions(script: Script, agent: NaiveAgent, before: list[str], after: list[str], kept: int) -> None:
+def test_a_cut_moves_to_the_edge_of_an_exchange(
+    script: Script, agent: NaiveAgent, before: list[str], after: list[str], kept: int
+) -> None:
     ids = script.say(agent, *before)
     script.do(agent, agent.mark("M"))
     ids += script.say(agent, *after)
@@ -190,7 +192,7 @@ def test_fork_leaves_out_the_open_exchange_and_its_text(script: Script, agent: N
     assert agent.fork().messages == frozenset(ids)
 
 
-def test_operations_stand_as_recorded(script: Script, agent: NaiveAgent) -> None:
+def test_operations_keep_their_recorded_meaning(script: Script, agent: NaiveAgent) -> None:
     a, b = script.turns(agent, 2)
     forget = script.do(agent, agent.forget([a]))
     script.do(agent, agent.remember([b]))
@@ -209,7 +211,7 @@ def test_remember_never_takes_system_messages(script: Script, agent: NaiveAgent)
     assert agent.forget(ids).messages == frozenset(ids)
 
 
-def test_restores_of_restores(script: Script, agent: NaiveAgent) -> None:
+def test_restores_can_be_restored(script: Script, agent: NaiveAgent) -> None:
     ids = script.turns(agent, 1)
     clear = script.do(agent, agent.clear())
     back = script.do(agent, agent.restore(clear))
@@ -225,7 +227,7 @@ def test_restores_of_restores(script: Script, agent: NaiveAgent) -> None:
         agent.restore(clear)
 
 
-def test_drop_and_undo_of_inherited_turns(script: Script, agent: NaiveAgent) -> None:
+def test_inherited_turns_can_be_dropped_and_undone(script: Script, agent: NaiveAgent) -> None:
     first = script.say(agent, "user", "assistant", "end")
     second = script.say(agent, "user")
     fork = agent.fork()
@@ -243,7 +245,7 @@ def say_state(script: Script, agent: NaiveAgent, text: str) -> int:
     return script.newest
 
 
-def test_a_state_goes_with_its_message(script: Script, agent: NaiveAgent) -> None:
+def test_a_state_leaves_with_its_message(script: Script, agent: NaiveAgent) -> None:
     first, second = script.say(agent, "user", "assistant")
     say_state(script, agent, "one")
     mark = script.do(agent, agent.mark("M"))
@@ -258,7 +260,7 @@ def test_a_state_goes_with_its_message(script: Script, agent: NaiveAgent) -> Non
     assert third not in agent.visible()
 
 
-def test_a_state_behind_a_mark_is_cut_although_its_message_stays(script: Script, agent: NaiveAgent) -> None:
+def test_a_state_after_a_mark_is_cut_although_its_message_stays(script: Script, agent: NaiveAgent) -> None:
     ids = script.say(agent, "user", "assistant")
     script.do(agent, agent.mark("M"))
     say_state(script, agent, "cut")
@@ -285,7 +287,7 @@ def test_a_summary_takes_the_place_of_what_it_subtracts(script: Script, agent: N
     assert (agent.visible(), agent.state()) == (before + behind, "one")
 
 
-def test_a_summary_after_a_mark_leaves_what_was_inherited(script: Script, agent: NaiveAgent) -> None:
+def test_a_summary_after_a_mark_keeps_inherited_messages(script: Script, agent: NaiveAgent) -> None:
     inherited = script.turns(agent, 2)
     child = agent.child(agent.fork())
     script.do(child, child.mark("M"))
@@ -339,7 +341,7 @@ def test_a_planning_conversation_lasts_to_the_end_of_its_turn(script: Script, ag
     assert agent.visible() == [b, c, *d]
 
 
-def test_remember_keeps_what_is_named_and_cancel_keeps_everything(script: Script, agent: NaiveAgent) -> None:
+def test_remember_keeps_the_named_messages_and_cancel_keeps_everything(script: Script, agent: NaiveAgent) -> None:
     a, b = script.turns(agent, 2)
     open_planning(script, agent)
     agent.end_turn()
@@ -351,7 +353,7 @@ def test_remember_keeps_what_is_named_and_cancel_keeps_everything(script: Script
 
 
 @pytest.mark.parametrize("operation", ["clear", "rewind", "undo", "drop"])
-def test_what_cancels_planning(script: Script, agent: NaiveAgent, operation: str) -> None:
+def test_clear_and_other_operations_cancel_planning(script: Script, agent: NaiveAgent, operation: str) -> None:
     script.do(agent, agent.mark("BEFORE"))
     first, _ = open_planning(script, agent)
     script.do(agent, agent.mark("AFTER"))
@@ -386,7 +388,7 @@ def test_a_removed_turn_is_gone_everywhere(script: Script, agent: NaiveAgent) ->
         agent.restore(script.newest)
 
 
-def test_reasons_are_operations_in_force(script: Script, agent: NaiveAgent) -> None:
+def test_explanations_name_operations_in_force(script: Script, agent: NaiveAgent) -> None:
     (gid,) = script.turns(agent, 1)
     forget = script.do(agent, agent.forget([gid]))
     clear = script.do(agent, agent.clear())
@@ -420,7 +422,7 @@ REFUSED: dict[str, Callable[[NaiveAgent], Operation]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_errors(script: Script, agent: NaiveAgent, case: str) -> None:
+def test_wrong_operations_are_refused(script: Script, agent: NaiveAgent, case: str) -> None:
     script.say(agent, "user", "assistant")
     script.do(agent, agent.fork())
     with pytest.raises(RefusedError):

@@ -431,7 +431,7 @@ def test_l5_restore_takes_back_an_operation_and_can_be_taken_back(
 
 
 @given(script=SCRIPT, parents=SCRIPT, childs=SCRIPT)
-def test_l6_parent_and_child_go_their_own_ways(
+def test_l6_parent_and_child_are_independent(
     script: list[tuple[str, int]], parents: list[tuple[str, int]], childs: list[tuple[str, int]]
 ) -> None:
     with database() as (log, _):

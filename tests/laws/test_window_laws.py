@@ -187,7 +187,9 @@ def kept_pins(
 
 @settings(max_examples=SOME)
 @given(STEPS, CONFIGS, PROVIDERS)
-def test_one_more_turn_would_pass_the_budget(steps: list[tuple[str, str, int]], config: Config, provider: str) -> None:
+def test_one_more_turn_would_exceed_the_budget(
+    steps: list[tuple[str, str, int]], config: Config, provider: str
+) -> None:
     """Measured with everything as it was when the newest turn was opened; with any number of turns, and pins."""
     budget, most = config.sliding_context_tokens, config.context_size
     with foldmark.open(":memory:") as log:
@@ -453,7 +455,7 @@ def test_more_turns_make_no_request_shorter_by_more_than_the_slack(
 
 @settings(max_examples=SOME)
 @given(st.lists(TURN, min_size=2, max_size=12), PROVIDERS)
-def test_the_sum_of_the_turns_is_the_whole_request(
+def test_the_turns_add_up_to_the_whole_request(
     turns: list[tuple[int, list[tuple[int, int]], str, int]], provider: str
 ) -> None:
     """Of turns as a runtime records them; what is odd about others only costs a measurement more."""

@@ -129,7 +129,7 @@ providers = pytest.mark.parametrize("provider", BUILT_IN)
 
 @providers
 @given(data=st.data())
-def test_every_log_gives_a_body_that_the_provider_takes(provider: str, data: st.DataObject) -> None:
+def test_every_log_gives_a_body_that_the_provider_accepts(provider: str, data: st.DataObject) -> None:
     each = data.draw(wanted(provider))
     sent = each.body(provider)
     assert violations(provider, each.model, sent) == []
@@ -206,7 +206,7 @@ EXCHANGE = [
 ]
 
 
-def test_anthropic_form() -> None:
+def test_a_body_has_anthropics_form() -> None:
     assert body(EXCHANGE, "anthropic", [READ], system="Be kind.") == {
         "model": "claude-sonnet-4-6",
         "max_tokens": 8192,
@@ -235,7 +235,7 @@ def test_anthropic_form() -> None:
 
 
 @pytest.mark.parametrize("provider", ["openai", "offline"])
-def test_openai_form(provider: str) -> None:
+def test_a_body_has_openais_form(provider: str) -> None:
     assert body(EXCHANGE, provider, [READ], system="Be kind.") == {
         "model": USUAL[provider],
         "tools": [
@@ -293,13 +293,13 @@ GEMINI = {
 }
 
 
-def test_gemini_form_and_its_wrapping() -> None:
+def test_a_body_has_geminis_form_and_its_wrapping() -> None:
     assert body(EXCHANGE, "gemini", [READ], "gemini-2.5-pro", "Be kind.") == GEMINI
     wrapped = body(EXCHANGE, "gemini_gca", [READ], "gemini-2.5-pro", "Be kind.")
     assert wrapped == {"model": "gemini-2.5-pro", "request": GEMINI}
 
 
-def test_gemini_3_is_given_a_signature_for_the_first_call_of_an_answer() -> None:
+def test_gemini_3_gets_a_signature_for_the_first_call_of_an_answer() -> None:
     events = [message(1, "user"), call(2, signature="c2ln"), result(3, 2), call(4, "c2"), call(5, "c3"), result(6, 4)]
     events.append(call(7, "c4", signature="not base64!"))
     parts = [part for content in body(events, "gemini")["contents"] for part in content["parts"]]
@@ -311,12 +311,12 @@ def test_gemini_3_is_given_a_signature_for_the_first_call_of_an_answer() -> None
     assert [part.get("thoughtSignature") for part in older if "functionCall" in part] == ["c2ln", None, None, None]
 
 
-def test_anthropic_is_given_a_list_of_tools_whenever_there_are_calls() -> None:
+def test_anthropic_gets_a_list_of_tools_whenever_there_are_calls() -> None:
     assert body(EXCHANGE, "anthropic")["tools"] == []
     assert "tools" not in body([message(1, "user")], "anthropic")
 
 
-def test_tools_lose_what_a_provider_refuses() -> None:
+def test_tools_are_sent_without_fields_that_a_provider_refuses() -> None:
     odd = ToolSpec("9 lives", "", {"type": "object", "properties": {"a": {}}, "anyOf": [{"required": ["a"]}]})
     (tool,) = body([], "anthropic", [odd])["tools"]
     assert tool["input_schema"] == {"type": "object", "properties": {"a": {}}}
@@ -328,7 +328,7 @@ def test_tools_lose_what_a_provider_refuses() -> None:
 
 
 @providers
-def test_neighbours_of_one_role_are_merged_only_where_alternation_is_demanded(provider: str) -> None:
+def test_neighbours_of_one_role_are_merged_only_if_roles_must_alternate(provider: str) -> None:
     events = [message(1, "user", "One."), message(2, "user", "Two."), message(3, "assistant", "Three.")]
     sent = body(events, provider)
     entries = entries_of(sent)
@@ -380,7 +380,7 @@ def with_block(provider: str, text: str, block: dict[str, Any]) -> list[list[str
 
 @providers
 @pytest.mark.parametrize("text", ["", "I look."])
-def test_blocks_in_order_are_taken(provider: str, text: str) -> None:
+def test_blocks_are_sent_in_order(provider: str, text: str) -> None:
     family = {"gemini_gca": "gemini"}.get(dialect_of(provider).recorded, dialect_of(provider).recorded)
     for block in KEPT[family]:
         assert with_block(provider, text, block) == [[], []]
@@ -403,7 +403,7 @@ def test_blocks_that_a_provider_would_refuse_are_not_sent(provider: str, block: 
 
 
 @providers
-def test_whatever_else_stands_among_the_blocks_is_passed_over(provider: str) -> None:
+def test_unknown_content_among_the_blocks_is_ignored(provider: str) -> None:
     foreign = [block for blocks in KEPT.values() for block in blocks]
     for block in (*NO_KEPT, *foreign, *IMAGES, *NO_IMAGES):
         assert with_block(provider, "", block) == with_block(provider, "I look.", block) == [[], []], block
@@ -412,7 +412,7 @@ def test_whatever_else_stands_among_the_blocks_is_passed_over(provider: str) -> 
 @providers
 @pytest.mark.parametrize("text", ["", " ", "It failed."])
 @pytest.mark.parametrize("failed", [True, False])
-def test_images_of_results_are_taken(provider: str, text: str, failed: bool) -> None:
+def test_images_of_results_are_sent(provider: str, text: str, failed: bool) -> None:
     events = [message(1, "user"), call(2), result(3, 2, text, failed=failed, blocks=IMAGES), call(4, "c2")]
     for each in (events, [*events, message(5, "user", "And?")], [*events, message(5, "user", turn=5)]):
         for model in MODELS[provider]:

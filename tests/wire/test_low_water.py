@@ -121,7 +121,7 @@ def test_the_edge_says_why_in_words(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("provider", BUILT_IN)
-def test_changing_layers_stand_in_the_newest_turn(agent: Agent, provider: str) -> None:
+def test_changing_layers_precede_the_newest_turn(agent: Agent, provider: str) -> None:
     talk(agent, 3)
     agent.record("state", "Goal: one")
     agent.record("scratchpad", "notes one")
@@ -150,7 +150,7 @@ def test_changing_layers_stand_in_the_newest_turn(agent: Agent, provider: str) -
     ]
 
 
-def test_without_a_budget_all_is_sent_and_the_order_still_serves_the_cache(agent: Agent) -> None:
+def test_without_a_budget_everything_is_sent_in_cacheable_order(agent: Agent) -> None:
     turns = talk(agent, 100)
     agent.record("scratchpad", "notes")
     agent.append("user", "Now.")
@@ -160,7 +160,7 @@ def test_without_a_budget_all_is_sent_and_the_order_still_serves_the_cache(agent
     assert request.body["messages"][-2]["content"].startswith("### SCRATCHPAD")
 
 
-def test_a_turn_that_is_larger_than_all_is_sent_alone(agent: Agent) -> None:
+def test_a_turn_larger_than_the_budget_is_sent_alone(agent: Agent) -> None:
     turns = talk(agent, 5)
     agent.append("user", "x" * 100_000)
     request = made(agent)
@@ -170,7 +170,7 @@ def test_a_turn_that_is_larger_than_all_is_sent_alone(agent: Agent) -> None:
     assert made(agent, budget=1).tokens == request.tokens
 
 
-def test_the_number_of_turns_still_limits(agent: Agent) -> None:
+def test_the_maximum_number_of_turns_still_applies(agent: Agent) -> None:
     turns = talk(agent, 30)
     request = made(agent, context_size=2)
     assert in_window(request) == turns[-2:]
@@ -178,7 +178,7 @@ def test_the_number_of_turns_still_limits(agent: Agent) -> None:
     assert made(agent, context_size=30).manifest.edge.why == "budget"
 
 
-def test_while_the_request_does_not_fit_another_step_goes(agent: Agent) -> None:
+def test_steps_leave_until_the_request_fits(agent: Agent) -> None:
     """A calibration says that the model counts more tokens than the weights."""
     turns = talk(agent, 200)
     plain = made(agent, budget=40_000)
@@ -202,7 +202,7 @@ def test_while_the_request_does_not_fit_another_step_goes(agent: Agent) -> None:
     assert in_window(made(agent, budget=40_000, calibration=calibration)) == in_window(plain)
 
 
-def test_pins_come_first_and_take_their_room_in_steps(agent: Agent) -> None:
+def test_pins_come_first_and_reduce_the_room_in_steps(agent: Agent) -> None:
     turns = talk(agent, 60)
     plain = made(agent)
     for turn in turns[:12]:
@@ -234,7 +234,7 @@ def test_the_models_limit_brings_a_grown_turn_to_low_water(agent: Agent) -> None
     assert in_window(made(agent, budget=40_000, limit=1)) == turns[-1:]
 
 
-def test_a_turn_that_cannot_be_brought_down_still_shows_its_newest_result(agent: Agent) -> None:
+def test_a_turn_that_cannot_shrink_still_shows_its_newest_result(agent: Agent) -> None:
     agent.append("user", "Work.")
     for step in range(30):
         agent.append("assistant", "w" * 3000)
@@ -247,7 +247,7 @@ def test_a_turn_that_cannot_be_brought_down_still_shows_its_newest_result(agent:
     assert all(len(result) < 500 for result in results[:-1])
 
 
-def test_it_stands_still_inside_a_turn(agent: Agent) -> None:
+def test_the_window_does_not_move_inside_a_turn(agent: Agent) -> None:
     talk(agent, 40)
     agent.append("user", "Work.")
     edge = made(agent).manifest.edge
@@ -259,7 +259,7 @@ def test_it_stands_still_inside_a_turn(agent: Agent) -> None:
         assert made(agent).manifest.edge == edge
 
 
-def test_a_fork_and_what_was_forgotten_do_not_weigh(agent: Agent) -> None:
+def test_forks_and_forgotten_messages_have_no_weight(agent: Agent) -> None:
     turns = talk(agent, 60)
     child = agent.log.agent(agent.do("/fork").data["child"])
     assert in_window(made(child)) == in_window(made(agent))
@@ -279,7 +279,7 @@ def test_a_fork_and_what_was_forgotten_do_not_weigh(agent: Agent) -> None:
     st.integers(0, 70),
     st.integers(0, 60),
 )
-def test_steps_by_brute_force(sizes: list[int], step: int, room: int, turns: int, fitting: int) -> None:
+def test_steps_equal_brute_force(sizes: list[int], step: int, room: int, turns: int, fitting: int) -> None:
     """`sizes` are the units', newest first; so many of the newest as `fitting` fit."""
     units = Units(message(1000 - index, "user", turn=1000 - index) for index in range(len(sizes)))
     total = sum(sizes)
@@ -303,7 +303,7 @@ def test_steps_by_brute_force(sizes: list[int], step: int, room: int, turns: int
     assert max(asked, default=0) <= cut.units + 1 or fitting < len(sizes)
 
 
-def test_a_window_reads_one_unit_more_than_there_is_room_for() -> None:
+def test_a_window_reads_one_unit_more_than_fits() -> None:
     source = (message(id, "user", turn=id) for id in range(5000, 0, -1))
     steps = Steps(100, 1000, 5000 * 10)
     cut = in_steps(Units(source), 0, steps, lambda count: 50_000 - 10 * count, lambda count: True)
@@ -312,7 +312,7 @@ def test_a_window_reads_one_unit_more_than_there_is_room_for() -> None:
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 900)), min_size=1, max_size=40), st.integers(300, 6000))
-def test_steps_that_the_next_one_undoes_are_not_made(sizes: list[tuple[bool, int]], most: int) -> None:
+def test_steps_that_the_next_one_would_undo_are_skipped(sizes: list[tuple[bool, int]], most: int) -> None:
     """The same request as if each had been made, with fewer looks at the whole turn."""
     events: list[Event] = []
     for opens, size in sizes:

@@ -46,7 +46,7 @@ def system_of(request: Request) -> str | None:
     return first["content"] if first["role"] == "system" else None
 
 
-def test_the_layers_stand_in_order_and_each_is_named(agent: Agent) -> None:
+def test_the_layers_are_in_order_and_each_is_named(agent: Agent) -> None:
     agent.append("system", "Imported rule.")
     agent.append("user", "Hello.")
     agent.append("assistant", "Hi.")
@@ -108,7 +108,7 @@ def test_guidelines_come_with_tools(agent: Agent) -> None:
         assert said in GUIDELINES
 
 
-def test_events_that_are_no_messages_are_never_sent(agent: Agent) -> None:
+def test_events_that_are_not_messages_are_never_sent(agent: Agent) -> None:
     agent.append("user", "Hello.")
     before = made(agent).body
     agent.do("/mark NAME")
@@ -232,9 +232,7 @@ NEXT = message(5, "user", "next", turn=5)
         ([ANSWER, message(5, "user", " ", turn=5)], [OMITTED, "answer", NOTES, GO_ON], 2, 1),
     ],
 )
-def test_anchors_stand_in_front_of_the_active_turn(
-    events: list[Event], steps: list[str], settled: int, earlier: int
-) -> None:
+def test_anchors_precede_the_active_turn(events: list[Event], steps: list[str], settled: int, earlier: int) -> None:
     prompt = framed(*events)
     assert told(prompt) == steps
     assert (prompt.settled, prompt.earlier) == (settled, earlier)
@@ -254,17 +252,17 @@ def test_anchors_stand_in_front_of_the_active_turn(
         ([call(1), message(5, "user", " ", turn=5)], [OMITTED, "calls", NOTES, "Sum up."]),
     ],
 )
-def test_anchors_and_an_instruction(events: list[Event], steps: list[str]) -> None:
+def test_anchors_precede_an_instruction(events: list[Event], steps: list[str]) -> None:
     assert told(framed(*events, instruction="Sum up.")) == steps
 
 
 @pytest.mark.parametrize("anchors", [[], [STATE._replace(text=" \n")]])
-def test_without_anchors_nothing_stands_there(anchors: list[Layer]) -> None:
+def test_without_anchors_nothing_precedes_the_active_turn(anchors: list[Layer]) -> None:
     assert told(framed(QUESTION, ANSWER, NEXT, anchors=anchors)) == ["question", "answer", "next"]
     assert told(framed(anchors=anchors)) == [EMPTY]
 
 
-def test_planning_has_no_anchors_wherever_they_would_stand(agent: Agent) -> None:
+def test_a_planning_request_has_no_anchors(agent: Agent) -> None:
     first = agent.append("user", "One.")
     agent.end_turn()
     agent.record("state", "Goal")
@@ -308,7 +306,7 @@ def test_a_token_is_four_bytes(size: int, tokens: int) -> None:
     assert count("anthropic", "any", b"x" * size) == -(-size // 3)
 
 
-def test_provider_names(agent: Agent) -> None:
+def test_provider_names_and_aliases_are_accepted(agent: Agent) -> None:
     assert made(agent, provider="google").provider == "gemini"
     assert made(agent, provider="offline").dialect == "openai"
     assert made(agent, provider="gemini_gca").dialect == "gemini_gca"
