@@ -1,0 +1,66 @@
+"""A folder for PATH in which `foldmark` is a fork (see `forked`): a shell starts it in 20 ms instead of 300."""
+
+from __future__ import annotations
+
+import marshal
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+
+import forked
+
+# The program that the shell starts. It hands its arguments, environment, folder and files over, and ends as the fork
+# does. It imports next to nothing, as that is what takes the time.
+_STAND_IN = """#!{python} -IS
+import _socket, marshal, os, sys
+
+connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+connection.connect({address!r})
+request = marshal.dumps((sys.argv[1:], dict(os.environ), os.getcwd()))
+files = b"".join(file.to_bytes(4, sys.byteorder) for file in range(3))
+connection.sendmsg([len(request).to_bytes(4, "big")], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, files)])
+connection.sendall(request)
+sys.exit(connection.recv(1)[0])
+"""
+
+
+@contextmanager
+def folder_of_programs(folder: Path) -> Iterator[Path]:
+    """Make the folder, and start what the shell asks for while the block runs."""
+    folder.mkdir()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(folder / "socket"))
+        listener.listen()
+        program = folder / "foldmark"
+        program.write_text(_STAND_IN.format(python=sys.executable, address=str(folder / "socket")))
+        program.chmod(0o700)
+        thread = Thread(target=_serve, args=[listener], daemon=True)
+        thread.start()
+        yield folder
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+def _serve(listener: socket.socket) -> None:
+    while True:
+        try:
+            connection, _ = listener.accept()
+        except OSError:  # it was shut down
+            return
+        Thread(target=_run, args=[connection], daemon=True).start()
+
+
+def _run(connection: socket.socket) -> None:
+    with connection, connection.makefile("rb") as rest:
+        head, files, _, _ = socket.recv_fds(connection, 4, 3)
+        words, environment, folder = marshal.loads(rest.read(int.from_bytes(head, "big")))
+        stdin, stdout, stderr = files
+        command = [forked.PROGRAM, *words]
+        with forked.Popen(command, stdin=stdin, stdout=stdout, stderr=stderr, env=environment, cwd=folder) as process:
+            for file in files:
+                os.close(file)
+            connection.sendall(bytes([process.wait() % 256]))
