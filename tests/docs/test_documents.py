@@ -6,15 +6,14 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import pytest
-from forking_shell import folder_of_programs
 
+import stand_in
 from foldmark.cli.program import run
 from foldmark.settings.loading import ALL_KEYS
 
@@ -45,26 +44,20 @@ def test_the_pages_that_run() -> None:
     assert {"README.md", "delegation.md", "forgetting.md", "undo-drop-remove.md"} <= {page.name for page in RUN}
 
 
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with folder_of_programs(tmp_path_factory.mktemp("shell") / "programs") as folder:
-        yield folder
-
-
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
-def test_blocks(page: Path, programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     for language, block in blocks(page):
         if language == "python":
             exec(compile(block, str(page), "exec"), names)
         elif language == "console":
-            console(block, tmp_path, programs)
+            console(block, tmp_path)
 
 
-def console(block: str, folder: Path, programs: Path) -> None:
+def console(block: str, folder: Path) -> None:
     """Run each command of a block; what it prints is what stands below it."""
-    path = f"{programs}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    path = f"{stand_in.folder()}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {"PATH": path, "HOME": str(folder), "LANG": "C.UTF-8"}
     for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
         command, _, expected = step.partition("\n")

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from command_line import PROGRAM
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.client.session import ClientRequestContext
 from mcp.types import (
@@ -28,6 +27,7 @@ from mcp.types import (
 )
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
+import stand_in
 from foldmark.app import Setup
 from foldmark.mcp.conversations import Conversations
 from foldmark.mcp.server import server
@@ -127,7 +127,9 @@ async def inside(
 async def outside(*arguments: str, era: str = "auto", errors: Path | None = None) -> AsyncIterator[Guest]:
     """A guest of `foldmark mcp` over standard input and output."""
     guest = Guest(None)
-    program = StdioServerParameters(command=PROGRAM, args=["mcp", *arguments], env=dict(os.environ))
+    program = StdioServerParameters(
+        command=str(stand_in.folder() / "foldmark"), args=["mcp", *arguments], env=dict(os.environ)
+    )
     with (errors or Path(os.devnull)).open("a") as said:
         async with Client(
             stdio_client(program, said), mode=era, message_handler=guest.hear, cache=None
