@@ -64,8 +64,8 @@ class GeminiScreen(Screen):
         """The line that is being typed, or what stands there instead."""
         return next(iter(re.findall(r"^ [>*] +(.*?) *$", self.text, re.MULTILINE)[::-1]), "")
 
-    def type(self, text: str, wanted: str) -> None:
-        """Type a line once the answer before has ended, and wait for what answers it."""
+    def type(self, text: str, wanted: str, *, stays: bool = True) -> None:
+        """Type a line once the answer before has ended, and wait for what answers it. Every line stays here."""
         assert self._comes(lambda: "esc to cancel" not in self.text), self.text
         self._tmux("send-keys", "-l", text)
         assert self._comes(lambda: self.line == text), self.text

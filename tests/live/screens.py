@@ -38,19 +38,20 @@ class Screen:
     def text(self) -> str:
         return self._tmux("capture-pane", "-p")
 
-    def wait(self, wanted: str, behind: str = "") -> None:
-        """Wait until a text is on the screen, behind the prompt `behind` if that is still there."""
+    def wait(self, wanted: str, behind: str | None = None) -> None:
+        """Wait until a text is on the screen: behind the prompt `behind`, which may come a moment later than the keys,
+        or anywhere."""
         until = time.monotonic() + LIMIT
-        while wanted not in self.text.rpartition(f"{self.sign} {behind}")[2]:
+        while not _shows(self.text, wanted, None if behind is None else f"{self.sign} {behind}"):
             assert time.monotonic() < until, f"{wanted!r} did not come:\n{self.text}"
             time.sleep(0.1)
 
-    def type(self, text: str, wanted: str) -> None:
-        """Type a line, and wait for what answers it."""
+    def type(self, text: str, wanted: str, *, stays: bool = True) -> None:
+        """Type a line, and wait for what answers it: behind the line, unless that does not stay on the screen."""
         self._tmux("send-keys", "-l", text)
         self.wait(text)
         self._tmux("send-keys", "Enter")
-        self.wait(wanted, text)
+        self.wait(wanted, text if stays else None)
 
     def press(self, key: str) -> None:
         self._tmux("send-keys", key)
@@ -67,6 +68,13 @@ class Screen:
         for each in left:  # Gemini CLI goes on without its terminal
             each.kill()
         assert not psutil.wait_procs(left, LIMIT)[1]
+
+
+def _shows(screen: str, wanted: str, behind: str | None) -> bool:
+    if behind is None:
+        return wanted in screen
+    _, prompt, answer = screen.rpartition(behind)
+    return bool(prompt) and wanted in answer
 
 
 def common_variables(folder: Path) -> dict[str, str]:

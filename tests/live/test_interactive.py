@@ -49,7 +49,7 @@ def test_commands_and_a_compaction(upstream: Loopback, tmp_path: Path) -> None:
         screen.type(":clear HERE", "Rewound to 'HERE'.")
         screen.type("The third prompt", "Answer number 3.")
         assert "The second prompt" not in json.dumps(upstream.asked[-1].body)
-        screen.type("/compact", "Compacted")
+        screen.type("/compact", "Compacted", stays=False)
         screen.type("The fourth prompt", "Answer number 5.")
         screen.type(":operations", "the client no longer sends it")
     finally:
@@ -135,7 +135,7 @@ def test_going_back_to_a_prompt_that_has_left(tmp_path: Path) -> None:
             screen.wait("Browsing transcript")
             screen.press("Left")
             screen.press("Enter")
-            screen.wait("The second prompt")
+            screen.wait("Conversation reverted to this point.")
             screen.press("Enter")
             screen.wait("Answer number 3.", "The second prompt")
             assert upstream.refusals == []
