@@ -52,7 +52,7 @@ class Claude(LongClient):
         return "", results
 
     def aside(self, body: Any) -> str | None:
-        compacts = "Respond with TEXT ONLY" in json.dumps(body["messages"][-1])
+        compacts = "Respond with TEXT ONLY" in self.newest(body)[0]
         if body.get("tools") and not compacts:
             return None
         return forgotten(json.dumps(body["messages"])) or "<summary>All that was said.</summary>"
