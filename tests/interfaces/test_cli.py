@@ -291,6 +291,12 @@ def test_a_group_has_its_own_commands_only(cli: Cli) -> None:
     assert not Path("copy.db").exists()
 
 
+def test_the_list_of_commands_has_whole_sentences(cli: Cli) -> None:
+    commands = cli("--help").out.partition("Commands:\n")[2].splitlines()
+    assert len(commands) > 20
+    assert [line for line in commands if not line.endswith(".")] + [line for line in commands if "..." in line] == []
+
+
 def test_the_help_of_uninstall_says_what_it_removes(cli: Cli) -> None:
     assert "Install" not in cli("uninstall", "--help").out
 

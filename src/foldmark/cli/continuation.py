@@ -215,7 +215,7 @@ def rollover(
     launch: bool,
     as_json: bool,
 ) -> None:
-    """Continue in a fresh session that begins with a handoff summary.
+    """Continue in a fresh session with a handoff summary.
 
     SESSION is a file, an id or the beginning of one; by default the session that this runs in, or the newest one of
     this folder. It is archived and its end recorded; its file is not changed. The new session's file lies in the same

@@ -171,7 +171,9 @@ def _next_steps(plan: "InstallPlan", places: "Places", preview: bool) -> str:
     type=click.IntRange(0, 65535),
     help="Serve over HTTP; 0 is any free port.",
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="With --http: listen on this address.")
+@click.option(
+    "--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="With --http: listen on ADDRESS."
+)
 @click.option("--allow-host", "names", metavar="NAME", multiple=True, help="With --http: accept this host name, too.")
 @click.pass_obj
 def mcp(setup: Setup, name: str | None, port: int | None, host: str, names: tuple[str, ...]) -> None:

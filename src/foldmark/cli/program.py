@@ -173,8 +173,9 @@ def _show(result: Result, as_json: bool) -> None:
 @click.option("--plain", is_flag=True, help="Print line by line, also on a terminal.")
 @click.pass_obj
 def chat(setup: Setup, name: str | None, session: str | None, model: str | None, plain: bool) -> int:
-    """Chat in conversation NAME, creating it if needed; `default` without one.
+    """Chat in conversation NAME, creating it if needed.
 
+    NAME is `default` if left out.
     With --session, import a session of Claude Code or Codex, or its new messages, and chat in its conversation.
 
     On a terminal the chat fills the screen; with --plain, or TERM=dumb, it prints line by line. Lines may also come
@@ -299,7 +300,7 @@ def do(setup: Setup, name: str, command: tuple[str, ...], agreed: bool, as_json:
 
 @cli.group()
 def context() -> None:
-    """Show what the model sees."""
+    """Show the next request of a conversation."""
 
 
 @context.command()

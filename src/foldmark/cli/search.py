@@ -48,7 +48,13 @@ def _date(context: click.Context, option: click.Parameter, value: str | None) ->
 @click.command()
 @click.argument("query", nargs=-1)
 @click.option(
-    "--limit", "-n", default=10, show_default=True, type=click.IntRange(1, 1000), help="Maximum number of results."
+    "--limit",
+    "-n",
+    metavar="N",
+    default=10,
+    show_default=True,
+    type=click.IntRange(1, 1000),
+    help="Maximum number of results.",
 )
 @click.option(
     "--mode",
@@ -80,8 +86,9 @@ def _date(context: click.Context, option: click.Parameter, value: str | None) ->
 @click.option("--read", "place", metavar="PLACE", help="Print the message at FILE:LINE, SESSION:LINE, ID or NAME:ID.")
 @click.option(
     "--around",
+    metavar="N",
     type=click.IntRange(0, 1000),
-    help=f"With --read: how many on each side.  [default: {_AROUND}]",
+    help=f"With --read: print N messages on each side.  [default: {_AROUND}]",
 )
 @reporting
 def search(

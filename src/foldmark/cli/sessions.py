@@ -78,6 +78,7 @@ def _sync_text(report: "Synced") -> str:
 @click.option(
     "--limit",
     "-n",
+    metavar="N",
     default=20,
     show_default=True,
     type=click.IntRange(0),
@@ -207,7 +208,7 @@ def _session_data(depth: int, node: "Node") -> dict[str, Any]:
 @click.option("--as", "name", metavar="NAME", help="The conversation to import into; named after the file by default.")
 @reporting
 def import_(setup: Setup, named: str, name: str | None, as_json: bool) -> None:
-    """Import a session as a conversation, or add its new messages to one.
+    """Import a coding session, or add its new messages.
 
     FILE is a Claude Code session or a Codex rollout (JSONL), ID the beginning of one's id; the file is not changed. The
     new messages of a session that was imported before go to its conversation; with --as, to another one.
@@ -257,7 +258,7 @@ def import_file(log: "Log", file: Path, name: str | None) -> "ImportReport":
 )
 @reporting
 def export(setup: Setup, name: str, file: Path | None, cwd: Path, as_json: bool) -> None:
-    """Write the context of conversation NAME as a Claude Code session.
+    """Write conversation NAME as a Claude Code session.
 
     The session goes to the place where Claude Code keeps the sessions of the folder, or to FILE, which must not exist;
     - is standard output. It holds the whole context, with forget, rewind and drop applied; the conversation stays as
