@@ -577,7 +577,7 @@ def test_the_doctor_looks_at_leases(agent: Agent) -> None:
     connection(log).execute("PRAGMA foreign_keys = OFF")
     connection(log).execute("UPDATE leases SET agent = 99")
     assert [each.text for each in examine(log)] == [
-        "database: row 99 of leases names a row of agents that is not there"
+        "database: row 99 of leases names a row of agents that does not exist"
     ]
     connection(log).execute("DELETE FROM leases")
 
