@@ -23,14 +23,14 @@ class Talk:
         return tuple(self._bound.thoughts)  # type: ignore[return-value]
 
 
-def test_what_only_grows_loses_nothing() -> None:
+def test_a_growing_request_loses_no_thinking() -> None:
     talk = Talk()
     assert talk.ask("a", "B") == (0, 0, 0)
     assert talk.ask("aBc", "D") == (1, 0, 0)
     assert talk.ask("aBcDe", "F") == (3, 0, 0)
 
 
-def test_thinking_behind_a_change_is_lost_and_that_in_front_of_it_is_not() -> None:
+def test_only_thinking_after_a_change_is_lost() -> None:
     talk = Talk()
     talk.ask("a", "B")
     talk.ask("aBc", "D")
@@ -39,7 +39,7 @@ def test_thinking_behind_a_change_is_lost_and_that_in_front_of_it_is_not() -> No
     assert talk.ask("aBxDeFg") == (4, 2, 1)
 
 
-def test_what_was_lost_is_valid_again_when_everything_in_front_is_back() -> None:
+def test_lost_thinking_is_valid_again_when_its_prefix_returns() -> None:
     talk = Talk()
     talk.ask("a", "B")
     talk.ask("aBc", "D")
@@ -47,14 +47,14 @@ def test_what_was_lost_is_valid_again_when_everything_in_front_is_back() -> None
     assert talk.ask("aBcDe") == (3, 2, 2)
 
 
-def test_thinking_behind_a_block_that_comes_back_is_lost() -> None:
+def test_thinking_after_a_returning_block_is_lost() -> None:
     talk = Talk()
     talk.ask("a", "B")
     talk.ask("xBc", "D")
     assert talk.ask("xBcDe") == (1, 2, 1)
 
 
-def test_what_is_out_of_view_is_not_lost() -> None:
+def test_thinking_out_of_view_is_not_lost() -> None:
     talk = Talk()
     talk.ask("a", "B")
     talk.ask("aBc", "D")

@@ -69,7 +69,7 @@ def test_anthropic_reads_tools_then_system_then_messages() -> None:
     assert not any(b"cache_control" in block.data for block in found)
 
 
-def test_a_breakpoint_for_the_whole_request_stands_on_its_last_block() -> None:
+def test_a_breakpoint_for_the_whole_request_is_on_its_last_block() -> None:
     assert [block.marked for block in blocks("anthropic", {**body(text(1), text(2)), **MARK})] == [False, True]
 
 
@@ -92,7 +92,7 @@ def test_parts_of_an_openai_message_can_be_marked() -> None:
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
-def test_gemini_with_and_without_the_wrapping(wrapped: bool) -> None:
+def test_geminis_wrapping_does_not_change_the_blocks(wrapped: bool) -> None:
     request: dict[str, Any] = {
         "contents": [{"role": "user", "parts": [{"text": "U"}, {"text": "V"}]}],
         "tools": [{"functionDeclarations": []}],
@@ -102,7 +102,7 @@ def test_gemini_with_and_without_the_wrapping(wrapped: bool) -> None:
     assert [block.data[:4] for block in found] == [b"syst", b"tool", b"user", b"user"]
 
 
-def test_an_image_weighs_what_it_is_counted_as_and_still_differs_from_another() -> None:
+def test_an_image_counts_by_its_estimate_and_differs_from_another() -> None:
     def image(letter: str) -> dict[str, Any]:
         source = {"type": "base64", "media_type": "image/png", "data": letter * 400_000}
         return {"type": "image", "source": source}
@@ -115,7 +115,7 @@ def test_an_image_weighs_what_it_is_counted_as_and_still_differs_from_another() 
 # Marked beginnings
 
 
-def test_what_one_request_wrote_the_next_one_reads() -> None:
+def test_the_next_request_reads_what_the_last_one_wrote() -> None:
     first = body(text(3000, **MARK))
     second = body(text(3000), text(1000, "y", **MARK))
     third = body(text(3000), text(1000, "y"), text(1000, "z"))
@@ -127,7 +127,7 @@ def test_what_one_request_wrote_the_next_one_reads() -> None:
     assert three == Bill(1000, 0, 0)
 
 
-def test_one_changed_byte_costs_everything_behind_it() -> None:
+def test_one_changed_byte_costs_everything_after_it() -> None:
     def request(letter: str) -> dict[str, Any]:
         return body(text(3000), text(1, letter), text(3000, **MARK), system=[text(3000, "s", **MARK)])
 
@@ -137,7 +137,7 @@ def test_one_changed_byte_costs_everything_behind_it() -> None:
     assert (two.fresh, two.write) == (0, 1000 - two.read)
 
 
-def test_twenty_places_are_looked_at_the_breakpoint_among_them() -> None:
+def test_twenty_places_are_checked_including_the_breakpoint() -> None:
     start = [text(3000)]
     for added, hit in ((19, True), (20, False)):
         longer = [*start, *(text(10, str(number)) for number in range(added))]
@@ -146,7 +146,7 @@ def test_twenty_places_are_looked_at_the_breakpoint_among_them() -> None:
         assert bool(two.read) is hit, added
 
 
-def test_calls_in_a_row_are_one_place_and_so_are_results() -> None:
+def test_consecutive_calls_are_one_place_and_so_are_results() -> None:
     calls = [{"type": "tool_use", "id": f"c{number}", "name": "f", "input": {}} for number in range(15)]
     results = [{"type": "tool_result", "tool_use_id": call["id"], "content": "r"} for call in calls]
     results[-1] = {**results[-1], **MARK}
@@ -156,7 +156,7 @@ def test_calls_in_a_row_are_one_place_and_so_are_results() -> None:
     assert two.read
 
 
-def test_an_earlier_breakpoint_finds_what_the_last_one_is_too_far_away_for() -> None:
+def test_an_earlier_breakpoint_finds_a_beginning_out_of_reach_of_the_last() -> None:
     many = [text(10, "m", number=number) for number in range(40)]
     _, two = bills(
         ANTHROPIC,
@@ -176,7 +176,7 @@ def test_only_the_last_four_breakpoints_count() -> None:
     assert two.read
 
 
-def test_what_is_too_short_is_not_kept() -> None:
+def test_a_beginning_that_is_too_short_is_not_kept() -> None:
     request = body(text(300, **MARK), text(3000))
     one, two = bills(ANTHROPIC, "anthropic", request, request)
     assert one == two == Bill(1000, 0, 0)
@@ -192,7 +192,7 @@ def test_an_entry_lives_five_minutes_after_its_last_use() -> None:
     assert [bool(cache.bill("anthropic", request, 1000, now).read) for now in at] == [False, True, True, False]
 
 
-def test_newer_openai_models_keep_the_end_by_themselves_however_far_back() -> None:
+def test_newer_openai_models_keep_the_end_at_any_distance() -> None:
     long = [f"message {number}" * 10 for number in range(100)]
     _, two, three = bills(NEWER, "openai", chat(long[0] * 5), chat(long[0] * 5, *long), chat("other", *long))
     assert two.read
@@ -200,7 +200,7 @@ def test_newer_openai_models_keep_the_end_by_themselves_however_far_back() -> No
     assert three == Bill(0, 1000, 0)
 
 
-def test_newer_openai_models_keep_nothing_in_front_of_an_end_that_changes() -> None:
+def test_newer_openai_models_keep_nothing_before_a_changing_end() -> None:
     stable = "s" * 4000
     _, two = bills(NEWER, "openai", chat(stable, "a"), chat(stable, "b"))
     assert two == Bill(0, 1000, 0)
@@ -222,7 +222,7 @@ def test_older_openai_models_keep_every_128_tokens_from_1024_on_and_charge_no_wr
         assert shared / 4 - 128 <= found.read <= shared / 4 + 10
 
 
-def test_a_system_field_that_changes_at_its_end_is_read_up_to_there() -> None:
+def test_a_system_field_is_read_up_to_a_change_at_its_end() -> None:
     _, two = bills(
         OLDER,
         "openai",

@@ -76,13 +76,13 @@ def test_every_operation_has_an_example() -> None:
 
 
 @pytest.mark.parametrize("operation", EXAMPLES.values(), ids=EXAMPLES.keys())
-def test_round_trip(operation: Operation) -> None:
+def test_operations_are_read_as_they_were_written(operation: Operation) -> None:
     kind = codec.operation_kind(operation)
     assert codec.operation_of(event(kind, codec.decode_data(kind, recorded(operation)))) == operation
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_the_recorded_format_stays(name: str) -> None:
+def test_the_recorded_format_never_changes(name: str) -> None:
     """What was recorded once is read for ever: a change needs a new version and an upcast, not a new golden file."""
     golden = json.loads(GOLDEN.read_text(encoding="utf-8"))
     assert recorded(EXAMPLES[name]) == golden[name]
@@ -90,7 +90,7 @@ def test_the_recorded_format_stays(name: str) -> None:
     assert codec.operation_of(event(kind, codec.decode_data(kind, golden[name]))) == EXAMPLES[name]
 
 
-def test_the_golden_file_has_nothing_else() -> None:
+def test_the_golden_file_has_no_further_entries() -> None:
     assert list(json.loads(GOLDEN.read_text(encoding="utf-8"))) == list(EXAMPLES)
 
 
@@ -135,7 +135,7 @@ def test_a_version_from_the_future_is_an_error(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", ['"2"', "null", "1.5", "[]"])
-def test_a_version_that_is_no_number_is_an_error(version: str) -> None:
+def test_a_version_that_is_not_a_number_is_an_error(version: str) -> None:
     with pytest.raises(DamagedError):
         codec.decode_data("note", f'{{"$v":{version}}}', VERSIONS, UPCASTS)
 
@@ -163,7 +163,7 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.text(), JSON, min_size=1, max_size=3))
-def test_data_comes_back_as_it_was(data: dict[str, Any]) -> None:
+def test_data_is_read_as_it_was_written(data: dict[str, Any]) -> None:
     text = codec.encode_data("user", data)
     assert text is not None
     assert codec.decode_data("user", text) == data
@@ -187,13 +187,13 @@ def nested(depth: int) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "data", [{"x": object()}, {"x": {None: 1}}, {"x": {(1, 2): 3}}, {"x": "\ud800"}, nested(200_000)]
 )
-def test_what_is_not_json_is_refused(data: dict[str, Any]) -> None:
+def test_values_that_are_not_json_are_refused(data: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="data is not JSON"):
         codec.encode_data("user", data)
 
 
 @pytest.mark.parametrize("text", ["", "[1]", "{", '"x"', "null", '{"a":' * 200_000 + "1" + "}" * 200_000])
-def test_what_is_not_readable_is_damage(text: str) -> None:
+def test_unreadable_data_is_damage(text: str) -> None:
     with pytest.raises(DamagedError, match="data of a user event is not readable"):
         codec.decode_data("user", text)
 
@@ -222,7 +222,7 @@ def test_well_formed_text_can_be_stored(text: str) -> None:
         (5, 5),
     ],
 )
-def test_well_formed(value: object, result: object) -> None:
+def test_lone_surrogates_are_replaced(value: object, result: object) -> None:
     assert codec.well_formed(value) == result
 
 
@@ -274,7 +274,7 @@ def test_timestamps_are_utc(value: str | datetime, result: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["", "yesterday", "2026-02-30", "12:00", "2026-03-01T12:00:00 Mars"])
-def test_what_is_not_a_time_is_refused(value: str) -> None:
+def test_a_text_that_is_not_a_time_is_refused(value: str) -> None:
     with pytest.raises(ValueError, match=r"[Ii]nvalid|range"):
         codec.timestamp(value)
 
@@ -287,6 +287,6 @@ def test_a_time_that_utc_cannot_hold_is_refused(value: str) -> None:
 
 
 @pytest.mark.parametrize("value", [5, None, date(2026, 3, 1)])
-def test_what_is_no_time_at_all_is_refused(value: Any) -> None:
+def test_a_value_of_another_type_is_not_a_time(value: Any) -> None:
     with pytest.raises((ValueError, TypeError)):
         codec.timestamp(value)

@@ -119,7 +119,7 @@ NOT_YES = [
 
 
 @pytest.mark.parametrize("text", YES)
-def test_a_yes(text: str) -> None:
+def test_a_plain_yes_is_recognized(text: str) -> None:
     assert is_yes(text)
     assert not is_no(text)
     assert not is_yes(f"{text} but not 45")
@@ -128,7 +128,7 @@ def test_a_yes(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", NOT_YES)
-def test_no_yes(text: str) -> None:
+def test_other_texts_are_not_a_yes(text: str) -> None:
     assert not is_yes(text)
 
 
@@ -153,10 +153,10 @@ def test_no_yes(text: str) -> None:
         ("stop the server", False),
     ],
 )
-def test_a_no(text: str, no: bool) -> None:
+def test_a_plain_no_is_recognized(text: str, no: bool) -> None:
     assert is_no(text) is no
 
 
 @given(st.text(max_size=120))
-def test_no_text_is_both(text: str) -> None:
+def test_no_text_is_both_yes_and_no(text: str) -> None:
     assert not (is_yes(text) and is_no(text))

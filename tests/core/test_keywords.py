@@ -26,7 +26,7 @@ sieht gut aus | continuez | oui, merci | sigue por favor | gracias | продо�
 
 
 @pytest.mark.parametrize("prompt", [each.strip() for line in TALK.strip().splitlines() for each in line.split(" | ")])
-def test_talk_is_about_nothing(prompt: str) -> None:
+def test_ordinary_talk_has_no_keywords(prompt: str) -> None:
     assert keywords(prompt) == ()
 
 
@@ -53,7 +53,7 @@ def test_the_keywords_of_a_prompt(prompt: str, found: str) -> None:
     assert keywords(prompt) == tuple(found.split())
 
 
-def test_no_single_letters() -> None:
+def test_single_letters_are_not_keywords() -> None:
     assert keywords("a b c é x_y q.r i/o C++ C# F#") == ()
 
 
@@ -62,7 +62,7 @@ def test_stop_words_are_folded_and_lists_of_them_are_not_empty() -> None:
     assert {"continue", "weiter", "please", "danke"} <= STOP
 
 
-def test_they_are_few_and_from_both_ends_of_a_long_prompt() -> None:
+def test_keywords_are_few_and_from_both_ends_of_a_long_prompt() -> None:
     long = " ".join(f"word{number:04}" for number in range(5000))
     found = keywords(long)
     assert len(found) == MOST
@@ -72,7 +72,7 @@ def test_they_are_few_and_from_both_ends_of_a_long_prompt() -> None:
 
 
 @given(st.text(max_size=300))
-def test_any_text_gives_words_alone(text: str) -> None:
+def test_keywords_of_any_text_contain_no_syntax(text: str) -> None:
     found = keywords(text)
     assert len(set(found)) == len(found) <= MOST
     for word in found:
@@ -127,7 +127,7 @@ def test_spellings_are_never_short_beginnings() -> None:
         assert beginning is None or (len(beginning) >= 5 and word.startswith(beginning))
 
 
-def test_rare_words_count_for_more_and_the_newer_goes_first() -> None:
+def test_rare_words_count_for_more_and_newer_memos_come_first() -> None:
     assert ranked({"common": [1, 2, 3, 4], "rare": [2]}, 10) == [2, 4, 3, 1]
     assert ranked({"a": [1], "b": [1], "rare": [2]}, 10) == [1, 2]
     assert ranked({}, 10) == []

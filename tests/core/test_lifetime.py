@@ -22,31 +22,31 @@ def uses(*pauses: float, context: int = 50_000, new: int = 1000) -> list[Use]:
     return found
 
 
-def test_one_pause_is_no_rhythm() -> None:
+def test_one_pause_does_not_justify_an_hour() -> None:
     assert lifetime([]) == lifetime(uses()) == "5m"
     assert lifetime(uses(*[SHORT] * 99)) == "5m"
     assert lifetime(uses(SHORT, MIDDLE)) == "5m"
     assert lifetime(uses(SHORT, MIDDLE, SHORT, MIDDLE)) == "1h"
 
 
-def test_a_pause_that_no_lifetime_outlives_speaks_against_an_hour() -> None:
+def test_a_pause_of_more_than_an_hour_counts_against_an_hour() -> None:
     assert lifetime(uses(*[LONG] * 9)) == "5m"
     assert lifetime(uses(MIDDLE, MIDDLE, LONG, LONG)) == "5m"
     assert lifetime(uses(MIDDLE, MIDDLE, MIDDLE, MIDDLE, LONG, LONG)) == "1h"
 
 
-def test_many_new_tokens_between_two_pauses_speak_against_an_hour() -> None:
+def test_many_new_tokens_between_two_pauses_count_against_an_hour() -> None:
     busy = [MIDDLE, *[SHORT] * 40]
     assert lifetime(uses(*busy, *busy, new=200)) == "1h"
     assert lifetime(uses(*busy, *busy, new=3000)) == "5m"
 
 
-def test_time_that_runs_backwards_is_no_pause() -> None:
+def test_a_time_that_runs_backwards_is_not_a_pause() -> None:
     assert lifetime(uses(-MIDDLE, -MIDDLE, -MIDDLE)) == "5m"
 
 
 @given(st.lists(st.sampled_from([SHORT, MIDDLE, LONG]), max_size=12), st.integers(0, 20_000))
-def test_an_hour_is_chosen_only_where_it_would_have_saved_something(pauses: list[float], new: int) -> None:
+def test_an_hour_is_chosen_only_if_it_would_have_saved_something(pauses: list[float], new: int) -> None:
     made = uses(*pauses, new=new)
     written = {"5m": made[0].tokens, "1h": made[0].tokens}
     for before, now in pairwise(made):

@@ -30,7 +30,7 @@ def said(*texts: str, turn: int | None = 0, kind: str = "user") -> list[Event]:
 # Ranges for display
 
 
-def test_ranges_join_neighbours_over_one_turn_at_most() -> None:
+def test_ranges_join_matches_at_most_one_turn_apart() -> None:
     messages = said("one", "two", "three", "four", "five", "six")
     found = ranges_of(messages, [1, 3, 6])
     assert [(each.first, each.last, each.count, each.tokens, each.title) for each in found] == [
@@ -56,7 +56,7 @@ def test_ranges_join_neighbours_over_one_turn_at_most() -> None:
         ("x" * 100, "x" * 59 + "…"),
     ],
 )
-def test_titles(text: str, title: str) -> None:
+def test_ranges_have_titles(text: str, title: str) -> None:
     assert ranges_of(said(text), [1])[0].title == title
 
 
@@ -128,20 +128,20 @@ ALLOWED = [*range(45, 68), 70, 312, 313, 340]
         ("[ ]", []),
     ],
 )
-def test_reading_an_answer(answer: str, ids: list[int]) -> None:
+def test_the_ids_in_an_answer_are_parsed(answer: str, ids: list[int]) -> None:
     assert parse_ids(answer, ALLOWED) == tuple(ids)
 
 
 @pytest.mark.parametrize(
     "answer", ["", " \n", "I think 45 and perhaps 46 match", "[45", '["forty-five 45"]', "\x00 45"]
 )
-def test_an_answer_that_cannot_be_understood(answer: str) -> None:
+def test_an_answer_without_a_list_is_an_error(answer: str) -> None:
     with pytest.raises(FoldmarkError, match="the model was asked for a list of message ids and answered"):
         parse_ids(answer, ALLOWED)
 
 
 @given(answer=st.text(alphabet="[]0123456789,-\"' `\n{}:id", max_size=200) | st.text(max_size=100))
-def test_only_allowed_ids_come_out(answer: str) -> None:
+def test_only_allowed_ids_are_returned(answer: str) -> None:
     try:
         found = parse_ids(answer, ALLOWED)
     except FoldmarkError:
@@ -150,7 +150,7 @@ def test_only_allowed_ids_come_out(answer: str) -> None:
 
 
 @given(ids=st.sets(st.sampled_from(ALLOWED)))
-def test_every_list_is_read(ids: set[int]) -> None:
+def test_every_form_of_list_is_read(ids: set[int]) -> None:
     assert parse_ids(f"Here:\n{sorted(ids)}", ALLOWED) == tuple(sorted(ids))
 
 
@@ -163,11 +163,11 @@ def test_every_list_is_read(ids: set[int]) -> None:
         ("1 " * 200_000 + "45", (45,)),
     ],
 )
-def test_huge_answers(answer: str, ids: tuple[int, ...]) -> None:
+def test_huge_answers_take_linear_time(answer: str, ids: tuple[int, ...]) -> None:
     assert parse_ids(answer, ALLOWED) == ids
 
 
-def test_a_huge_answer_that_cannot_be_understood_makes_a_short_error() -> None:
+def test_a_huge_answer_without_a_list_makes_a_short_error() -> None:
     with pytest.raises(FoldmarkError) as caught:
         parse_ids("[" * 200_000 + "1", ALLOWED)
     assert len(str(caught.value)) < 250

@@ -38,11 +38,11 @@ def document(data: Any = None, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_pages_are_those_that_the_file_names(packed: bool) -> None:
+def test_the_pages_of_a_file_are_counted(packed: bool) -> None:
     assert pages_of(pdf(3, packed=packed)) == 3
 
 
-def test_pages_that_cannot_be_read_are_guessed_from_the_size() -> None:
+def test_unreadable_pages_are_estimated_from_the_size() -> None:
     assert pages_of(pdf(0)) == 1
     assert pages_of(pdf(0, more=b"x" * 450_000)) == 5
     torn = b"<< /Type /ObjStm >> stream\nno zlib" * 3
@@ -92,7 +92,7 @@ def test_the_note_says_what_is_missing() -> None:
     assert Document("JVBERi0=").note == "[The PDF document is not shown: this model does not take it.]"
 
 
-def test_a_document_weighs_its_pages_and_one_that_was_never_counted_its_text() -> None:
+def test_a_document_weighs_its_pages_and_an_uncounted_one_its_text() -> None:
     text = len("Read.")
     assert weight("user", "Read.", {"blocks": [document(pages=3, title='"A"')]}, False, 1) == (
         TEXT + text + DOCUMENT + len('\\"A\\"') + 3 * PAGE * 4
@@ -102,7 +102,7 @@ def test_a_document_weighs_its_pages_and_one_that_was_never_counted_its_text() -
 
 
 @pytest.mark.parametrize(("provider", "model"), [("anthropic", "claude-opus-5"), ("gemini", "gemini-3-pro-preview")])
-def test_bytes_of_a_document_do_not_count_but_its_pages_do(provider: str, model: str) -> None:
+def test_the_pages_of_a_document_count_but_not_its_bytes(provider: str, model: str) -> None:
     def tokens(more: bytes) -> int:
         with foldmark.open(":memory:") as log:
             agent = log.agent("default")
@@ -113,7 +113,7 @@ def test_bytes_of_a_document_do_not_count_but_its_pages_do(provider: str, model:
     assert 3 * PAGE < tokens(b"") < 3 * PAGE + 4000
 
 
-def test_a_document_that_a_model_does_not_take_costs_its_note_alone() -> None:
+def test_a_document_that_a_model_does_not_take_costs_only_its_note() -> None:
     held = Document(pdf(3), "a.pdf", 3)
     measured = BytesRuler(4.0)
     body = held.note.encode()
@@ -122,7 +122,7 @@ def test_a_document_that_a_model_does_not_take_costs_its_note_alone() -> None:
 
 
 @pytest.mark.parametrize("nested", [True, False])
-def test_openais_tokens_of_a_document(nested: bool) -> None:
+def test_openai_counts_the_pages_of_a_document(nested: bool) -> None:
     def body(*more: Any) -> dict[str, Any]:
         return {"messages": [{"role": "user", "content": [{"type": "text", "text": "Look"}, *more]}]}
 
@@ -141,19 +141,19 @@ def test_openais_tokens_of_a_document(nested: bool) -> None:
         ("gemini", {"inlineData": {"mimeType": "application/pdf", "data": pdf(2, more=b"x" * 9000)}}),
     ],
 )
-def test_a_cache_holds_as_much_of_a_document_as_it_is_counted_as(dialect: str, part: dict[str, Any]) -> None:
+def test_a_document_in_a_cache_counts_by_its_estimate(dialect: str, part: dict[str, Any]) -> None:
     messages = {"messages": [{"role": "user", "content": [part]}]}
     (block,) = blocks(dialect, {"contents": [{"role": "user", "parts": [part]}]} if dialect == "gemini" else messages)
     assert 2 * PAGE * 4 <= len(block.data) < 2 * PAGE * 4 + 200
 
 
-def test_arguments_that_look_like_a_file_are_what_they_are() -> None:
+def test_arguments_that_look_like_a_file_are_not_a_document() -> None:
     part = {"type": "tool_use", "id": "c", "name": "n", "input": {"file": {"file_data": "x" * TOKENS}, "source": {}}}
     (block,) = blocks("anthropic", {"messages": [{"role": "assistant", "content": [part]}]})
     assert len(block.data) == len(msgspec.json.encode(part)) + len("assistant")
 
 
-def test_documents_recorded_before_pages_were_counted_leave_the_doctor_silent() -> None:
+def test_the_doctor_accepts_documents_without_counted_pages() -> None:
     with foldmark.open(":memory:") as log:
         agent = log.agent("default")
         event_id = agent.append("user", "Read.", data={"blocks": [{"type": "document"}]})

@@ -42,13 +42,15 @@ def test_thousands_are_rounded(tokens: int, shown: str) -> None:
         (98_000, 100_000, 97_000, " · budget 100K (98%) · whole context ~98K"),
     ],
 )
-def test_the_budget_and_the_whole_stand_beside_the_window(tokens: int, budget: int, whole: int, beside: str) -> None:
+def test_the_meter_also_shows_the_budget_and_the_whole_context(
+    tokens: int, budget: int, whole: int, beside: str
+) -> None:
     """The light stays with the model's window, whatever the budget."""
     assert meter(tokens, 200_000, budget, whole).partition(" ⚪")[2] == beside
 
 
 @given(st.integers(1, 10**6), st.integers(0, 10**6), st.integers(1, 10**6))
-def test_a_whole_is_never_shown_smaller_than_its_part(tokens: int, more: int, window: int) -> None:
+def test_the_whole_context_is_never_shown_smaller_than_the_request(tokens: int, more: int, window: int) -> None:
     shown = meter(tokens, window, 0, tokens + more)
     part, whole = shown.partition("/")[0], shown.partition("~")[2]
     assert int(part.removeprefix("Context: ").removesuffix("K")) <= int(whole.removesuffix("K"))
@@ -57,7 +59,7 @@ def test_a_whole_is_never_shown_smaller_than_its_part(tokens: int, more: int, wi
 @pytest.mark.parametrize(
     ("share", "light"), [(0, "⚪"), (79, "⚪"), (80, "🟡"), (94, "🟡"), (95, "🔴"), (99, "🔴"), (100, "🔴")]
 )
-def test_lights(share: int, light: str) -> None:
+def test_the_light_depends_on_the_share_of_the_window(share: int, light: str) -> None:
     """Yellow from 80 %, red from 95 %; a share is rounded down, so one token less than a threshold is below it."""
     window = 128_000
     assert meter(window * share // 100, window).endswith(f"({share}%) {light}")
@@ -101,7 +103,7 @@ def test_chunks_by_pressure(tokens: int, count: int) -> None:
 
 
 @pytest.mark.parametrize(("tokens", "ephemeral"), [(0, False), (159_999, False), (160_000, True), (900_000, True)])
-def test_ephemeral_from_80_percent(tokens: int, ephemeral: bool) -> None:
+def test_planning_is_ephemeral_from_80_percent(tokens: int, ephemeral: bool) -> None:
     assert is_ephemeral(tokens) is ephemeral
     assert is_ephemeral(tokens * 2, 400_000) is ephemeral
 

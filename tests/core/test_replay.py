@@ -248,7 +248,7 @@ def at_work(*operations: Any) -> list[Recorded]:
         ([Clear(), Clear(), Restore(24)], [24]),
     ],
 )
-def test_taken_back(operations: list[Any], back: list[int]) -> None:
+def test_taken_back_operations_are_targets_of_restores_in_force(operations: list[Any], back: list[int]) -> None:
     """Each is the target of a restore that itself counts (SPEC 3, restore)."""
     assert taken_back(at_work(*operations)) == frozenset(back)
 
@@ -269,12 +269,12 @@ def test_taken_back(operations: list[Any], back: list[int]) -> None:
         ([Mark("A"), Mark("B"), Rewind("A", 22, 22), Restore(26)], {"A": 22, "B": 24}),
     ],
 )
-def test_marks(operations: list[Any], marks: dict[str, int]) -> None:
+def test_marks_are_set_moved_and_lost(operations: list[Any], marks: dict[str, int]) -> None:
     """SPEC 3, mark, clear, rewind; the order is that in which they were set."""
     assert list(replay(BEGIN, at_work(*operations)).marks.items()) == list(marks.items())
 
 
-def test_a_rewind_leaves_alone_what_was_inherited() -> None:
+def test_a_rewind_keeps_inherited_events() -> None:
     fold = replay(BEGIN, at_work(Mark("A"), Rewind("A", 22, BORN)))
     assert fold.segments == normal((*until_birth(), Segment("me", 25, END)))
 
@@ -283,7 +283,7 @@ def until_birth() -> list[Segment]:
     return [s for s in BEGIN.segments if s.agent == "parent"]
 
 
-def test_clear_empties_and_what_follows_is_visible() -> None:
+def test_clear_empties_the_context_and_later_messages_are_visible() -> None:
     """Pins survive clear and rewind (SPEC 3)."""
     fold = replay(BEGIN, at_work(Mark("A"), Pin(5), Rewind("A", 22, 22), Clear()))
     assert fold.segments == (Segment("me", 29, END),)
@@ -291,7 +291,7 @@ def test_clear_empties_and_what_follows_is_visible() -> None:
     assert fold.marks == {}
 
 
-def test_a_filter_after_a_mark_holds_when_the_context_is_rewound() -> None:
+def test_a_rewind_keeps_a_filter_recorded_after_the_mark() -> None:
     """SPEC 3, golden example 2: rewind is truncation, not a snapshot."""
     operations = at_work(Mark("A"), Filter("forget", (Segment("parent", 3, 4),)), Rewind("A", 22, 22))
     fold = replay(BEGIN, operations)
@@ -299,7 +299,7 @@ def test_a_filter_after_a_mark_holds_when_the_context_is_rewound() -> None:
     assert contains(fold.segments, "me", 21)
 
 
-def test_a_summary_taken_back_takes_its_own_text_along() -> None:
+def test_restoring_a_summary_removes_its_own_text() -> None:
     """SPEC 3, summary: restoring it brings the originals back, and itself leaves; restored again, it returns."""
     cut = (Segment("me", 21, 21),)
     operations = at_work(Summary(cut), Clear(), Restore(24))
@@ -311,7 +311,7 @@ def test_a_summary_taken_back_takes_its_own_text_along() -> None:
     assert contains(replay(BEGIN, [*operations, (30, Restore(28))]).segments, "me", 22)
 
 
-def test_birth_without_ancestors() -> None:
+def test_an_agent_without_ancestors_begins_empty() -> None:
     assert birth("me").segments == (Segment("me", 1, END),)
     assert replay(birth("me"), []) == birth("me")
 
@@ -324,7 +324,7 @@ def filters(count: int) -> list[Recorded]:
     ]
 
 
-def test_l3_replay_costs_its_ranges_and_no_messages() -> None:
+def test_l3_the_cost_of_replay_grows_with_ranges_and_not_with_messages() -> None:
     """5,000 filters of 3 ranges: five times the work of 1,000, whatever number of messages lies between."""
     few, many = filters(1000), filters(5000)
     fold = replay(birth("me"), many)

@@ -105,7 +105,7 @@ def test_contains_is_membership(a: Segments) -> None:
 
 @given(NORMAL, RANGES, RANGES)
 @MANY
-def test_identities(a: Segments, b: list[Segment], c: list[Segment]) -> None:
+def test_segments_obey_the_laws_of_sets(a: Segments, b: list[Segment], c: list[Segment]) -> None:
     """Compared with `sorted`, for of two agents' equal ranges either may come first (no lineage has such)."""
     for left, right in (
         (subtract(a, [*b, *c]), subtract(subtract(a, b), c)),
@@ -146,7 +146,7 @@ def segment(text: str) -> Segments:
         ("a9- a1-8", "a1-"),
     ],
 )
-def test_normal_in_particular(ranges: str, result: str) -> None:
+def test_normal_joins_touching_ranges_of_one_agent_only(ranges: str, result: str) -> None:
     """Touching ranges of one agent join; those of two agents never do."""
     assert normal(segment(ranges)) == segment(result)
 
@@ -164,6 +164,6 @@ def test_normal_in_particular(ranges: str, result: str) -> None:
         ("a1-9", "a3-2", "a1-9"),
     ],
 )
-def test_subtract_in_particular(segments: str, ranges: str, result: str) -> None:
+def test_subtract_keeps_open_ends_and_other_agents(segments: str, ranges: str, result: str) -> None:
     """An open end stays open, a hole up to END closes it, another agent's ranges do not matter."""
     assert subtract(segment(segments), segment(ranges)) == segment(result)

@@ -43,7 +43,7 @@ def test_the_block_of_the_seed() -> None:
         ),
     ],
 )
-def test_the_first_line(head: str) -> None:
+def test_the_first_line_of_a_block_is_recognized(head: str) -> None:
     assert parted(f"Done.\n{head}\n{BLOCK}") == Parted("Done.", BLOCK)
 
 
@@ -117,7 +117,7 @@ def test_malformed_blocks_stay(block: str) -> None:
         *(("```\n    ```\n", "\n```"), ("```\nnever closed\n", ""), ("~~~\n```\n", "\n~~~\n"), ("`````\n````\n", "")),
     ],
 )
-def test_in_a_code_fence_it_is_none(before: str, after: str) -> None:
+def test_a_block_inside_a_code_fence_is_text(before: str, after: str) -> None:
     text = f"So it looks:\n{before}### STATE\n{BLOCK}{after}"
     assert parted(text) == Parted(text, None)
 
@@ -134,7 +134,7 @@ def test_in_a_code_fence_it_is_none(before: str, after: str) -> None:
         *(("```md\n**", "\n```"), ("### STATE\nGoal: old\n\n```md\n", "\n\n```")),
     ],
 )
-def test_one_markdown_fence_at_the_end_is_taken(before: str, after: str) -> None:
+def test_one_markdown_fence_around_the_block_is_removed(before: str, after: str) -> None:
     head = "### STATE**" if before.endswith("**") else "### STATE"
     text = f"Done.\n{before}{head}\n{BLOCK}{after}"
     shown = text[: text.rindex(before.splitlines()[-1] if not before.endswith("**") else "```md")].rstrip()
@@ -165,7 +165,7 @@ def test_one_markdown_fence_at_the_end_is_taken(before: str, after: str) -> None
         f"    ```md\n    ### STATE\n{BLOCK}\n    ```",
     ],
 )
-def test_any_other_markdown_fence_is_one_of_code(text: str) -> None:
+def test_any_other_markdown_fence_is_a_code_fence(text: str) -> None:
     assert parted(f"Done.\n{text}") == Parted(f"Done.\n{text}", None)
     hiding = Hiding()
     assert "".join(map(hiding.feed, f"Done.\n{text}")) + hiding.end() == f"Done.\n{text}"
@@ -184,11 +184,11 @@ def test_missing_members_of_a_block_are_named() -> None:
         *("```\nx\n   ```\n", "~~~x\n```\n~~~\n", "````\n```\n````\n", "text ```\n"),
     ],
 )
-def test_behind_a_code_fence_it_is_one(before: str) -> None:
+def test_a_block_after_a_code_fence_is_recognized(before: str) -> None:
     assert parted(f"{before}### STATE\n{BLOCK}") == Parted(before.rstrip(), BLOCK)
 
 
-def test_the_last_of_several_counts() -> None:
+def test_the_last_of_several_blocks_counts() -> None:
     assert parted("### STATE\nGoal: a\n\n### STATE\nGoal: b") == Parted("### STATE\nGoal: a", "Goal: b")
     malformed = "### STATE\nGoal: a\n\n### STATE\nnothing"
     assert parted(malformed) == Parted(malformed, None)
@@ -196,7 +196,7 @@ def test_the_last_of_several_counts() -> None:
     assert parted(f"Done.\n{fenced}") == Parted("Done.", fenced.removeprefix("### STATE\n"))
 
 
-def test_a_paragraph_behind_the_members_is_the_answers() -> None:
+def test_a_paragraph_after_the_members_belongs_to_the_answer() -> None:
     """Nobody would see it otherwise."""
     assert parted(f"Done.\n### STATE\n{BLOCK}\n\nShall I go on?") == Parted("Done.\n\nShall I go on?", BLOCK)
     assert parted(f"### STATE\n{BLOCK}\n\n\nDone.\n\n- a\n") == Parted("Done.\n\n- a", BLOCK)
@@ -221,7 +221,7 @@ LENGTH = 300_000 if DEEP else 30_000
         "### STATE\n" + "\u2028### STATE" * LENGTH,
     ],
 )
-def test_huge_texts_take_their_length(text: str) -> None:
+def test_huge_texts_take_linear_time(text: str) -> None:
     """Cost that grew with the square of the length would take hours."""
     began = perf_counter()
     parted(text)
@@ -277,7 +277,7 @@ PIECES = st.lists(
 
 
 @given(PIECES)
-def test_what_is_shown_is_what_is_recorded(pieces: list[str]) -> None:
+def test_the_shown_text_equals_the_recorded_text(pieces: list[str]) -> None:
     hiding = Hiding()
     shown = "".join(map(hiding.feed, pieces)) + hiding.end()
     text = "".join(pieces)
@@ -287,7 +287,7 @@ def test_what_is_shown_is_what_is_recorded(pieces: list[str]) -> None:
 
 
 @given(st.text(alphabet="#STAE :\n`~Golatemd*", max_size=60), st.lists(st.integers(1, 9), min_size=1))
-def test_however_a_text_is_cut(text: str, sizes: list[int]) -> None:
+def test_any_cut_of_a_stream_gives_the_same_text(text: str, sizes: list[int]) -> None:
     hiding, shown, at, turn = Hiding(), "", 0, 0
     while at < len(text):
         size = sizes[turn % len(sizes)]
@@ -300,7 +300,7 @@ WRAPPING = re.compile(" {0,3}(`*|~*|(```+|~~~+) *(m|ma|mar|mark|markd|markdo|mar
 
 
 @given(PIECES)
-def test_nothing_else_is_held_back(pieces: list[str]) -> None:
+def test_only_a_possible_block_is_held_back(pieces: list[str]) -> None:
     """Behind every piece all is shown but a line that may still become the first of a block, or what follows one."""
     hiding, shown, text = Hiding(), "", ""
     for piece in pieces:

@@ -90,12 +90,12 @@ def test_a_later_read_or_write_makes_a_result_stale(uses: list[Use], expected: d
     assert stale(*uses) == expected
 
 
-def test_a_call_that_failed_makes_nothing_stale_and_its_own_error_is_not() -> None:
+def test_a_failed_call_makes_nothing_stale_and_its_error_is_not_stale() -> None:
     assert stale(read(), write(), failed=1) == {}
     assert stale(read(), write(), failed=0) == {}
 
 
-def test_a_second_read_that_only_says_that_nothing_changed_replaces_nothing() -> None:
+def test_a_second_read_that_reports_no_change_replaces_nothing() -> None:
     """Claude Code answers so: the first result is then the one that holds the file."""
     assert stale(read(), read(), texts={1: "File unchanged since last read."}) == {}
     assert stale(read(), write(), texts={1: SHORT}) == {0: (1, "write")}

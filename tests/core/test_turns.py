@@ -46,7 +46,7 @@ def test_a_message_opens_a_turn_or_joins_it(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS - set(MESSAGE_KINDS) - {"turn_ended"}))
-def test_metadata_falls_into_the_open_turn_and_opens_none(kind: str) -> None:
+def test_metadata_joins_the_open_turn_and_opens_none(kind: str) -> None:
     assert place(kind, 7, None) == (None, None)
     assert place(kind, 7, 3) == (3, 3)
 
@@ -62,7 +62,7 @@ def test_metadata_falls_into_the_open_turn_and_opens_none(kind: str) -> None:
         ("system", 3, (3, 3)),
     ],
 )
-def test_an_end_closes_the_turn_and_a_summary_is_a_turn_of_its_own(
+def test_an_end_closes_the_turn_and_a_summary_is_its_own_turn(
     kind: str, open_turn: int | None, result: tuple[int | None, int | None]
 ) -> None:
     """SPEC 3, summary: a turn of its own; it leaves the open one open."""
@@ -90,14 +90,14 @@ def test_an_end_closes_the_turn_and_a_summary_is_a_turn_of_its_own(
         ("", "c2", "r3>2 r4>2", "2>3"),
     ],
 )
-def test_exchange_of(before: str, run: str, results: str, found: str) -> None:
+def test_an_exchange_is_a_run_of_calls_with_all_results(before: str, run: str, results: str, found: str) -> None:
     """SPEC 1: a maximal run of consecutive calls of one turn with every result of theirs."""
     result = exchange_of(messages(run), next(iter(messages(before)), None), messages(results))
     assert short(result) == found
     assert set(result.members) == {*result.calls, *result.results}
 
 
-def test_the_text_of_another_turn_is_not_the_responses() -> None:
+def test_the_text_of_another_turn_does_not_belong_to_the_response() -> None:
     before = Message(2, "me", 2, "assistant", None)
     assert exchange_of(messages("c3"), before, []).text is None
 
@@ -131,7 +131,9 @@ def test_the_text_of_another_turn_is_not_the_responses() -> None:
         (6, ["3>20", "5>7"], [], 20),
     ],
 )
-def test_settle(position: int, found: list[str], still_open: list[str], result: int) -> None:
+def test_a_cut_moves_to_the_edge_of_an_exchange(
+    position: int, found: list[str], still_open: list[str], result: int
+) -> None:
     """SPEC 3: where a position falls that lies inside an exchange."""
     assert settle(position, [exchange(each) for each in found], [exchange(each) for each in still_open]) == result
 
@@ -154,7 +156,7 @@ def test_an_exchange_begins_with_the_text_of_its_response(text: str, first: int)
         ([10, 9], ["3>10", "9>12", "11>14"], [3, 12]),
     ],
 )
-def test_whole(ids: list[int], found: list[str], added: list[int]) -> None:
+def test_a_selection_is_widened_to_whole_exchanges(ids: list[int], found: list[str], added: list[int]) -> None:
     """SPEC 3: what is named is widened to whole exchanges; only the rest is told."""
     assert whole(ids, [exchange(each) for each in found]) == set(added)
 
@@ -177,14 +179,14 @@ EVENTS = [event(1, None), event(2, 2), event(3, 2), event(5, 5), event(7, 7), ev
         (99, [(None, [1]), (2, [2, 3]), (5, [5]), (7, [7, 8])]),
     ],
 )
-def test_newest_turns(count: int, turns: list[tuple[int | None, list[int]]]) -> None:
+def test_the_newest_turns_are_returned_in_order(count: int, turns: list[tuple[int | None, list[int]]]) -> None:
     found = newest_turns(reversed(EVENTS), count)
     assert all(isinstance(turn, Turn) for turn in found)
     assert [(turn.id, [message.id for message in turn.messages]) for turn in found] == turns
     assert newest_turns([], count) == []
 
 
-def test_newest_turns_reads_one_message_too_many_and_no_more() -> None:
+def test_newest_turns_reads_only_one_message_too_many() -> None:
     """L3: the window costs the window."""
     read = []
 

@@ -115,7 +115,7 @@ def _named(block: dict[str, Any]) -> str:
 # Requests
 
 
-def test_the_system_prompt_is_cached_and_what_changes_with_every_turn_follows_it() -> None:
+def test_the_system_prompt_is_cached_and_changing_layers_follow_it() -> None:
     assert encode(MODEL, prompt(user("Hi"), anchors="### STATE\nGoal: greet")) == {
         "model": MODEL,
         "max_tokens": 8192,
@@ -134,31 +134,31 @@ LONG = (user("A"), model("B"), user("C"), Calls("D", (used("c1"), used("c2"))), 
     ("settled", "expected"),
     [(0, []), (1, ["A"]), (2, ["B"]), (3, ["C"]), (4, ["c2"]), (5, ["E"]), (6, [])],
 )
-def test_cache_points(settled: int, expected: list[str]) -> None:
+def test_cache_points_follow_the_parts_that_stay_the_same(settled: int, expected: list[str]) -> None:
     for stable, anchors, first in (("S", "", "S"), ("S", "N", "S"), ("", "N", "tool seek"), ("", "", "tool seek")):
         made = prompt(*LONG, stable=stable, anchors=anchors, settled=settled)
         assert points(encode(MODEL, made, TOOLS)) == [first, *expected, "F"]
     assert points(encode(MODEL, prompt(*LONG, stable="", anchors="N", settled=settled))) == [*expected, "F"]
 
 
-def test_a_cache_point_stands_inside_a_merged_message_where_the_settled_steps_end() -> None:
+def test_a_cache_point_may_be_inside_a_merged_message() -> None:
     steps = (user("A"), user("B"), user("C"), Calls("", (used(),)), user("D"), user("E"))
     for settled, block in ((1, "A"), (2, "B"), (3, "C"), (4, "c1"), (5, "D")):
         assert points(encode(MODEL, prompt(*steps, settled=settled))) == ["Be brief.", block, "E"]
 
 
-def test_a_cache_point_of_a_step_that_adds_nothing_stands_on_the_one_before() -> None:
+def test_a_cache_point_of_an_empty_step_moves_to_the_step_before() -> None:
     steps = (user("A"), model("", THOUGHT), user("B"))
     assert points(encode(MODEL, prompt(*steps, settled=2))) == ["Be brief.", "A", "B"]
 
 
-def test_the_last_point_may_be_a_result_or_an_image() -> None:
+def test_the_last_cache_point_may_be_a_result_or_an_image() -> None:
     assert points(encode(MODEL, prompt(user("A"), Calls("", (used("c1"), used("c2"))))))[-1] == "c2"
     (message,) = encode(MODEL, prompt(ViewMessage("user", "", (PIXEL,))))["messages"]
     assert message["content"][0]["cache_control"] == POINT
 
 
-def test_images_come_before_the_text_and_inside_of_results() -> None:
+def test_images_come_before_the_text_and_inside_results() -> None:
     link = Image(url="https://example.org/cat.png")
     steps = ViewMessage("user", "See?", (PIXEL, link)), Calls("", (used("c1", media=(PIXEL,)), used("c2", "bad", True)))
     asked, _, answered = messages(*steps)
@@ -174,7 +174,7 @@ def test_images_come_before_the_text_and_inside_of_results() -> None:
     ]
 
 
-def test_documents_come_before_the_text_and_inside_of_results() -> None:
+def test_documents_come_before_the_text_and_inside_results() -> None:
     plan, book = Document("JVBERi0=", "plan.pdf", 600), Document("JVBERi0=", "book.pdf", 601)
     steps = ViewMessage("user", "See?", (plan, PIXEL, book)), Calls("", (used("c1", media=(Document("JVBERi0="),)),))
     asked, _, answered = messages(*steps)
@@ -188,7 +188,7 @@ def test_documents_come_before_the_text_and_inside_of_results() -> None:
     assert answered["content"][0]["content"] == [{"type": "text", "text": "seen"}, data]
 
 
-def test_thinking_of_another_conversation_goes_to_models_that_do_not_bind_it() -> None:
+def test_foreign_thinking_is_sent_to_models_that_do_not_bind_it() -> None:
     other = {**THOUGHT, "imported": True}
 
     def thinking(model: str) -> list[Any]:
@@ -220,13 +220,13 @@ def _shortly(block: dict[str, Any]) -> str:
     return str(block[names.get(block["type"], block["type"])])
 
 
-def test_kept_blocks_are_sent_in_front_of_the_text_as_they_came() -> None:
+def test_kept_blocks_are_sent_unchanged_in_front_of_the_text() -> None:
     message = messages(user("A"), Calls("I look.", (used(),), (THOUGHT, HIDDEN)))[1]
     assert message["content"][:2] == [THOUGHT, HIDDEN]
     assert answer_of(Calls("I look.", (used(),), (THOUGHT, HIDDEN))) == ["c2ln", "ZGF0YQ==", "I look.", "look"]
 
 
-def test_what_is_no_thinking_or_not_whole_is_passed_over() -> None:
+def test_incomplete_thinking_is_ignored() -> None:
     odd: tuple[dict[str, Any], ...] = (
         {"type": "thinking", "thinking": "Hm."},
         {"type": "thinking", "thinking": None, "signature": "x"},
@@ -238,7 +238,7 @@ def test_what_is_no_thinking_or_not_whole_is_passed_over() -> None:
     assert answer_of(model("B", *odd, {**HIDDEN, "more": 1}), user("C")) == ["ZGF0YQ==", "B"]
 
 
-def test_thinking_between_texts_is_sent_where_it_stood() -> None:
+def test_thinking_between_texts_is_sent_at_its_position() -> None:
     second, third = {**THOUGHT, "signature": "two", "after": 4}, {**HIDDEN, "after": 9}
     assert answer_of(Calls("One.Two.\n", (used(),), (THOUGHT, second, third))) == [
         "c2ln",
@@ -252,14 +252,14 @@ def test_thinking_between_texts_is_sent_where_it_stood() -> None:
         assert answer_of(model("One.Two.\n", {**second, "after": after}), user("B")) == ["two", "One.Two.\n"]
 
 
-def test_thinking_alone_is_no_message_and_goes_with_what_follows() -> None:
+def test_thinking_alone_is_not_a_message_and_joins_the_next_answer() -> None:
     assert [m["role"] for m in messages(user("A"), model("", THOUGHT), user("B"))] == ["user"]
     assert answer_of(model("", THOUGHT), model("B"), user("C")) == ["c2ln", "B"]
     assert answer_of(model("", THOUGHT), model(" ", HIDDEN), Calls("", (used(),))) == ["c2ln", "ZGF0YQ==", "look"]
     assert answer_of(model("", THOUGHT), user("B"), model("C"), user("D"))[-1:] == ["C"]
 
 
-def test_no_steps_give_no_messages() -> None:
+def test_a_prompt_without_steps_gives_no_messages() -> None:
     assert encode(MODEL, Prompt("", ())) == {"model": MODEL, "max_tokens": 8192, "messages": []}
 
 
@@ -293,7 +293,7 @@ ADAPTIVE = {"type": "adaptive", "display": "summarized"}
         ("other-model", "off", None, None),
     ],
 )
-def test_thinking_is_asked_for_as_each_model_takes_it(
+def test_thinking_is_requested_in_the_form_of_each_model(
     name: str, level: str, parameter: dict[str, Any] | None, effort: str | None
 ) -> None:
     body = encode(name, prompt(user("Hi")), options=Options(thinking=level))
@@ -309,7 +309,7 @@ def test_a_budget_leaves_room_for_the_answer(output: int, budget: int | None) ->
     assert body.get("thinking", {}).get("budget_tokens") == budget
 
 
-def test_within_calls_made_without_thinking_a_budget_is_not_asked_for() -> None:
+def test_no_budget_is_requested_amid_calls_made_without_thinking() -> None:
     old, high = "claude-sonnet-4-5", Options(thinking="high")
     unthought, thought = Calls("", (used("c1"),)), Calls("", (used("c2"),), (THOUGHT,))
     assert "thinking" not in encode(old, prompt(user("A"), thought, unthought), options=high)
@@ -335,7 +335,7 @@ def test_earlier_thinking_is_not_sent_to_a_model_that_does_not_think() -> None:
         assert answer_of(*fitting(user("A"), step, name=name)[1:], name=name, thinking=level) == ["c2ln", "B", "look"]
 
 
-def test_models_that_bind_thinking_to_its_past_are_told_to_drop_what_no_longer_fits() -> None:
+def test_requests_to_binding_models_ask_to_drop_invalid_thinking() -> None:
     steps = fitting(user("A"), Calls("", (used(),), (THOUGHT,)))
     assert encode(MODEL, prompt(*steps))["thinking"] == {"type": "adaptive", "block_binding": DROP}
     low = encode(MODEL, prompt(*steps), options=Options(thinking="low"))
@@ -354,7 +354,7 @@ def sent_of(*steps: Step, stable: str = "Be brief.", tools: Sequence[ToolSpec] =
     return [b["signature"] for m in body["messages"] for b in m["content"] if b["type"] == "thinking"]
 
 
-def test_thinking_is_sent_while_what_stood_in_front_of_it_does() -> None:
+def test_thinking_is_sent_while_its_prefix_stays_the_same() -> None:
     steps = user("A"), Calls("", (used(),), (ONE,)), model("B", TWO), user("C"), Calls("", (used("c2"),), (THREE,))
     fit = fitting(*steps, tools=TOOLS)
     assert sent_of(*fit) == sent_of(*fit, tools=TOOLS[::-1]) == sent_of(*fit, user("D")) == ["one", "two", "three"]
@@ -367,7 +367,7 @@ def test_thinking_is_sent_while_what_stood_in_front_of_it_does() -> None:
     assert sent_of(*fit[:4], again, user("E")) == ["one", "two"]
 
 
-def test_thinking_may_be_left_out_in_front_of_other_thinking_and_not_between() -> None:
+def test_thinking_may_be_left_out_at_the_beginning_but_not_in_between() -> None:
     steps = user("A"), Calls("", (used(),), (ONE,)), Calls("", (used("c2"),), (TWO,)), model("B", THREE), user("C")
     a, first, second, third, c = fitting(*steps, tools=TOOLS)
     assert sent_of(a, first._replace(kept=()), second, third, c) == ["two", "three"]
@@ -376,7 +376,7 @@ def test_thinking_may_be_left_out_in_front_of_other_thinking_and_not_between() -
     assert sent_of(a, first, second, third._replace(kept=()), c) == ["one", "two"]
 
 
-def test_what_a_block_is_bound_to_begins_at_a_compaction() -> None:
+def test_the_prefix_of_a_block_begins_at_a_compaction() -> None:
     made = {"type": "compaction", "content": "They asked.", "encrypted_content": "b3Bh"}
     asked = encode(MODEL, prompt(user("A"), model("B"), user("C")), TOOLS)
     *_, kept = (
@@ -447,7 +447,7 @@ TEXT_BLOCK = {"type": "text", "text": "I look.", "citations": None}
 CALL = {"type": "tool_use", "id": "c1", "name": "look", "input": {"at": "a"}}
 
 
-def test_a_whole_message_is_taken_apart_in_its_order() -> None:
+def test_a_whole_message_is_parsed_in_order() -> None:
     usage = {"input_tokens": 5, "cache_read_input_tokens": 3, "cache_creation_input_tokens": None, "output_tokens": 2}
     search = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
     assert parse(message(THOUGHT, TEXT_BLOCK, search, HIDDEN, CALL, stop="tool_use", usage=usage)) == (
@@ -461,7 +461,7 @@ def test_a_whole_message_is_taken_apart_in_its_order() -> None:
     )
 
 
-def test_kept_blocks_of_an_answer_are_sent_back_in_their_places() -> None:
+def test_kept_blocks_of_an_answer_are_sent_back_at_their_positions() -> None:
     pieces = parse(message(THOUGHT, TEXT_BLOCK, HIDDEN, CALL, stop="tool_use"))
     kept = tuple(piece.block for piece in pieces if isinstance(piece, Kept))
     assert messages(user("A"), Calls("I look.", (used(),), kept))[1]["content"] == [
@@ -494,7 +494,7 @@ def calls_of(*content: Any, stop: str) -> list[str]:
     return [piece.call_id for piece in parse(message(*content, stop=stop)) if isinstance(piece, ToolCall)]
 
 
-def test_a_call_that_the_limit_may_have_cut_is_none() -> None:
+def test_a_call_that_the_limit_may_have_cut_is_left_out() -> None:
     second = {**CALL, "id": "c2"}
     assert calls_of(CALL, second, stop="tool_use") == ["c1", "c2"]
     assert calls_of(CALL, second, stop="max_tokens") == ["c1"]
@@ -511,7 +511,7 @@ def test_a_call_that_the_limit_may_have_cut_is_none() -> None:
         ({"input_tokens": 2**80, "output_tokens": 7.5, "cache_creation_input_tokens": 4}, Usage(cache_write=4)),
     ],
 )
-def test_usage_that_is_missing_or_odd_is_none(counts: Any, usage: Usage) -> None:
+def test_missing_or_invalid_usage_is_none(counts: Any, usage: Usage) -> None:
     assert parse(message(TEXT_BLOCK, usage=counts))[-2] == usage
 
 
@@ -530,7 +530,7 @@ _BLOCK = st.builds(
 
 
 @given(content=st.lists(_BLOCK | _JSON, max_size=4) | _JSON, stop=_JSON | st.just("max_tokens"), usage=_JSON)
-def test_nothing_that_a_message_holds_goes_wrong_otherwise_than_told(content: Any, stop: Any, usage: Any) -> None:
+def test_any_message_is_parsed_or_a_provider_error(content: Any, stop: Any, usage: Any) -> None:
     try:
         pieces = parse({"content": content, "stop_reason": stop, "usage": usage})
     except ProviderError:
@@ -606,7 +606,7 @@ def block(index: int, first: dict[str, Any], *deltas: dict[str, Any]) -> bytes:
 HELLO = block(0, {"type": "text", "text": "He"}, {"type": "text_delta", "text": "llo"})
 
 
-def test_the_body_goes_out_as_it_was_encoded_with_stream_behind_it() -> None:
+def test_the_encoded_body_is_sent_with_stream_as_its_last_field() -> None:
     asked = request(*fitting(user("Naïve 🐈?"), Calls("", (used(),), (THOUGHT,)), tools=TOOLS))
     with Loopback(AnthropicWire(), [Reply((Say(("Hi",)),))]) as server:
         ask(server, asked)
@@ -616,20 +616,20 @@ def test_the_body_goes_out_as_it_was_encoded_with_stream_behind_it() -> None:
     assert received.headers["x-stainless-retry-count"] == "0"
 
 
-def test_a_call_is_heard_under_the_tool_s_own_name() -> None:
+def test_a_call_has_the_tools_own_name() -> None:
     asked = msgspec.structs.replace(request(), names={"look": "mcp.server/look"})
     with Loopback(AnthropicWire(), [Reply((Use("c1", "look", {}), Use("c2", "seek", {})), "calls")]) as server:
         calls = [piece.name for piece in ask(server, asked) if isinstance(piece, ToolCall)]
     assert calls == ["mcp.server/look", "seek"]
 
 
-def test_without_thinking_nothing_in_beta_is_asked_for() -> None:
+def test_without_thinking_no_beta_is_requested() -> None:
     with Loopback(AnthropicWire(), [Reply(())]) as server:
         ask(server)
     assert "anthropic-beta" not in server.asked[0].headers
 
 
-def test_pieces_come_in_order_and_what_is_kept_at_the_end() -> None:
+def test_pieces_come_in_order_and_kept_blocks_at_the_end() -> None:
     parts = (Think("Hm.", "c2ln"), Say(("I ", "look.")), Think("Yes.", "dHdv"), Use("c1", "look", {"at": "a"}))
     with Loopback(AnthropicWire(), [Reply(parts, "calls", Usage(1, 2, 3, 4))]) as server:
         pieces = ask(server)
@@ -649,7 +649,7 @@ def test_pieces_come_in_order_and_what_is_kept_at_the_end() -> None:
     ]
 
 
-def test_the_server_takes_its_thinking_back_unchanged_only() -> None:
+def test_the_server_only_accepts_unchanged_thinking() -> None:
     wire = AnthropicWire()
     with Loopback(wire, [Reply((Think("Hm.", "c2ln"),)), Reply(()), Reply(())]) as server:
         (kept,) = [piece.block for piece in ask(server) if isinstance(piece, Kept)]
@@ -658,7 +658,7 @@ def test_the_server_takes_its_thinking_back_unchanged_only() -> None:
             ask(server, request(user("Hi"), Calls("", (used(),), ({**kept, "thinking": "Ha."},))))
 
 
-def test_pings_and_events_that_are_not_known_are_passed_over() -> None:
+def test_pings_and_unknown_events_are_ignored() -> None:
     search = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
     found = heard(
         event("ping"),
@@ -683,7 +683,7 @@ def test_pings_and_events_that_are_not_known_are_passed_over() -> None:
     ]
 
 
-def test_citations_compactions_and_the_container_come_in_pieces() -> None:
+def test_citations_compactions_and_the_container_are_streamed() -> None:
     cited = {"type": "web_search_result_location", "url": "https://a.example"}
     made = {"type": "compaction", "content": "They asked.", "encrypted_content": "b3Bh"}
     container = {"id": "container_1", "expires_at": "2030-01-01T00:00:00Z"}
@@ -710,7 +710,7 @@ def test_citations_compactions_and_the_container_come_in_pieces() -> None:
     ]
 
 
-def test_usage_is_the_last_that_was_said() -> None:
+def test_the_last_reported_usage_counts() -> None:
     sums = {"input_tokens": 20, "cache_read_input_tokens": 4, "cache_creation_input_tokens": None, "output_tokens": 8}
     more = event("message_delta", delta={"stop_reason": "end_turn"}, usage=sums)
     last = event("message_delta", delta={}, usage={"output_tokens": 11}) + event("message_stop")
@@ -719,7 +719,7 @@ def test_usage_is_the_last_that_was_said() -> None:
     assert heard(event("message_start", message={"content": []}), bare)[-2] == Usage()
 
 
-def test_half_a_character_does_not_reach_the_log() -> None:
+def test_half_of_a_character_does_not_reach_the_log() -> None:
     torn = HELLO.replace(b'"llo"', b'"\\ud83d"')
     assert heard(START, torn, STOP)[:2] == ["He", "\ufffd"]
     piece = {"type": "input_json_delta", "partial_json": '{"at": "TORN"}'}
@@ -774,7 +774,7 @@ def test_an_answer_that_cannot_be_understood_is_an_error(events: tuple[bytes, ..
     assert str(failure).startswith("Anthropic's answer cannot be understood: ")
 
 
-def test_a_stream_that_ends_before_its_end_may_be_asked_for_again() -> None:
+def test_a_stream_that_breaks_off_can_be_repeated() -> None:
     for events in ((START,), (START, HELLO), (START, TEXT_START)):
         assert failed(*events).kind == "network"
 
@@ -793,7 +793,7 @@ def test_a_stream_that_ends_before_its_end_may_be_asked_for_again() -> None:
         (None, None, "busy"),
     ],
 )
-def test_an_error_in_the_middle_of_an_answer(kind: Any, said: Any, expected: str) -> None:
+def test_an_error_in_the_middle_of_an_answer_is_raised(kind: Any, said: Any, expected: str) -> None:
     failure = failed(START, HELLO, event("error", error={"type": kind, "message": said}))
     assert failure.kind == expected
     assert (said or "") in str(failure)
@@ -816,7 +816,7 @@ def test_an_error_in_the_middle_of_an_answer(kind: Any, said: Any, expected: str
         (529, "Overloaded", "busy"),
     ],
 )
-def test_errors_in_the_words_of_the_api(status: int, words: str, kind: str) -> None:
+def test_errors_quote_the_words_of_the_api(status: int, words: str, kind: str) -> None:
     failure = failed(http=error(status, words))
     assert (failure.kind, failure.retry_after) == (kind, None)
     assert f"({status}): {words}. " in str(failure)
@@ -825,14 +825,14 @@ def test_errors_in_the_words_of_the_api(status: int, words: str, kind: str) -> N
 @pytest.mark.parametrize(
     "content", [b"<html><body>Bad Gateway</body></html>", b"", b"[]", b'{"error": 7}', b"\xff\xfe"]
 )
-def test_errors_that_are_not_the_api_s(content: bytes) -> None:
+def test_errors_of_other_servers_are_explained(content: bytes) -> None:
     failure = failed(http=Http(502, {"content-type": "text/html"}, content))
     assert failure.kind == "busy"
     assert "<" not in str(failure)
     assert len(str(failure)) < 200
 
 
-def test_long_words_are_cut() -> None:
+def test_long_error_messages_are_shortened() -> None:
     assert 300 < len(str(failed(http=error(400, "word\n" * 100_000)))) < 600
 
 
@@ -848,7 +848,7 @@ def test_long_words_are_cut() -> None:
         ({"retry-after": "Sun, 21 Oct 2001 07:28:00 GMT"}, 0.0),
     ],
 )
-def test_when_to_ask_again(headers: dict[str, str], seconds: float | None) -> None:
+def test_the_server_says_how_long_to_wait(headers: dict[str, str], seconds: float | None) -> None:
     http = error(429, "rate limit")
     assert failed(http=http._replace(headers={**http.headers, **headers})).retry_after == seconds
 
@@ -870,13 +870,15 @@ def test_when_to_ask_again(headers: dict[str, str], seconds: float | None) -> No
         (413, "Request exceeds the maximum size", None, None),
     ],
 )
-def test_a_request_that_is_too_long(status: int, words: str, tokens: int | None, limit: int | None) -> None:
+def test_a_request_that_is_too_long_is_an_overflow(
+    status: int, words: str, tokens: int | None, limit: int | None
+) -> None:
     failure = failed(http=error(status, words))
     assert isinstance(failure, ContextOverflowError)
     assert (failure.kind, failure.tokens, failure.limit) == ("overflow", tokens, limit)
 
 
-def test_the_key_is_shown_nowhere() -> None:
+def test_the_key_is_never_shown() -> None:
     failure = failed(http=error(401, f"the key {KEY} is not known"))
     assert "the key … is not known" in str(failure)
     assert KEY not in repr(connect(MODEL, Access(KEY)))
@@ -907,20 +909,20 @@ def test_the_key_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.usefixtures("_bare")
 @pytest.mark.parametrize("key", ["", " ", "sk ant", "sk-ant\n", "schlüssel"])
-def test_a_key_that_can_be_none_is_not_sent(key: str) -> None:
+def test_an_invalid_key_is_not_sent(key: str) -> None:
     with Loopback(AnthropicWire()) as server, pytest.raises(ProviderError, match="ANTHROPIC_API_KEY") as caught:
         ask(server, key=key)
     assert (caught.value.kind, server.requests) == ("key", [])
 
 
 @pytest.mark.parametrize("url", ["ftp://example.org", "example.org", "http://a:b"])
-def test_a_wrong_address_is_said(url: str) -> None:
+def test_a_wrong_address_is_an_error(url: str) -> None:
     with pytest.raises(ProviderError, match="address") as caught:
         asyncio.run(_all(url, request(), KEY))
     assert caught.value.kind == "request"
 
 
-def test_without_the_sdk_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_sdk_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "anthropic", None)
     with pytest.raises(ProviderError, match=r"pip install 'foldmark\[anthropic\]'") as caught:
         asyncio.run(_all("http://127.0.0.1:1", request(), KEY))
@@ -932,7 +934,7 @@ def count(server: Loopback) -> int:
     return asyncio.run(connect(MODEL, Access(KEY, server.url)).count(request(*steps)))
 
 
-def test_counting_sends_what_costs_tokens_and_nothing_else() -> None:
+def test_counting_sends_only_fields_that_cost_tokens() -> None:
     with Loopback(AnthropicWire(), tokens=4321) as server:
         assert count(server) == 4321
     (received,) = server.requests
@@ -940,7 +942,7 @@ def test_counting_sends_what_costs_tokens_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("content", [b"{}", b"[]", b"7", b'{"input_tokens": "7"}', b'{"input_tokens": true}', b"<p>"])
-def test_a_count_that_is_none(content: bytes) -> None:
+def test_an_invalid_count_is_an_error(content: bytes) -> None:
     class Odd(AnthropicWire):
         def counted(self, tokens: int) -> Http:
             return Http(200, {"content-type": "application/json"}, content)
@@ -984,7 +986,7 @@ def test_the_server_refuses_what_the_api_refuses(
     assert words in refusal.body.decode()
 
 
-def test_a_cache_point_stands_where_the_settled_history_ended_a_turn_ago() -> None:
+def test_a_cache_point_marks_the_settled_history_of_a_turn_ago() -> None:
     made = prompt(*LONG, settled=4)._replace(earlier=2)
     assert points(encode(MODEL, made)) == ["Be brief.", "B", "c2", "F"]
     assert points(encode(MODEL, made._replace(earlier=0))) == ["Be brief.", "c2", "F"]

@@ -90,7 +90,7 @@ def test_an_image_is_sent_inline(model: str, sent: list[Any]) -> None:
     assert parts_of([ViewMessage("user", "What?", (PNG,))], model) == [[*sent, {"text": "What?"}]]
 
 
-def test_an_address_is_sent_where_the_model_fetches_it_and_named_elsewhere() -> None:
+def test_an_address_is_sent_to_models_that_fetch_it_and_otherwise_named() -> None:
     fetched = {"fileData": {"mimeType": "image/png", "fileUri": LINK.url}}
     named = {"text": f"[Image: {LINK.url}]"}
     for model, sent in (("gemini-2.5-pro", fetched), ("gemini-2.0-flash", named), ("gemma-3-27b-it", named)):
@@ -98,7 +98,7 @@ def test_an_address_is_sent_where_the_model_fetches_it_and_named_elsewhere() -> 
     assert parts_of([ViewMessage("user", "", (PAGE,))]) == [[{"text": f"[Image: {PAGE.url}]"}]]
 
 
-def test_a_gif_would_be_refused_and_is_named_instead() -> None:
+def test_a_gif_is_named_instead_of_sent() -> None:
     assert parts_of([ViewMessage("user", "", (GIF,))]) == [
         [{"text": "[An image of type image/gif is not shown: Gemini does not take it.]"}]
     ]
@@ -113,7 +113,7 @@ def test_a_gif_would_be_refused_and_is_named_instead() -> None:
         ("gemma-3-27b-it", 1, False),
     ],
 )
-def test_documents_are_inline_where_the_model_takes_them(model: str, pages: int, taken: bool) -> None:
+def test_documents_are_sent_inline_to_models_that_take_them(model: str, pages: int, taken: bool) -> None:
     document = Document("JVBERi0=", "plan.pdf", pages)
     inline = {"inlineData": {"mimeType": "application/pdf", "data": "JVBERi0="}}
     assert parts_of([ViewMessage("user", "Read.", (document,))], model) == [
@@ -121,7 +121,7 @@ def test_documents_are_inline_where_the_model_takes_them(model: str, pages: int,
     ]
 
 
-def test_images_of_results_stand_inside_them_from_gemini_3_on_and_behind_them_before() -> None:
+def test_images_are_inside_results_from_gemini_3_on_and_after_them_before() -> None:
     first = AnsweredCall("c1", "look", "{}", "a picture", False, None, (PNG, LINK))
     steps: list[Step] = [
         ViewMessage("user", "Look."),
@@ -148,14 +148,14 @@ def test_images_of_results_stand_inside_them_from_gemini_3_on_and_behind_them_be
     ("model", "has"),
     [("gemini-3-pro-preview", True), ("gemini-flash-latest", True), ("gemini-2.5-flash", False), ("gemma-3", False)],
 )
-def test_calls_have_ids_and_signatures_where_the_model_checks_them(model: str, has: bool) -> None:
+def test_calls_have_ids_and_signatures_if_the_model_checks_them(model: str, has: bool) -> None:
     both = (AnsweredCall("c1", "look", "{}", "A", False, None), AnsweredCall("c2", "look", "{}", "B", False, SIGNATURE))
     calls = parts_of([ViewMessage("user", "Look."), Calls("", both)], model)[1]
     assert [part["functionCall"].get("id") for part in calls] == (["c1", "c2"] if has else [None, None])
     assert [part.get("thoughtSignature") for part in calls] == [UNSIGNED if has else None, SIGNATURE]
 
 
-def test_signed_parts_go_back_as_they_came_and_where_they_stood() -> None:
+def test_signed_parts_are_sent_back_unchanged_at_their_positions() -> None:
     thought = {"text": "Hm.", "thought": True, "thoughtSignature": SIGNATURE}
     tail = {"text": "", "thoughtSignature": "dGFpbA=="}
     step = Calls("I look.", (AnsweredCall("c1", "look", "{}", "A", False, SIGNATURE),), (tail, thought))
@@ -203,7 +203,7 @@ _OWN: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("model", _OWN)
 @pytest.mark.parametrize("level", ["off", "low", "medium", "high"])
-def test_thinking_is_asked_for_as_the_model_takes_it(model: str, level: str) -> None:
+def test_thinking_is_requested_in_the_form_of_the_model(model: str, level: str) -> None:
     body = body_of([ViewMessage("user", "Hi")], model, Options(thinking=level))
     asked = body.get("generationConfig", {}).get("thinkingConfig", {})
     assert bool(asked) == bool(_OWN[model])
@@ -211,7 +211,7 @@ def test_thinking_is_asked_for_as_the_model_takes_it(model: str, level: str) -> 
     assert (asked.get("includeThoughts") is True) == (bool(asked) and level != "off")
 
 
-def test_nothing_is_asked_for_by_default() -> None:
+def test_by_default_no_options_are_sent() -> None:
     assert list(body_of([ViewMessage("user", "Hi")], "gemini-3.8-flash")) == ["contents"]
     assert body_of([ViewMessage("user", "Hi")], "gemini-3.8-flash", Options(output=100))["generationConfig"] == {
         "maxOutputTokens": 100
@@ -256,12 +256,12 @@ UNDERSTOOD: tuple[Piece, ...] = (
 )
 
 
-def test_a_whole_message_is_understood() -> None:
+def test_a_whole_message_is_parsed() -> None:
     assert parse(WHOLE) == UNDERSTOOD
     assert parse_gca({"response": WHOLE, "traceId": "t"}) == UNDERSTOOD
 
 
-def test_what_was_understood_goes_back_as_it_came() -> None:
+def test_parsed_parts_are_sent_back_unchanged() -> None:
     blocks = tuple(piece.block for piece in UNDERSTOOD if isinstance(piece, Kept))
     calls = tuple(
         AnsweredCall(piece.call_id or "c2", piece.name, json.dumps(piece.args), "A", False, piece.signature)
@@ -297,7 +297,7 @@ def test_the_reason_why_an_answer_ended_is_parsed(message: dict[str, Any], stopp
 
 
 @pytest.mark.parametrize("count", [True, -1, 1e300, "5", None, [], 10**400])
-def test_counts_that_are_none_are_passed_over(count: Any) -> None:
+def test_invalid_counts_are_ignored(count: Any) -> None:
     found = parse({"usageMetadata": {"promptTokenCount": count, "candidatesTokenCount": 2}})
     assert found[0] == Usage(output=2)
 
@@ -331,7 +331,7 @@ _MESSAGE = st.fixed_dictionaries(
 
 
 @given(message=_MESSAGE)
-def test_no_message_is_too_odd(message: dict[str, Any]) -> None:
+def test_any_message_is_parsed_or_a_provider_error(message: dict[str, Any]) -> None:
     """What comes out can be recorded and sent again; else it is a ProviderError."""
     try:
         found = (*parse(message), *parse_gca(message))
@@ -360,7 +360,7 @@ def chunks_of(message: dict[str, Any]) -> list[dict[str, Any]]:
     return [*chunks, {**response(), "usageMetadata": message["usageMetadata"]}]
 
 
-def test_a_stream_says_what_its_whole_says() -> None:
+def test_a_stream_gives_the_same_pieces_as_the_whole_answer() -> None:
     found = asyncio.run(_streamed(chunks_of(WHOLE), request_of()))
     assert found[:3] == [Thought("Hm. "), "I ", "look."]
     wanted = [piece for piece in UNDERSTOOD if not isinstance(piece, str)]
@@ -369,7 +369,7 @@ def test_a_stream_says_what_its_whole_says() -> None:
     ]
 
 
-def test_calls_get_ids_from_the_request_and_their_tools_own_names() -> None:
+def test_calls_get_ids_from_the_request_and_the_tools_own_names() -> None:
     def calls(text: str) -> list[ToolCall]:
         request = request_of(body_of([ViewMessage("user", text)], "gemini-3.8-flash"), {"wait": "mcp.clock/wait"})
         more = response({"functionCall": {"name": "wait"}}, {"functionCall": {"name": "look", "id": "f1"}})
@@ -407,7 +407,7 @@ def test_calls_get_ids_from_the_request_and_their_tools_own_names() -> None:
         (400, {"message": "Request payload size exceeds the limit: 20971520 bytes."}, "overflow", None),
     ],
 )
-def test_googles_errors(status: int, error: dict[str, Any], kind: str, after: float | None) -> None:
+def test_errors_of_google_are_explained(status: int, error: dict[str, Any], kind: str, after: float | None) -> None:
     for said in ({"error": error}, [{"error": error}]):
         found = refusal("Gemini", status, said, {}, "Check it.")
         assert (found.kind, found.retry_after) == (kind, after)
@@ -426,14 +426,14 @@ def test_googles_errors(status: int, error: dict[str, Any], kind: str, after: fl
         ("The input token count exceeds the maximum number of tokens allowed.", (None, None)),
     ],
 )
-def test_too_long_in_googles_words(words: str, numbers: tuple[int | None, int | None]) -> None:
+def test_googles_words_for_a_long_request_are_recognized(words: str, numbers: tuple[int | None, int | None]) -> None:
     found = refusal("Gemini", 400, {"error": {"message": words}}, {}, "")
     assert isinstance(found, ContextOverflowError)
     assert (found.tokens, found.limit) == numbers
 
 
 @given(said=_JSON | st.dictionaries(st.just("error"), _JSON), status=st.integers(100, 599), after=st.none() | st.text())
-def test_no_error_is_too_odd(said: Any, status: int, after: str | None) -> None:
+def test_any_error_is_explained(said: Any, status: int, after: str | None) -> None:
     found = refusal("Gemini", status, said, {} if after is None else {"retry-after": after}, "Check it.")
     assert len(str(found)) < 1500
     assert found.retry_after is None or found.retry_after >= 0
@@ -469,7 +469,7 @@ def asked(wire: GeminiWire, answers: Sequence[Any], request: Request | None = No
         (Http(429, {"retry-after": "9"}, b"slow down"), "rate"),
     ],
 )
-def test_something_else_answers(http: Http, kind: str) -> None:
+def test_an_answer_of_another_server_is_an_error(http: Http, kind: str) -> None:
     found, _ = asked(Answering(http), [Fail("busy")])
     assert found.error is not None
     assert found.error.kind == kind
@@ -477,13 +477,13 @@ def test_something_else_answers(http: Http, kind: str) -> None:
     assert len(str(found.error)) < 1000
 
 
-def test_a_server_that_knows_no_events_is_heard_too() -> None:
+def test_a_server_without_events_is_read() -> None:
     chunks = json.dumps([{**chunk, "modelVersion": "é\u2028"} for chunk in chunks_of(WHOLE)], indent=2).encode()
     found, _ = asked(Answering(Http(200, {}, chunks)), [Fail("busy")])
     assert (found.error, found.text, found.stops) == (None, "I look.", ["calls"])
 
 
-def test_the_event_loop_has_nothing_to_complain_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_no_generator_is_left_to_the_event_loop(caplog: pytest.LogCaptureFixture) -> None:
     """What is left open by a failure or by leaving early, it finds in the end."""
     asked(GeminiWire(), [Broken((Say(("It be", "gan")),), event=True)])
     with Loopback(GeminiWire(), [Reply((Say(("It be", "gan")),))]) as server:
@@ -497,7 +497,7 @@ def test_the_event_loop_has_nothing_to_complain_of(caplog: pytest.LogCaptureFixt
     assert caplog.messages == []
 
 
-def test_a_key_that_is_repeated_is_not_shown() -> None:
+def test_a_key_in_an_error_is_not_shown() -> None:
     said = json.dumps({"error": {"code": 400, "message": f"{'x' * 385}{KEY} is no key; API key not valid."}}).encode()
     found, _ = asked(Answering(Http(400, {}, said)), [Fail("key")])
     assert found.error is not None
@@ -505,7 +505,7 @@ def test_a_key_that_is_repeated_is_not_shown() -> None:
     assert KEY[:8] not in str(found.error)
 
 
-def test_silence_ends_some_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_connection_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(TIMEOUTS, "read", 0.05)
     found, _ = asked(GeminiWire(), [Stalled((Say(("It began",)),))])
     assert found.text == "It began"
@@ -513,7 +513,7 @@ def test_silence_ends_some_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found.error.kind, "ReadTimeout" in str(found.error)) == ("network", True)
 
 
-def test_no_key_no_request() -> None:
+def test_without_a_key_no_request_is_sent() -> None:
     for key in (None, "", "  "):
         with pytest.raises(ProviderError, match="GEMINI_API_KEY or GOOGLE_API_KEY") as caught:
             gemini_api.connect("gemini-3.8-flash", Access(key))
@@ -524,7 +524,7 @@ def test_no_key_no_request() -> None:
         assert key not in str(caught.value)
 
 
-def test_the_sdk_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_sdk_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "google.genai", None)
     for module in (gemini_api, gemini_gca_api):
         with pytest.raises(ProviderError, match=r"pip install 'foldmark\[gemini\]'") as caught:
@@ -533,7 +533,7 @@ def test_the_sdk_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("url", ["", "nowhere", "ftp://example.org", "http://[", "http://a b/", "https://"])
-def test_what_is_no_address_is_told_at_once(url: str) -> None:
+def test_an_invalid_address_is_an_error_at_once(url: str) -> None:
     for module in (gemini_api, gemini_gca_api):
         with pytest.raises(ProviderError, match=r"is not the address of a server\. Set one") as caught:
             module.connect("gemini-3.8-flash", Access(KEY, url))
@@ -560,14 +560,14 @@ def test_the_sent_bytes_are_the_encoded_ones() -> None:
 
 
 @pytest.mark.parametrize("model", ["models/gemini-3.8-flash", "gemini-3.8-flash?key=x", "../secrets"])
-def test_a_model_stays_inside_its_address(model: str) -> None:
+def test_a_models_name_cannot_change_the_address(model: str) -> None:
     with Loopback(GeminiWire(), [Reply(())]) as server:
         asyncio.run(listen(gemini_api.connect(model, Access(KEY, server.url)), request_of()))
     assert server.requests[0].path.endswith(":streamGenerateContent?alt=sse")
     assert server.requests[0].path.count("?") == 1
 
 
-def test_counting_leaves_out_what_it_stumbles_over() -> None:
+def test_counting_leaves_out_parts_that_the_endpoint_refuses() -> None:
     thought = {"text": "Hm.", "thought": True, "thoughtSignature": SIGNATURE}
     tail = {"text": "", "thoughtSignature": SIGNATURE}
     steps = [ViewMessage("user", "Hi"), ViewMessage("assistant", "", (), (tail,)), ViewMessage("user", "?")]
@@ -587,7 +587,7 @@ def test_counting_leaves_out_what_it_stumbles_over() -> None:
         assert server.refusals == []
 
 
-def test_an_error_in_a_list_in_the_middle_of_an_answer() -> None:
+def test_an_error_inside_a_list_in_the_middle_of_an_answer_is_raised() -> None:
     class Listing(GeminiWire):
         def error_event(self) -> bytes | None:
             return b'data: [{"error": {"code": 429, "message": "Enough.", "status": "RESOURCE_EXHAUSTED"}}]\n\n'
@@ -627,7 +627,7 @@ def test_code_assist_is_asked_once_for_the_project() -> None:
     assert not any("x-goog-api-key" in received.headers for received in server.requests)
 
 
-def test_an_account_without_code_assist_is_told_so() -> None:
+def test_the_error_for_an_account_without_code_assist_says_so() -> None:
     class Closed(GcaWire):
         def refuse(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> Http | None:
             tiers = [{"reasonMessage": "Your account is not eligible.", "tierId": "free-tier"}, None]
@@ -702,7 +702,7 @@ def test_a_token_comes_from_googles_default_credentials(no_account: Path, monkey
     assert len(wishes) == 1
 
 
-def test_a_refused_account_is_told_so(no_account: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_for_a_refused_account_says_so(no_account: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with token_office(400) as (address, _), Loopback(GcaWire(), []) as server:
         account(no_account, address, monkeypatch)
         found = asyncio.run(_two(server, Access(base_url=server.url, project="p")))[0]
@@ -711,7 +711,7 @@ def test_a_refused_account_is_told_so(no_account: Path, monkeypatch: pytest.Monk
     assert "invalid_grant" in str(found.error)
 
 
-def test_nobody_signed_in(no_account: Path) -> None:
+def test_without_a_google_account_the_error_says_how_to_sign_in(no_account: Path) -> None:
     with Loopback(GcaWire(), []) as server:
         found = asyncio.run(_two(server, Access(base_url=server.url)))[0]
     assert found.error is not None

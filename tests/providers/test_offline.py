@@ -130,7 +130,7 @@ APPLIED = {"filter_event_id": 17, "messages_filtered": 12, "context_before": 523
 # Ordinary answers
 
 
-def test_it_says_what_it_is_and_what_one_would_see() -> None:
+def test_the_offline_model_says_what_it_is_and_what_a_model_would_see() -> None:
     assert text_of([user("hello there")]) == (
         "I am the offline model, not a language model, so I can only say what one would see. You wrote 2 words: "
         "“hello there” (user). In the context there is only that message. /help lists what you can do with it."
@@ -141,24 +141,24 @@ def test_it_says_what_it_is_and_what_one_would_see() -> None:
 
 
 @pytest.mark.parametrize("messages", [[], [user(EMPTY)], [{"role": "system", "content": "Be kind."}]])
-def test_an_empty_context(messages: list[Message]) -> None:
+def test_an_empty_context_gets_an_answer(messages: list[Message]) -> None:
     assert text_of(messages) == "I am the offline model, not a language model. The context is empty."
 
 
-def test_what_the_form_demands_is_not_counted() -> None:
+def test_messages_required_by_the_format_are_not_counted() -> None:
     messages = [{"role": "system", "content": "x"}, user(OMITTED), assistant("first"), user(GO_ON)]
     answer = text_of(messages)
     assert "You wrote 1 word: “first” (assistant)." in answer
     assert "there is only that message" in answer
 
 
-def test_it_streams_word_by_word() -> None:
+def test_the_offline_model_streams_word_by_word() -> None:
     answer = pieces(request([user("one two")]), OfflineModel(delay=0.0001))
     assert answer[:3] == ["I", " am", " the"]
     assert "".join(map(str, answer)) == text_of([user("one two")])
 
 
-def test_texts_in_parts_and_results_of_other_tools() -> None:
+def test_texts_in_parts_and_results_of_other_tools_are_read() -> None:
     parts: Message = {"role": "user", "content": [{"type": "text", "text": "a b"}, {"type": "text", "text": "c"}]}
     assert "You wrote 3 words: “a b c” (user)." in text_of([parts])
     call = ToolCall("c1", "read_file", {"path": "x"})
@@ -264,21 +264,21 @@ def test_an_answer_to_a_preview_becomes_criteria(text: str, criteria: str) -> No
         "x" * 1000,
     ],
 )
-def test_what_is_no_criterion_is_answered_as_if_nothing_were_planned(text: str) -> None:
+def test_any_other_text_is_answered_as_if_no_planning_were_open(text: str) -> None:
     talk = Talk()
     talk.say("/forget tables")
     talk.answer(SCHEMA)
     assert "I am the offline model" in str(talk.say(text))
 
 
-def test_to_keep_more_is_to_remember_more() -> None:
+def test_a_request_to_keep_more_changes_the_criteria() -> None:
     talk = Talk()
     talk.say("/remember tables")
     talk.answer(SCHEMA)
     assert talk.say("but keep the naming debate") == preview("tables, the naming debate", "remember")
 
 
-def test_a_no_is_foldmarks_to_carry_out() -> None:
+def test_a_no_is_left_to_foldmark() -> None:
     talk = Talk()
     talk.say("/forget tables")
     talk.answer(SCHEMA)
@@ -286,7 +286,7 @@ def test_a_no_is_foldmarks_to_carry_out() -> None:
         assert "I am the offline model" in str(talk.say(text))
 
 
-def test_nothing_found() -> None:
+def test_a_preview_without_matches_asks_for_other_words() -> None:
     talk = Talk()
     talk.say("/forget messages about submarines")
     assert talk.answer(NOTHING) == (
@@ -297,7 +297,7 @@ def test_nothing_found() -> None:
     assert talk.say("no, I mean boats") == preview("boats")
 
 
-def test_errors_are_told_in_plain_words() -> None:
+def test_errors_are_reported_in_plain_words() -> None:
     talk = Talk()
     talk.say("/forget the messages")
     assert talk.answer("Error: 'the messages' holds no word to look for; say what they are about.") == (
@@ -311,7 +311,7 @@ def test_errors_are_told_in_plain_words() -> None:
     assert isinstance(talk.say("yes"), dict)
 
 
-def test_a_talk_that_is_over_elsewhere_is_over() -> None:
+def test_a_planning_conversation_that_ended_elsewhere_is_over() -> None:
     """A cancelled talk that was brought back looks open; Foldmark says that it is not."""
     talk = Talk()
     talk.say("/forget tables")
@@ -322,7 +322,7 @@ def test_a_talk_that_is_over_elsewhere_is_over() -> None:
     assert "You wrote 1 word: “hello” (user)" in str(talk.say("hello"))
 
 
-def test_one_message() -> None:
+def test_one_matching_message_is_reported() -> None:
     talk = Talk()
     talk.say("/forget lunch")
     each = {"first": 3, "last": 3, "title": "Lunch?", "count": 1, "tokens": 2}
@@ -332,7 +332,7 @@ def test_one_message() -> None:
     assert talk.answer({**APPLIED, "messages_filtered": 1}) == "Done. I've forgotten that message about lunch."
 
 
-def test_a_result_quoted_after_its_call_has_left() -> None:
+def test_a_quoted_result_is_read_after_its_call_has_left() -> None:
     notice = (
         "[Foldmark: A part of the context was removed (/forget) at your request. The result of call offline-7, which "
         f"stood before that, begins:]\n> {json.dumps(APPLIED)}"
@@ -341,7 +341,7 @@ def test_a_result_quoted_after_its_call_has_left() -> None:
     assert text_of([user(notice.replace("/forget", "/remember"))]) == "Done. Context reduced to 511 messages."
 
 
-def test_it_plans_only_where_it_may_and_only_with_a_person() -> None:
+def test_the_offline_model_plans_only_with_the_tool_and_a_person() -> None:
     assert "You wrote 2 words" in text_of([user("/forget tables")], tools=[])
     other = [{"type": "function", "function": {"name": "slash"}}]
     assert "You wrote 2 words" in text_of([user("/forget tables")], tools=other)
@@ -353,7 +353,7 @@ def test_it_plans_only_where_it_may_and_only_with_a_person() -> None:
     assert "You wrote" in str(talk.say("[Foldmark: the result of call c1 arrived late]\nyes"))
 
 
-def test_a_second_talk_follows_the_first() -> None:
+def test_a_second_planning_conversation_may_follow_the_first() -> None:
     talk = Talk()
     talk.say("/forget tables")
     talk.answer(SCHEMA)
@@ -365,7 +365,7 @@ def test_a_second_talk_follows_the_first() -> None:
     assert (args["action"], args["mode"]) == ("apply", "remember")
 
 
-def test_call_ids_differ_from_all_in_sight() -> None:
+def test_call_ids_differ_from_all_visible_ones() -> None:
     assert call_of([user("/forget tables")]).call_id == "offline-1"
     messages = [user("hello"), called(ToolCall("offline-4", "x", {})), result(ToolCall("offline-4", "x", {}), "")]
     assert call_of([*messages, user("/forget tables")]).call_id == "offline-5"
@@ -391,7 +391,7 @@ def test_a_cut_preview_is_applied_as_a_whole(length: int) -> None:
 
 
 @given(st.text(max_size=60) | st.text(alphabet='{}[]",:019 amtr', max_size=60))
-def test_any_result_is_read(text: str) -> None:
+def test_any_result_can_be_read(text: str) -> None:
     talk = Talk()
     talk.say("/forget tables")
     assert isinstance(talk.answer(text), str)
@@ -411,7 +411,7 @@ def test_any_result_is_read(text: str) -> None:
         "null",
     ],
 )
-def test_a_result_of_another_shape_says_nothing(text: str) -> None:
+def test_a_result_of_another_shape_is_ignored(text: str) -> None:
     talk = Talk()
     talk.say("/forget tables")
     assert "about tables" in str(talk.answer(text))
@@ -419,7 +419,7 @@ def test_a_result_of_another_shape_says_nothing(text: str) -> None:
 
 
 @pytest.mark.parametrize("arguments", ["", "null", "[]", '"x"', "{", '{"action": 5}', '{"criteria": [1]}', "[" * 5000])
-def test_hostile_calls_of_the_tool(arguments: str) -> None:
+def test_hostile_calls_of_the_tool_are_harmless(arguments: str) -> None:
     call = called(ToolCall("c", "filter_context", {}))
     call["tool_calls"][0]["function"]["arguments"] = arguments
     messages = [user("/forget tables"), call, result(ToolCall("c", "", {}), SCHEMA)]
@@ -432,7 +432,7 @@ def test_hostile_calls_of_the_tool(arguments: str) -> None:
 INSTRUCTION = (Part("window", None, None, "instruction", "synthetic"),)
 
 
-def test_a_digest_where_a_summary_is_asked_for() -> None:
+def test_a_request_for_a_summary_gets_a_digest() -> None:
     messages = [user(f"question {number}\nmore") for number in range(1, 8)] + [assistant("answer"), user("Summarize!")]
     assert text_of(messages, purpose="summary", parts=INSTRUCTION) == (
         "(I am the offline model, not a language model; this is a digest, not a summary.) In 8 messages the user wrote "
@@ -444,7 +444,7 @@ def test_a_digest_where_a_summary_is_asked_for() -> None:
     assert text_of([user("Summarize!")], purpose="summary", parts=INSTRUCTION).endswith("the user wrote 0 messages.")
 
 
-def test_a_state_block() -> None:
+def test_a_request_for_a_state_block_gets_one() -> None:
     messages = [
         user("Start the server in src/app/main.py"),
         assistant("It listens on localhost:8080 and 10.0.0.7; see also docs/setup.md."),
@@ -471,7 +471,7 @@ def test_any_texts_get_the_same_answer_twice(texts: list[str], purpose: str) -> 
     assert answer
 
 
-def test_huge_texts() -> None:
+def test_huge_texts_take_linear_time() -> None:
     for text in (
         "a" * 300_000,
         "a/" * 100_000,

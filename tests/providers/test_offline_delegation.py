@@ -144,7 +144,7 @@ def test_other_texts_are_not_delegated(text: str) -> None:
         assert said == Talk().say(text)[0]
 
 
-def test_only_with_the_tool() -> None:
+def test_without_the_tool_nothing_is_delegated() -> None:
     for text in ("Delegate: research OAuth2; research JWT", "check mail", mail_notice([CHILD])):
         assert answer_to(request([user(text)], tools=FILTER))[1] == []
         assert answer_to(request([user(text)], tools=SLASH, purpose="match"))[1] == []
@@ -167,7 +167,7 @@ def test_only_with_the_tool() -> None:
         ("read mail.py", False),
     ],
 )
-def test_a_question_for_mail_reads_the_mail(text: str, asks: bool) -> None:
+def test_a_question_about_mail_reads_the_mail(text: str, asks: bool) -> None:
     assert asks_for_mail(text) is asks
     assert Talk().say(text)[1] == ([("check-mail", "")] if asks else [])
 
@@ -175,7 +175,7 @@ def test_a_question_for_mail_reads_the_mail(text: str, asks: bool) -> None:
 # A parent
 
 
-def test_a_parent_hands_on_one_task_an_answer() -> None:
+def test_a_parent_delegates_one_task_per_answer() -> None:
     talk = Talk()
     assert talk.say("Delegate: research OAuth2; which is faster?") == (
         "Task 1: research OAuth2. Report by slash send when it is done.", [("mark", "TASK_1"), ("fork", "TASK_1")]
@@ -194,7 +194,7 @@ def test_every_call_of_an_answer_has_an_id_of_its_own() -> None:
     assert [call.call_id for call in talk.calls] == ["offline-5", "offline-6"]
 
 
-def test_no_more_than_eight_tasks() -> None:
+def test_at_most_eight_tasks_are_delegated() -> None:
     talk = Talk()
     talk.say("Delegate: " + "; ".join(f"read file {number}" for number in range(12)))
     for number in range(1, 8):
@@ -207,7 +207,7 @@ def test_no_more_than_eight_tasks() -> None:
 @pytest.mark.parametrize(
     "error", ["Error: a planning conversation is open.", "[Interrupted: this call has no result.]", ""]
 )
-def test_an_error_ends_it(error: str) -> None:
+def test_an_error_ends_the_delegation(error: str) -> None:
     talk = Talk()
     talk.say("Delegate: research OAuth2; research JWT; research SAML")
     talk.go(*forked(CHILD, 1))
@@ -218,7 +218,7 @@ def test_an_error_ends_it(error: str) -> None:
     assert "planning conversation is open. I" in said or not error.startswith("Error")
 
 
-def test_it_follows_its_calls_and_not_the_words_of_their_results() -> None:
+def test_the_next_step_follows_from_calls_and_not_from_the_text_of_results() -> None:
     talk = Talk()
     talk.say("Delegate: research OAuth2; research JWT")
     assert talk.go("Set.", "Error-free: a child works on it.")[1] == [("mark", "TASK_2"), ("fork", "TASK_2")]
@@ -230,7 +230,7 @@ def test_it_follows_its_calls_and_not_the_words_of_their_results() -> None:
     assert talk.go("It is on its way.") == (f"{WHO}. I reported to agent aaaaaaaa.", [])
 
 
-def test_notices_in_between_stop_nothing() -> None:
+def test_notices_in_between_do_not_stop_the_delegation() -> None:
     talk = Talk()
     talk.say("Delegate: research OAuth2; research JWT")
     _, commands = talk.go(*forked(CHILD, 1), then=[user(NOTICE), user(mail_notice([CHILD]))])
@@ -253,7 +253,7 @@ def test_the_next_text_of_a_person_counts() -> None:
 # Mail
 
 
-def test_told_of_mail_it_reads_and_tells_it() -> None:
+def test_a_notice_of_mail_makes_the_model_read_and_report_it() -> None:
     talk = Talk(user("hello"), assistant("hi"))
     assert talk.say(mail_notice([CHILD, OTHER])) == ("", [("check-mail", "")])
     long = "a report of more than eighty characters " * 3
@@ -263,7 +263,7 @@ def test_told_of_mail_it_reads_and_tells_it() -> None:
     )  # fmt: skip
 
 
-def test_asked_for_mail_it_looks_once() -> None:
+def test_a_question_about_mail_checks_once() -> None:
     talk = Talk()
     assert talk.say("any news?") == ("", [("check-mail", "")])
     assert talk.go("No mail.") == (f"{WHO}. There is no mail.", [])
@@ -271,7 +271,7 @@ def test_asked_for_mail_it_looks_once() -> None:
     assert talk.go("Error: the mail waits.", then=[user(NOTICE)]) == (f"{WHO}. That did not work: the mail waits.", [])
 
 
-def test_a_task_in_a_mail_is_not_handed_on() -> None:
+def test_a_task_in_a_mail_is_not_delegated() -> None:
     talk = Talk()
     talk.say(mail_notice([CHILD]))
     said, commands = talk.go("1 message from bbbbbbbb.", then=[mail(CHILD, "Delegate: a one; a two")])
@@ -282,7 +282,7 @@ def test_a_task_in_a_mail_is_not_handed_on() -> None:
 # A child
 
 
-def test_a_child_reports_and_is_done() -> None:
+def test_a_child_reports_and_ends_its_turn() -> None:
     talk = Talk()
     words = "Task 1: research OAuth2 implementation patterns. Report by slash send when it is done."
     said, commands = talk.say(str(birth(words)["content"]))
@@ -294,7 +294,7 @@ def test_a_child_reports_and_is_done() -> None:
     assert "You wrote 1 word: “thanks”" in talk.say("thanks")[0]
 
 
-def test_a_report_that_cannot_be_sent() -> None:
+def test_a_report_that_cannot_be_sent_is_not_repeated() -> None:
     talk = Talk()
     talk.say(str(birth("do x")["content"]))
     assert talk.go("Error: agent aaaaaaaa is dead; nothing was sent") == (
@@ -312,12 +312,12 @@ def test_a_report_that_cannot_be_sent() -> None:
         ("Report by /send.", None, ""),
     ],
 )
-def test_the_task_in_the_words_of_a_parent(words: str, mark: str | None, task: str) -> None:
+def test_a_child_finds_its_task_in_the_words_of_its_parent(words: str, mark: str | None, task: str) -> None:
     assert own_task(words, mark) == task
     assert Talk().say(str(birth(words, mark)["content"]))[1] == [("send", f"aaaaaaaa {report(task)}")]
 
 
-def test_without_words_the_task_stands_above() -> None:
+def test_without_such_words_the_task_is_the_text_above() -> None:
     above = [user("Compare OAuth2 with JWT. Report via /send."), assistant("I will."), birth()]
     assert Talk(*above[:2]).say(str(above[2]["content"]))[1] == [
         ("send", f"aaaaaaaa {report('Compare OAuth2 with JWT')}")
@@ -325,7 +325,7 @@ def test_without_words_the_task_stands_above() -> None:
     assert Talk().say(str(birth()["content"]))[1] == [("send", f"aaaaaaaa {WHO}: I see no task that would be mine.")]
 
 
-def test_a_child_does_not_hand_on_what_it_inherited() -> None:
+def test_a_child_does_not_delegate_an_inherited_text() -> None:
     text = "Delegate: research OAuth2; research JWT"
     assert [name for name, _ in Talk(user(text)).say(str(birth()["content"]))[1]] == ["send"]
     # It was forked while its parent had not answered yet, so no birth message follows.
@@ -337,7 +337,7 @@ def test_a_child_does_not_hand_on_what_it_inherited() -> None:
     assert [name for name, _ in talk.say(f"{text}. Report via /send.")[1]] == ["send"]
 
 
-def test_a_child_hands_on_what_a_person_tells_it() -> None:
+def test_a_child_delegates_a_persons_text() -> None:
     text = "Delegate: research OAuth2; research JWT. Report by mail."
     talk = Talk(birth("do x"), assistant("done"), system=identity(CHILD, PARENT))
     assert talk.say(text)[1] == [("mark", "TASK_1"), ("fork", "TASK_1")]
@@ -349,7 +349,7 @@ def test_a_child_hands_on_what_a_person_tells_it() -> None:
     assert talk.say(text)[1] == [("mark", "TASK_1"), ("fork", "TASK_1")]
 
 
-def test_a_grandchild_is_not_who_its_parent_was() -> None:
+def test_a_grandchild_has_its_own_identity() -> None:
     text = "Delegate: research OAuth2; research JWT"
     parent = Talk(system=identity(CHILD, PARENT))
     parent.say(str(birth("do x")["content"]))
@@ -362,7 +362,7 @@ def test_a_grandchild_is_not_who_its_parent_was() -> None:
     assert "I may have that text from agent bbbbbbbb" in said
 
 
-def test_an_identity_and_a_goal_make_a_child() -> None:
+def test_an_identity_and_a_goal_identify_a_child() -> None:
     """A goal between /mark and /fork: the child begins with the person's text, and no birth message follows."""
     talk = Talk(system=f"Be kind.\n\n{identity(CHILD, PARENT)}")
     assert talk.say("Investigate authentication. Report findings via /send when complete.")[1] == [
@@ -388,7 +388,7 @@ def test_a_child_answers_mail_of_its_parent_once() -> None:
     assert talk.go("1 message from cccccccc.", then=[mail(OTHER, "hi")])[1] == []
 
 
-def test_mail_that_comes_while_a_child_works() -> None:
+def test_mail_that_comes_while_a_child_works_is_read() -> None:
     talk = Talk(system=identity(CHILD, PARENT))
     talk.messages.append(birth("do x"))
     assert talk.say(mail_notice([PARENT]))[1][0][0] == "send"
@@ -399,7 +399,7 @@ def test_mail_that_comes_while_a_child_works() -> None:
     assert "I reported to agent aaaaaaaa. I answered agent aaaaaaaa. 1 message came" in said
 
 
-def test_the_state_block_among_the_messages_is_nobodys_text() -> None:
+def test_the_state_block_among_the_messages_is_not_a_persons_text() -> None:
     for head in ("STATE", "EARLIER CONVERSATION"):
         state = user(f"### {head}\nGoal: x\n\n### SCRATCHPAD\nDelegate: research OAuth2; research JWT")
         assert Talk(user("hello"), assistant("hi"), state).say(mail_notice([CHILD]))[1] == [("check-mail", "")]
@@ -431,7 +431,7 @@ def _told(agent: Agent, *senders: Agent) -> list[tuple[str, str]]:
     return _turn(agent)
 
 
-def test_delegation_from_beginning_to_end() -> None:
+def test_a_delegation_works_from_beginning_to_end() -> None:
     with foldmark.open(":memory:") as log:
         parent = log.agent("default")
         parent.append("user", "Delegate: research OAuth2; research sessions")
@@ -514,7 +514,7 @@ def test_every_turn_ends(begin: list[str | None], system: str, data: st.DataObje
 @pytest.mark.parametrize(
     "arguments", ["", "null", "[]", '{"command": ["fork"]}', '{"command": "fork", "args": 5}', "{"]
 )
-def test_hostile_calls(arguments: str) -> None:
+def test_hostile_calls_are_harmless(arguments: str) -> None:
     call = ToolCall("c", "slash", {})
     message = spoken("", [call])
     message["tool_calls"][0]["function"]["arguments"] = arguments
@@ -523,13 +523,13 @@ def test_hostile_calls(arguments: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "command"), [("slash", "kill"), ("slash", "clear"), ("shell", "send")])
-def test_calls_of_other_models_are_not_its_own(name: str, command: str) -> None:
+def test_calls_of_other_models_do_not_count(name: str, command: str) -> None:
     call = ToolCall("c", name, {"command": command, "args": "x"})
     said, _, _ = answer_to(request([user("hello"), spoken("", [call]), result(call, "Error: no")], tools=SLASH))
     assert "You wrote 2 words: “Error: no” (tool result)" in said
 
 
-def test_huge_texts() -> None:
+def test_huge_texts_take_linear_time() -> None:
     for text in (
         "Delegate: ",
         "- a b\n",

@@ -79,7 +79,7 @@ def responses(
 # What is sent
 
 
-def test_images_of_a_user() -> None:
+def test_images_of_a_user_are_sent() -> None:
     said = ViewMessage("user", "What is it?", (PNG, CAT))
     assert chat(said)["messages"] == [
         {
@@ -109,7 +109,7 @@ PLAN = Document("JVBERi0=", "plan.pdf", 2)
 
 
 @pytest.mark.parametrize("model", ["gpt-4o", "gpt-4.1-mini", "gpt-5", "ft:gpt-4o:x", "o3", "chatgpt-4o-latest"])
-def test_documents_of_a_user_are_files(model: str) -> None:
+def test_documents_of_a_user_are_sent_as_files(model: str) -> None:
     file = {"filename": "plan.pdf", "file_data": "data:application/pdf;base64,JVBERi0="}
     said = ViewMessage("user", "Read.", (PLAN,))
     assert chat(said, model=model)["messages"][0]["content"][1] == {"type": "file", "file": file}
@@ -144,7 +144,7 @@ def test_images_of_results_follow_all_results_in_chat_completions() -> None:
     assert shown["role"] == "user"
 
 
-def test_images_of_results_stand_in_the_output_of_responses() -> None:
+def test_images_of_results_are_in_the_output_of_responses() -> None:
     items = responses(ASKED, Calls("", (used(media=(PNG,)), used("c2", "B"))))["input"]
     assert items[3]["output"] == [
         {"type": "input_text", "text": "seen"},
@@ -153,7 +153,7 @@ def test_images_of_results_stand_in_the_output_of_responses() -> None:
     assert items[4]["output"] == "B"
 
 
-def test_thinking_is_sent_back_to_those_who_showed_it() -> None:
+def test_thinking_is_sent_back_to_the_server_that_showed_it() -> None:
     step = Calls("I look.", (used(),), (CONTENT, RS, DETAILS))
     _, asked, _ = chat(ASKED, step, model="qwen/qwen3")["messages"]
     assert asked["reasoning_content"] == "Hm."
@@ -169,7 +169,7 @@ def test_openais_own_models_are_sent_no_thinking_in_chat_completions() -> None:
     assert sorted(asked) == ["content", "role", "tool_calls"]
 
 
-def test_encrypted_thinking_stands_in_front_of_what_followed_it() -> None:
+def test_encrypted_thinking_precedes_the_item_that_followed_it() -> None:
     phase = {"type": "phase", "phase": "commentary"}
     step = Calls("I look.", (used(),), (RS, phase, CONTENT))
     assert responses(ASKED, step, ViewMessage("user", "Well?"))["input"][1:4] == [
@@ -187,7 +187,7 @@ def test_encrypted_thinking_stands_in_front_of_what_followed_it() -> None:
 
 
 @pytest.mark.parametrize("kept", [RS, CONTENT, DETAILS])
-def test_thinking_alone_is_no_message(kept: dict[str, Any]) -> None:
+def test_thinking_alone_is_not_a_message(kept: dict[str, Any]) -> None:
     steps = (ASKED, ViewMessage("assistant", "", kept=(kept,)), ViewMessage("user", "Go on."))
     assert [m["role"] for m in chat(*steps, model="qwen3")["messages"]] == ["user", "user"]
     assert [i["role"] for i in responses(*steps)["input"]] == ["user", "user"]
@@ -211,7 +211,7 @@ def test_blocks_of_any_shape_give_a_valid_body(block: dict[str, Any]) -> None:
     responses(*steps)
 
 
-def test_deepseek_is_given_the_thinking_that_it_demands() -> None:
+def test_deepseek_gets_the_thinking_that_it_demands() -> None:
     steps = (
         ASKED,
         Calls("", (used(),)),
@@ -272,7 +272,7 @@ def test_nothing_is_stored_and_no_limit_is_set() -> None:
         assert not {"max_tokens", "max_completion_tokens", "max_output_tokens", "parallel_tool_calls"} & sent.keys()
 
 
-def test_a_prompt_without_steps() -> None:
+def test_a_prompt_without_steps_gives_a_valid_body() -> None:
     assert openai.encode("gpt-5", Prompt("", ()))["messages"] == []
     assert openai_responses.encode("gpt-5", Prompt("", ()))["input"] == []
 
@@ -311,7 +311,7 @@ def marks(messages: list[dict[str, Any]]) -> list[tuple[Any, int, int]]:
     ]
 
 
-def test_breakpoints_stand_behind_what_stays_the_same() -> None:
+def test_breakpoints_follow_the_text_that_stays_the_same() -> None:
     prompt = Prompt("Be brief.", TALK, anchors="### STATE", settled=5, earlier=2)
     chat, plain = cached(prompt)
     assert chat[0]["content"] == [
@@ -338,7 +338,7 @@ def test_breakpoints_stand_behind_what_stays_the_same() -> None:
     assert "instructions" not in openai_responses.encode("gpt-5.6", prompt)
 
 
-def test_what_one_turn_marks_the_next_one_marks_again() -> None:
+def test_the_next_turn_repeats_the_breakpoints_of_a_turn() -> None:
     """Only so the cache finds in the second request what the first has written."""
     more = (*TALK, ANSWERED, ViewMessage("user", "And d?"))
     for form in (0, 1):
@@ -402,7 +402,7 @@ def test_breakpoints_follow_the_parts_that_stay_the_same(prompt: Prompt, chat: l
         *((model, False) for model in ("openai/gpt-5.6", "qwen3", "deepseek-v4-pro", "gpt-5.6-chat-latest")),
     ],
 )
-def test_models_that_know_breakpoints(model: str, knows: bool) -> None:
+def test_breakpoints_are_sent_to_models_that_know_them(model: str, knows: bool) -> None:
     prompt = Prompt("Be brief.", TALK, anchors="### STATE", settled=5, earlier=2)
     chat, plain = openai.encode(model, prompt, (LOOK,)), openai_responses.encode(model, prompt, (LOOK,))
     assert len(marks(chat["messages"])) == len(marks(plain["input"])) == (3 if knows else 0)
@@ -698,12 +698,12 @@ def test_pieces_of_thinking_that_belong_together_are_joined() -> None:
     assert streamed(chunks) == [Thought("Hm, "), Thought("so."), kept, Stopped("end", "stop")]
 
 
-def test_thinking_that_stands_in_the_details_alone_is_shown() -> None:
+def test_thinking_in_the_details_only_is_shown() -> None:
     details = [{"type": "reasoning.summary", "summary": "Hm."}]
     assert streamed([delta("stop", reasoning_details=details)])[0] == Thought("Hm.")
 
 
-def test_thinking_under_two_names_is_heard_once() -> None:
+def test_thinking_under_two_names_is_read_once() -> None:
     chunks = [delta(reasoning="Hm.", reasoning_content="Hm."), delta("stop", content="So.")]
     assert streamed(chunks) == [Thought("Hm."), "So.", Kept(CONTENT), Stopped("end", "stop")]
 
@@ -716,7 +716,7 @@ _JSON = st.recursive(
 
 
 @given(st.lists(_JSON.map(lambda value: {"choices": [{"delta": value}], "usage": value}) | _JSON, max_size=3))
-def test_whatever_is_streamed_or_said_is_an_answer_or_a_provider_error(values: list[Any]) -> None:
+def test_any_stream_and_any_answer_is_parsed_or_a_provider_error(values: list[Any]) -> None:
     for value in values:
         for parse in (openai.parse, openai_responses.parse):
             with suppress(ProviderError):
@@ -842,16 +842,16 @@ def test_the_request_is_sent_with_the_field_for_streaming() -> None:
         ),
     ],
 )
-def test_any_server_is_understood(lines: list[str | dict[str, Any]]) -> None:
+def test_streams_of_any_server_are_parsed(lines: list[str | dict[str, Any]]) -> None:
     pieces, _ = asked(Played(*lines))
     assert pieces == ["Hi.", Usage(60, 40, 0, 7), Stopped("end", "stop")]
 
 
-def test_no_usage_is_no_usage() -> None:
+def test_without_reported_usage_there_is_none() -> None:
     assert asked(Played(delta(content="Hi."), delta("stop"), DONE))[0] == ["Hi.", Stopped("end", "stop")]
 
 
-def test_a_server_that_does_not_stream() -> None:
+def test_a_server_that_does_not_stream_is_read() -> None:
     head = {"content-type": "application/json; charset=utf-8"}
     whole = completion(content="Hi.", tool_calls=[call("c1")], usage=COST)
     wire = Played(http=Http(200, head, json.dumps(whole).encode()))
@@ -870,7 +870,7 @@ def test_tools_are_called_by_their_own_names() -> None:
     assert pieces[0] == ToolCall("c1", "mcp.server/look", {"at": "a"})
 
 
-def test_breakpoints_go_through_the_sdk() -> None:
+def test_breakpoints_pass_through_the_sdk() -> None:
     prompt = Prompt("Be brief.", TALK, anchors="### STATE", settled=5, earlier=2)
     _, server = asked(Played(delta("stop"), DONE), made(openai.encode("gpt-5.6", prompt)))
     assert len(marks(server.requests[0].body["messages"])) == 3
@@ -908,7 +908,7 @@ def test_messages_and_summaries_of_a_response_are_kept_apart() -> None:
     ]
 
 
-def test_a_response_whose_end_repeats_nothing_is_made_of_its_items() -> None:
+def test_a_response_with_an_empty_end_is_assembled_from_its_items() -> None:
     pieces, _ = asked(
         PlayedResponses(
             event("output_item.done", output_index=1, item=FC),
@@ -1035,7 +1035,7 @@ def _http(status: int, error: Any, **headers: str) -> Http:
         ),
     ],
 )
-def test_refusals_in_the_words_of_the_server(http: Http, kind: str, words: str, wait: float | None) -> None:
+def test_refusals_quote_the_words_of_the_server(http: Http, kind: str, words: str, wait: float | None) -> None:
     error = refused(Played(http=http))
     assert (error.kind, error.retry_after) == (kind, wait)
     assert words in str(error)
@@ -1097,7 +1097,9 @@ def test_refusals_in_the_words_of_the_server(http: Http, kind: str, words: str, 
         ("Too much", {"code": "context_length_exceeded"}, None, None),
     ],
 )
-def test_too_long_in_the_words_of_many_servers(message: str, more: Any, tokens: int | None, limit: int | None) -> None:
+def test_many_servers_words_for_a_long_request_are_recognized(
+    message: str, more: Any, tokens: int | None, limit: int | None
+) -> None:
     body = {"message": message, **more}
     for wire in (Played(http=_http(400, body)), Played({"error": body})):
         error = refused(wire)
@@ -1116,7 +1118,7 @@ def test_too_long_in_the_words_of_many_servers(message: str, more: Any, tokens: 
         ("Incorrect API key provided: test-key*****91c2.", "Incorrect API key provided: …"),
     ],
 )
-def test_keys_are_not_repeated(message: str, shown: str) -> None:
+def test_keys_are_not_repeated_in_errors(message: str, shown: str) -> None:
     text = str(refused(Played(http=_http(401, {"message": message}))))
     assert shown.rstrip(".") in text
     assert "wxyz" not in text
@@ -1156,7 +1158,7 @@ def test_a_missing_key_or_a_wrong_address_is_an_error(module: Any, monkeypatch: 
     assert "pip install 'foldmark[openai]'" in str(raised.value)
 
 
-def test_a_server_of_ones_own_is_sent_no_key_that_is_not_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_configured_server_gets_only_its_own_key(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY"):
         monkeypatch.setenv(name, "sk-secret")
 
@@ -1169,7 +1171,7 @@ def test_a_server_of_ones_own_is_sent_no_key_that_is_not_its_own(monkeypatch: py
     assert asked(Open(delta(content="Hi."), delta("stop"), DONE), key=None)[0][0] == "Hi."
 
 
-def test_a_server_that_wants_a_key_says_so() -> None:
+def test_a_server_that_requires_a_key_is_reported() -> None:
     with pytest.raises(ProviderError) as raised:
         asked(Played(), key=None)
     assert raised.value.kind == "key"
@@ -1196,7 +1198,7 @@ def test_chat_completions_are_counted_as_responses(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("module", [openai_api, openai_responses_api])
-def test_where_nothing_is_counted_it_says_so(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_without_counting_is_reported(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     request = made(chat(ASKED) if module is openai_api else responses(ASKED))
     with Loopback(OpenAIWire()) as server:  # which knows no path to count at
         provider = module.connect("gpt-5", Access(KEY, server.url))
@@ -1211,7 +1213,7 @@ def test_where_nothing_is_counted_it_says_so(module: Any, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     "counted", [{}, {"input_tokens": "5"}, {"input_tokens": -1}, {"input_tokens": True}, [], "x", None]
 )
-def test_a_count_that_is_none(counted: Any) -> None:
+def test_an_invalid_count_is_an_error(counted: Any) -> None:
     class Odd(ResponsesWire):
         def counted(self, tokens: int) -> Http:
             return Http(200, {"content-type": "application/json"}, json.dumps(counted).encode())
@@ -1221,7 +1223,7 @@ def test_a_count_that_is_none(counted: Any) -> None:
     assert raised.value.kind == "answer"
 
 
-def test_the_wires_say_what_the_real_ones_say() -> None:
+def test_the_loopback_servers_refuse_what_real_servers_refuse() -> None:
     """That the loopback servers refuse: a path, a key, a body; and what only one of them counts."""
     body = chat(ASKED)
     headers = {"authorization": f"Bearer {KEY}"}

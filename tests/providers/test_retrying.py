@@ -77,7 +77,7 @@ def told(provider: RetryingProvider) -> tuple[list[Piece], ProviderError | None]
     return pieces, None
 
 
-def test_an_answer_at_once_is_passed_on_as_it_is() -> None:
+def test_an_immediate_answer_is_passed_on_unchanged() -> None:
     watch = Watch()
     answer: list[Piece] = [Thought("hm"), "Hel", "lo", ToolCall("c", "n", {}), Usage(1, 2, 3, 4), DONE]
     provider = Moody(answer)
@@ -86,13 +86,13 @@ def test_an_answer_at_once_is_passed_on_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("error", [RATE, BUSY, CUT], ids=lambda error: error.kind)
-def test_what_passes_is_asked_again(error: ProviderError) -> None:
+def test_temporary_failures_are_retried(error: ProviderError) -> None:
     watch, provider = Watch(), Moody([error], ["Hello", DONE])
     assert told(patient(provider, watch)) == ([Waiting(1.0, str(error)), "Hello", DONE], None)
     assert (provider.asked, provider.closed, watch.waits) == (2, 2, [1.0])
 
 
-def test_each_wait_is_told_before_it_is_waited() -> None:
+def test_each_wait_is_reported_before_it_begins() -> None:
     watch, provider = Watch(), Moody([RATE], ["Hello"])
 
     async def listen() -> None:
@@ -105,7 +105,7 @@ def test_each_wait_is_told_before_it_is_waited() -> None:
     asyncio.run(listen())
 
 
-def test_waits_double_up_to_the_most() -> None:
+def test_waits_double_up_to_the_maximum() -> None:
     watch, provider = Watch(), Moody(*([RATE] for _ in range(8)), ["Hello"])
     pieces, error = told(patient(provider, watch, attempts=9, base=2.0, most=20.0))
     assert watch.waits == [2.0, 4.0, 8.0, 16.0, 20.0, 20.0, 20.0, 20.0]
@@ -114,14 +114,14 @@ def test_waits_double_up_to_the_most() -> None:
 
 
 @pytest.mark.parametrize("chance", [0.0, 0.25, 0.999])
-def test_chance_takes_up_to_half_of_a_wait(chance: float) -> None:
+def test_a_random_part_shortens_a_wait_by_up_to_half(chance: float) -> None:
     watch = Watch()
     told(patient(Moody([BUSY], [BUSY], [BUSY], ["Hello"]), watch, chance))
     assert watch.waits == [whole * (1 + chance) / 2 for whole in (1, 2, 4)]
 
 
 @pytest.mark.parametrize("chance", [0.0, 0.5, 1.0])
-def test_never_earlier_than_the_provider_asked(chance: float) -> None:
+def test_no_retry_is_earlier_than_the_provider_asked(chance: float) -> None:
     watch = Watch()
     asks = [[ProviderError("rate", "Slow down.", seconds)] for seconds in (30.0, 0.0, 0.5, LONGEST)]
     told(patient(Moody(*asks, ["Hello"]), watch, chance))
@@ -130,7 +130,7 @@ def test_never_earlier_than_the_provider_asked(chance: float) -> None:
     assert watch.waits[1] >= 1.0  # no storm of requests if it asks for nothing
 
 
-def test_a_long_wait_is_told_at_once_and_not_waited() -> None:
+def test_a_wait_that_is_too_long_fails_at_once() -> None:
     watch, provider = Watch(), Moody([ProviderError("rate", "No more today.", 7200.0)])
     pieces, error = told(patient(provider, watch))
     assert error is not None
@@ -139,7 +139,7 @@ def test_a_long_wait_is_told_at_once_and_not_waited() -> None:
     assert (provider.asked, watch.waits) == (1, [])
 
 
-def test_in_the_end_the_last_failure_is_raised() -> None:
+def test_after_all_attempts_the_last_failure_is_raised() -> None:
     watch, provider = Watch(), Moody([BUSY], [CUT], [ProviderError("rate", "Too many requests.", 7.0)])
     pieces, error = told(patient(provider, watch, attempts=3))
     assert error is not None
@@ -148,7 +148,7 @@ def test_in_the_end_the_last_failure_is_raised() -> None:
     assert (provider.asked, provider.closed, len(watch.waits)) == (3, 3, 2)
 
 
-def test_five_attempts_by_default() -> None:
+def test_there_are_five_attempts_by_default() -> None:
     watch, provider = Watch(), Moody(*([BUSY] for _ in range(9)))
     _, error = told(patient(provider, watch))
     assert (provider.asked, str(error)) == (5, "Overloaded. (after 5 attempts)")
@@ -170,7 +170,7 @@ def test_permanent_failures_are_not_retried(error: ProviderError) -> None:
 
 
 @pytest.mark.parametrize("first", ["Hel", Thought("hm"), Usage(fresh=3)], ids=["text", "thought", "usage"])
-def test_once_something_was_said_it_is_too_late(first: Piece) -> None:
+def test_after_a_shown_piece_a_failure_is_final(first: Piece) -> None:
     watch, provider = Watch(), Moody([first, CUT], ["Hello"])
     assert told(patient(provider, watch)) == ([first], CUT)
     assert (provider.asked, provider.closed, watch.waits) == (1, 1, [])
@@ -194,14 +194,14 @@ def test_cancelling_a_wait_ends_it() -> None:
     assert (provider.asked, provider.closed) == (1, 1)
 
 
-def test_a_cancelled_answer_is_not_asked_for_again() -> None:
+def test_a_cancelled_answer_is_not_retried() -> None:
     watch, provider = Watch(), Moody([asyncio.CancelledError()], ["Hello"])
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(collect(patient(provider, watch)))
     assert (provider.asked, provider.closed, watch.waits) == (1, 1, [])
 
 
-def test_closing_it_closes_the_answer() -> None:
+def test_closing_the_stream_closes_the_answer() -> None:
     watch, provider = Watch(), Moody(["Hel", "lo"])
 
     async def listen() -> None:
@@ -214,7 +214,7 @@ def test_closing_it_closes_the_answer() -> None:
     assert (provider.asked, watch.waits) == (1, [])
 
 
-def test_counting_is_patient_too() -> None:
+def test_counting_is_retried() -> None:
     watch, provider = Watch(), Moody([RATE], [CUT], [])
     assert asyncio.run(patient(provider, watch).count(REQUEST)) == 42
     assert (provider.asked, watch.waits) == (3, [1.0, 2.0])

@@ -57,7 +57,9 @@ def reached(name: str, environment: dict[str, str], settings: Settings) -> tuple
         ("vllm", {"VLLM_API_KEY": "k", "VLLM_BASE_URL": "http://a/v1"}, ("k", "http://a/v1", None)),
     ],
 )
-def test_built_in(name: str, environment: dict[str, str], expected: tuple[str | None, ...]) -> None:
+def test_built_in_providers_read_their_variables(
+    name: str, environment: dict[str, str], expected: tuple[str | None, ...]
+) -> None:
     assert reached(name, environment, Settings()) == expected
 
 
@@ -99,7 +101,7 @@ def test_an_invalid_address_in_the_environment_is_refused() -> None:
         access("vllm", {"VLLM_BASE_URL": "localhost:8000"}, Settings())
 
 
-def test_a_key_that_is_missing_or_none(place: Place) -> None:
+def test_a_missing_or_invalid_key_is_an_error(place: Place) -> None:
     with pytest.raises(ProviderError, match="openrouter needs a key: set OPENROUTER_API_KEY in the environment") as no:
         access("openrouter", {"OPENAI_API_KEY": "k"}, Settings())
     assert no.value.kind == "key"
@@ -120,7 +122,7 @@ def test_a_key_is_not_shown() -> None:
 # Configured
 
 
-def test_a_server_of_ones_own(place: Place) -> None:
+def test_a_configured_server_has_its_own_address_and_key(place: Place) -> None:
     place.user_file(f'{TEAM}key_env = "TEAM_KEY"\n[context]\nmodel = "team/qwen/coder"\n')
     settings = place.load()
     assert settings.providers == {"team": Server("openai", "https://models.example.com/v1", "TEAM_KEY")}
@@ -130,7 +132,7 @@ def test_a_server_of_ones_own(place: Place) -> None:
     assert reached("team", environment, settings) == ("k", "https://models.example.com/v1", None)
 
 
-def test_another_address_for_one_that_is_built_in(place: Place) -> None:
+def test_a_built_in_provider_may_get_another_address(place: Place) -> None:
     place.user_file('[providers.openai]\nbase_url = "http://proxy/v1"\n[providers.vllm]\nkey_env = "MY_KEY"\n')
     settings = place.load()
     assert settings.dialects == {}
@@ -141,7 +143,7 @@ def test_another_address_for_one_that_is_built_in(place: Place) -> None:
 
 
 @pytest.mark.parametrize("dialect", ["openai", "anthropic", "gemini"])
-def test_a_server_without_a_key_gets_nobody_elses(place: Place, dialect: str) -> None:
+def test_a_server_without_a_key_gets_no_other_key(place: Place, dialect: str) -> None:
     place.user_file(f'{TEAM}dialect = "{dialect}"\n')
     environment = {"OPENAI_API_KEY": "a", "ANTHROPIC_API_KEY": "b", "GEMINI_API_KEY": "c"}
     found = access("team", environment, place.load())
@@ -170,7 +172,7 @@ def test_a_server_without_a_key_gets_nobody_elses(place: Place, dialect: str) ->
         ("", 1, "[providers.team] has neither base_url nor key_env; give at least one"),
     ],
 )
-def test_wrong_providers(place: Place, lines: str, line: int, told: str) -> None:
+def test_wrong_tables_of_providers_are_refused(place: Place, lines: str, line: int, told: str) -> None:
     path = place.user_file(f"[providers.team]\n{lines}\n")
     with pytest.raises(CommandError) as error:
         place.load()
@@ -188,14 +190,14 @@ def test_wrong_providers(place: Place, lines: str, line: int, told: str) -> None
         ("openai", "openai is built in and has its dialect; leave dialect out, or choose another name"),
     ],
 )
-def test_wrong_names_of_providers(place: Place, name: str, told: str) -> None:
+def test_wrong_names_of_providers_are_refused(place: Place, name: str, told: str) -> None:
     place.user_file(f'[providers.{name}]\ndialect = "openai"\nbase_url = "http://host"\n')
     with pytest.raises(CommandError) as error:
         place.load()
     assert str(error.value).endswith(told)
 
 
-def test_a_providers_table_that_is_none(place: Place) -> None:
+def test_a_providers_key_that_is_not_a_table_is_refused(place: Place) -> None:
     place.user_file("[providers]\nteam = 5\n")
     with pytest.raises(CommandError, match=r"line 2: team must be a table, as \[providers.team\] on its own line"):
         place.load()
@@ -205,7 +207,7 @@ def test_a_providers_table_that_is_none(place: Place) -> None:
 
 
 @pytest.mark.parametrize("name", [*BUILT_IN, "google", "team"])
-def test_a_provider_has_the_dialect_that_it_speaks(name: str) -> None:
+def test_a_configured_provider_has_its_dialect(name: str) -> None:
     own = {"team": "anthropic"}
     same = {"team": "anthropic", "google": "gemini"}.get(name, name)
     assert dialect_of(name, own) is dialect_of(same)
@@ -213,7 +215,7 @@ def test_a_provider_has_the_dialect_that_it_speaks(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["nobody/x", "team", "team/", "openai", "", "TEAM/x"])
-def test_unknown_providers(name: str) -> None:
+def test_unknown_providers_are_refused(name: str) -> None:
     there_is = "anthropic, openai, openai_responses, gemini, gemini_gca, openrouter, ollama, vllm, offline, team"
     with pytest.raises(CommandError) as error:
         check_model(name, {"team": "openai"})
@@ -231,7 +233,7 @@ def test_the_offline_model_needs_nothing() -> None:
     assert type(provider("offline", Settings())).__name__ == "OfflineModel"
 
 
-def test_an_unknown_provider_is_told_by_the_agent(place: Place) -> None:
+def test_an_agent_refuses_an_unknown_provider(place: Place) -> None:
     place.user_file(TEAM)
     with foldmark.open(":memory:", settings=place.load()) as log:
         agent = log.agent("a")
@@ -245,7 +247,7 @@ def test_an_unknown_provider_is_told_by_the_agent(place: Place) -> None:
     ("dialect", "wire", "path"),
     [("openai", OpenAIWire(), "/v1"), ("anthropic", AnthropicWire(), ""), ("gemini", GeminiWire(), "")],
 )
-def test_a_configured_server_is_asked(
+def test_a_request_goes_to_a_configured_server(
     place: Place,
     monkeypatch: pytest.MonkeyPatch,
     dialect: str,
@@ -284,7 +286,7 @@ def test_a_configured_server_is_asked(
         assert ("own-key" in str(request.headers)) == bool(key_env)
 
 
-def test_commands_that_ask_the_model_reach_it(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_that_ask_the_model_reach_a_configured_server(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEAM_KEY", "own-key")
     with Loopback(OpenAIWire(), [Reply((Say(("The gist.",)),))]) as server:
         place.user_file(f'[providers.team]\nbase_url = "{server.url}/v1"\nkey_env = "TEAM_KEY"\n')

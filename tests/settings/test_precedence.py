@@ -28,7 +28,7 @@ def held(settings: Settings, key: str = "context_size", **own: Any) -> tuple[Any
     return getattr(settings.config(own), key), settings.source(key, own, {})
 
 
-def test_nothing_said(place: Place) -> None:
+def test_without_settings_the_defaults_apply(place: Place) -> None:
     settings = place.load()
     assert settings == Settings()
     assert settings.config({}) == Config()
@@ -36,7 +36,7 @@ def test_nothing_said(place: Place) -> None:
     assert (settings.trim_threshold_chars, settings.trim_target_tools) == (500, ("Read", "Bash", "Grep", "Glob"))
 
 
-def test_each_goes_before_the_next(place: Place) -> None:
+def test_each_source_overrides_the_next(place: Place) -> None:
     place.user_file(CONTEXT.format(1))
     assert held(place.load()) == (1, "user file")
     place.project_file(CONTEXT.format(2), ".work.toml")
@@ -51,7 +51,7 @@ def test_each_goes_before_the_next(place: Place) -> None:
     assert held(place.load(environment, {"context_size": "7"}), context_size=4) == (7, "command line")
 
 
-def test_files_add_to_each_other(place: Place) -> None:
+def test_files_complete_each_other(place: Place) -> None:
     place.user_file("[context]\ncontext_size = 1\ntruncate_recent = 10\n")
     place.project_file("[context]\ncontext_size = 2\n")
     config = place.load({"FOLDMARK_TRUNCATION": "off"}).config({"memos_injected": 2})
@@ -66,7 +66,7 @@ def test_an_empty_variable_does_not_count(place: Place) -> None:
 
 
 @pytest.mark.parametrize("key", ALL_KEYS)
-def test_every_key_stands_in_files_and_environment(place: Place, key: str) -> None:
+def test_every_key_can_be_set_in_files_and_environment(place: Place, key: str) -> None:
     typed = {
         "model": "openai/gpt-5",
         "system": "Be brief.",
@@ -100,7 +100,7 @@ def test_every_key_stands_in_files_and_environment(place: Place, key: str) -> No
         assert getattr(place.load().config({}), key) == filed.value
 
 
-def test_a_project_does_not_say_what_runs_without_asking(place: Place) -> None:
+def test_a_project_cannot_set_what_runs_without_asking(place: Place) -> None:
     place.project_file('[context]\ntool_approval = "always"\n')
     with pytest.raises(CommandError, match="belongs in your own config"):
         place.load()
@@ -131,7 +131,7 @@ def test_values_of_toml_keep_their_types(place: Place, line: str, key: str, valu
     assert (found, type(found)) == (value, type(value))
 
 
-def test_the_example_of_work_toml(place: Place) -> None:
+def test_the_example_of_work_toml_is_read(place: Place) -> None:
     """[S4]'s, as it stands there, beside what is that program's own."""
     place.project_file(
         """[workers]
@@ -160,7 +160,7 @@ check_interval_seconds = 30
     assert set(settings.defaults) == {key for key in ALL_KEYS if key in settings.defaults}
 
 
-def test_work_toml_only_where_there_is_no_context(place: Place) -> None:
+def test_work_toml_counts_only_without_a_foldmark_file(place: Place) -> None:
     place.project_file("[context]\nwarn_threshold = 50\ncontext_size = 9\n", ".work.toml")
     place.project_file('[models."openai/x"]\nwindow = 5\n')
     assert place.load().config({}).warn_threshold == 50
@@ -169,12 +169,12 @@ def test_work_toml_only_where_there_is_no_context(place: Place) -> None:
 
 
 @pytest.mark.parametrize("text", ["x = 1", "context = 5", "[other]\ncontext_size = 5\n"])
-def test_work_toml_of_another_kind(place: Place, text: str) -> None:
+def test_a_work_toml_of_another_program_is_ignored(place: Place, text: str) -> None:
     place.project_file(text, ".work.toml")
     assert place.load() == Settings()
 
 
-def test_the_nearest_project_file(place: Place) -> None:
+def test_the_nearest_project_file_counts(place: Place) -> None:
     place.project_file(CONTEXT.format(1), folder=place.home)
     assert held(place.load()) == (1, ".foldmark.toml")
     place.project_file(CONTEXT.format(2))
@@ -183,7 +183,7 @@ def test_the_nearest_project_file(place: Place) -> None:
     assert held(place.load(working=place.project)) == (2, ".foldmark.toml")
 
 
-def test_nothing_above_the_home_folder(place: Place) -> None:
+def test_files_above_the_home_folder_do_not_count(place: Place) -> None:
     place.project_file(CONTEXT.format(1), folder=place.home.parent)
     assert place.load() == Settings()
     elsewhere = place.home.parent / "elsewhere"
@@ -191,14 +191,14 @@ def test_nothing_above_the_home_folder(place: Place) -> None:
     assert held(place.load(working=elsewhere)) == (1, ".foldmark.toml")
 
 
-def test_a_home_folder_behind_a_link(place: Place) -> None:
+def test_a_home_folder_may_be_a_link(place: Place) -> None:
     place.project_file(CONTEXT.format(1), folder=place.home.parent)
     link = place.home.parent / "link"
     link.symlink_to(place.home)
     assert place.load({"HOME": str(link)}) == Settings()
 
 
-def test_models_of_both_files(place: Place) -> None:
+def test_models_of_both_files_are_combined(place: Place) -> None:
     place.user_file('[models."team/x"]\nwindow = 5\noutput = 2\n[models."team/y"]\nwindow = 9\n')
     place.project_file('[models."team/x"]\nwindow = 6\n')
     assert place.load().models == {"team/x": {"window": 6, "output": 2}, "team/y": {"window": 9}}
@@ -213,7 +213,7 @@ def test_models_of_both_files(place: Place) -> None:
         ('"postgresql://host/db"', "postgresql://host/db"),
     ],
 )
-def test_the_database(place: Place, line: str, path: str) -> None:
+def test_the_user_file_names_the_database(place: Place, line: str, path: str) -> None:
     place.user_file(f"database = {line}\noffline_delay = 1\n")
     settings = place.load()
     assert (settings.database, settings.offline_delay) == (path.format(user=place.user), 1)
@@ -237,7 +237,7 @@ def test_an_agents_own_settings_override_those_of_files(place: Place) -> None:
         assert agent.standing().settings == {"context_size": 4, "truncate_recent": 5}
 
 
-def test_the_cut_follows(place: Place) -> None:
+def test_the_window_follows_the_budget_of_a_file(place: Place) -> None:
     """The window that a file sets is the window of the request."""
     for size, sent in ((0, 3), (1, 1)):
         place.project_file(CONTEXT.format(size))
@@ -249,7 +249,7 @@ def test_the_cut_follows(place: Place) -> None:
             assert sum(1 for part in agent.request().manifest.parts if part.layer == "window") == sent
 
 
-def test_a_fork_inherits_what_was_set_and_nothing_from_outside(place: Place, tmp_path: Path) -> None:
+def test_a_fork_inherits_only_settings_of_its_parent(place: Place, tmp_path: Path) -> None:
     place.user_file("[context]\ncontext_size = 3\ntruncate_active = 8\n")
     path = tmp_path / "log.db"
 
@@ -272,7 +272,7 @@ def test_a_fork_inherits_what_was_set_and_nothing_from_outside(place: Place, tmp
         assert grandchild.do("/config get memos_injected").text == "memos_injected = 1 (parent)"
 
 
-def test_settings_of_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_passes_its_own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`settings=` takes the place of all that is read."""
     (tmp_path / ".foldmark.toml").write_text("[context]\ncontext_size = 3\nthinking = 5\n")
     monkeypatch.chdir(tmp_path)
@@ -295,7 +295,7 @@ def test_settings_of_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         ("context_size", "settings must be a mapping of keys to values, not 'context_size'"),
     ],
 )
-def test_wrong_settings_of_a_program(tmp_path: Path, keys: Any, message: str) -> None:
+def test_wrong_settings_of_a_program_are_refused(tmp_path: Path, keys: Any, message: str) -> None:
     with pytest.raises(CommandError, match="^" + message.replace("?", r"\?")):
         foldmark.open(tmp_path / "log.db", settings=keys)
     assert not list(tmp_path.iterdir())
@@ -333,7 +333,7 @@ def test_the_library_and_the_command_line_agree(place: Place) -> None:
     assert ran(place, program, "do", "a", "/config get", **extra) == library
 
 
-def test_the_folder_of_the_user_file(place: Place, tmp_path: Path) -> None:
+def test_the_user_file_is_in_the_configuration_folder(place: Place, tmp_path: Path) -> None:
     folder = tmp_path / "xdg" / "foldmark"
     folder.mkdir(parents=True)
     (folder / "config.toml").write_text(CONTEXT.format(5))
@@ -352,7 +352,7 @@ def test_a_wrong_setting_ends_a_program_in_one_line(place: Place) -> None:
     assert not (place.deep / "log.db").exists()
 
 
-def test_a_working_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deleted_working_folder_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     monkeypatch.chdir(gone)
@@ -361,7 +361,7 @@ def test_a_working_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.Monke
     foldmark.open(":memory:").close()
 
 
-def test_no_file_costs_nothing() -> None:
+def test_without_a_file_no_toml_is_parsed() -> None:
     """Neither TOML nor folders are looked into by an import, and TOML is not where there is no file."""
     code = (
         "import sys, foldmark; early = {'tomllib', 'platformdirs', 'difflib'} & set(sys.modules)\n"
@@ -375,7 +375,7 @@ def test_no_file_costs_nothing() -> None:
 # The documentation
 
 
-def test_the_example_of_the_documentation(place: Place) -> None:
+def test_the_example_of_the_documentation_is_valid(place: Place) -> None:
     page = (Path(__file__).parents[2] / "docs" / "settings.md").read_text(encoding="utf-8")
     example = page.split("```toml\n")[1].split("```")[0]
     place.user_file(example)

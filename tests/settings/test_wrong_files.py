@@ -69,12 +69,12 @@ def refused(place: Place, text: str | bytes, name: str = ".foldmark.toml") -> st
     ],
 )
 @pytest.mark.parametrize("name", [".foldmark.toml", ".work.toml"])
-def test_wrong_values(place: Place, line: str, told: str, name: str) -> None:
+def test_wrong_values_are_refused(place: Place, line: str, told: str, name: str) -> None:
     assert refused(place, f"# settings\n[context]\n\n{line}\n", name) == f", line 4: {told}"
 
 
 @pytest.mark.parametrize("name", ["gpt-5", "openai", "openai/", "/gpt-5", "mine/gpt-5", "OPENAI/gpt-5", ""])
-def test_wrong_models(place: Place, name: str) -> None:
+def test_wrong_models_are_refused(place: Place, name: str) -> None:
     told = refused(place, f'[context]\nmodel = "{name}"\n')
     assert told.startswith(f", line 2: {A_MODEL}")
     assert told.endswith(f", not '{name}'")
@@ -98,7 +98,7 @@ def test_wrong_models(place: Place, name: str) -> None:
         ("[providers.evil]\n", ", line 1: providers is not allowed in .foldmark.toml; it belongs in your own config"),
     ],
 )
-def test_wrong_keys(place: Place, text: str, told: str) -> None:
+def test_wrong_keys_are_refused(place: Place, text: str, told: str) -> None:
     assert refused(place, text).startswith(told)
 
 
@@ -115,7 +115,7 @@ def test_wrong_keys(place: Place, text: str, told: str) -> None:
         ("\ufeff[context]\ncontext_size = -1", 2),
     ],
 )
-def test_the_line(place: Place, text: str, line: int) -> None:
+def test_an_error_names_the_line_of_the_key(place: Place, text: str, line: int) -> None:
     assert refused(place, text) == f", line {line}: context_size {A_NUMBER}, not -1"
 
 
@@ -130,18 +130,18 @@ def test_the_line(place: Place, text: str, line: int) -> None:
         ("FOLDMARK_MODEL", "gpt-5", f"{A_MODEL}gemini_gca, openrouter, ollama, vllm, offline, not 'gpt-5'"),
     ],
 )
-def test_wrong_variables(place: Place, name: str, value: str, told: str) -> None:
+def test_wrong_variables_are_refused(place: Place, name: str, value: str, told: str) -> None:
     with pytest.raises(CommandError) as error:
         place.load({name: value})
     assert str(error.value) == f"{name} in the environment: {told}"
 
 
-def test_a_variable_with_bytes_that_are_no_text(place: Place) -> None:
+def test_a_variable_that_is_not_utf8_is_accepted(place: Place) -> None:
     """Such as the environment hands them over; requests are UTF-8."""
     assert place.load({"FOLDMARK_SYSTEM": "a\udcffb"}).config({}).system == "a\ufffdb"
 
 
-def test_a_wrong_variable_is_told_although_another_goes_before_it(place: Place) -> None:
+def test_a_wrong_variable_is_refused_even_if_another_overrides_it(place: Place) -> None:
     with pytest.raises(CommandError, match="FOLDMARK_CONTEXT_SIZE in the environment"):
         place.load({"FOLDMARK_CONTEXT_SIZE": "x"}, {"context_size": 5})
 
@@ -182,13 +182,13 @@ def test_a_file_that_is_not_toml_is_an_error_with_its_line(place: Place, text: b
     ],
     ids=["tables", "nested", "lines", "dotted", "header", "word", "quotes"],
 )
-def test_what_takes_long_does_not_take_long(place: Place, text: bytes) -> None:
+def test_hostile_files_take_no_time(place: Place, text: bytes) -> None:
     began = time.perf_counter()
     assert refused(place, text)
     assert time.perf_counter() - began < LIMIT
 
 
-def test_a_folder(place: Place) -> None:
+def test_a_folder_in_place_of_a_file_is_refused(place: Place) -> None:
     (place.project / ".foldmark.toml").mkdir()
     with pytest.raises(CommandError, match=r"\.foldmark\.toml is a folder; settings are read from a TOML file"):
         place.load()
@@ -204,40 +204,40 @@ def test_a_pipe_is_not_waited_for(place: Place, name: str) -> None:
             place.load()
 
 
-def test_a_link_to_everything(place: Place) -> None:
+def test_a_link_to_an_endless_file_is_refused(place: Place) -> None:
     (place.user / "config.toml").symlink_to("/dev/zero")
     with pytest.raises(CommandError, match="is not a regular file"):
         place.load()
 
 
-def test_a_link_to_itself_and_one_to_nothing(place: Place) -> None:
+def test_a_link_to_itself_is_refused_and_a_dangling_one_ignored(place: Place) -> None:
     (place.project / ".foldmark.toml").symlink_to(place.project / "nothing")
     (place.project / ".work.toml").symlink_to(place.project / ".work.toml")
     assert place.load() == Settings()
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_a_file_that_may_not_be_read(place: Place) -> None:
+def test_an_unreadable_file_is_refused(place: Place) -> None:
     place.project_file("[context]\n").chmod(0)
     with pytest.raises(CommandError, match="cannot be read: Permission denied"):
         place.load()
 
 
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="there is no such file")
-def test_a_file_that_breaks_while_it_is_read(place: Place) -> None:
+def test_a_read_error_names_the_file(place: Place) -> None:
     (place.user / "config.toml").symlink_to("/proc/self/mem")
     with pytest.raises(CommandError, match=r"config\.toml cannot be read: Input/output error"):
         place.load()
 
 
-def test_an_empty_file(place: Place) -> None:
+def test_an_empty_file_sets_nothing(place: Place) -> None:
     place.user_file("")
     place.project_file("\n")
     place.project_file("# nothing\n", ".work.toml")
     assert place.load() == Settings()
 
 
-def test_the_user_file_has_its_errors_too(place: Place) -> None:
+def test_errors_of_the_user_file_name_it(place: Place) -> None:
     for text, told in (
         ("[context]\nx = 1\n", "line 2: there is no setting 'x'"),
         ("databse = 5\n", "line 1: there is no 'databse'; did you mean database?"),

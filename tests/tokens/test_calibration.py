@@ -31,7 +31,7 @@ def test_a_ratio_that_is_right_stays() -> None:
     ("size", "reported"),
     [(40_000, 0), (40_000, -5), (0, 10_000), (-1, 10_000), (4_000, 10_000), (40_000, 1_000), (300, 99)],
 )
-def test_absurd_reports_and_tiny_requests_teach_nothing(size: Any, reported: Any) -> None:
+def test_absurd_reports_and_tiny_requests_do_not_calibrate(size: Any, reported: Any) -> None:
     assert recalibrated(size, reported, 4.0) is None
 
 
@@ -49,7 +49,7 @@ def test_after_five_turns_estimates_are_within_5_percent(name: Any, sent: Any) -
 
 
 @pytest.mark.parametrize("name", ["JSON", "English", "Chinese"])
-def test_without_calibration_they_are_not(name: Any, sent: Any) -> None:
+def test_without_calibration_estimates_are_not_within_5_percent(name: Any, sent: Any) -> None:
     assert max(map(abs, accuracy.follow(sent[name], 4.0, calibrate=False).after(5))) > 0.1
 
 
@@ -58,7 +58,7 @@ def test_the_ratio_does_not_move_at_every_answer(name: Any, sent: Any) -> None:
     assert accuracy.follow(sent[name], 4.0).corrections * 2 < len(sent[name])
 
 
-def test_a_tokenizer_that_is_off_by_a_margin_is_calibrated_too(sent: Any) -> None:
+def test_a_tokenizer_that_is_off_is_calibrated(sent: Any) -> None:
     reported = [each._replace(size=each.tokens, tokens=round(each.tokens * 1.07)) for each in sent["English"]]
     followed = accuracy.follow(reported, 1.0)
     assert followed.corrections <= 2

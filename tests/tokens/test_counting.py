@@ -17,7 +17,7 @@ from foldmark.tokens.openai import prompt_tokens
 TOKENIZER = Config(token_counting="tokenizer")
 
 
-def test_one_dispatch_point() -> None:
+def test_one_module_decides_how_tokens_are_counted() -> None:
     data = b"x" * 1000
     assert count("openai", "gpt-5", data) == 250
     assert count("gemini", "gemini-2.5-pro", data) == 250
@@ -90,7 +90,7 @@ def test_tools_cost_nine_tokens_and_their_declarations() -> None:
         {"type": "input_image", "image_url": "data:image/png;base64," + "A" * 50_000},
     ],
 )
-def test_an_image_is_counted_as_an_image_whatever_its_bytes(part: Any) -> None:
+def test_an_image_is_counted_regardless_of_its_bytes(part: Any) -> None:
     def body(*more: Any) -> Any:
         return {"messages": [{"role": "user", "content": [{"type": "text", "text": "Look"}, *more]}]}
 
@@ -106,7 +106,7 @@ def test_an_image_is_counted_as_an_image_whatever_its_bytes(part: Any) -> None:
         {"input": [{"content": [7, {"text": 8}], "summary": 9, "encrypted_content": 10}]},
     ],
 )
-def test_what_is_of_no_known_form_counts_next_to_nothing(body: Any) -> None:
+def test_unknown_parts_count_next_to_nothing(body: Any) -> None:
     assert 3 <= prompt_tokens(body) <= 6
 
 
@@ -126,7 +126,7 @@ def test_the_tokenizer_measures_only_models_of_openai() -> None:
     assert ruler("openai", "m", Config()).ratio == 4.0
 
 
-def test_bytes_and_tokenizer_are_calibrated_apart() -> None:
+def test_bytes_and_tokenizer_are_calibrated_separately() -> None:
     calibration = {"openai/gpt-5": 3.2, "tokenizer:openai/gpt-5": 0.9, "anthropic/claude": 2.7}
     by_bytes, by_tokens = Config(calibration=calibration), Config(token_counting="tokenizer", calibration=calibration)
     assert ruler("openai", "gpt-5", by_bytes).tokens(3200) == 1000
@@ -138,7 +138,7 @@ def test_bytes_and_tokenizer_are_calibrated_apart() -> None:
 
 
 @pytest.mark.parametrize("ratio", [0.0, -3.0, 1e-9, 1e9, float("nan"), float("inf")])
-def test_a_calibration_that_cannot_be_is_passed_over(ratio: Any) -> None:
+def test_an_impossible_calibration_is_ignored(ratio: Any) -> None:
     assert ruler("openai", "gpt-5", Config(calibration={"openai/gpt-5": ratio})).ratio == 4.0
 
 
@@ -149,7 +149,7 @@ def test_bytes_of_an_image_do_not_count() -> None:
     assert measured.tokens(measured.size({}, data, [picture])) == ceil(2 / 4 + media.TOKENS)
 
 
-def test_requests_of_an_agent_are_measured_with_what_it_is_set_to() -> None:
+def test_an_agents_setting_decides_how_its_requests_are_measured() -> None:
     log = foldmark.open(":memory:")
     agent = log.agent("a")
     agent.append("user", "学而时习之，不亦说乎？" * 20)
@@ -165,7 +165,7 @@ def test_requests_of_an_agent_are_measured_with_what_it_is_set_to() -> None:
     log.close()
 
 
-def test_the_window_is_cut_by_the_tokenizer_s_count() -> None:
+def test_the_window_follows_the_tokenizers_count() -> None:
     log = foldmark.open(":memory:")
     agent = log.agent("a")
     agent.do("/config set token_counting=tokenizer")

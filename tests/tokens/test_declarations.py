@@ -54,7 +54,7 @@ def test_both_apis_make_the_same_declarations() -> None:
     assert declarations(responses) == EXPECTED
 
 
-def test_unions_and_constants() -> None:
+def test_unions_and_constants_become_typescript() -> None:
     schema = {"properties": {"x": {"anyOf": [{"type": "string"}, {"const": 3}, {"type": "string"}]}}}
     assert "x?: string | 3," in declarations([{"name": "f", "parameters": schema}])
 
@@ -69,7 +69,7 @@ def test_unions_and_constants() -> None:
         [{"name": 3}],
     ],
 )
-def test_tools_that_are_no_functions_are_passed_over(tools: Any) -> None:
+def test_tools_that_are_not_functions_are_ignored(tools: Any) -> None:
     assert declarations(tools) == ""
 
 
@@ -83,11 +83,11 @@ def test_tools_that_are_no_functions_are_passed_over(tools: Any) -> None:
         {"properties": {"a": {"description": 3, "enum": [None, {"x": 1}]}}},
     ],
 )
-def test_odd_schemas_still_become_something(parameters: Any) -> None:
+def test_odd_schemas_still_become_a_declaration(parameters: Any) -> None:
     assert declarations([{"name": "f", "parameters": parameters}]).startswith("namespace functions {\n\ntype f = (")
 
 
-def test_a_schema_without_an_end_has_one() -> None:
+def test_an_endless_schema_is_cut() -> None:
     endless: dict[str, Any] = {"type": "array"}
     for _ in range(500):
         endless = {"type": "array", "items": endless}

@@ -11,7 +11,7 @@ from foldmark.providers.registry import BUILT_IN
 from foldmark.tokens.models import _table, model_of, reads
 
 
-def test_published_figures() -> None:
+def test_the_table_has_the_published_figures() -> None:
     opus = model_of("anthropic", "claude-opus-4-6")
     assert (opus.window, opus.output, opus.input_price, opus.output_price) == (1_000_000, 128_000, 5.0, 25.0)
     assert (opus.cache_read, opus.cache_write, opus.cache_least, opus.caching) == (0.1, 1.25, 4096, "explicit")
@@ -31,7 +31,7 @@ def test_the_seeds_figures_are_the_defaults() -> None:
     assert model_of("nobody", "knows").caching == "none"
 
 
-def test_a_window_that_nobody_published_is_assumed() -> None:
+def test_an_unpublished_window_is_assumed() -> None:
     assert not model_of("openai", "gpt-5").assumed
     assert not model_of("openrouter", "openai/gpt-4o").assumed
     assert not model_of("offline", "offline").assumed
@@ -64,7 +64,7 @@ def test_a_version_that_is_not_in_the_table_has_no_price(provider: Any, name: An
     assert model_of(provider, name).input_price is None
 
 
-def test_providers_that_pass_models_on() -> None:
+def test_resellers_have_the_figures_of_the_makers() -> None:
     assert model_of("openai_responses", "gpt-5") == model_of("openai", "gpt-5")
     assert model_of("google", "gemini-2.5-pro") == model_of("gemini", "gemini-2.5-pro")
     assert model_of("gemini_gca", "gemini-2.5-pro").input_price is None
@@ -73,7 +73,7 @@ def test_providers_that_pass_models_on() -> None:
     assert model_of("openrouter", "somebody/model").window == 200_000
 
 
-def test_every_provider_is_in_the_table_and_every_entry_is_sound_and_says_where_it_is_from() -> None:
+def test_every_provider_is_in_the_table_and_every_entry_names_its_source() -> None:
     assert set(BUILT_IN) == set(_table().providers)
     for provider, about in _table().providers.items():
         for name in ("", *about.models):
@@ -83,7 +83,7 @@ def test_every_provider_is_in_the_table_and_every_entry_is_sound_and_says_where_
             assert found.cache_read is None or found.cache_read <= 1 <= (found.cache_write or 1)
 
 
-def test_the_settings_have_the_last_word() -> None:
+def test_the_settings_override_the_table() -> None:
     overrides = {"anthropic/claude-x": {"window": 500_000, "input_price": 2}, "anthropic": {"cache_read": 0.2}}
     found = model_of("anthropic", "claude-x", overrides)
     assert (found.window, found.input_price, found.cache_read, found.caching) == (500_000, 2.0, 0.2, "explicit")
@@ -113,7 +113,7 @@ def test_wrong_settings_are_named(overrides: Any, said: Any) -> None:
     assert said in str(raised.value)
 
 
-def test_the_table_is_read_only_when_asked_for() -> None:
+def test_the_table_is_read_on_first_use() -> None:
     code = "import sys, foldmark; print('foldmark.tokens.models' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 

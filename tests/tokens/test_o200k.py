@@ -72,7 +72,7 @@ def test_random_long_texts_count_exactly_as_long_as_there_are_spaces() -> None:
         assert openai.count(text) == whole(text)
 
 
-def test_a_long_text_without_spaces_is_off_by_a_token_or_two_each_cut() -> None:
+def test_a_long_text_without_spaces_is_off_by_a_token_or_two_per_cut() -> None:
     text = "学而时习之不亦说乎有朋自远方来不亦乐乎" * 2000
     cuts = len(text) // openai.LONGEST
     assert whole(text) <= openai.count(text) <= whole(text) + 2 * cuts
@@ -115,7 +115,7 @@ def test_importing_counts_nothing_and_loads_nothing() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
-def test_without_tiktoken_the_error_names_the_package_and_the_way_around(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_tiktoken_the_error_names_the_package_and_the_alternative(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tiktoken", None)
     openai.encoding.cache_clear()
     with pytest.raises(CommandError, match=r"pip install 'foldmark\[openai\]', or /config set token_counting=bytes"):
