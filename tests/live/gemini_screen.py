@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from screens import Screen, common_variables
 
@@ -17,18 +18,18 @@ ENTER_LOST = 5.0
 """Seconds after which an Enter is pressed once more: Gemini CLI loses one now and then just after its start."""
 
 
-def selected(home: Path, how: str) -> None:
-    """Write Gemini CLI's settings with a way to sign in."""
+def selected(home: Path, how: str, **more: Any) -> None:
+    """Write Gemini CLI's settings with a way to sign in, and with more of them."""
     (home / ".gemini").mkdir(parents=True, exist_ok=True)
-    settings = {"security": {"auth": {"selectedType": how}}, "privacy": {"usageStatisticsEnabled": False}}
+    settings = {"security": {"auth": {"selectedType": how}}, "privacy": {"usageStatisticsEnabled": False}, **more}
     (home / ".gemini" / "settings.json").write_text(json.dumps(settings))
 
 
-def folders(folder: Path) -> tuple[Path, Path]:
-    """Return a home, and a folder with two notes to work in."""
+def folders(folder: Path, **settings: Any) -> tuple[Path, Path]:
+    """Return a home with settings, and a folder with two notes to work in."""
     home, work = folder / "home", folder / "work"
     work.mkdir(parents=True, exist_ok=True)
-    selected(home, "gemini-api-key")
+    selected(home, "gemini-api-key", **settings)
     for name, line in (("a", "alpha\n"), ("b", "beta\n")):
         (work / f"{name}.txt").write_text(line * 200)
     return home, work
@@ -53,8 +54,10 @@ class GeminiScreen(Screen):
 
     sign = ">"
 
-    def __init__(self, folder: Path, upstream: str, *more: str, live: bool, model: str = MODEL) -> None:
-        _, work = folders(folder)
+    def __init__(
+        self, folder: Path, upstream: str, *more: str, live: bool, model: str = MODEL, **settings: Any
+    ) -> None:
+        _, work = folders(folder, **settings)
         words = [*program(live=live, model=model), *more]
         super().__init__(work, variables(folder, upstream), words, rows=60)
         self.wait("Type your message")

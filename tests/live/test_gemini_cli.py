@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -195,3 +196,39 @@ def test_two_sub_agents_with_the_same_task(tmp_path: Path) -> None:
         ids = [[event.call_id for event in child.context().messages if event.call_id] for child in children]
     assert kinds == [["user", "tool_call", "tool_result", "tool_call"]] * 2
     assert all(first == second for first, second, _ in ids)
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="it needs tmux")
+def test_the_models_hand(tmp_path: Path) -> None:
+    """The model acts on its own session through the MCP server. A result whose call has left comes as a notice."""
+    server = {"command": sys.executable, "args": ["-m", "foldmark", "mcp"], "trust": True}
+    server["env"] = {"FOLDMARK_DB": str(tmp_path / "live.db")}
+
+    def played(body: Any) -> Answer:
+        asked = body["contents"][-1]["parts"][-1].get("text", "")
+        if asked.startswith("USE "):
+            command, args = asked.removeprefix("USE ").split()
+            called = {"command": command, "args": args, "wait_for_previous": True}  # its own, of every tool
+            return Reply((Use(f"call_{command}", "mcp_foldmark_slash", called, "c2lnbmVk"),), stop="calls")
+        return Reply((Say((f"It is done, {asked[:20]}.",)),))
+
+    with Loopback(GeminiWire(), played) as upstream:
+
+        def asked() -> list[tuple[str, str]]:
+            return upstream.wire.texts({"contents": upstream.asked[-1].body["contents"]})[1:]
+
+        screen = GeminiScreen(tmp_path, upstream.url, live=True, mcpServers={"foldmark": server})
+        try:
+            screen.type("one", "It is done, one.")
+            screen.type("USE mark HERE", "It is done")
+            screen.type("two", "It is done, two.")
+            screen.type("USE clear HERE", "It is done")
+            kind, told = asked()[-1]
+            assert kind == "user"
+            assert "Rewound to 'HERE'." in told
+            screen.type("three", "It is done, three.")
+            users = [text for kind, text in asked() if kind == "user"]
+            assert users == ["one", "USE mark HERE", told, "three"]
+        finally:
+            screen.close()
+    assert upstream.refusals == []

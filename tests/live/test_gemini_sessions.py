@@ -7,8 +7,12 @@ from pathlib import Path
 import httpx2 as httpx
 import pytest
 from gemini_client import CONTEXT, KEY, MODEL, GeminiRunning, NoIds, PlainWire
+from plan import Reply, Use
 
+from foldmark.app import Setup
 from foldmark.live.status import statuses
+from foldmark.mcp.conversations import Conversations, ToolUse
+from foldmark.mcp.tools import TOOLS
 
 
 def test_it_is_recorded(gemini: GeminiRunning) -> None:
@@ -130,6 +134,24 @@ def test_forget_asks_the_sessions_own_model(gemini: GeminiRunning) -> None:
     client.say("four")
     assert gemini.users() == [CONTEXT, "two", "four"]
     assert ":forget" not in json.dumps(gemini.texts())
+
+
+def test_the_models_hand(gemini: GeminiRunning) -> None:
+    """Gemini CLI has names of its own for the tools of MCP servers, and adds an argument to each call."""
+    client = gemini.client
+    client.say("one")
+    arguments = {"command": "mark", "args": "HERE"}
+    call = Use("c1", "mcp_foldmark_slash", {**arguments, "wait_for_previous": True}, "c2lnbmVk")
+    gemini.model.fails.append(Reply((call,), stop="calls"))
+    client.contents.append({"role": "user", "parts": [{"text": "Use it."}]})
+    client.contents.append({"role": "model", "parts": client.ask(client.contents)})
+    said = TOOLS["slash"].run(ToolUse(Conversations(Setup(str(gemini.path)), None), arguments, lambda *_: None))
+    assert isinstance(said, str)
+    assert "'HERE' created" in said
+    response = {"id": "c1", "name": "mcp_foldmark_slash", "response": {"output": said}}
+    client.contents.append({"role": "user", "parts": [{"functionResponse": response}]})
+    client.go_on()
+    assert gemini.agent.context().marks.keys() == {"HERE"}
 
 
 def test_a_command_in_plain_json(gemini: GeminiRunning) -> None:

@@ -210,7 +210,8 @@ def test_a_passage_is_bounded(home: Home, agent: foldmark.Agent) -> None:
     assert f"more characters: around: {A}:4]" in passage
 
 
-def test_results_of_a_coding_agents_recall_are_not_found_again(home: Home, agent: foldmark.Agent) -> None:
+@pytest.mark.parametrize("name", ["mcp__foldmark__search", "mcp_foldmark_search"])
+def test_results_of_a_coding_agents_recall_are_not_found_again(home: Home, agent: foldmark.Agent, name: str) -> None:
     answers = [(f"c{n}", f"zebra {n}") for n in range(30)]
     home.session(
         A,
@@ -219,7 +220,7 @@ def test_results_of_a_coding_agents_recall_are_not_found_again(home: Home, agent
             record
             for id, text in answers
             for record in (
-                assistant([call(id, "mcp__foldmark__search", query="zebra")], f"a{id}"),
+                assistant([call(id, name, query="zebra")], f"a{id}"),
                 user([result(id, text)], f"u{id}"),
             )
         ],
@@ -230,8 +231,8 @@ def test_results_of_a_coding_agents_recall_are_not_found_again(home: Home, agent
     assert "user: the one zebra" in found
 
 
-def test_calls_that_plan_forgetting_are_not_found(home: Home, agent: foldmark.Agent) -> None:
-    name = "mcp__plugin_foldmark__filter_context"
+@pytest.mark.parametrize("name", ["mcp__plugin_foldmark__filter_context", "mcp_foldmark_filter_context"])
+def test_calls_that_plan_forgetting_are_not_found(home: Home, agent: foldmark.Agent, name: str) -> None:
     home.session(
         A,
         user("The zebra is striped.", "u1"),

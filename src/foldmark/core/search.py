@@ -198,7 +198,7 @@ class SearchResult(Struct, frozen=True):
         return PROGRAMS.get(self.source, self.source)
 
 
-_UNFOUND = re.compile(r"(?:mcp__.*foldmark__)?filter_context")
+_UNFOUND = re.compile(r"(?:mcp_.*foldmark__?)?filter_context")
 
 
 def is_unfound(tool: str | None) -> bool:

@@ -22,6 +22,9 @@ from foldmark.runtime.lease import HeldLease, LeaseError, take
 ARGUMENT = "conversation"
 """The argument that every tool about a conversation has in addition to its own."""
 
+_SCHEDULING = "wait_for_previous"
+"""The argument that Gemini CLI adds to every tool for its own use, and passes on to the server."""
+
 PATIENCE = 1.0
 """Maximum seconds that a call waits for a conversation that another client uses."""
 
@@ -121,11 +124,20 @@ def _may_come(log: Log) -> bool:
     return at_work or any(client_session(log.agent(each.id)) is not None for each in named[-NEWEST:])
 
 
+def own_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call that are meant for its tool."""
+    return {name: value for name, value in arguments.items() if name != _SCHEDULING}
+
+
 def _is(call: ToolCall, event: Event) -> bool:
-    """Return True if a recorded call is this one. Clients put the server's name in front: `mcp__foldmark__slash`."""
+    """Return True if a recorded call is this one. Clients put the server's name in front: `mcp__foldmark__slash`, or
+    `mcp_foldmark_slash` in Gemini CLI."""
     name = str((event.data or {}).get("name", ""))
-    own = "__" in name and name.rpartition("__")[2] == call.name
-    return own and msgspec.json.decode(event.content) == call.args
+    if "__" in name:
+        own = name.rpartition("__")[2] == call.name
+    else:
+        own = name.startswith("mcp_") and name.endswith(f"_{call.name}")
+    return own and own_arguments(msgspec.json.decode(event.content)) == call.args
 
 
 def _unnamed(log: Log, any_will_do: bool) -> Agent:

@@ -21,7 +21,7 @@ from foldmark.core.request import ERROR
 from foldmark.core.wording import listing, one_line
 from foldmark.mcp import agreement, resources, tools
 from foldmark.mcp.agreement import ConsentQuestion
-from foldmark.mcp.conversations import Conversations, ToolUse
+from foldmark.mcp.conversations import Conversations, ToolUse, own_arguments
 from foldmark.mcp.listening import LIST, Context, Subscriptions, listening
 from foldmark.sending.interruption import CURRENT, Interruption
 
@@ -156,10 +156,10 @@ class Handlers:
     async def _run(
         self, context: Context, params: types.CallToolRequestParams, agreed: str | None
     ) -> str | ConsentQuestion:
-        offered = tools.TOOLS[params.name]
+        offered, arguments = tools.TOOLS[params.name], own_arguments(params.arguments or {})
 
         def run(progress: Progress) -> str | ConsentQuestion:
-            return offered.run(ToolUse(self._conversations, params.arguments or {}, progress, agreed, self._here))
+            return offered.run(ToolUse(self._conversations, arguments, progress, agreed, self._here))
 
         if offered.reads:
             return await self._work(context, run)

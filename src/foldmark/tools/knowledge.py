@@ -144,7 +144,7 @@ BESIDE, WHOLE, NEIGHBOUR = 3, 20_000, 1000
 
 _AROUND = "around: "
 _PLACE = re.compile(r".+:[0-9]{1,12}", re.DOTALL)
-_ECHO = re.compile(r"recall|mcp__.*foldmark__(?:recall|search|read)")
+_ECHO = re.compile(r"recall|mcp_.*foldmark__?(?:recall|search|read)")
 """Tools that return earlier messages: Foldmark's own, also under a coding agent's names."""
 
 

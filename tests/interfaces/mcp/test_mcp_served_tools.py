@@ -178,6 +178,17 @@ def test_wrong_arguments_are_told_and_change_nothing(
     assert log.agent("default").standing().newest == head
 
 
+def test_the_argument_that_gemini_cli_adds_to_every_tool(db: str, log: foldmark.Log) -> None:
+    talk(log)
+
+    async def visiting() -> None:
+        async with inside(db) as guest:
+            answer = await guest.call("slash", command="mark", args="HERE", wait_for_previous=True)
+            assert "'HERE' created" in answer
+
+    visit(visiting)
+
+
 def test_calls_of_one_answer_come_together(db: str, log: foldmark.Log) -> None:
     agent = talk(log)
 
