@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from claude_client import ClaudeRunning
+from codex_client import CodexRunning
 from gemini_client import GeminiRunning, PlainWire
 from running import entered
 from wire_anthropic import AnthropicWire
@@ -29,4 +30,10 @@ def gemini_wire() -> PlainWire:
 @pytest.fixture
 def gemini(tmp_path: Path, gemini_wire: PlainWire) -> Iterator[GeminiRunning]:
     with entered(GeminiRunning(tmp_path, gemini_wire)) as made:
+        yield made
+
+
+@pytest.fixture
+def codex(tmp_path: Path) -> Iterator[CodexRunning]:
+    with entered(CodexRunning(tmp_path)) as made:
         yield made

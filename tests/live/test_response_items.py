@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from test_live_responses import ADDED
+from codex_client import ADDED
 
 import foldmark
 from foldmark.live.clients import openai_items
