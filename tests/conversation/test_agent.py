@@ -119,7 +119,7 @@ def test_data_that_is_not_json_is_refused(log: Log, agent: Agent, data: Any) -> 
 
 
 def test_data_that_is_too_deep_is_refused(log: Log, agent: Agent) -> None:
-    """And what is accepted can be read again."""
+    """Accepted data can be read again."""
     deep: dict[str, Any] = {}
     for _ in range(100_000):
         deep = {"a": deep}
@@ -166,7 +166,7 @@ def test_the_clock_gives_the_time_by_default(log: Log, agent: Agent) -> None:
 
 
 def test_any_text_can_be_stored(agent: Agent) -> None:
-    """Lone surrogates become U+FFFD; everything else, NUL included, comes back as it was."""
+    """Lone surrogates become U+FFFD; everything else, including NUL, is read unchanged."""
     for text in ("", "a\0b", "\r\n\t", "é😀\u202e\x1b[0m", "x" * 1_000_000):
         agent.append("user", text)
         assert agent.context().messages[-1].content == text
@@ -359,7 +359,7 @@ def test_orphans_and_second_results_are_kept_as_they_are(agent: Agent) -> None:
 
 
 def test_a_call_id_may_be_reused(agent: Agent) -> None:
-    """The newest unanswered call is meant."""
+    """It names the newest unanswered call."""
     agent.append("user", "go")
     first = call(agent)
     agent.append_tool_result("c1", "1")
@@ -398,7 +398,7 @@ def interrupted(log: Log) -> tuple[Agent, int, Agent, Agent]:
 
 
 def test_l6_each_agent_of_a_family_answers_for_itself(log: Log) -> None:
-    """Parent and children each hold the call; what one answered is nothing to the others."""
+    """Parent and children each have the call, and an answer to one does not affect the others."""
     family = interrupted(log)
     for member in (family[0], *family[2:]):
         member.append_tool_result("c1", "mine")
@@ -415,7 +415,7 @@ def test_l6_a_call_of_the_parent_hides_no_inherited_one(log: Log) -> None:
 
 
 def test_l6_a_childs_result_does_not_move_the_parents_position(log: Log) -> None:
-    """Rewinding to M cuts what the parent said since, whether or not a child has answered the call before M."""
+    """A rewind to M cuts the parent's later messages, whether or not a child has answered the call before M."""
     parent, _, child, _ = interrupted(log)
     parent.append("user", "later")
     parent.end_turn()
@@ -426,7 +426,7 @@ def test_l6_a_childs_result_does_not_move_the_parents_position(log: Log) -> None
 
 
 def test_l6_a_childs_result_does_not_close_the_parents_exchange(log: Log) -> None:
-    """What a filter of one names is not widened by what the other holds."""
+    """The messages of one do not widen a filter of the other."""
     parent, at, child, _ = interrupted(log)
     answer = child.append_tool_result("c1", "text")
     event = stored(log).event(parent.apply_filter("forget", [at]))
@@ -478,7 +478,7 @@ def test_a_name_is_printable_and_not_too_long(log: Log, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["a\ud800b", "\udcff"])
 def test_a_name_with_lone_surrogates_is_refused(log: Log, name: str) -> None:
-    """As the command line gets it for bytes that are not UTF-8."""
+    """The command line passes such a name for bytes that are not UTF-8."""
     refused(log, lambda: log.agent(name), "1 to 200 printable characters")
     refused(log, lambda: log.find(name), "no conversation or agent")
 
@@ -751,7 +751,7 @@ def test_a_planning_conversation_leaves_with_its_whole_exchanges(agent: Agent, m
 
 
 def test_planning_is_widened_to_invisible_messages(agent: Agent) -> None:
-    """It may come back: restored, the clear must not bring back a result whose call the filter took."""
+    """A restore of the clear must not return a result whose call the filter removed."""
     agent.append("user", "go")
     at = call(agent)
     agent.append_tool_result("c1", "text")
@@ -770,7 +770,7 @@ def test_a_child_cannot_name_later_messages_of_its_parent(log: Log, agent: Agent
 
 
 def test_a_model_may_run_its_commands_and_no_others(log: Log, agent: Agent) -> None:
-    """SPEC 4: who may call what; the event says who asked."""
+    """SPEC 4: who may use which command; the event records the actor."""
     agent.append("user", "hello")
     for line in ("/mark M", "/clear M", "/clear", "/fork"):
         result = agent.do(line, actor="model")
@@ -815,7 +815,7 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_receipts_equal_a_count_of_the_messages(steps: list[tuple[str, int]]) -> None:
-    """L3: receipts come from stored sums; here every number is counted, message by message. Orders of any kind."""
+    """L3: receipts come from stored sums; this test counts message by message, in any order of operations."""
     with foldmark.open(":memory:") as log:
         agent, operations = log.agent("default"), [0]
         for n, (step, pick) in enumerate(steps):
@@ -907,7 +907,7 @@ def test_a_receipt_of_a_rewind(agent: Agent) -> None:
     ],
 )
 def test_arguments_of_another_type_are_refused(agent: Agent, act: Callable[[Agent], object]) -> None:
-    """Nothing that could not be read again is recorded."""
+    """Only data that can be read again is recorded."""
     agent.append("user", "hello")
     before = agent.standing().newest
     with pytest.raises(CommandError) as caught:

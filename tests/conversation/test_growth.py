@@ -165,7 +165,7 @@ def test_the_list_of_conversations_takes_a_fixed_number_of_statements() -> None:
 
 
 def test_a_fork_of_a_fork_reads_no_sum_that_it_knows() -> None:
-    """What it inherits is as long as the tree is deep; only the birth of the child reads and writes it."""
+    """The inherited part grows with the depth of the tree; only the birth of the child reads and writes it."""
 
     def cost(depth: int) -> int:
         with foldmark.open(":memory:") as log:
@@ -248,7 +248,7 @@ def test_only_the_shown_part_of_a_past_context_is_read(monkeypatch: pytest.Monke
 
 
 def test_a_preview_keeps_no_texts_of_the_messages_it_searches(tmp_path: Path) -> None:
-    """Messages are read a page at a time, and only what matches is told: 40 MB of texts are read within 16."""
+    """Messages are read page by page and only matches are kept: 40 MB of texts are read within 16 MB."""
     with foldmark.open(str(tmp_path / "log.db"), settings={}) as log:
         agent = log.agent("default")
         with agent.batch():

@@ -151,7 +151,7 @@ def test_memos_are_sent_without_tools_and_to_every_provider(agent: Agent) -> Non
 
 
 def test_the_layer_stays_the_same_inside_a_turn(agent: Agent) -> None:
-    """Whatever is saved meanwhile, and whoever says something in it."""
+    """Memos saved meanwhile and further messages do not change it."""
     for text in ("deploy alpha", "deploy beta", "deploy alpha beta"):
         add(agent, text)
     agent.append("user", "deploy alpha beta")
@@ -349,7 +349,7 @@ def test_a_memo_may_be_removed_before_its_request_is_recorded(path: Path, log: L
 
 
 def test_erasing_the_question_keeps_the_memos(log: Log, agent: Agent) -> None:
-    """What picked them was a person's words, which are recorded nowhere but in the log."""
+    """A person's words picked them, and these are recorded in the log only."""
     add(agent, "We deploy with Fly.")
     turn = agent.append("user", "deploy zanzibar")
     send(agent)

@@ -36,7 +36,7 @@ def texts(agent: Agent, event_id: int) -> list[str]:
 
 @given(DEEDS)
 def test_every_past_context_can_be_read(deeds: list[tuple[str, int, int]]) -> None:
-    """Of every agent after every step, looked at again at the end."""
+    """The contexts of every agent after every step are compared at the end."""
     with foldmark.open(":memory:") as log:
         root = log.agent("root")
         past: dict[tuple[str, int], Shown] = {}
@@ -152,7 +152,7 @@ def test_messages_erased_since_stay_erased(log: Log) -> None:
 
 
 def test_a_past_context_during_a_planning_conversation(log: Log) -> None:
-    """After the filter the context is without its planning, to the end of the turn and after it."""
+    """After the filter the context has no planning conversation, in the rest of the turn and later."""
     agent = log.agent("root")
     said(agent, "one", "two")
     first = agent.append("user", "forget one")

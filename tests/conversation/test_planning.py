@@ -106,7 +106,7 @@ def test_the_filter_event_stores_everything(talk: Talk, history: list[int], tabl
 
 
 def test_a_filter_outside_a_turn_is_closed_at_once(talk: Talk, history: list[int], tables: str) -> None:
-    """As over MCP, where nobody opens turns for the calls of tools."""
+    """This is the case over MCP, where tool calls open no turn."""
     talk.forget(tables)
     talk.says("yes")
     talk.agent.end_turn()
@@ -316,7 +316,7 @@ def _filter(talk: Talk) -> int | None:
 def test_restoring_an_operation_that_ended_planning_does_not_reopen_it(
     open_one: Talk, end: Callable[[Talk], int | None]
 ) -> None:
-    """Taken back, its messages are there again; it is not open again: a later /cancel would take all since along."""
+    """Its messages return, but it stays closed: a later /cancel would otherwise remove everything since."""
     first = open_one.planning.first if open_one.planning else 0
     operation = end(open_one)
     assert not open_one.is_planning()
@@ -352,7 +352,7 @@ def test_erasing_its_first_turn_ends_planning(open_one: Talk) -> None:
 
 @pytest.mark.parametrize("line", ["/rewind INSIDE", "/clear INSIDE", "/rewind", "/undo", "/summarize INSIDE"])
 def test_an_operation_during_planning_ends_only_the_offer(open_one: Talk, line: str) -> None:
-    """What the person has seen is not what would happen any more; the model may preview again."""
+    """The preview that the person has seen is outdated; the model may preview again."""
     before = open_one.planning
     assert before is not None
     open_one.agent.do(line)
@@ -508,7 +508,7 @@ def test_a_filter_may_be_restored_in_its_own_turn(talk: Talk, history: list[int]
 
 
 def test_another_request_ends_planning_with_its_turn(talk: Talk, history: list[int], tables: str) -> None:
-    """As where a program appends what is said, and no runtime of Foldmark's."""
+    """This is the case if a program appends the messages without Foldmark's runtime."""
     talk.forget(tables)
     said = [talk.says("Leave that; we use port 8080"), talk.agent.append("assistant", "Port 8080.")]
     assert talk.planning is not None  # the model may still preview again
@@ -523,7 +523,7 @@ def test_another_request_ends_planning_with_its_turn(talk: Talk, history: list[i
 
 
 def test_the_first_message_that_is_not_a_yes_ends_planning(talk: Talk, history: list[int], tables: str) -> None:
-    """The first that is not a plain yes ends planning; a yes that nobody has applied is good for one message, too."""
+    """A yes that was not applied also counts for one message only."""
     for first in ("Leave that", "yes"):
         talk.agent.do(f"/forget {tables}")
         talk.tool(action="preview")
@@ -611,7 +611,7 @@ def test_planning_is_closed_after_a_crash_in_the_turn_of_the_filter(
 
 
 def test_forgetting_more_after_a_crash_in_the_turn_of_the_filter(talk: Talk, history: list[int], tables: str) -> None:
-    """The turn that was left open ends first; what is planned next is no part of it."""
+    """The open turn ends first, so the next planning conversation does not belong to it."""
     talk.forget(tables)
     talk.says("Yes")
     talk.tool(action="apply")

@@ -195,7 +195,7 @@ def test_a_restore_without_effect_keeps_the_whole_cached_prefix(caching: Agent) 
 
 
 def test_a_moving_window_keeps_only_the_cached_system_prompt(caching: Agent) -> None:
-    """Where the window is smaller than the context, any change in it moves its beginning."""
+    """If the window is smaller than the context, any change moves its beginning."""
     talk(caching, *(f"long text {number} " * 20 for number in range(6)))
     caching.do("/context budget 200")
     system = -(-len(caching.standing().config.system) // 4)

@@ -167,7 +167,7 @@ def agent(log: Log) -> Agent:
 
 
 def test_the_search_for_traces_finds_a_text_before_its_erasure(log: Log, path: Path, agent: Agent) -> None:
-    """Otherwise no other test here would say anything."""
+    """Otherwise no other test here would prove anything."""
     secrets = Secrets()
     turn(agent, secrets, 40)
     agent.do("/mark M")
@@ -249,7 +249,7 @@ def test_an_erasure_amid_other_writes_leaves_no_trace(path: Path, seed: int) -> 
 
 
 def test_neighbours_moved_by_an_erasure_leave_no_trace_later(log: Log, path: Path, agent: Agent) -> None:
-    """Rows that shrink let pages merge, and what moved meanwhile is erased later."""
+    """Shrinking rows let pages merge, and the moved rows are erased later."""
     chance, told = random.Random(1), Secrets()
     turns = []
     for _ in range(25):
@@ -361,7 +361,7 @@ def test_traces_may_stay_while_another_program_reads(path: Path) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_FSIZE")
 @pytest.mark.parametrize("line", ["/message remove {turn} --yes", "/session delete other --yes"])
 def test_an_erasure_on_a_full_disk_holds(path: Path, line: str) -> None:
-    """The erasure was recorded; that its traces could not be overwritten is no reason to say that it was not."""
+    """The erasure was recorded, although its traces could not be overwritten."""
     secrets = Secrets()
     with foldmark.open(path) as log:
         agent = log.agent("default")
@@ -438,7 +438,7 @@ def ended(process: subprocess.Popen[str], already: Sequence[str] = ()) -> list[i
 
 
 def test_an_erasure_killed_at_any_moment_is_complete_or_absent(path: Path) -> None:
-    """A turn is erased or it is not; one that was said to be erased has left no trace."""
+    """A turn is erased or not, and a turn reported as erased has left no trace."""
     words: dict[int, Secrets] = {}
     with foldmark.open(path) as log:
         agent = log.agent("root")
@@ -473,7 +473,7 @@ def test_an_erasure_killed_at_any_moment_is_complete_or_absent(path: Path) -> No
 
 
 def test_traces_after_a_kill_are_removed_at_the_next_close(path: Path) -> None:
-    """Whoever opens the database next and closes it takes the traces along."""
+    """The next program that opens and closes the database removes the traces."""
     secrets = Secrets()
     with foldmark.open(path) as log:
         opened = turn(log.agent("root"), secrets)
@@ -546,7 +546,7 @@ def test_erasing_in_a_database_of_schema_1_leaves_no_trace(path: Path) -> None:
 
 
 def test_a_grown_database_of_schema_1_holds_no_traces_after_its_upgrade(path: Path) -> None:
-    """When a tree grows, its root is written anew and, without `secure_delete`, keeps the bytes it had as a leaf."""
+    """When a tree grows, its root is rewritten and, without `secure_delete`, keeps the bytes of the former leaf."""
     each = [Secrets(number) for number in range(80)]
     turns = of_schema_1(path, [(words(30), words(30)) for words in each])
     with foldmark.open(path) as log:
@@ -569,7 +569,7 @@ def without(before: Shown, gone: set[int]) -> list[tuple[int, str]]:
 @settings(max_examples=settings().max_examples // 2)
 @given(DEEDS, st.integers(0, 60))
 def test_an_erasure_changes_nothing_else(deeds: list[tuple[str, int, int]], number: int) -> None:
-    """Every context of every agent, now and at any time, is what it was less the turn."""
+    """Every present and past context of every agent only lacks the turn."""
     with foldmark.open(":memory:") as log:
         root = log.agent("root")
         past: dict[tuple[str, int], Shown] = {}
@@ -724,7 +724,7 @@ def test_a_result_may_come_after_its_call_was_erased(log: Log, agent: Agent) -> 
 
 
 def test_operations_in_an_erased_turn_keep_their_meaning(log: Log, path: Path, agent: Agent) -> None:
-    """Marks, a fork, a filter and a drop that the model asked for: only their words are erased."""
+    """Only the texts of marks, a fork, a filter and a drop by the model are erased."""
     secrets = Secrets()
     one, two, three = plain(agent, "one", "two", "three")
     opened = agent.append("user", secrets())
@@ -764,7 +764,7 @@ def test_the_criteria_of_a_planning_conversation_are_erased(log: Log, path: Path
 
 
 def test_settings_survive_an_erasure(agent: Agent) -> None:
-    """Metadata of the turn goes; settings are no one turn's."""
+    """Metadata of the turn is erased, but settings belong to no turn."""
     opened = agent.append("user", "hello")
     agent.do("/context budget 5000")
     agent.end_turn()
@@ -881,7 +881,7 @@ def test_another_agents_open_turn_is_refused(log: Log, agent: Agent) -> None:
 
 
 def test_the_owner_can_append_after_an_erasure_by_another_agent(log: Log, agent: Agent) -> None:
-    """What another agent erases never enters the check of who appends next (SPEC 2)."""
+    """An erasure by another agent does not change the expected head of the next append (SPEC 2)."""
     (opened,) = plain(agent, "one")
     child, _ = kin(log, agent)
     agent.context()

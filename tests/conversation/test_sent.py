@@ -175,7 +175,7 @@ def more(agent: Agent, deed: str, number: int) -> None:
 @given(deeds=DEEDS)
 @example(deeds=[*[("say", 0, 0)] * 3, *((deed, 0, 0) for deed in ("preview", "system", "summarize"))])  # a blank rule
 def test_every_request_is_rebuilt_byte_for_byte(deeds: list[tuple[str, int, int]]) -> None:
-    """Whatever happens afterwards: each is recorded while the conversations go on, and rebuilt at their end, twice."""
+    """Each is recorded while the conversations continue, and rebuilt twice at their end."""
     with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
         go_on(Path(folder) / "log.db", deeds)
 
@@ -201,7 +201,7 @@ def go_on(path: Path, deeds: list[tuple[str, int, int]]) -> None:
 
 
 def test_a_request_is_rebuilt_in_another_process(path: Path) -> None:
-    """Without the settings that were given from outside."""
+    """The other process has none of the settings from outside."""
     model = Model()
     with foldmark.open(path, settings=GIVEN) as log:
         root = log.agent("root")
@@ -218,7 +218,7 @@ def test_a_request_is_rebuilt_in_another_process(path: Path) -> None:
 
 
 def test_requests_of_a_planning_conversation_are_rebuilt(path: Path) -> None:
-    """What is sent while the model still has to say that it is done has left the context by then."""
+    """The messages sent for the model's final report have left the context by then."""
     model = Model()
     with foldmark.open(path, settings=GIVEN) as log:
         agent = log.agent("root")
@@ -309,7 +309,7 @@ def test_erased_content_is_shown_as_redacted(path: Path, log: Log, agent: Agent)
 
 
 def test_content_erased_before_a_request_is_not_missing_from_it(log: Log, agent: Agent) -> None:
-    """Although it stood between the messages that were sent."""
+    """This holds even if it stood between the sent messages."""
     first, second = say(agent, "first", "the SECRET plan")
     agent.do(f"/message remove {second} --yes")
     say(agent, "third")
@@ -320,7 +320,7 @@ def test_content_erased_before_a_request_is_not_missing_from_it(log: Log, agent:
 
 
 def test_erasing_moves_no_window(log: Log, agent: Agent) -> None:
-    """What was left out for its size stays left out, although there would be room now."""
+    """Messages left out for their size stay out, although there would be room now."""
     agent.configure("tools", "slash, filter_context")
     agent.configure("sliding_context_tokens", 700)
     agent.configure("context_policy", "eager")
@@ -333,7 +333,7 @@ def test_erasing_moves_no_window(log: Log, agent: Agent) -> None:
 
 
 def test_every_kind_of_content_can_be_erased(log: Log, agent: Agent) -> None:
-    """Calls, results, pinned turns, summaries, state, images, in every format."""
+    """This includes calls, results, pinned turns, summaries, state and images, in every format."""
     log.complete = lambda _: "What was said: SECRET."
     agent.append("user", "SECRET", data={"blocks": [PNG]})
     agent.append("assistant", "SECRET")
@@ -363,7 +363,7 @@ def test_every_kind_of_content_can_be_erased(log: Log, agent: Agent) -> None:
 
 
 def test_a_persons_words_in_a_question_are_erased_with_its_turn(path: Path, log: Log, agent: Agent) -> None:
-    """What was quoted in it is not recorded as text in the first place."""
+    """The quoted messages are never recorded as text."""
     model = Model()
     log.complete = model.complete
     say(agent, "SECRET of the log")
@@ -413,7 +413,7 @@ def test_nothing_is_sent_for_an_agent_deleted_meanwhile(log: Log, agent: Agent) 
 def test_a_request_is_rebuilt_with_the_guidelines_of_its_time(
     log: Log, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are kept, so the request is still what was sent."""
+    """The guidelines are kept, so the request is identical."""
     say(agent, "hello")
     monkeypatch.setattr(layers, "_HISTORY", "### HISTORY\nRead it well.")
     ((_, found),) = all_sent(log)
@@ -496,7 +496,7 @@ def test_l6_a_child_rebuilds_only_its_own_requests(log: Log, agent: Agent) -> No
 
 
 def test_recording_a_request_appends_no_event(log: Log, agent: Agent) -> None:
-    """Recording what is sent takes no event's id and changes no head."""
+    """Recording a request takes no event id and changes no head."""
     first = agent.append("user", "one")
     head = agent.standing().record.head
     record_sent(agent, agent.request())
@@ -523,7 +523,7 @@ def test_recorded_requests_hold_no_text_of_messages(log: Log, agent: Agent) -> N
 
 
 def test_a_request_without_a_boundary_is_rebuilt() -> None:
-    """Where no operation and no setting made a boundary yet."""
+    """No operation and no setting has made a boundary yet."""
     with foldmark.open(":memory:", settings={"context_policy": "steady"}) as log:
         agent = log.agent("default")
         for number in range(3):

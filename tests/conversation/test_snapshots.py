@@ -140,7 +140,7 @@ def test_rolled_back_settings_do_not_count(agent: Agent) -> None:
 
 
 def test_blocks_in_an_unnamed_form_have_no_dialect(agent: Agent) -> None:
-    """They would be sent as they are to whoever speaks it."""
+    """Otherwise they would be sent unchanged in that dialect."""
     agent.append("user", "hello")
     agent.append("assistant", "text", data={"blocks": [{"type": "of nobody"}]})
     assert dialects(agent) == ["openai", None]

@@ -125,7 +125,7 @@ def test_a_state_block_has_the_actor_and_time_of_its_answer(agent: Agent) -> Non
 
 
 def test_an_answer_may_consist_of_a_state_block_only(agent: Agent) -> None:
-    """Its message is empty, and left out of requests, which stay as providers take them."""
+    """Its message is empty and left out of requests, which stay valid for every provider."""
     agent.append("user", "Where is x?")
     answered = agent.append("assistant", f"### STATE\n{ONE}")
     agent.end_turn()
@@ -179,7 +179,7 @@ def test_only_an_answer_can_hold_a_state_block(agent: Agent) -> None:
 
 
 def test_an_imported_answer_stays_as_it_is(log: Log, tmp_path: Path) -> None:
-    """A block at its end is not of this conversation's models."""
+    """A block at its end was not written by this conversation's models."""
     from foldmark.sessions.conversion.importing import import_session
 
     lines: list[dict[str, Any]] = [
@@ -257,7 +257,7 @@ ANSWERS["gemini_gca"] = {"response": ANSWERS["gemini"]}
 
 @pytest.mark.parametrize("provider", MODELS)
 def test_a_state_block_may_precede_calls_and_kept_blocks(agent: Agent, provider: str) -> None:
-    """What goes back to the provider with the answer does not repeat the block."""
+    """The blocks sent back to the provider do not repeat the state block."""
     agent.append("user", "Where is x?")
     said, called = agent.append_answer(provider, ANSWERS[provider])
     _, answered, call = agent.context().messages

@@ -106,7 +106,7 @@ def test_a_summary_leaves_out_an_open_exchange(agent: Agent) -> None:
 
 
 def test_a_summary_inside_a_span_counts_by_its_position(agent: Agent) -> None:
-    """It is in a span whose ends lie on both sides of its place, whenever it was recorded."""
+    """It belongs to a span that encloses its position, regardless of when it was recorded."""
     one, two, three, four = turns(agent, "one", "two", "three", "four")
     first = agent.do(f"/summarize {one}..{two}").event_id
     second = agent.do(f"/summarize {three}..{three}").event_id

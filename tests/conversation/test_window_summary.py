@@ -117,7 +117,7 @@ def visible(agent: Agent) -> list[int]:
 
 
 def test_window_summaries_are_off_by_default(log: Log, agent: Agent) -> None:
-    """The same bytes, whatever was recorded."""
+    """Requests have the same bytes, regardless of recorded summaries."""
     agent.configure("window_summary", False)
     before = agent.request()
     assert window_summary_due(agent) is None
@@ -234,7 +234,7 @@ def wanted_data(agent: Agent, event_id: int) -> dict[str, Any]:
 
 
 def test_a_summary_covers_at_most_half_of_the_models_window(agent: Agent, model: Model) -> None:
-    """Where more was cut, the newest of it, and the summary says where it begins."""
+    """If more was cut, it covers the newest part and names its beginning."""
     agent.log.given = Settings(models={"offline/offline": {"window": 4000, "output": 500}})
     assert agent.window == 4000
     cut = visible(agent)[: agent.request().manifest.edge.before]
@@ -322,7 +322,7 @@ def test_a_summary_is_not_sent_beside_the_messages_that_it_covers(agent: Agent) 
 
 
 def test_a_wider_window_needs_a_summary_of_fewer_messages(agent: Agent, model: Model) -> None:
-    """A summary of what the window holds in part is not sent, and none is made of it."""
+    """A summary that overlaps with the window is neither sent nor made."""
     made(agent)
     agent.configure("sliding_context_tokens", BUDGET + 300)
     request = opened(agent)
@@ -414,7 +414,7 @@ def test_a_window_summary_counts_into_the_budget(agent: Agent) -> None:
 
 
 def test_a_summary_never_displaces_a_pin(agent: Agent) -> None:
-    """Without the pin the window would reach back into what the summary covers."""
+    """Without the pin the window would reach back into the covered messages."""
     say(agent, 77, words=800)
     pinned = visible(agent)[-2]
     agent.do(f"/pin {pinned}")
@@ -432,7 +432,7 @@ def test_a_summary_never_displaces_a_pin(agent: Agent) -> None:
 
 
 def test_a_context_that_fits_without_a_summary_is_sent_whole(agent: Agent) -> None:
-    """What fits without it is sent whole."""
+    """The summary does not count before it is needed."""
     agent.log.complete = lambda _: "long " * 1000
     made(agent)
     agent.configure("sliding_context_tokens", 0)

@@ -265,7 +265,7 @@ def test_the_same_request_again_writes_nothing(parts: list[dict[str, Any]], toke
 
 
 def test_blocks_marked_for_an_hour_outlive_a_pause() -> None:
-    """It costs 1.6 times as much to write, and is there after a pause that the rest did not outlive."""
+    """Writing costs 1.6 times as much, and the block survives a pause that the others do not."""
     hour: dict[str, Any] = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
     for mark, kept in ((MARK, False), (hour, True)):
         cache, asked = Sent(ANTHROPIC), body(text(100, **mark))

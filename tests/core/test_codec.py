@@ -83,7 +83,7 @@ def test_operations_are_read_as_they_were_written(operation: Operation) -> None:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_recorded_format_never_changes(name: str) -> None:
-    """What was recorded once is read for ever: a change needs a new version and an upcast, not a new golden file."""
+    """Recorded data must stay readable: a change needs a new version and an upcast, not a new golden file."""
     golden = json.loads(GOLDEN.read_text(encoding="utf-8"))
     assert recorded(EXAMPLES[name]) == golden[name]
     kind = codec.operation_kind(EXAMPLES[name])
@@ -147,7 +147,7 @@ def test_the_newest_version_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_version_has_a_key_of_its_own() -> None:
-    """Data of messages is the caller's, but for that key: it must not be taken for Foldmark's version one day."""
+    """The data of messages belongs to the caller, except for this key."""
     assert codec.decode_data("user", codec.encode_data("user", {"v": 7})) == {"v": 7}
     with pytest.raises(ValueError, match="reserved"):
         codec.encode_data("user", {"$v": 7})
@@ -281,7 +281,7 @@ def test_a_text_that_is_not_a_time_is_refused(value: str) -> None:
 
 @pytest.mark.parametrize("value", ["0001-01-01T00:00:00+05:00", "9999-12-31T23:59:59-01:00"])
 def test_a_time_that_utc_cannot_hold_is_refused(value: str) -> None:
-    """As any other time that is wrong: ValueError, not OverflowError."""
+    """The error is ValueError, as for any other wrong time, not OverflowError."""
     with pytest.raises(ValueError, match=r"\S"):
         codec.timestamp(value)
 

@@ -45,7 +45,7 @@ def test_thousands_are_rounded(tokens: int, shown: str) -> None:
 def test_the_meter_also_shows_the_budget_and_the_whole_context(
     tokens: int, budget: int, whole: int, beside: str
 ) -> None:
-    """The light stays with the model's window, whatever the budget."""
+    """The light depends on the model's window, not on the budget."""
     assert meter(tokens, 200_000, budget, whole).partition(" ⚪")[2] == beside
 
 
@@ -119,7 +119,7 @@ def test_no_chunk_is_above_a_fifth_of_the_window_when_it_is_full(tokens: int, wi
 
 @given(sizes=st.lists(st.integers(0, 5000), max_size=60), count=st.integers(1, 12))
 def test_chunks_lose_nothing_and_are_balanced(sizes: list[int], count: int) -> None:
-    """In order, none empty, at most as many as asked; none above its share and half of its two ends together."""
+    """Chunks are in order, none is empty, and none exceeds its share plus half of its two ends."""
     found = chunks(sizes, count)
     assert [index for run in found for index in run] == list(range(len(sizes)))
     assert all(len(run) > 0 for run in found)
@@ -136,7 +136,7 @@ def test_equal_turns_make_as_many_chunks_as_asked(size: int, each: int, count: i
 
 
 def test_chunks_of_the_seed() -> None:
-    """One turn larger than everything else stands alone; no chunk is made of nothing."""
+    """One turn larger than everything else is a chunk alone, and no chunk is empty."""
     assert chunks([], 4) == []
     assert chunks([1, 1, 1, 1000], 4) == [range(3), range(3, 4)]
     assert chunks([10, 20, 30, 40], 2) == [range(3), range(3, 4)]

@@ -166,7 +166,7 @@ def test_replay_equals_a_fold_over_single_messages(recorded: list[Recorded]) -> 
 @given(histories(), st.lists(st.integers(0, 14), max_size=4))
 @MANY
 def test_l1_replay_equals_advancing_in_any_number_of_steps(recorded: list[Recorded], cuts: list[int]) -> None:
-    """A restore refolds; whatever is not one resumes the fold that there is."""
+    """A restore folds again; any other operation resumes the present fold."""
     fold, done = BEGIN, 0
     for cut in sorted({*cuts, len(recorded)}):
         step = recorded[done:cut]
@@ -213,7 +213,7 @@ def test_l1_the_same_operations_give_the_same_fold_and_change_nothing(recorded: 
 @given(histories(), st.data())
 @MANY
 def test_l5_a_restore_gives_the_fold_without_the_operation(recorded: list[Recorded], data: st.DataObject) -> None:
-    """... and a restore of the restore gives the fold as it was. A summary's own text stays away with it."""
+    """A restore of the restore gives the former fold. A summary's own text leaves with the summary."""
     targets = open_targets(recorded)
     if not targets:
         return
@@ -300,7 +300,7 @@ def test_a_rewind_keeps_a_filter_recorded_after_the_mark() -> None:
 
 
 def test_restoring_a_summary_removes_its_own_text() -> None:
-    """SPEC 3, summary: restoring it brings the originals back, and itself leaves; restored again, it returns."""
+    """SPEC 3, summary: a restore returns the originals and removes the summary; a further restore returns it."""
     cut = (Segment("me", 21, 21),)
     operations = at_work(Summary(cut), Clear(), Restore(24))
     assert contains(replay(BEGIN, operations).segments, "me", 22)
@@ -325,7 +325,7 @@ def filters(count: int) -> list[Recorded]:
 
 
 def test_l3_the_cost_of_replay_grows_with_ranges_and_not_with_messages() -> None:
-    """5,000 filters of 3 ranges: five times the work of 1,000, whatever number of messages lies between."""
+    """5,000 filters of 3 ranges take five times the work of 1,000, for any number of messages in between."""
     few, many = filters(1000), filters(5000)
     fold = replay(birth("me"), many)
     assert len(fold.segments) == 15_001

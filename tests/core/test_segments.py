@@ -106,7 +106,7 @@ def test_contains_is_membership(a: Segments) -> None:
 @given(NORMAL, RANGES, RANGES)
 @MANY
 def test_segments_obey_the_laws_of_sets(a: Segments, b: list[Segment], c: list[Segment]) -> None:
-    """Compared with `sorted`, for of two agents' equal ranges either may come first (no lineage has such)."""
+    """The results are sorted, because equal ranges of two agents may come in either order (no lineage has such)."""
     for left, right in (
         (subtract(a, [*b, *c]), subtract(subtract(a, b), c)),
         (intersect(a, b), subtract(a, subtract(a, b))),

@@ -197,7 +197,7 @@ def test_the_last_of_several_blocks_counts() -> None:
 
 
 def test_a_paragraph_after_the_members_belongs_to_the_answer() -> None:
-    """Nobody would see it otherwise."""
+    """Otherwise it would not be shown."""
     assert parted(f"Done.\n### STATE\n{BLOCK}\n\nShall I go on?") == Parted("Done.\n\nShall I go on?", BLOCK)
     assert parted(f"### STATE\n{BLOCK}\n\n\nDone.\n\n- a\n") == Parted("Done.\n\n- a", BLOCK)
     assert parted(f"Done.\n### STATE\n{BLOCK}\n\n```\ncode\n```") == Parted("Done.\n\n```\ncode\n```", BLOCK)
@@ -301,7 +301,7 @@ WRAPPING = re.compile(" {0,3}(`*|~*|(```+|~~~+) *(m|ma|mar|mark|markd|markdo|mar
 
 @given(PIECES)
 def test_only_a_possible_block_is_held_back(pieces: list[str]) -> None:
-    """Behind every piece all is shown but a line that may still become the first of a block, or what follows one."""
+    """After every piece everything is shown except a line that may begin a block, and everything after one."""
     hiding, shown, text = Hiding(), "", ""
     for piece in pieces:
         shown, text = shown + hiding.feed(piece), text + piece

@@ -96,6 +96,6 @@ def test_a_failed_call_makes_nothing_stale_and_its_error_is_not_stale() -> None:
 
 
 def test_a_second_read_that_reports_no_change_replaces_nothing() -> None:
-    """Claude Code answers so: the first result is then the one that holds the file."""
+    """Claude Code answers in this way: the first result then still holds the file."""
     assert stale(read(), read(), texts={1: "File unchanged since last read."}) == {}
     assert stale(read(), write(), texts={1: SHORT}) == {0: (1, "write")}

@@ -91,7 +91,7 @@ def test_an_end_closes_the_turn_and_a_summary_is_its_own_turn(
     ],
 )
 def test_an_exchange_is_a_run_of_calls_with_all_results(before: str, run: str, results: str, found: str) -> None:
-    """SPEC 1: a maximal run of consecutive calls of one turn with every result of theirs."""
+    """SPEC 1: a maximal run of consecutive calls of one turn with all their results."""
     result = exchange_of(messages(run), next(iter(messages(before)), None), messages(results))
     assert short(result) == found
     assert set(result.members) == {*result.calls, *result.results}
@@ -134,7 +134,7 @@ def test_the_text_of_another_turn_does_not_belong_to_the_response() -> None:
 def test_a_cut_moves_to_the_edge_of_an_exchange(
     position: int, found: list[str], still_open: list[str], result: int
 ) -> None:
-    """SPEC 3: where a position falls that lies inside an exchange."""
+    """SPEC 3: the position of a cut inside an exchange."""
     assert settle(position, [exchange(each) for each in found], [exchange(each) for each in still_open]) == result
 
 
@@ -157,7 +157,7 @@ def test_an_exchange_begins_with_the_text_of_its_response(text: str, first: int)
     ],
 )
 def test_a_selection_is_widened_to_whole_exchanges(ids: list[int], found: list[str], added: list[int]) -> None:
-    """SPEC 3: what is named is widened to whole exchanges; only the rest is told."""
+    """SPEC 3: a selection is widened to whole exchanges; only the added messages are returned."""
     assert whole(ids, [exchange(each) for each in found]) == set(added)
 
 
@@ -187,7 +187,7 @@ def test_the_newest_turns_are_returned_in_order(count: int, turns: list[tuple[in
 
 
 def test_newest_turns_reads_only_one_message_too_many() -> None:
-    """L3: the window costs the window."""
+    """L3: the cost grows with the window only."""
     read = []
 
     def reading() -> Iterator[Event]:

@@ -165,7 +165,7 @@ def test_5_grandchild_of_a_trimmed_fork(log: Any, agent: Any) -> None:
 
 
 def test_seed_0_parallel_research(log: Any, agent: Any) -> None:
-    """Mark, goal, fork: each child gets its own task and nothing else."""
+    """With mark, goal and fork, each child gets only its own task."""
     turns(agent, "earlier work")
     children = []
     for mark, goal in (("AUTH_RESEARCH", "Research OAuth2."), ("SESSION_RESEARCH", "Research sessions.")):

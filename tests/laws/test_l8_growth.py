@@ -101,7 +101,7 @@ def test_l8_under_eager_only_shortened_results_change() -> None:
 
 @pytest.mark.parametrize("provider", sampled(list(MODELS), 3))
 def test_a_long_conversation_has_few_boundaries(log: foldmark.Log, provider: str) -> None:
-    """As many as its size asks for: each is followed by at least a step of new tokens, and nothing else moves."""
+    """Each boundary is followed by at least one step of new tokens, and nothing else moves."""
     agent, dialect = prepared(log, 20_000), DIALECTS.get(provider, provider)
     requests: list[Request] = []
     grown = 0
@@ -237,7 +237,7 @@ def test_a_turn_that_outgrows_the_budget_goes_to_low_water_in_few_steps(log: fol
 
 
 def test_later_memos_have_their_heading(log: foldmark.Log) -> None:
-    """Also where the best of those that were picked stands there already."""
+    """This also holds if the best picked memo was sent already."""
     agent = prepared(log)
     recording.save_memo(agent, "The parser, the lexer and the Unicode tables are generated.", (), "human")
     agent.append("user", "Where are the Unicode tables of the parser?")

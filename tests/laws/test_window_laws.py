@@ -190,7 +190,7 @@ def kept_pins(
 def test_one_more_turn_would_exceed_the_budget(
     steps: list[tuple[str, str, int]], config: Config, provider: str
 ) -> None:
-    """Measured with everything as it was when the newest turn was opened; with any number of turns, and pins."""
+    """Everything is measured as of the opening of the newest turn, with any number of turns, and pins."""
     budget, most = config.sliding_context_tokens, config.context_size
     with foldmark.open(":memory:") as log:
         agent = log.agent("test")
@@ -281,7 +281,7 @@ def calibrate(agent: Agent, ratio: float) -> None:
 @settings(max_examples=FEW)
 @given(STEPS, st.sampled_from([None, 1.5, 6.0]))
 def test_the_same_log_gives_the_same_bytes(steps: list[tuple[str, str, int]], ratio: float | None) -> None:
-    """In one opening, after opening it anew, from a copy, and whatever was asked for before."""
+    """This holds after reopening, for a copy, and after any earlier requests."""
     with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
         path, copy = f"{folder}/log.db", f"{folder}/copy.db"
         with foldmark.open(path) as log:
@@ -479,7 +479,7 @@ def test_the_turns_add_up_to_the_whole_request(
 
 @given(STEPS, PROVIDERS)
 def test_no_turn_takes_more_than_it_weighs(steps: list[tuple[str, str, int]], provider: str) -> None:
-    """As inactive, in any dialect: so a window that the weights choose fits."""
+    """Weights assume an inactive turn in any dialect, so a window chosen by weights fits."""
     with foldmark.open(":memory:") as log:
         agent = log.agent("test")
         play(agent, steps, images=True)

@@ -332,7 +332,7 @@ _MESSAGE = st.fixed_dictionaries(
 
 @given(message=_MESSAGE)
 def test_any_message_is_parsed_or_a_provider_error(message: dict[str, Any]) -> None:
-    """What comes out can be recorded and sent again; else it is a ProviderError."""
+    """The pieces can be recorded and sent again."""
     try:
         found = (*parse(message), *parse_gca(message))
     except ProviderError:
@@ -484,7 +484,7 @@ def test_a_server_without_events_is_read() -> None:
 
 
 def test_no_generator_is_left_to_the_event_loop(caplog: pytest.LogCaptureFixture) -> None:
-    """What is left open by a failure or by leaving early, it finds in the end."""
+    """A failure or an early end would leave generators open."""
     asked(GeminiWire(), [Broken((Say(("It be", "gan")),), event=True)])
     with Loopback(GeminiWire(), [Reply((Say(("It be", "gan")),))]) as server:
 

@@ -312,7 +312,7 @@ def test_errors_are_reported_in_plain_words() -> None:
 
 
 def test_a_planning_conversation_that_ended_elsewhere_is_over() -> None:
-    """A cancelled talk that was brought back looks open; Foldmark says that it is not."""
+    """A cancelled and restored conversation looks open, but Foldmark reports that it is not."""
     talk = Talk()
     talk.say("/forget tables")
     answer = talk.answer("Error: no planning conversation is open: the person begins one with /forget or /remember")
@@ -376,7 +376,7 @@ def test_call_ids_differ_from_all_visible_ones() -> None:
 
 @given(st.integers(0, len(json.dumps(SCHEMA))))
 def test_a_cut_preview_is_applied_as_a_whole(length: int) -> None:
-    """Ids are named if all of them are to be seen, and not a part of them otherwise."""
+    """The call names the ids only if all of them are visible."""
     talk = Talk()
     talk.say("/forget tables")
     whole = json.dumps(SCHEMA)

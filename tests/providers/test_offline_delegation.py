@@ -363,7 +363,7 @@ def test_a_grandchild_has_its_own_identity() -> None:
 
 
 def test_an_identity_and_a_goal_identify_a_child() -> None:
-    """A goal between /mark and /fork: the child begins with the person's text, and no birth message follows."""
+    """With a goal between /mark and /fork, the child begins with the person's text and gets no birth message."""
     talk = Talk(system=f"Be kind.\n\n{identity(CHILD, PARENT)}")
     assert talk.say("Investigate authentication. Report findings via /send when complete.")[1] == [
         ("send", f"aaaaaaaa {report('Investigate authentication')}")
@@ -498,7 +498,7 @@ RIGHT = {
     data=st.data(),
 )
 def test_every_turn_ends(begin: list[str | None], system: str, data: st.DataObject) -> None:
-    """Whatever stands in the context, and whatever results and messages come: what nothing new asks for ends."""
+    """This holds for any context, results and messages: without a new request the turn ends."""
     talk = Talk(*(assistant("Said.") if each is None else user(each) for each in begin), system=system)
     _, commands = talk.say(data.draw(ANY))
     came, steps = 0, 0

@@ -339,7 +339,7 @@ def test_breakpoints_follow_the_text_that_stays_the_same() -> None:
 
 
 def test_the_next_turn_repeats_the_breakpoints_of_a_turn() -> None:
-    """Only so the cache finds in the second request what the first has written."""
+    """Only then does the second request read from the cache what the first has written."""
     more = (*TALK, ANSWERED, ViewMessage("user", "And d?"))
     for form in (0, 1):
         first = cached(Prompt("Be brief.", TALK, settled=5, earlier=2))[form]
@@ -1224,7 +1224,7 @@ def test_an_invalid_count_is_an_error(counted: Any) -> None:
 
 
 def test_the_loopback_servers_refuse_what_real_servers_refuse() -> None:
-    """That the loopback servers refuse: a path, a key, a body; and what only one of them counts."""
+    """They refuse a path, a key and a body, and only one of them counts."""
     body = chat(ASKED)
     headers = {"authorization": f"Bearer {KEY}"}
     for wire, good in ((OpenAIWire(), body), (ResponsesWire(), responses(ASKED))):

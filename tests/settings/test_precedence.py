@@ -132,7 +132,7 @@ def test_values_of_toml_keep_their_types(place: Place, line: str, key: str, valu
 
 
 def test_the_example_of_work_toml_is_read(place: Place) -> None:
-    """[S4]'s, as it stands there, beside what is that program's own."""
+    """It is the example of [S4], beside that program's own keys."""
     place.project_file(
         """[workers]
 model = 5
@@ -238,7 +238,7 @@ def test_an_agents_own_settings_override_those_of_files(place: Place) -> None:
 
 
 def test_the_window_follows_the_budget_of_a_file(place: Place) -> None:
-    """The window that a file sets is the window of the request."""
+    """The budget in a file sets the window of the request."""
     for size, sent in ((0, 3), (1, 1)):
         place.project_file(CONTEXT.format(size))
         with foldmark.open(":memory:", settings=place.load()) as log:
@@ -273,7 +273,7 @@ def test_a_fork_inherits_only_settings_of_its_parent(place: Place, tmp_path: Pat
 
 
 def test_a_program_passes_its_own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`settings=` takes the place of all that is read."""
+    """`settings=` replaces all other sources."""
     (tmp_path / ".foldmark.toml").write_text("[context]\ncontext_size = 3\nthinking = 5\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FOLDMARK_MODEL", "broken")
@@ -362,7 +362,7 @@ def test_a_deleted_working_folder_is_no_error(tmp_path: Path, monkeypatch: pytes
 
 
 def test_without_a_file_no_toml_is_parsed() -> None:
-    """Neither TOML nor folders are looked into by an import, and TOML is not where there is no file."""
+    """An import reads neither TOML nor folders, and without a file no TOML parser is imported."""
     code = (
         "import sys, foldmark; early = {'tomllib', 'platformdirs', 'difflib'} & set(sys.modules)\n"
         "foldmark.open(':memory:'); print(early, 'tomllib' in sys.modules)"

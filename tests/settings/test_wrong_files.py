@@ -137,7 +137,7 @@ def test_wrong_variables_are_refused(place: Place, name: str, value: str, told: 
 
 
 def test_a_variable_that_is_not_utf8_is_accepted(place: Place) -> None:
-    """Such as the environment hands them over; requests are UTF-8."""
+    """The environment passes such bytes, and requests are UTF-8."""
     assert place.load({"FOLDMARK_SYSTEM": "a\udcffb"}).config({}).system == "a\ufffdb"
 
 

@@ -179,7 +179,7 @@ def test_the_maximum_number_of_turns_still_applies(agent: Agent) -> None:
 
 
 def test_steps_leave_until_the_request_fits(agent: Agent) -> None:
-    """A calibration says that the model counts more tokens than the weights."""
+    """A calibration shows that the model counts more tokens than the weights."""
     turns = talk(agent, 200)
     plain = made(agent, budget=40_000)
     seen = [turns.index(in_window(plain)[0])]
@@ -313,7 +313,7 @@ def test_a_window_reads_one_unit_more_than_fits() -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 900)), min_size=1, max_size=40), st.integers(300, 6000))
 def test_steps_that_the_next_one_would_undo_are_skipped(sizes: list[tuple[bool, int]], most: int) -> None:
-    """The same request as if each had been made, with fewer looks at the whole turn."""
+    """The request is the same as if each had been made, with fewer passes over the whole turn."""
     events: list[Event] = []
     for opens, size in sizes:
         turn = len(events) + 1 if opens or not events else events[-1].turn_id
