@@ -202,14 +202,14 @@ class Windowing:
 
     def pinned(self, turns: Iterable[int | None]) -> tuple[list[Event], list[LeftOut]]:
         """Return the messages of pinned turns in front of a window of `turns`, and those that did not fit."""
-        here, kept = set(turns), {pin.turn for pin in self.kept}
+        inside, kept = set(turns), {pin.turn for pin in self.kept}
         gone = [
             LeftOut(event.id, event.turn_id, "pins", f"no room for pinned turn {pin.turn}")
             for pin in self._sources.pins
-            if pin.turn not in kept and pin.turn not in here
+            if pin.turn not in kept and pin.turn not in inside
             for event in pin.events
         ]
-        return _in_front(self.kept, here), gone
+        return _in_front(self.kept, inside), gone
 
     def _final(self, count: int) -> tuple[Prompt, list[Event]]:
         if self._made is None or self._made[0] != count:

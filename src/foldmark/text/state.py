@@ -180,9 +180,9 @@ class Hiding:
     def end(self, interrupted: bool = False) -> str:
         """End the answer and return the text that was held back but is not a block. An `interrupted` answer has no
         block."""
-        held = "" if self._goes_out else self._wrap + "".join(self._line)
+        pending = "" if self._goes_out else self._wrap + "".join(self._line)
         self._line, self._wrap, self._begun, self._goes_out = [], "", False, False
-        before, block, behind = (held, None, "") if interrupted else _around(held)
+        before, block, behind = (pending, None, "") if interrupted else _around(pending)
         return before if block is None else _joined(before, behind, self._shown or bool(before))
 
     def _take(self, piece: str) -> str:

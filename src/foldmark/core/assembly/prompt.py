@@ -132,7 +132,7 @@ def assemble(
     shown = [layer for layer in layers if layer.text.strip()]
     blank = [layer for layer in layers if not layer.text.strip() and layer.event is not None]
     anchors = [layer for layer in shown if layer.layer in ANCHORS and layer.layer != CHILDREN]
-    told = [layer for layer in shown if layer.layer == CHILDREN]
+    reports = [layer for layer in shown if layer.layer == CHILDREN]
     stable = [layer for layer in shown if layer.layer not in ANCHORS]
     steps, parts = list(view.steps), list(view.parts)
     if instruction is not None:
@@ -148,7 +148,7 @@ def assemble(
     injected: dict[int, list[str]] = defaultdict(list)
     if anchors_last:
         injected[view.active] += _texts(anchors)
-    injected[view.asked] += _texts(told)
+    injected[view.asked] += _texts(reports)
     for event in sorted(later):
         if event in places:
             injected[places[event]] += _texts(later[event])
@@ -171,7 +171,7 @@ def assemble(
     return Prompt(
         joined(stable),
         tuple(steps),
-        (*map(_part, (*stable, *anchors, *told)), *news, *parts),
+        (*map(_part, (*stable, *anchors, *reports)), *news, *parts),
         # A layer is no message of a turn, although its event may have been recorded in one.
         (*(LeftOut(e.event, None, "empty", "it has no text") for e in blank if e.event is not None), *view.left_out),
         "" if anchors_last else joined(anchors),

@@ -125,13 +125,13 @@ def view(
     if the turn were over. With `thoughts`, a model's thinking is also sent after its turn is over.
     """
     events = in_place(events)
-    events, told = evicted_as_sent(events, evicted, config, settled, uncut)
+    events, notes = evicted_as_sent(events, evicted, config, settled, uncut)
     since = active_from(each for each in events if each.id <= settled) if active is None else active
     more = attached(events, dialect, config, since, window, thoughts)
     kept, isolated = isolate(events, dialect, foreign=not config.isolation, beside=more)
     groups, unpaired = pair(kept)
-    texts = _results(groups, config, since, window, {uncut, *told}, settled, oldest)
-    builder = _Builder(window, since, texts, more, {e.event for e in isolated}, events, told)
+    texts = _results(groups, config, since, window, {uncut, *notes}, settled, oldest)
+    builder = _Builder(window, since, texts, more, {e.event for e in isolated}, events, notes)
     return builder.build(groups, (*isolated, *unpaired))
 
 

@@ -46,8 +46,8 @@ class Address:
         self.address = address
         self.shown = shown(address)
         settings = " ".join(f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value in _SETTINGS.items())
-        given = {**_OPTIONS, **parts, "options": f"{settings} {parts.get('options') or ''}".strip()}
-        self.conninfo = make_conninfo("", **given)
+        options = {**_OPTIONS, **parts, "options": f"{settings} {parts.get('options') or ''}".strip()}
+        self.conninfo = make_conninfo("", **options)
 
     def hidden(self, text: str) -> str:
         """Return a message of the driver or the server without the password."""

@@ -57,13 +57,13 @@ class SandboxConnection:
 
     def __init__(self, address: str, login: "Login") -> None:
         """Raises CommandError if the login is refused."""
-        given = {key: value for key, value in conninfo_to_dict(address).items() if key not in _OWN}
-        given.update(
+        parts = {key: value for key, value in conninfo_to_dict(address).items() if key not in _OWN}
+        parts.update(
             user=login.role, password=login.password, application_name="foldmark query_db", client_encoding="UTF8"
         )
         self._login = login
         try:
-            self._db = psycopg.connect(make_conninfo("", **given), autocommit=True, prepare_threshold=None)
+            self._db = psycopg.connect(make_conninfo("", **parts), autocommit=True, prepare_threshold=None)
         except psycopg.OperationalError as error:
             raise CommandError(
                 f'query_db is off: its login "{login.role}" cannot connect ({_line(error)}). An administrator can '
