@@ -116,4 +116,4 @@ class Context:
 
     def turns(self, newest: int) -> list[Turn]:
         """Return the newest visible turns, oldest first; reads no message before them."""
-        return newest_turns(self.messages.newest_first(min(4 * newest + 4, _PAGE)), newest)  # a turn has a few
+        return newest_turns(self.messages.newest_first(min(2 * newest + 2, _PAGE)), newest)  # a turn has two or more
