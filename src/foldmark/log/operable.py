@@ -224,11 +224,13 @@ class Operable(Timeline):
                 data = codec.checked_data(operation)
                 # The effect is computed before the transaction: the thinking that it costs takes two requests.
                 # The event has no id yet; any id above the newest one gives the same context.
-                outcome = self.outcome(moment, at, operation, at.newest + 1, erasing)
+                likely_id = at.newest + 1
+                outcome = self.outcome(moment, at, operation, likely_id, erasing)
             with self.batch() as transaction:
                 if self._head == at.record.head:
                     event_id = transaction.next_id(self.id)
-                    outcome = replace(outcome, fold=self._after(at.fold, event_id, operation))
+                    if event_id != likely_id:
+                        outcome = replace(outcome, fold=self._after(at.fold, event_id, operation))
                     # The size after recording is not known here: a summary would have to contain its own size.
                     receipt = {key: value for key, value in outcome.data().items() if key != "after"}
                     data = {**data, "receipt": receipt, **({} if reason is None else {"reason": reason})}

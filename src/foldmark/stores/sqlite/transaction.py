@@ -123,6 +123,8 @@ class SqliteTransaction(SqliteWriter, LogTransaction, SqliteSnapshot):
         self._known = connection.known
         self._known.check()
         self._changes_before = self._db.total_changes()
+        self._read_heads: dict[str, tuple[int, Head | None]] = {}
+        """The heads that were read, each with the number of changes before: it is current until the next change."""
         self.thread = get_ident()
         """The thread that began it: its blocks of `write` are parts of this one, all others wait."""
         self._next = 1
@@ -173,6 +175,9 @@ class SqliteTransaction(SqliteWriter, LogTransaction, SqliteSnapshot):
         return appender
 
     def _kept_head(self, agent_id: str) -> Head | None:
+        number, head = self._read_heads.get(agent_id, (-1, None))
+        if number == self._db.total_changes():
+            return head
         appender = self._appenders.get(agent_id)
         if not self.only_appends or (appender is not None and not appender.is_plain):
             return None
@@ -182,6 +187,7 @@ class SqliteTransaction(SqliteWriter, LogTransaction, SqliteSnapshot):
         return at(head, appender.row)
 
     def _keep_head(self, agent_id: str, head: Head) -> None:
+        self._read_heads[agent_id] = self._db.total_changes(), head
         appender = self._appenders.get(agent_id)
         if self.only_appends and (appender is None or not appender.has_moved):
             self._known.keep(agent_id, head)
