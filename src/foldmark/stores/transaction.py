@@ -63,7 +63,9 @@ class Appender(AgentWrites):
         self.end: End | None = None
         """How the agent ended, if `ended`."""
         self.is_plain = True
-        """True as long as the appended events change nothing of the agent's head but its row."""
+        """True as long as the appended events change nothing of the agent's head but its row and its fold."""
+        self.has_replayed = False
+        """True if an appended event changes the agent's fold, and that was not stored since."""
         self.has_moved = False
         """True once anything was appended."""
         self.newest = newest
@@ -124,8 +126,10 @@ class Appender(AgentWrites):
         fixed = (id, self._key, turn, kind, draft.dialect, draft.actor, draft.created_at, int(draft.interrupted))
         checked = (*fixed, call_id, draft.answers)
         apart, replayed = 1 if draft.apart else None, int(is_replayed(kind, data))
-        if replayed or kind in NEWEST_KINDS:
+        if kind in NEWEST_KINDS:
             self.is_plain = False
+        if replayed:
+            self.has_replayed = True
         if by is not None:
             self._record((*checked, apart, replayed, 0, None, None, content, data, None), draft, None)
             self._bury(id, by)

@@ -8,7 +8,9 @@ from collections.abc import Mapping
 
 import apsw
 
+from foldmark.core.agents import Size
 from foldmark.core.ports import Head
+from foldmark.core.replay import Fold
 from foldmark.stores.reader import Row
 from foldmark.stores.transaction import Appender, moved
 
@@ -44,7 +46,7 @@ class KnownAgents:
         self.check()
         head, position = self.heads.get(agent_id), self.positions.get(agent_id)
         if head is not None and position is not None and position[0][0] != head.record.head:
-            head = self.heads[agent_id] = at(head, position[0])
+            head = self.heads[agent_id] = head._replace(record=moved(head.record, position[0]))
         return head
 
     def keep(self, agent_id: str, head: Head) -> None:
@@ -53,14 +55,17 @@ class KnownAgents:
         self.heads[agent_id] = head
         self._limit()
 
-    def appended(self, appenders: Mapping[str, Appender]) -> None:
-        """Take over the positions after a commit of this connection that only appended."""
+    def appended(self, appenders: Mapping[str, Appender], folds: Mapping[str, tuple[Fold, Size]]) -> None:
+        """Take over the positions and the stored folds after a commit of this connection that only appended."""
         self._version = self._db.data_version()
+        for agent_id, fold in folds.items():
+            if agent_id in self.heads:
+                self.heads[agent_id] = self.heads[agent_id]._replace(cache=fold)
         for agent_id, appender in appenders.items():
             if appender.has_moved:
                 self.positions[agent_id] = appender.row, appender.newest
                 self.next_id = max(self.next_id, appender.head + 1)
-                if not appender.is_plain:
+                if appender.has_replayed or not appender.is_plain:
                     self.heads.pop(agent_id, None)
         self._limit()
 
@@ -74,6 +79,7 @@ class KnownAgents:
             self.forget()
 
 
-def at(head: Head, row: Row) -> Head:
-    """Return the head of an agent after plain appends that led to this state."""
-    return Head(moved(head.record, row), head.cache, head.newest, head.beside)
+def changed(head: Head, appender: Appender | None, fold: tuple[Fold, Size] | None) -> Head:
+    """Return the head of an agent after plain appends, and after its fold was stored."""
+    record = head.record if appender is None or not appender.has_moved else moved(head.record, appender.row)
+    return Head(record, fold or head.cache, head.newest, head.beside)

@@ -11,14 +11,15 @@ from typing import Any
 import apsw
 import msgspec
 
-from foldmark.core.agents import AgentRecord
+from foldmark.core.agents import AgentRecord, Size
 from foldmark.core.errors import StoreError
 from foldmark.core.events import Draft
 from foldmark.core.ports import Clock, Head
 from foldmark.core.records import CopiedEvent, Numbers
+from foldmark.core.replay import Fold
 from foldmark.stores.queries import listed
 from foldmark.stores.reader import Bindings, Row, fault
-from foldmark.stores.sqlite.known import at
+from foldmark.stores.sqlite.known import changed
 from foldmark.stores.sqlite.snapshot import SqliteConnection, SqliteSnapshot, SqliteWriter
 from foldmark.stores.transaction import Appender, LogTransaction
 
@@ -123,6 +124,7 @@ class SqliteTransaction(SqliteWriter, LogTransaction, SqliteSnapshot):
         self._known = connection.known
         self._known.check()
         self._changes_before = self._db.total_changes()
+        self._folds: dict[str, tuple[Fold, Size]] = {}
         self._read_heads: dict[str, tuple[int, Head | None]] = {}
         """The heads that were read, each with the number of changes before: it is current until the next change."""
         self.thread = get_ident()
@@ -153,9 +155,16 @@ class SqliteTransaction(SqliteWriter, LogTransaction, SqliteSnapshot):
     def update_known(self) -> None:
         """Update the connection's cache of agents after the commit."""
         if self.only_appends:
-            self._known.appended(self._appenders)
+            self._known.appended(self._appenders, self._folds)
         else:
             self._known.forget()
+
+    def save_fold(self, fold: Fold, beside: Size) -> None:
+        only_appends = self.only_appends
+        super().save_fold(fold, beside)
+        self.only_appends, self._folds[fold.agent] = only_appends, (fold, beside)
+        if fold.agent in self._appenders:
+            self._appenders[fold.agent].has_replayed = False
 
     def _appender(self, agent_id: str) -> SqliteAppender:
         appender = self._appenders.get(agent_id)
@@ -179,17 +188,18 @@ class SqliteTransaction(SqliteWriter, LogTransaction, SqliteSnapshot):
         if number == self._db.total_changes():
             return head
         appender = self._appenders.get(agent_id)
-        if not self.only_appends or (appender is not None and not appender.is_plain):
+        if not self.only_appends or (appender is not None and (appender.has_replayed or not appender.is_plain)):
             return None
         head = self._known.head(agent_id)
-        if head is None or appender is None or not appender.has_moved:
+        fold = self._folds.get(agent_id)
+        if head is None or (fold is None and (appender is None or not appender.has_moved)):
             return head
-        return at(head, appender.row)
+        return changed(head, appender, fold)
 
     def _keep_head(self, agent_id: str, head: Head) -> None:
         self._read_heads[agent_id] = self._db.total_changes(), head
         appender = self._appenders.get(agent_id)
-        if self.only_appends and (appender is None or not appender.has_moved):
+        if self.only_appends and agent_id not in self._folds and (appender is None or not appender.has_moved):
             self._known.keep(agent_id, head)
 
     def _draw(self) -> int:
