@@ -1,10 +1,6 @@
 """`foldmark live`: a coding agent with its requests going through a gateway [SPEC 5.7]."""
 
-import json
-import logging
 import os
-import secrets
-import socket
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -17,9 +13,11 @@ from foldmark.app import Setup
 from foldmark.cli.parameters import reporting
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import count, listing
-from foldmark.rendering import harmless
+from foldmark.rendering import harmless, json_text
 
 if TYPE_CHECKING:
+    import socket
+
     from foldmark.live.agent_programs import AgentProgram
 
 DEFAULT = "claude"
@@ -62,6 +60,10 @@ def live(
         _status(setup, as_json=as_json)
         return 0
     _check_installed()
+    # Imported here: `foldmark --help` loads every command, and these take 10 ms.
+    import secrets
+    import socket
+
     from foldmark.live.agent_programs import AGENTS, AnyProgram
     from foldmark.live.gateway import loopback_socket, upstream_url
     from foldmark.live.running import SECRET, installed, run, supervised
@@ -96,9 +98,10 @@ def _serve(
     setup: Setup,
     base: str | dict[str, str],
     secret: str,
-    own: socket.socket | None,
+    own: "socket.socket | None",
     shown: "AgentProgram | None" = None,
 ) -> int:
+    import logging
     from hashlib import blake2b
 
     from foldmark.live.gateway import Gateway
@@ -140,7 +143,7 @@ def _status(setup: Setup, *, as_json: bool) -> None:
         found = statuses(log)
     if as_json:
         rows: list[dict[str, Any]] = [each._asdict() for each in found]
-        print(json.dumps({"sessions": rows}))
+        print(json_text({"sessions": rows}))
         return
     for each in found:
         print(harmless(each.line))
