@@ -190,16 +190,21 @@ class Typed(Prompting):
             signal.pthread_kill(main, signal.SIGUSR1)
 
     def _woken(self, *_: object) -> None:
-        """Stop the main thread from reading: the signal handler of `_wake`. Raises TakenError."""
-        if not self._reads:
+        """Stop the main thread from reading: the signal handler of `_wake`. Raises TakenError.
+
+        Two threads may wake it at the same time: the second signal finds that nothing is read any more. A `print` of
+        the main thread may be under way, in which another one would fail.
+        """
+        reads, self._reads = self._reads, ""
+        if not reads:
             return
-        if self._reads == "line":
+        if reads == "line":
             self._taken = False
             if self._edits:
                 import readline
 
                 self._rest = readline.get_line_buffer().encode()
-            print("\r\x1b[K", end="", flush=True)
+            os.write(sys.stdout.fileno(), b"\r\x1b[K")
         raise TakenError
 
     def _insert(self) -> None:
