@@ -62,15 +62,20 @@ class Appender(AgentWrites):
         self.head, self.open_turn, self._messages, self._tokens, self._run, self.ended, *self._sums = row
         self.end: End | None = None
         """How the agent ended, if `ended`."""
-        self.is_plain = True
-        """True as long as the appended events change nothing of the agent's head but its row and its fold."""
         self.has_replayed = False
         """True if an appended event changes the agent's fold, and that was not stored since."""
+        self._has_newest = False
+        """True if a head shows one of the appended events."""
         self.has_moved = False
         """True once anything was appended."""
         self.newest = newest
         self._reserved: int | None = None
         self._is_ahead = False  # of the stored row
+
+    @property
+    def outdates_heads(self) -> bool:
+        """True if the appended events change more of the agent's head than its row and its stored fold."""
+        return self.has_replayed or self._has_newest
 
     @property
     def own(self) -> Size:
@@ -127,7 +132,7 @@ class Appender(AgentWrites):
         checked = (*fixed, call_id, draft.answers)
         apart, replayed = 1 if draft.apart else None, int(is_replayed(kind, data))
         if kind in NEWEST_KINDS:
-            self.is_plain = False
+            self._has_newest = True
         if replayed:
             self.has_replayed = True
         if by is not None:

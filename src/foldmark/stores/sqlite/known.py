@@ -65,7 +65,7 @@ class KnownAgents:
             if appender.has_moved:
                 self.positions[agent_id] = appender.row, appender.newest
                 self.next_id = max(self.next_id, appender.head + 1)
-                if appender.has_replayed or not appender.is_plain:
+                if appender.outdates_heads:
                     self.heads.pop(agent_id, None)
         self._limit()
 

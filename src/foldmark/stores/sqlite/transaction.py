@@ -188,7 +188,7 @@ class SqliteTransaction(SqliteWriter, LogTransaction, SqliteSnapshot):
         if number == self._db.total_changes():
             return head
         appender = self._appenders.get(agent_id)
-        if not self.only_appends or (appender is not None and (appender.has_replayed or not appender.is_plain)):
+        if not self.only_appends or (appender is not None and appender.outdates_heads):
             return None
         head = self._known.head(agent_id)
         fold = self._folds.get(agent_id)
