@@ -1,5 +1,8 @@
-"""A chat from greeting to end, on any view, with its background agents, the tools of MCP servers, and the messages that
-other programs record meanwhile: a gateway, another chat, a command."""
+"""Run a chat on any view, from its greeting to its end.
+
+Agents work in the background and MCP servers offer their tools. The chat also shows the messages that other programs
+record meanwhile: a gateway, another chat, a command.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress

@@ -51,7 +51,7 @@ _ROOM = b"0".ljust(_WIDTH)
 _SPARED = "newest results, left whole"
 
 Begin = Callable[..., LineTrimmer]
-"""Begins a pass over the lines. Takes the tools of calls that an earlier pass found."""
+"""Returns a new pass over the lines, given the tools of the calls that an earlier pass found."""
 
 
 class _NothingCutError(Exception):
