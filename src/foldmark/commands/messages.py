@@ -16,7 +16,7 @@ from foldmark.core.wording import FINAL, count, listing
 from foldmark.log import Agent, Result
 from foldmark.log.live_session import check_not_live
 from foldmark.operations.effects import AskModel
-from foldmark.operations.redaction import TRACES_MAY_STAY, erasable, losing
+from foldmark.operations.redaction import TRACES_MAY_STAY, erasable, others_losing
 from foldmark.request.standing import Standing
 from foldmark.request.usage import Weighed, snapshots, usage_of
 from foldmark.sending.status import is_unanswered
@@ -155,8 +155,8 @@ def _remove(call: CommandCall) -> Result:
     agent, turn_id = call.agent, call.number("GID")
     with agent.reading() as (moment, at):
         erasure = erasable(moment, at, turn_id)
-        others = [agent.log.agent(each) for each in losing(moment, erasure) if each != agent.id]
-        size, first = moment.size(erasure.ranges), _turn(moment, at, turn_id)[0]
+        others = [agent.log.agent(each) for each in others_losing(moment, at, erasure)]
+        size, first = moment.size(erasure.ranges), next(moment.messages(erasure.ranges, expected=1))
     names = listing((each.name or each.id[:8] for each in others), 40)
     heirs = f" Agents that inherited it lose it as well: {names}." if others else ""
     call.confirm(

@@ -235,18 +235,19 @@ class Operable(Timeline):
                     receipt = {key: value for key, value in outcome.data().items() if key != "after"}
                     data = {**data, "receipt": receipt, **({} if reason is None else {"reason": reason})}
                     self._append(codec.operation_kind(operation), content, data, created_at, actor=actor)
-                    after = self._keep(transaction, at, outcome, event_id, counted=bool(erasing))
+                    after = self._keep(transaction, at, outcome, event_id)
                     break
             # Another thread has appended in between: decide again.
         if isinstance(operation, Fork):
             self.log.tell("born", operation.child)
         return Receipt(event_id, outcome, actor, reason).after(after)
 
-    def _keep(self, transaction: Transaction, at: Standing, outcome: Outcome, event_id: int, *, counted: bool) -> Size:
+    def _keep(self, transaction: Transaction, at: Standing, outcome: Outcome, event_id: int) -> Size:
         """Store where an operation leaves the agent, and return the size of its context."""
         operation, after, own = outcome.operation, outcome.change.after, at.record.own
-        # A summary is itself a message, and the messages to be erased still exist.
-        if counted or isinstance(operation, Summary):
+        if isinstance(operation, Redact):  # `erase` stores the folds of all agents that it changes
+            return after
+        if isinstance(operation, Summary):  # itself a message
             after = transaction.size(until(outcome.fold.segments, event_id))
             own = transaction.head(self.id).record.own
         transaction.save_fold(outcome.fold, after.less(own))
@@ -290,8 +291,8 @@ class Operable(Timeline):
                 self.end_turn(interrupted=True)
             erasure = erasable(transaction, self.standing_in(transaction), turn_id)
             receipt = self.operate(lambda *_: Redact(turn_id), actor=actor, erasing=erasure.ranges, reason=reason)
-            erase(transaction, erasure.owner, erasure.turn, erasure.last, receipt.event_id)
-            return receipt.after(self.standing_in(transaction).size)
+            erase(transaction, erasure.owner, erasure.turn, erasure.last, receipt.event_id, receipt.outcome)
+            return receipt
 
     def redact_all(self, *, actor: str = "human") -> None:
         """Erase everything that this agent ever recorded; its children must no longer need it [SPEC 4, `delete`]."""

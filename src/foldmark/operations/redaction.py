@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from foldmark.core.errors import CommandError
-from foldmark.core.ports import Snapshot, Transaction
+from foldmark.core.ports import Head, Snapshot, Transaction
 from foldmark.core.segments import END, Segments, contains, intersect, until
+from foldmark.operations.receipts import Outcome
 from foldmark.request.exchanges import ranges_of
 from foldmark.request.standing import Standing, birth_of
 
@@ -49,29 +50,37 @@ def erasable(moment: Snapshot, at: Standing, turn_id: int) -> Erasure:
     return Erasure(owner, turn_id, following.id - 1 if following else record.head, ranges_of(moment, at, messages))
 
 
-def heirs(moment: Snapshot, owner: str) -> Iterator[str]:
-    """Yield the agent and all its descendants: every agent that may have inherited from it."""
+def heirs(moment: Snapshot, owner: str) -> Iterator[Head]:
+    """Yield the heads of the agent and all its descendants: of every agent that may have inherited from it."""
     waiting = [owner]
     while waiting:
-        yield (agent_id := waiting.pop(0))
-        waiting += [child.id for child in moment.children(agent_id)]
+        head = moment.head(waiting.pop(0))
+        yield head
+        if "children" in head.beside:
+            waiting += [child.id for child in moment.children(head.record.id)]
 
 
-def erase(transaction: Transaction, owner: str, turn: int, last: int, by: int) -> None:
-    """Erase (see `Transaction.erase`), and update the stored sizes of every agent that inherited from the owner."""
+def erase(transaction: Transaction, owner: str, turn: int, last: int, by: int, recorded: Outcome | None = None) -> None:
+    """Erase (see `Transaction.erase`), and update the stored sizes of every agent that inherited from the owner.
+
+    `recorded` is the outcome of a redaction that was just recorded: its fold is stored as well.
+    """
     transaction.erase(owner, turn, last, by)
-    for agent_id in heirs(transaction, owner):
-        record, cache, *_ = transaction.head(agent_id)
-        if cache is not None:
+    for record, cache, *_ in heirs(transaction, owner):
+        if recorded is not None and record.id == recorded.fold.agent:
+            transaction.save_fold(recorded.fold, recorded.change.after.less(record.own))
+        elif cache is not None:
             visible = transaction.size(until(cache[0].segments, max(record.newest, by)))
             transaction.save_fold(cache[0], visible.less(record.own))
 
 
-def losing(moment: Snapshot, erasure: Erasure) -> list[str]:
-    """Return the agents that lose events of the turn, whether these are in the context or were taken out of it."""
+def others_losing(moment: Snapshot, at: Standing, erasure: Erasure) -> list[str]:
+    """Return the agents other than this one that lose events of the turn, whether these are in the context or were
+    taken out of it."""
     found = []
-    for agent_id in heirs(moment, erasure.owner):
-        born = birth_of(moment, agent_id, moment.head(agent_id).record.fork_event)
-        if moment.size(intersect(born.fold.segments, erasure.ranges)).messages:
-            found.append(agent_id)
+    for record, *_ in heirs(moment, erasure.owner):
+        if record.id != at.record.id:
+            born = birth_of(moment, record.id, record.fork_event)
+            if moment.size(intersect(born.fold.segments, erasure.ranges)).messages:
+                found.append(record.id)
     return found

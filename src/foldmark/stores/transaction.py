@@ -267,8 +267,8 @@ class LogTransaction(BesideWriter, LogSnapshot, Protocol):
             with self._unindexed(ids):
                 for name in self._index_tables:
                     self._write(name, **agent, ids=self._list(ids))
-                calls = [id for id, kind, *_ in messages if kind == "tool_call"]
-                self._write("erase_waiting", **agent, calls=self._list(calls))
+                if calls := [id for id, kind, *_ in messages if kind == "tool_call"]:
+                    self._write("erase_waiting", **agent, calls=self._list(calls))
                 remains = [(id, without_content(kind, data, handed_down=turn > 0)) for id, kind, _, data, *_ in rows]
                 self._write("erase", **agent, by=by, **self._rows_of(remains))
             if turn:
@@ -295,12 +295,9 @@ class LogTransaction(BesideWriter, LogSnapshot, Protocol):
         # Neighbours have neighbouring counts; one row for each run of them hides the length of each message.
         for _, each in groupby(enumerate(messages), lambda item: item[1][2] - item[0]):
             run = [message for _, message in each]
-            last, sums = run[-1][0], (len(run), sum(row[4] for row in run), sum(row[5] for row in run))
-            before = next(iter(self._run("erased_up_to", **agent, event=last)), (0, 0, 0))
-            names = ("messages", "tokens", "weight")
-            self._write("add_erased", **agent, event=last, **dict(zip(names, sums, strict=True)))
-            after = (a + b for a, b in zip(before, sums, strict=True))
-            self._write("note_erased", **agent, event=last, **dict(zip(names, after, strict=True)))
+            last, tokens, weight = run[-1][0], sum(row[4] for row in run), sum(row[5] for row in run)
+            for name in ("add_erased", "note_erased"):
+                self._write(name, **agent, event=last, messages=len(run), tokens=tokens, weight=weight)
 
     def create_agent(self, record: AgentRecord, born: Fold, start: Size) -> None:
         with self.whole():

@@ -134,7 +134,7 @@ class SqliteWriter(SqliteReader, reader.SqlWriter):
 
     def _run(self, name: str, /, **bindings: Any) -> list[Row]:
         before = self._db.total_changes()
-        rows = super()._run(name, **bindings)
+        rows = self._all(self._sql[name], bindings)
         if self._db.total_changes() != before:
             self.only_appends = False
         return rows

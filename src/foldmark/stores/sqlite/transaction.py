@@ -125,7 +125,7 @@ class SqliteTransaction(SqliteWriter, LogTransaction, SqliteSnapshot):
         self._known.check()
         self._changes_before = self._db.total_changes()
         self._folds: dict[str, tuple[Fold, Size]] = {}
-        self._read_heads: dict[str, tuple[int, Head | None]] = {}
+        self._read_heads: dict[str, tuple[int, Head]] = {}
         """The heads that were read, each with the number of changes before: it is current until the next change."""
         self.thread = get_ident()
         """The thread that began it: its blocks of `write` are parts of this one, all others wait."""
@@ -143,6 +143,7 @@ class SqliteTransaction(SqliteWriter, LogTransaction, SqliteSnapshot):
     def finish(self) -> None:
         """Settle at the end of the transaction. Raises apsw.Error, and StoreError if it has failed before."""
         self._check()
+        self._changes_at_end = self._db.total_changes()
         self._words.index()
         for appender in self._appenders.values():
             appender.finish()
@@ -158,13 +159,18 @@ class SqliteTransaction(SqliteWriter, LogTransaction, SqliteSnapshot):
             self._known.appended(self._appenders, self._folds)
         else:
             self._known.forget()
+            for agent_id, (number, head) in self._read_heads.items():
+                if number == self._changes_at_end:
+                    self._known.keep(agent_id, head)
 
     def save_fold(self, fold: Fold, beside: Size) -> None:
-        only_appends = self.only_appends
+        only_appends, current = self.only_appends, self._current_head(fold.agent)
         super().save_fold(fold, beside)
         self.only_appends, self._folds[fold.agent] = only_appends, (fold, beside)
         if fold.agent in self._appenders:
             self._appenders[fold.agent].has_replayed = False
+        if current is not None:
+            self._read_heads[fold.agent] = self._db.total_changes(), current._replace(cache=(fold, beside))
 
     def _appender(self, agent_id: str) -> SqliteAppender:
         appender = self._appenders.get(agent_id)
@@ -184,9 +190,9 @@ class SqliteTransaction(SqliteWriter, LogTransaction, SqliteSnapshot):
         return appender
 
     def _kept_head(self, agent_id: str) -> Head | None:
-        number, head = self._read_heads.get(agent_id, (-1, None))
-        if number == self._db.total_changes():
-            return head
+        current = self._current_head(agent_id)
+        if current is not None:
+            return current
         appender = self._appenders.get(agent_id)
         if not self.only_appends or (appender is not None and appender.outdates_heads):
             return None
@@ -195,6 +201,11 @@ class SqliteTransaction(SqliteWriter, LogTransaction, SqliteSnapshot):
         if head is None or (fold is None and (appender is None or not appender.has_moved)):
             return head
         return changed(head, appender, fold)
+
+    def _current_head(self, agent_id: str) -> Head | None:
+        """Return the head of an agent if it was read, or its fold stored, by the latest statement that wrote."""
+        number, head = self._read_heads.get(agent_id, (-1, None))
+        return head if number == self._db.total_changes() else None
 
     def _keep_head(self, agent_id: str, head: Head) -> None:
         self._read_heads[agent_id] = self._db.total_changes(), head
@@ -219,7 +230,7 @@ class SqliteTransaction(SqliteWriter, LogTransaction, SqliteSnapshot):
     @contextmanager
     def _unindexed(self, ids: Sequence[int]) -> Iterator[None]:
         # The index can only forget a message that still has the text that it was indexed with.
-        rows = [row for id in ids for row in self._run("checksums", after=id - 1, limit=1)]
+        rows = self._run("checksums_of", ids=listed(ids))
         is_known = not any(fault(*row[1:]) for row in rows)
         if is_known:
             try:

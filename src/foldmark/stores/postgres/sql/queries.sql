@@ -603,15 +603,14 @@ UPDATE events e SET content = '', data = d.data, tokens = 0, nth = NULL, sum = N
     planning = e.planning AND d.data IS NOT NULL, stateful = false
 FROM unnest(:ids::bigint[], :datas::text[]) AS d (id, data) WHERE e.root = :root AND e.id = d.id
 
--- name: erased_up_to
--- The sums of all that was erased of an agent up to an event.
-SELECT messages, tokens, weight FROM redacted_sums
-WHERE root = :root AND agent = :agent AND event <= :event ORDER BY event DESC LIMIT 1
-
 -- name: note_erased
--- Adds a run of erased messages of an agent, with the sums up to it.
+-- Adds a run of erased messages of an agent, with the sums of all that was erased of it up to this run.
 INSERT INTO redacted_sums (root, agent, event, messages, tokens, weight)
-VALUES (:root, :agent, :event, :messages, :tokens, :weight)
+SELECT :root, :agent, :event, :messages + coalesce(b.messages, 0), :tokens + coalesce(b.tokens, 0), :weight + coalesce(b.weight, 0)
+FROM (SELECT 1) one LEFT JOIN (
+    SELECT messages, tokens, weight FROM redacted_sums
+    WHERE root = :root AND agent = :agent AND event <= :event ORDER BY event DESC LIMIT 1
+) b ON TRUE
 
 -- name: add_erased
 -- Adds sums erased before an event to all later rows.

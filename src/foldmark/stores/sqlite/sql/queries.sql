@@ -398,13 +398,14 @@ UPDATE events SET content = '', data = value ->> 1, tokens = 0, nth = NULL, sum 
     checksum = NULL
 FROM json_each(:rows) WHERE events.id = value ->> 0
 
--- name: erased_up_to
--- The sums of all that was erased of an agent up to an event.
-SELECT messages, tokens, weight FROM redacted_sums WHERE agent = :agent AND event <= :event ORDER BY event DESC LIMIT 1
-
 -- name: note_erased
--- Adds a run of erased messages of an agent, with the sums up to it.
-INSERT INTO redacted_sums (agent, event, messages, tokens, weight) VALUES (:agent, :event, :messages, :tokens, :weight)
+-- Adds a run of erased messages of an agent, with the sums of all that was erased of it up to this run.
+INSERT INTO redacted_sums (agent, event, messages, tokens, weight)
+SELECT :agent, :event, :messages + coalesce(b.messages, 0), :tokens + coalesce(b.tokens, 0), :weight + coalesce(b.weight, 0)
+FROM (SELECT 1) one LEFT JOIN (
+    SELECT messages, tokens, weight FROM redacted_sums
+    WHERE agent = :agent AND event <= :event ORDER BY event DESC LIMIT 1
+) b ON TRUE
 
 -- name: add_erased
 -- Adds sums erased before an event to all later rows.
@@ -438,6 +439,13 @@ SELECT id, CAST(id || ' ' || agent || ' ' || ifnull(turn, '') || ' ' || kind || 
     || ' ' || created_at || ' ' || interrupted || ' ' || ifnull(call_id, '') || ' ' || ifnull(answers, '') AS BLOB),
     CAST(content AS BLOB), CAST(data AS BLOB), CASE WHEN typeof(checksum) IN ('integer', 'null') THEN checksum ELSE -1 END
 FROM events WHERE id > :after AND redacted IS NULL ORDER BY id LIMIT :limit
+
+-- name: checksums_of
+-- The columns of `checksums` of some events, ids as JSON.
+SELECT id, CAST(id || ' ' || agent || ' ' || ifnull(turn, '') || ' ' || kind || ' ' || ifnull(dialect, '') || ' ' || actor
+    || ' ' || created_at || ' ' || interrupted || ' ' || ifnull(call_id, '') || ' ' || ifnull(answers, '') AS BLOB),
+    CAST(content AS BLOB), CAST(data AS BLOB), CASE WHEN typeof(checksum) IN ('integer', 'null') THEN checksum ELSE -1 END
+FROM events WHERE id IN (SELECT value FROM json_each(:ids)) AND redacted IS NULL
 
 -- name: wrong_replayed
 -- Events that are marked for the replay and are none of the kinds, as JSON, that it reads, or the other way round.
