@@ -9,7 +9,6 @@ from foldmark.core.events import Event
 from foldmark.core.ports import Progress, Snapshot, Store
 from foldmark.core.segments import Segments, since, until
 from foldmark.log.outlines import similarities
-from foldmark.recall.matcher import match
 from foldmark.sending.questions import ask
 from foldmark.text.selection import Candidate, candidate, chunk_count, chunks, parse_ids, request_text
 
@@ -74,6 +73,8 @@ def matched(
 
     at = agent.standing()
     if local or at.config.provider == "offline":
+        from foldmark.recall.matcher import match  # takes 9 ms, and a start does not need it
+
         texts = _CandidateTexts(agent.log.store, among)
         # Without vectors no embedding model is loaded.
         found_here = list(match(criteria, texts, alike=lambda text: similarities(text, "auto", [agent.log])[0]))

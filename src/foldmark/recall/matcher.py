@@ -15,10 +15,11 @@ from math import sqrt
 
 from foldmark.core.events import Event
 from foldmark.core.search import Phrase, Similarity, Term
-from foldmark.recall.query import Clause, parse_criteria
+from foldmark.recall.criteria import Clause, parse_criteria
 from foldmark.recall.ranking import LONGEST, QueryTerm, occurrences, query_terms, rarity
 from foldmark.text.selection import Candidate, by_turn, candidate, message_text
-from foldmark.text.tokens import parts_of, stems, word_list, words
+from foldmark.text.tokens import parts_of, stems, words
+from foldmark.text.vocabulary import COMMON, FUNCTION, NODS
 
 ASKED, OTHER = 0.3, 0.6
 """The share of a clause's terms, by weight, that a user's message must contain, and the share for any other message."""
@@ -38,8 +39,7 @@ MEANT = 0.3
 _LOOKED_UP = 500
 """Number of messages whose vectors are read at a time."""
 
-_NODS = word_list("nods")
-_PLAIN = frozenset(stems(" ".join(word_list("function") | _NODS | word_list("common"))))
+_PLAIN = frozenset(stems(" ".join(FUNCTION | NODS | COMMON)))
 """Stems that turns on different topics share easily."""
 
 _QUOTE = re.compile("“[^“”]{0,500}”")
@@ -264,7 +264,7 @@ def _is_silent(turn: Sequence[Event]) -> bool:
 
 
 def _is_filler(found: Sequence[str]) -> bool:
-    return bool(found) and all(word in word_list("function") or word in _NODS or len(word) == 1 for word in found)
+    return bool(found) and all(word in FUNCTION or word in NODS or len(word) == 1 for word in found)
 
 
 def _are_alike(some: frozenset[str], others: frozenset[str], holders: Mapping[str, int], turns: int) -> bool:

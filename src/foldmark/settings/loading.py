@@ -27,10 +27,10 @@ MOST_BYTES = 256 * 1024
 MOST_PLACES = 50
 """Maximum number of lines that are tried to find a key's line."""
 
-_MANY_DOTS = re.compile(r"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){64}""")
+_MANY_DOTS = r"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){64}"""
 """A key of 64 parts or more: parsing takes the square of their number in time and memory."""
 
-_AT_LINE = re.compile(r" \(at line (\d+), column (\d+)\)$")
+_AT_LINE = r" \(at line (\d+), column (\d+)\)$"
 
 
 class File(NamedTuple):
@@ -113,7 +113,7 @@ def _parsed(path: Path, data: bytes) -> File:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise CommandError(f"{path}, line {line}: not UTF-8, as TOML has to be; save the file as UTF-8") from None
-    if dots := _MANY_DOTS.search(text):
+    if dots := re.search(_MANY_DOTS, text):
         line = text.count("\n", 0, dots.start()) + 1
         raise CommandError(f"{path}, line {line}: a key has too many parts")
     try:
@@ -122,7 +122,7 @@ def _parsed(path: Path, data: bytes) -> File:
         raise CommandError(f"{path}: lists or tables are nested too deeply") from None
     except ValueError as error:
         message = str(error)
-        at = _AT_LINE.search(message)
+        at = re.search(_AT_LINE, message)
         line = int(at[1]) if at else text.count("\n") + 1
         problem = message[: at.start()] if at else message.removesuffix(" (at end of document)")
         where = f", column {at[2]}" if at else ""
@@ -149,9 +149,10 @@ USER_KEYS = {
 _DIALECTS = ("openai", "anthropic", "gemini")
 """The built-in dialects that a configured provider can speak."""
 _SERVER_KEYS = ["dialect", "base_url", "key_env"]
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
-_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,99}")
-_SECRET = re.compile(r"(key|token|secret|password|auth|authorization|bearer)$", re.IGNORECASE)
+# Only files have these, so that no pattern is compiled at a start.
+_NAME = r"[A-Za-z0-9_-]{1,40}"
+_VARIABLE = r"[A-Z_][A-Z0-9_]{0,99}"
+_SECRET = r"(?i)(key|token|secret|password|auth|authorization|bearer)$"
 
 
 def load(
@@ -299,7 +300,7 @@ def _server(file: File, name: str) -> Server:
             raise file.wrong(("providers", name, key), str(error)) from None
     dialect, base_url, key_env = (table.get(key) for key in _SERVER_KEYS)
     wrong = None
-    if not _NAME.fullmatch(name) or name in ("offline", *ALIASES):
+    if not re.fullmatch(_NAME, name) or name in ("offline", *ALIASES):
         wrong = (
             f"invalid name {name[:40]!r}: a provider's name has letters, digits, - and _, and is not offline or google"
         )
@@ -313,7 +314,7 @@ def _server(file: File, name: str) -> Server:
 
 
 def _check_server_key(name: str, key: str, value: Any) -> None:
-    if _SECRET.search(key):
+    if re.search(_SECRET, key):
         raise CommandError(
             f"a key must not be in a file: put it into an environment variable and name the variable, as in "
             f'key_env = "{re.sub("[^A-Z0-9]", "_", name.upper())[:40]}_API_KEY"'
@@ -322,7 +323,7 @@ def _check_server_key(name: str, key: str, value: Any) -> None:
         raise CommandError(f"a provider has no '{key[:40]}'; {_suggestion(key, _SERVER_KEYS)}")
     if key == "dialect" and value not in _DIALECTS and value not in (own := names(PROVIDERS)):
         raise CommandError(f"dialect must be one of {', '.join((*_DIALECTS, *own))}")
-    if key == "key_env" and not (isinstance(value, str) and _VARIABLE.fullmatch(value)):
+    if key == "key_env" and not (isinstance(value, str) and re.fullmatch(_VARIABLE, value)):
         raise CommandError('key_env must be the name of a variable, such as "MY_API_KEY", not the key itself')
     if key == "base_url":
         _check_url(value)

@@ -9,14 +9,12 @@ import unicodedata
 
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import listing
-from foldmark.text.tokens import word_list, word_lists
+from foldmark.text.vocabulary import COURTESY, DECLINED, DOUBT, NO, YES, YES_PHRASES
 
 LONGEST = 100
 """Maximum number of characters of a plain yes."""
 
 
-_YES, _COURTESY, _NO = word_list("yes"), word_list("courtesy"), word_list("no")
-_YES_PHRASES: list[str] = word_lists()["yes_phrases"]
 _ORDER = re.compile(
     r"(?:and |then |please |so |to )*(?:apply\b|proceed\b"
     r"|(?:forget|remove|drop) (?:all of )?(?:them|these|those)$"
@@ -39,14 +37,14 @@ def is_yes(text: str) -> bool:
     if not words or "?" in words:
         return False
     line = " ".join(words)
-    phrase = next((each for each in _YES_PHRASES if f"{line} ".startswith(f"{each} ")), None)
-    if phrase is None and words[0] not in _YES:
+    phrase = next((each for each in YES_PHRASES if f"{line} ".startswith(f"{each} ")), None)
+    if phrase is None and words[0] not in YES:
         return False
     rest = words[len(phrase.split()) if phrase else 1 :]
     while rest:
         tail = f"{' '.join(rest)} "
-        more = next((each for each in _YES_PHRASES if tail.startswith(f"{each} ")), None)
-        if more is None and rest[0] not in _YES | _COURTESY:
+        more = next((each for each in YES_PHRASES if tail.startswith(f"{each} ")), None)
+        if more is None and rest[0] not in YES | COURTESY:
             break
         rest = rest[len(more.split()) if more else 1 :]
     if not rest:
@@ -54,16 +52,14 @@ def is_yes(text: str) -> bool:
     return (
         len(words) <= 10
         and _ORDER.match(" ".join(rest)) is not None
-        and not any(word in word_list("doubt") or any(char.isdigit() for char in word) for word in words)
+        and not any(word in DOUBT or any(char.isdigit() for char in word) for word in words)
     )
 
 
 def is_no(text: str) -> bool:
     """Return True if a text only declines: "no", "stop, please", "cancel that"."""
     words = _words(text)
-    return (
-        bool(words) and words[0] in _NO and all(word in _NO | _COURTESY | word_list("declined") for word in words[1:])
-    )
+    return bool(words) and words[0] in NO and all(word in NO | COURTESY | DECLINED for word in words[1:])
 
 
 _NUMBER = r"[0-9]{1,4}(?:\s*[-–]\s*[0-9]{1,4})?"

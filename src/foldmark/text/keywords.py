@@ -17,7 +17,8 @@ from foldmark.core.assembly.prompt import Layer
 from foldmark.core.events import Event
 from foldmark.core.records import Memo
 from foldmark.core.wording import listing, quoted
-from foldmark.text.tokens import stems, word_list
+from foldmark.text.tokens import stems
+from foldmark.text.vocabulary import FUNCTION, TALK, TALK_ELSEWHERE
 
 MOST = 40
 """Maximum number of keywords of one prompt; a longer prompt gives those at its beginning and its end."""
@@ -37,7 +38,7 @@ _SEAM = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
 _MARKS = re.compile("[\u0300-\u036f]")
 _FEW_DIGITS, _EXTENSION = 2, 4
 
-STOP = word_list("function") | word_list("talk") | word_list("talk_elsewhere")
+STOP = FUNCTION | TALK | TALK_ELSEWHERE
 """Words without a subject."""
 
 

@@ -10,9 +10,8 @@ import unicodedata
 from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
 from threading import Lock
-from typing import Any, cast
+from typing import cast
 
 import apsw
 
@@ -51,20 +50,6 @@ def words(text: str) -> list[str]:
 def stems(text: str) -> list[str]:
     """Return the stems of the words of a text, as the index holds them."""
     return _tokenizer(PORTER)(text)
-
-
-@cache
-def word_list(name: str) -> frozenset[str]:
-    """Return a list of words from `words.toml`, which explains the purpose of each list."""
-    return frozenset(word_lists()[name].split())
-
-
-@cache
-def word_lists() -> dict[str, Any]:
-    """Return the content of `words.toml`."""
-    import tomllib  # takes 3 ms, and appends need no list
-
-    return tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
 
 
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\U00020000-\U0003ffff"
