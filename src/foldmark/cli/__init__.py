@@ -21,11 +21,13 @@ def main() -> int:
         return hook() if words[0] == "hook" else statusline()
     import gc
 
-    # Imported objects stay alive. Searching them for garbage, repeatedly and at the end, takes a tenth of a start.
+    # Imported objects stay alive. Searching them for garbage, repeatedly and at the end, takes a tenth of a start. What a
+    # command imports and reads later is searched rarely, too: few cycles are ever made.
     gc.disable()
     from foldmark.cli.program import main
 
     gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
     gc.enable()
     main()
     return 0  # not reached: the command line ends the process

@@ -342,7 +342,7 @@ class SqlVectors:
         while len(rows) == _SIGNATURES:
             with self._read() as moment:
                 rows = moment._run("signatures", fingerprint=fingerprint, after=after, page=_SIGNATURES)
-            yield from ((id, signature) for id, signature in rows if signature)
+            yield from [row for row in rows if row[1]]
             after = rows[-1][0] if rows else after
 
     def vectors(self, fingerprint: str, event_ids: Sequence[int]) -> list[bytes]:

@@ -79,9 +79,10 @@ class Nearest:
         Raises ValueError, and adds nothing, for a signature that is not a multiple of a vector's length.
         """
         size = self.dimensions // 8
-        if len(ids) != len(signatures) or any(len(each) % size for each in signatures):
+        lengths = np.fromiter(map(len, signatures), np.int64, len(signatures))
+        if len(ids) != len(signatures) or (lengths % size).any():
             raise ValueError(f"{len(ids)} ids, {len(signatures)} signatures of whole vectors, {size} bytes each")
-        fresh_ids = np.repeat(np.asarray(ids, np.int64), [len(each) // size for each in signatures])
+        fresh_ids = np.repeat(np.asarray(ids, np.int64), lengths // size)
         known_ids, bits = self._state
         fresh = np.frombuffer(b"".join(signatures), self._word).reshape(-1, len(bits))
         self._state = np.concatenate([known_ids, fresh_ids]), np.concatenate([bits, fresh.T], axis=1)
