@@ -7,7 +7,6 @@ refuses operations that only the format can carry out.
 """
 
 import os
-import shlex
 from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -50,8 +49,9 @@ class ResumeCommand(NamedTuple):
     @property
     def shell(self) -> str:
         """The command as one line for a shell."""
-        command = shlex.join(self.words)
-        return command if self.cwd is None else f"cd {shlex.quote(str(self.cwd))} && {command}"
+        from shlex import join, quote  # a hook does without
+
+        return join(self.words) if self.cwd is None else f"cd {quote(str(self.cwd))} && {join(self.words)}"
 
 
 class SessionSurroundings(NamedTuple):
