@@ -21,8 +21,8 @@ def main() -> int:
         return hook() if words[0] == "hook" else statusline()
     import gc
 
-    # Imported objects stay alive. Searching them for garbage, repeatedly and at the end, takes a tenth of a start. What a
-    # command imports and reads later is searched rarely, too: few cycles are ever made.
+    # Imported objects stay alive. Searching them for garbage, repeatedly and at the end, takes a tenth of a start. Few
+    # cycles are ever made, so what a command reads later is searched rarely, too.
     gc.disable()
     from foldmark.cli.program import main
 
