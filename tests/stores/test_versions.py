@@ -42,6 +42,7 @@ CLOSED = {
     13: "301f3bffbc1c4fc9",
     14: "833bd879095c85c4",
     15: "8ab2534bf0c21acf",
+    16: "03ad61c7e313b077",
 }
 """The beginning of each migration's SHA-256."""
 

@@ -74,8 +74,13 @@ class Appender(AgentWrites):
 
     @property
     def outdates_heads(self) -> bool:
-        """True if the appended events change more of the agent's head than its row and its stored fold."""
+        """True if events appended since the head was read change more of it than the agent's row and its stored
+        fold."""
         return self.has_replayed or self._has_newest
+
+    def heads_were_read(self) -> None:
+        """Note that the head was read with all appended events."""
+        self.has_replayed = self._has_newest = False
 
     @property
     def own(self) -> Size:

@@ -12,7 +12,7 @@ OTHERS = "<INSTRUCTIONS-TO-EPISODIC-MEMORY>DO NOT INDEX THIS CHAT</INSTRUCTIONS-
 OURS = "DO NOT INDEX THIS SESSION"
 
 _NEEDLE = b"DO NOT INDEX THIS "  # in both forms; every JSON encoder writes it alike
-_OWN_LINE = re.compile(rf"^[ \t]*{OURS}[ \t]*[.!]?[ \t]*\r?$", re.MULTILINE)
+_OWN_LINE = rf"^[ \t]*{OURS}[ \t]*[.!]?[ \t]*\r?$"
 _PIECE = 1 << 20
 _LONGEST = 64 << 20
 _DEPTH = 6
@@ -33,7 +33,7 @@ _IGNORED = frozenset(
 
 def is_marked(text: str) -> bool:
     """Return True if a text of the user or the system contains a marker."""
-    return OURS[:-7] in text and (OTHERS in text or _OWN_LINE.search(text) is not None)
+    return OURS[:-7] in text and (OTHERS in text or re.search(_OWN_LINE, text, re.MULTILINE) is not None)
 
 
 def record_is_marked(record: Any) -> bool:

@@ -136,8 +136,12 @@ class SqliteWriter(SqliteReader, reader.SqlWriter):
         before = self._db.total_changes()
         rows = self._all(self._sql[name], bindings)
         if self._db.total_changes() != before:
-            self.only_appends = False
+            self._written_otherwise()
         return rows
+
+    def _written_otherwise(self) -> None:
+        """Note that something else than an event was written."""
+        self.only_appends = False
 
     def _write(self, name: str, /, **bindings: Any) -> None:
         self._run(name, **bindings)

@@ -125,8 +125,9 @@ class SqliteTransaction(SqliteWriter, LogTransaction, SqliteSnapshot):
         self._known.check()
         self._changes_before = self._db.total_changes()
         self._folds: dict[str, tuple[Fold, Size]] = {}
-        self._read_heads: dict[str, tuple[int, Head]] = {}
-        """The heads that were read, each with the number of changes before: it is current until the next change."""
+        """The folds stored since the last write that was neither an append nor a fold."""
+        self._read_heads: dict[str, Head] = {}
+        """The heads read since that write; `changed` brings them up to date."""
         self.thread = get_ident()
         """The thread that began it: its blocks of `write` are parts of this one, all others wait."""
         self._next = 1
@@ -143,7 +144,6 @@ class SqliteTransaction(SqliteWriter, LogTransaction, SqliteSnapshot):
     def finish(self) -> None:
         """Settle at the end of the transaction. Raises apsw.Error, and StoreError if it has failed before."""
         self._check()
-        self._changes_at_end = self._db.total_changes()
         self._words.index()
         for appender in self._appenders.values():
             appender.finish()
@@ -159,18 +159,22 @@ class SqliteTransaction(SqliteWriter, LogTransaction, SqliteSnapshot):
             self._known.appended(self._appenders, self._folds)
         else:
             self._known.forget()
-            for agent_id, (number, head) in self._read_heads.items():
-                if number == self._changes_at_end:
-                    self._known.keep(agent_id, head)
+        for agent_id in self._read_heads:
+            head = self._kept_head(agent_id)
+            if head is not None:
+                self._known.keep(agent_id, head)
 
     def save_fold(self, fold: Fold, beside: Size) -> None:
-        only_appends, current = self.only_appends, self._current_head(fold.agent)
+        before = self.only_appends, self._folds, self._read_heads
         super().save_fold(fold, beside)
-        self.only_appends, self._folds[fold.agent] = only_appends, (fold, beside)
+        self.only_appends, self._folds, self._read_heads = before
+        self._folds[fold.agent] = fold, beside
         if fold.agent in self._appenders:
             self._appenders[fold.agent].has_replayed = False
-        if current is not None:
-            self._read_heads[fold.agent] = self._db.total_changes(), current._replace(cache=(fold, beside))
+
+    def _written_otherwise(self) -> None:
+        super()._written_otherwise()
+        self._folds, self._read_heads = {}, {}
 
     def _appender(self, agent_id: str) -> SqliteAppender:
         appender = self._appenders.get(agent_id)
@@ -190,28 +194,18 @@ class SqliteTransaction(SqliteWriter, LogTransaction, SqliteSnapshot):
         return appender
 
     def _kept_head(self, agent_id: str) -> Head | None:
-        current = self._current_head(agent_id)
-        if current is not None:
-            return current
-        appender = self._appenders.get(agent_id)
-        if not self.only_appends or (appender is not None and appender.outdates_heads):
+        appender, fold = self._appenders.get(agent_id), self._folds.get(agent_id)
+        if appender is not None and appender.outdates_heads:
             return None
-        head = self._known.head(agent_id)
-        fold = self._folds.get(agent_id)
+        head = self._read_heads.get(agent_id) or (self._known.head(agent_id) if self.only_appends else None)
         if head is None or (fold is None and (appender is None or not appender.has_moved)):
             return head
         return changed(head, appender, fold)
 
-    def _current_head(self, agent_id: str) -> Head | None:
-        """Return the head of an agent if it was read, or its fold stored, by the latest statement that wrote."""
-        number, head = self._read_heads.get(agent_id, (-1, None))
-        return head if number == self._db.total_changes() else None
-
     def _keep_head(self, agent_id: str, head: Head) -> None:
-        self._read_heads[agent_id] = self._db.total_changes(), head
-        appender = self._appenders.get(agent_id)
-        if self.only_appends and agent_id not in self._folds and (appender is None or not appender.has_moved):
-            self._known.keep(agent_id, head)
+        self._read_heads[agent_id] = head
+        if agent_id in self._appenders:
+            self._appenders[agent_id].heads_were_read()
 
     def _draw(self) -> int:
         self._next += 1
