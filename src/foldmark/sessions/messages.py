@@ -7,7 +7,8 @@ memory of an index grows with the number of records only.
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from typing import Any, NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -15,6 +16,9 @@ from msgspec.structs import replace
 
 from foldmark.core.codec import utc
 from foldmark.sessions.session_file import SessionRecord
+
+if TYPE_CHECKING:
+    from hashlib import blake2b
 
 Data = dict[str, Any]
 
@@ -224,9 +228,14 @@ def with_moments(entries: list[RecordEntry]) -> list[RecordEntry]:
 
 def record_key(identity: bytes) -> bytes:
     """Return the key of a record from its uuid, or from the whole record as JSON."""
+    return _hash()(identity, digest_size=8).digest()
+
+
+@cache
+def _hash() -> "type[blake2b]":
     from hashlib import blake2b  # 2 ms; commands that read no record go without it
 
-    return blake2b(identity, digest_size=8).digest()
+    return blake2b
 
 
 def record_time(value: dict[str, Any]) -> datetime | None:

@@ -43,12 +43,13 @@ _SERVER_TOOLS = ("_tool_use", "_tool_result")  # tools that the provider runs it
 
 def read_message(record: Any) -> RecordMessages:
     """Return the messages of a record; `NOTHING` if it is not a message of a user or the model, or not usable."""
-    role = member(record, "type")
+    role = record.get("type") if isinstance(record, dict) else None
     if role == "attachment":
         return _read_attachment(record.get("attachment"))
     if role not in ("user", "assistant") or record.get(MADE_UP) is True or is_api_error(record):
         return NOTHING
-    content = member(record, "message", "content")
+    message = record.get("message")
+    content = message.get("content") if isinstance(message, dict) else None
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]
     if not isinstance(content, list):
@@ -58,7 +59,7 @@ def read_message(record: Any) -> RecordMessages:
 
 def is_api_error(record: Any) -> bool:
     """Return True if Claude Code wrote an error of the API in place of an answer."""
-    return member(record, "type") == "assistant" and record.get("isApiErrorMessage") is True
+    return isinstance(record, dict) and record.get("isApiErrorMessage") is True and record.get("type") == "assistant"
 
 
 def says_full(record: dict[str, Any]) -> bool:
@@ -73,7 +74,8 @@ def response_of(record: dict[str, Any]) -> str | None:
     """Return the id of the API message that an assistant record is part of."""
     if RESPONSE in record:
         return filled_text(record[RESPONSE])
-    return filled_text(member(record, "message", "id")) if record.get("type") == "assistant" else None
+    message = record.get("message") if record.get("type") == "assistant" else None
+    return filled_text(message.get("id")) if isinstance(message, dict) else None
 
 
 def file_name(attached: Data) -> str:
@@ -162,7 +164,7 @@ def _read_result(content: Any) -> tuple[str, list[Any]]:
 
 
 def _kind(block: Any) -> str:
-    return filled_text(member(block, "type")) or ""
+    return (filled_text(block.get("type")) if isinstance(block, dict) else None) or ""
 
 
 def _listed(value: Any) -> list[Any]:

@@ -134,14 +134,14 @@ def _entry(record: SessionRecord, value: dict[str, Any], moment: datetime | None
         key=record_key(uuid.encode() if uuid else _without_session(record.value)),
         parent=filled_text(value.get("parentUuid")) or filled_text(value.get("logicalParentUuid")),
         side=(filled_text(value.get("agentId")) or "") if value.get("isSidechain") is True else None,
-        failed=is_api_error(value),
+        failed=not parts and is_api_error(value),
         injected=kind == "attachment" or value.get("isMeta") is True,
         interruption=interruption,
         response=response_of(value) if parts else None,
         prompted_by=filled_text(value.get("sourceToolUseID")),
         usage=_usage(value) if parts and kind == "assistant" else None,
         compacts=is_user and value.get("isCompactSummary") is True and len(texts) == len(parts),
-        preserved=_preserved(value),
+        preserved=_preserved(value) if "compactMetadata" in value else None,
     )
 
 
