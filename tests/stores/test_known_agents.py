@@ -12,7 +12,8 @@ from logs import NOW, born, draft
 
 import foldmark
 from foldmark.core.errors import CommandError
-from foldmark.core.ports import NEWEST_KINDS, Head, Store
+from foldmark.core.ports import NEWEST_KINDS, Head, Snapshot, Store
+from foldmark.stores.snapshot import LogSnapshot
 from foldmark.stores.sqlite import SqliteStore
 
 A, B = "uuid-a", "uuid-b"
@@ -184,6 +185,7 @@ def test_a_death_is_seen_by_the_next_append(store: SqliteStore) -> None:
 STEPS = (
     *("message", "message", "call", "result", "answer", "end", "end", "rolled back"),
     *("/mark here", "/clear", "/undo", "/clear here", "/fork", "/memo add x", "/context window 9", "/rename z"),
+    *("remove", "scratchpad"),
 )
 
 
@@ -205,6 +207,11 @@ def take(agent: foldmark.Agent, step: str, number: int) -> None:
             with agent.batch():
                 agent.append("user", "lost")
                 raise KeyError
+        case "scratchpad":
+            agent.record("scratchpad", f"plan {number}")
+        case "remove":
+            for turn in agent.context().turns(3)[:1]:
+                agent.redact(turn.id)
         case command:
             agent.do(command)
 
@@ -230,3 +237,25 @@ def test_cached_heads_equal_the_database_beside_another_program(tmp_path: Path, 
                 assert kept == heads(store)
         assert done > 30
         assert not list(one.store.damage())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_heads_inside_a_transaction_equal_the_database(tmp_path: Path, seed: int) -> None:
+    def check(moment: Snapshot) -> None:
+        for each in moment.agents():
+            assert moment.head(each.id) == LogSnapshot.head(moment, each.id)  # read by its statement
+
+    chance, done = Random(seed), 0
+    with foldmark.open(str(tmp_path / "log.db")) as log:
+        for number in range(15):
+            agent = log.agent(chance.choice("ab"))
+            with suppress(CommandError, KeyError), agent.batch() as transaction:
+                for step in chance.choices(STEPS, k=chance.randint(1, 6)):
+                    with suppress(CommandError):
+                        take(agent, step, number)
+                    check(transaction)
+                    done += 1
+            with log.store.read() as moment:
+                check(moment)
+        assert done > 20
+        assert not list(log.store.damage())
