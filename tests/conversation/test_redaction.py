@@ -620,6 +620,7 @@ def test_a_turn_is_erased_for_owner_child_and_grandchild(log: Log, path: Path, a
     gone = {message.id for message in stored(log).turns([opened])[opened]}
     result = all_of_them[eraser].do(f"/message remove {opened} --yes")
     assert {*result.data["agents"]} == {each.id for each in all_of_them}
+    assert result.data["after"] == all_of_them[eraser].context().size._asdict()
     nothing_left(log, path, secrets)
     for each, then in zip(all_of_them, before, strict=True):
         assert list(shown(each.context()).messages) == without(then, gone)
