@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 
-from foldmark.sessions.hook import process, tail
+from foldmark.sessions.hook import process
 from foldmark.sessions.hook.settings import read, reminder_settings
 from foldmark.settings.user_folders import config_folder
 
@@ -71,6 +71,8 @@ def answered(given: Mapping[str, object], log: "Opening", environment: Mapping[s
 
 def _reminder(session: str, transcript: str, folder: str, environment: Mapping[str, str]) -> str | None:
     """Return [S4]'s reminder if the context is full enough and the last reminder is long enough ago."""
+    from foldmark.sessions.hook import tail
+
     share = tail.share(transcript, session=session)
     if share is None:
         return None
@@ -87,6 +89,8 @@ def _note_window(session: str, model: str, environment: Mapping[str, str]) -> No
     A transcript has the bare name even if the session runs a model with the large window, `NAME[1m]`. An earlier note
     may be about another model.
     """
+    from foldmark.sessions.hook import tail
+
     state = process.SessionState(environment, session)
     if "[1m]" in model.lower():
         state.note_window(tail.LARGE_WINDOW)
@@ -134,6 +138,7 @@ def _end(session: str, transcript: str, log: "Opening", environment: Mapping[str
         return
     from pathlib import Path
 
+    from foldmark.sessions.hook import tail
     from foldmark.sessions.lineage import record_end
     from foldmark.sessions.places import session_path
 
