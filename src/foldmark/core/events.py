@@ -76,10 +76,8 @@ class Event(Struct, frozen=True):
 
 
 class Draft(Struct, frozen=True, kw_only=True):
-    """An event before the store gives it an id, a turn and its sums. `created_at` is already normalized (see `Event`).
-
-    `apart` marks a result that does not directly follow the calls of its answer.
-    """
+    """An event before the store gives it an id, a turn and its sums. `created_at` is already normalized (see
+    `Event`)."""
 
     kind: str
     created_at: str
@@ -89,7 +87,6 @@ class Draft(Struct, frozen=True, kw_only=True):
     actor: str = "human"
     interrupted: bool = False
     answers: int | None = None
-    apart: bool = False
 
 
 class _Operation(Struct, frozen=True, tag_field="kind", tag=str.lower, omit_defaults=True):

@@ -258,7 +258,8 @@ class Snapshot(ChangesView, CopyingView, InboxView, LeasesView, MemosView, SentV
         end with it, and up to `count` after it."""
 
     def apart_results(self, agent_id: str, event_id: int) -> list[Message]:
-        """Return results after `event_id` that answer a call before it and stand apart from it (`Draft.apart`)."""
+        """Return results after `event_id` that answer a call before it and stand apart from it: they do not directly
+        follow the calls of that answer, or other results of these."""
 
     def waiting(self, agent_id: str) -> list[Message]:
         """Return the calls of the agent's open turn that have no result yet."""
@@ -309,9 +310,6 @@ class Transaction(Snapshot, Copying, Inbox, Leases, Memos, Sent, CodingSessions,
 
     def next_id(self, agent_id: str) -> int:
         """Return the id that the next event appended to this agent gets."""
-
-    def stands_apart(self, agent_id: str, call: int) -> bool:
-        """Return True if a result of this call, appended now, would not directly follow its calls (`Draft.apart`)."""
 
     def erase(self, owner: str, turn: int, last: int, by: int) -> None:
         """Erase the content of the events of a turn of `owner` up to id `last`, for the redact operation `by`; for turn

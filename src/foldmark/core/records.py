@@ -163,7 +163,8 @@ class CopiedAgent(Struct, frozen=True):
 
 
 class CopiedEvent(Struct, frozen=True):
-    """An event as it is stored. `data` is its JSON text; `redacted` is the operation that erased it, if one did."""
+    """An event as it is stored. `data` is its JSON text; `apart` marks a result that stands apart from its call
+    (`Snapshot.apart_results`); `redacted` is the operation that erased the event, if one did."""
 
     id: int
     agent: str

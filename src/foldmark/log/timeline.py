@@ -160,11 +160,7 @@ class Timeline:
                 return self._append("user", text, None, created_at, actor="system")
             data = {**(data or {}), "call_id": call_id, **({"is_error": True} if is_error else {})}
             answers = call.id if call and not answered else None
-            # If the call is the newest event, its result follows directly, and no look-up is needed.
-            apart = answers not in (None, at.newest) and (waiting is None or moment.stands_apart(self.id, waiting.id))
-            return self._append(
-                "tool_result", text, data, created_at, dialect=dialect, actor="system", answers=answers, apart=apart
-            )
+            return self._append("tool_result", text, data, created_at, dialect=dialect, actor="system", answers=answers)
 
     def record(
         self,
@@ -300,7 +296,6 @@ class Timeline:
         dialect: str | None = None,
         interrupted: bool = False,
         answers: int | None = None,
-        apart: bool = False,
         key: str | None = None,
     ) -> int:
         if kind in TEXTS and dialect is None and not (data and isinstance(data, Mapping) and data.get("blocks")):
@@ -330,7 +325,6 @@ class Timeline:
                 actor=actor,
                 interrupted=interrupted,
                 answers=answers,
-                apart=apart,
             )
             with self._store.write() as transaction:
                 self._keep_until_rollback(transaction)

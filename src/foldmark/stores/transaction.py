@@ -104,7 +104,8 @@ class Appender(AgentWrites):
         kind, id = draft.kind, self._reserved or self._draw()
         call_id = draft.data["call_id"] if draft.data and kind in ("tool_call", "tool_result") else None
         turn, open_turn = place(kind, id, self.open_turn)
-        self._append(id, turn, draft, encode_data(kind, draft.data), call_id)
+        apart = draft.answers is not None and (self._run is None or draft.answers < self._run)
+        self._append(id, turn, draft, encode_data(kind, draft.data), call_id, apart)
         self._follow(id, turn, draft, open_turn)
         self._reserved = None
         return id
@@ -122,20 +123,26 @@ class Appender(AgentWrites):
             actor=event.actor,
             interrupted=event.interrupted,
             answers=event.answers,
-            apart=event.apart,
         )
-        self._append(event.id, event.turn, draft, event.data, event.call_id, event.redacted)
+        self._append(event.id, event.turn, draft, event.data, event.call_id, event.apart, event.redacted)
         _, open_turn = place(event.kind, event.id, self.open_turn)
         self._follow(event.id, event.turn, draft, open_turn, present=event.redacted is None)
 
     def _append(
-        self, id: int, turn: int | None, draft: Draft, data: str | None, call_id: str | None, by: int | None = None
+        self,
+        id: int,
+        turn: int | None,
+        draft: Draft,
+        data: str | None,
+        call_id: str | None,
+        stands_apart: bool,
+        by: int | None = None,
     ) -> None:
         """Write an event; `by` is the operation that has erased it."""
         kind, content = draft.kind, draft.content
         fixed = (id, self._key, turn, kind, draft.dialect, draft.actor, draft.created_at, int(draft.interrupted))
         checked = (*fixed, call_id, draft.answers)
-        apart, replayed = 1 if draft.apart else None, int(is_replayed(kind, data))
+        apart, replayed = 1 if stands_apart else None, int(is_replayed(kind, data))
         if kind in NEWEST_KINDS:
             self._has_newest = True
         if replayed:
@@ -178,10 +185,6 @@ class Appender(AgentWrites):
         if kind in ROLES:
             self.newest = turn, kind
         return run
-
-    def stands_apart(self, call: int) -> bool:
-        """Return True if a result appended now would stand apart from this call."""
-        return self._run is None or call < self._run
 
     def lose(self, gone: Size, *, whole: bool) -> None:
         """Update the sizes after an erasure, of the `whole` agent or a turn; the stored row is updated already."""
@@ -256,9 +259,6 @@ class LogTransaction(BesideWriter, LogSnapshot, Protocol):
 
     def next_id(self, agent_id: str) -> int:
         return self._appender(agent_id).next_id
-
-    def stands_apart(self, agent_id: str, call: int) -> bool:
-        return self._appender(agent_id).stands_apart(call)
 
     def erase(self, owner: str, turn: int, last: int, by: int) -> None:
         agent, appender = self._for_agent(owner), self._appender(owner)

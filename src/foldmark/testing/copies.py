@@ -81,7 +81,7 @@ def fill(store: Store) -> dict[str, str]:
     """Fill a store with records of every kind, and return its agents, named by what happens to them later."""
     work, gone, quiet = root(store, f"work {HARD}"), root(store, "gone"), root(store, "quiet")
     first, asked = append(store, work, draft(content=HARD, data={HARD: [2**70, 0.1]}), call("c0"))
-    append(store, work, draft("assistant"), result("c0", asked, interrupted=True, apart=True), draft("turn_ended", ""))
+    append(store, work, draft("assistant"), result("c0", asked, interrupted=True), draft("turn_ended", ""))
     append(store, work, draft(content="secret"))
     child = fork(store, work)
     append(store, child, draft(content="quartz"), call("c1"))

@@ -1,6 +1,7 @@
 """Random histories of a few agents, and the expected answers, computed from all their events by brute force."""
 
 from collections.abc import Sequence
+from itertools import dropwhile
 from typing import Any
 
 from hypothesis import strategies as st
@@ -64,14 +65,20 @@ class RecordedHistory:
                 answers = self._unanswered[agent].pop(pick % len(self._unanswered[agent]))
         if kind in ("state", "summary", "turn_ended") and pick % 2:
             data = {"state": f"Goal: {number}"} if kind != "turn_ended" else {"closes": number}
-        apart = answers is not None and pick > 2
-        given = draft(kind, "é" * pick + str(number), data=data, answers=answers, apart=apart)
+        apart = answers is not None and self._stands_apart(agent, answers)
+        given = draft(kind, "é" * pick + str(number), data=data, answers=answers)
         (id,) = append(store, agent, given)
         if kind == "tool_call":
             self._unanswered[agent].append(id)
         if apart:
             self.apart.add(id)
         self.events.append(self._recorded(agent, id, given))
+
+    def _stands_apart(self, agent: str, call: int) -> bool:
+        """Return True if anything but further calls, and then results, follows a call."""
+        counted = (*MESSAGE_KINDS, "turn_ended")
+        following = [event.kind for event in self.of(agent) if event.id > call and event.kind in counted]
+        return any(kind != "tool_result" for kind in dropwhile(lambda kind: kind == "tool_call", following))
 
     def _recorded(self, agent: str, id: int, draft: Draft) -> Event:
         turn, self._open[agent] = place(draft.kind, id, self._open.get(agent))

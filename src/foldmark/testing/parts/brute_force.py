@@ -1,5 +1,7 @@
 """Compare every reading method with brute force over random histories [SPEC 3, L3]."""
 
+from contextlib import nullcontext
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -146,25 +148,29 @@ class BruteForce(Suite):
                 assert by == log[history.gone[id]]
             assert moment.erased_by(at) is None or at in history.gone
 
-    def test_whether_a_result_stands_apart_from_its_call(self, store: Store, agent: str) -> None:
-        opener, one, two = append(store, agent, draft(), call("c1"), call("c2"))
+    @pytest.mark.parametrize("at_once", [False, True])
+    def test_whether_a_result_stands_apart_from_its_call(self, store: Store, agent: str, at_once: bool) -> None:
+        """In one transaction, or each event in a separate one."""
 
-        def apart(call: int) -> bool:
-            with store.write() as writing:
-                return writing.stands_apart(agent, call)
+        def stands_apart(call: int) -> bool:
+            (answer,) = append(store, agent, result("c", call))
+            with store.read() as moment:
+                return answer in [message.id for message in moment.apart_results(agent, call)]
 
-        assert (apart(one), apart(two)) == (False, False)
-        append(store, agent, result("c2", two), draft("state"))
-        assert not apart(one)
-        (three,) = append(store, agent, call("c3"))
-        assert (apart(one), apart(three)) == (True, False), "a result ends the run of calls"
-        append(store, agent, draft("assistant", "text"))
-        assert (apart(one), apart(three)) == (True, True)
-        (four,) = append(store, agent, call("c4"))
-        assert (apart(three), apart(four)) == (True, False)
-        append(store, agent, draft("turn_ended", ""))
-        assert apart(four)
-        assert opener < one < two < three < four
+        with store.write() if at_once else nullcontext():
+            _, one, two, three = append(store, agent, draft(), *[call("c")] * 3)
+            assert not stands_apart(two)
+            append(store, agent, draft("state"))
+            assert not stands_apart(one), "records do not count"
+            (four,) = append(store, agent, call("c"))
+            assert (stands_apart(three), stands_apart(four)) == (True, False), "a result ends the run of calls"
+            five, _ = append(store, agent, call("c"), draft("assistant", "text"))
+            assert stands_apart(five)
+            (six,) = append(store, agent, call("c"))
+            assert (stands_apart(five), stands_apart(six)) == (True, False)
+            (seven,) = append(store, agent, call("c"))
+            append(store, agent, draft("turn_ended", ""))
+            assert stands_apart(seven)
 
     def test_an_event_erased_in_its_own_transaction_leaves_nothing(self, store: Store, agent: str) -> None:
         with store.write() as writing:
@@ -172,13 +178,14 @@ class BruteForce(Suite):
             erase(writing, agent, opener, asked)
             assert writing.head(agent).record.own == (0, 0)
             (again,) = writing.append(agent, None, [call("c2")])
-            assert writing.stands_apart(agent, asked), "a new run of calls begins"
+            (late,) = writing.append(agent, None, [result("c1", asked)])
+            assert writing.apart_results(agent, asked) == writing.lookup([late]), "a new run of calls has begun"
             assert [message.id for message in writing.waiting(agent)] == [again]
         with store.read() as moment:
             segments = (Segment(agent, 1, END),)
-            assert [event.id for event in moment.messages(segments)] == [again]
+            assert [event.id for event in moment.messages(segments)] == [again, late]
             assert moment.size(segments) == moment.head(agent).record.own
-            assert moment.index(SearchScope()).counted(terms_of("quartz")) == (1, [0])
+            assert moment.index(SearchScope()).counted(terms_of("quartz")) == (2, [0])
 
     @pytest.mark.parametrize("appended", [False, True])
     def test_a_turn_is_erased_beside_appends(self, store: Store, agent: str, neighbour: str, appended: bool) -> None:
@@ -203,11 +210,9 @@ class BruteForce(Suite):
         with store.write() as writing:
             opener, asked = writing.append(agent, 0, [draft(content="é" * 9), call("c1")])
             assert [message.id for message in writing.waiting(agent)] == [asked]
-            assert not writing.stands_apart(agent, asked)
             (answer,) = writing.append(agent, asked, [result("c1", asked)])
-            assert writing.waiting(agent) == []
+            assert writing.waiting(agent) == writing.apart_results(agent, asked) == []
             (text,) = writing.append(agent, None, [draft("assistant", "text")])
-            assert writing.stands_apart(agent, asked)
             segments = (Segment(agent, 1, END),)
             events = list(writing.messages(segments))
             assert [event.id for event in events] == [opener, asked, answer, text]
