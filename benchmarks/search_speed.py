@@ -34,7 +34,7 @@ import foldmark
 from foldmark.core.search import ANY, Filters
 from foldmark.recall.embeddings import EmbeddingError
 from foldmark.recall.embeddings.model import load
-from foldmark.stores.sqlite.transaction import WordIndex
+from foldmark.stores.sqlite.transaction import SqliteEvents
 
 MEDIAN, GROWING = 0.050, 2.0
 """Seconds: the median over all queries, and any query while the log grows."""
@@ -138,15 +138,15 @@ def share_of_index(folder: Path, messages: int) -> float:
     """What part of the time of appending is the index's: two logs in turn, one of which has none."""
 
     def timed(number: int, indexed: bool) -> float:
-        whole = WordIndex.index
+        whole = SqliteEvents.index
         if not indexed:
-            WordIndex.index = lambda *_: None  # type: ignore[method-assign]
+            SqliteEvents.index = lambda *_: None  # type: ignore[method-assign]
         try:
             began = time.perf_counter()
             build(str(folder / f"sample-{number}-{indexed}.db"), messages, 3)
             return time.perf_counter() - began
         finally:
-            WordIndex.index = whole  # type: ignore[method-assign]
+            SqliteEvents.index = whole  # type: ignore[method-assign]
 
     shares = []
     for number in range(3):

@@ -30,7 +30,8 @@ from foldmark.log.doctor import examine
 from foldmark.stores.reader import Bindings
 from foldmark.stores.sqlite import SqliteStore
 from foldmark.stores.sqlite import store as sqlite_store
-from foldmark.stores.sqlite.transaction import SqliteAppender, SqliteTransaction
+from foldmark.stores.sqlite.transaction import SqliteTransaction
+from foldmark.stores.transaction import Appender
 from postgres_server import Databases
 from stored import stored
 
@@ -47,7 +48,7 @@ BESIDE = (
 class WithGaps(SqliteTransaction):
     """Takes an id of its conversation for each recorded request and each mail, as PostgreSQL does."""
 
-    def _appender(self, agent_id: str) -> SqliteAppender:
+    def _appender(self, agent_id: str) -> Appender:
         appender = super()._appender(agent_id)
         self._next = max(self._next, self._drawn + 1)
         return appender

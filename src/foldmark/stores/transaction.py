@@ -27,38 +27,43 @@ from foldmark.stores.reader import Bindings, Row
 from foldmark.stores.snapshot import LogSnapshot
 
 
-class AgentWrites(Protocol):
-    """The writes of one agent's events, which each database implements."""
+class EventWriter(Protocol):
+    """Writes the events of agents, which it knows by their keys. Each database has its own."""
 
-    def _record(self, row: Row, draft: Draft, weight: int | None) -> None:
+    def record(self, row: Row, draft: Draft, weight: int | None, weights: int) -> None:
         """Write an event: its id, agent, turn, kind, dialect, actor, time, whether it was interrupted, call id, the
         call that it answers, whether apart, whether replayed, tokens, running count and sum, content, data, checksum.
-        `weight` is a message's, included in `_sums`."""
+        `weight` is a message's, included in `weights`, the sum of its agent."""
 
-    def _bury(self, id: int, by: int) -> None:
+    def bury(self, id: int, by: int) -> None:
         """Record that a new event has been erased by an operation."""
 
-    def _newest_message(self) -> tuple[Any, ...] | None:
-        """Return the turn and the kind of the agent's newest message."""
+    def newest_message(self, agent: int, until: int) -> Row | None:
+        """Return the turn and the kind of an agent's newest message up to event `until`, which is its head."""
 
-    def _wait(self, call: int) -> None:
+    def wait(self, agent: int, call: int) -> None:
         """Record that a call waits for its result."""
 
-    def _answered(self, call: int) -> None:
+    def answered(self, agent: int, call: int) -> None:
         """Record that a call no longer waits."""
 
-    def _end_waiting(self) -> None:
+    def end_waiting(self, agent: int) -> None:
         """Record that no call waits beyond the end of its turn."""
 
+    def advance(self, agent: int, state: Row, newest: Row | None) -> None:
+        """Update the row of an agent (see `Appender`)."""
 
-class Appender(AgentWrites):
-    """Appends events to one agent."""
 
-    def __init__(self, key: int, draw: Callable[[], int], row: Row, newest: Row | None = None) -> None:
+class Appender:
+    """Appends events to one agent; its row is updated once, by `finish`."""
+
+    def __init__(
+        self, key: int, draw: Callable[[], int], writer: EventWriter, row: Row, newest: Row | None = None
+    ) -> None:
         """`row` is the stored state of the agent: head, open turn, messages, tokens, first call of the newest run of
         calls, True if it has ended, sum of weights, erased messages, erased tokens. `draw` returns the next id.
         `newest` is the turn and the kind of the newest message, if they are known."""
-        self._key, self._draw = key, draw
+        self._key, self._draw, self._writer = key, draw, writer
         self.head, self.open_turn, self._messages, self._tokens, self._run, self.ended, *self._sums = row
         self.end: End | None = None
         """How the agent ended, if `ended`."""
@@ -148,8 +153,8 @@ class Appender(AgentWrites):
         if replayed:
             self.has_replayed = True
         if by is not None:
-            self._record((*checked, apart, replayed, 0, None, None, content, data, None), draft, None)
-            self._bury(id, by)
+            self._writer.record((*checked, apart, replayed, 0, None, None, content, data, None), draft, None, 0)
+            self._writer.bury(id, by)
             return
         tokens = count_tokens(content, data)
         nth = total = weight = None
@@ -160,17 +165,18 @@ class Appender(AgentWrites):
             nth, total = self._messages + erased_messages, self._tokens + erased_tokens
         check = checksum(checked, content.encode(), None if data is None else data.encode())
         weight = self._weight(id, draft) if kind in ROLES else None
-        self._record((*checked, apart, replayed, tokens, nth, total, content, data, check), draft, weight)
+        row = (*checked, apart, replayed, tokens, nth, total, content, data, check)
+        self._writer.record(row, draft, weight, self._sums[0])
 
     def _follow(self, id: int, turn: int | None, draft: Draft, open_turn: int | None, *, present: bool = True) -> None:
         """Update the state after a recorded event. `present` is False for an event that was erased in the source."""
         kind = draft.kind
         if kind == "tool_call" and present:
-            self._wait(id)
+            self._writer.wait(self._key, id)
         elif draft.answers is not None:
-            self._answered(draft.answers)
+            self._writer.answered(self._key, draft.answers)
         elif kind == "turn_ended":
-            self._end_waiting()
+            self._writer.end_waiting(self._key)
         self._run = self._run_after(id, kind, turn)
         self.head, self.open_turn = id, open_turn
         self._is_ahead = self.has_moved = True
@@ -179,12 +185,19 @@ class Appender(AgentWrites):
         """Return the first call of the newest run of calls, if only results follow that run."""
         run: int | None = self._run
         if kind == "tool_call":
-            run = run if (self.newest or self._newest_message()) == (turn, kind) else id
+            newest = self.newest or self._writer.newest_message(self._key, self.head)
+            run = run if newest == (turn, kind) else id
         elif kind == "turn_ended" or (kind in ROLES and kind != "tool_result"):
             run = None
         if kind in ROLES:
             self.newest = turn, kind
         return run
+
+    def finish(self) -> None:
+        """Update the agent's row."""
+        if self._is_ahead:
+            self._writer.advance(self._key, self.row, self.newest)
+            self._is_ahead = False
 
     def lose(self, gone: Size, *, whole: bool) -> None:
         """Update the sizes after an erasure, of the `whole` agent or a turn; the stored row is updated already."""

@@ -4,7 +4,7 @@ The words of messages are those that Foldmark's own tokenizer finds, not those o
 the same messages are found as in SQLite.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -12,7 +12,6 @@ from foldmark.core.events import Draft
 from foldmark.core.search import Phrase
 from foldmark.stores.postgres.connection import STATEMENTS, Ints, PostgresSession, Texts
 from foldmark.stores.reader import Row
-from foldmark.stores.transaction import Appender
 from foldmark.text.tokens import has_parts, parts_of, stems
 
 _COLUMNS = (
@@ -40,18 +39,17 @@ def facts(kind: str, data: Mapping[str, Any] | None) -> tuple[str | None, bool, 
 
 class Tree:
     """A conversation and its forks in one transaction, which holds the lock of its root agent's row: its counters, and
-    the pending events."""
+    the pending events (see `EventWriter`)."""
 
-    def __init__(self, root: int) -> None:
-        self.root = root
+    def __init__(self, root: int, session: PostgresSession) -> None:
+        self.root, self._session = root, session
         self.next_id, self.last_id, self.stamp, self.memos, self.newest_memo = 0, -1, 0, 0, 0
         self.position: Row | None = None
         """The stored state of the root agent; None before its row is locked."""
         self.is_ahead = False  # of the stored row
-        self.buried: dict[int, int] = {}
-        """Pending events that operations have erased."""
         self.recorded = 0
         """The number of events to write so far."""
+        self._buried: dict[int, int] = {}
         self._rows: list[Row] = []
         self._unindexed: list[tuple[int, Draft]] = []
         self._waiting: dict[int, list[int]] = {}
@@ -63,127 +61,97 @@ class Tree:
         self.position = row[:11]
         self.next_id, self.last_id, self.stamp, self.memos, self.newest_memo, _ = row[11:]
 
-    def record(self, row: Row, draft: Draft) -> None:
-        """Add an event to write."""
-        self._rows.append(row)
+    def record(self, row: Row, draft: Draft, weight: int | None, weights: int) -> None:
+        tool, planning, stateful = facts(draft.kind, draft.data)
+        total = None if weight is None else weights
+        self._rows.append((*row, weight, total, tool, int(planning), int(stateful)))
         self.recorded += 1
         if row[_NTH] is not None and draft.content:
             self._unindexed.append((row[0], draft))
 
+    def bury(self, id: int, by: int) -> None:
+        self._buried[id] = by
+
+    def newest_message(self, agent: int, until: int) -> Row | None:
+        self.write()
+        bound = {"root": self.root, "agent": agent, "until": until}
+        return next(iter(self._session.run(STATEMENTS["newest_message"], bound)), None)
+
     def wait(self, agent: int, call: int) -> None:
-        """Record that a call waits for its result."""
         self._waiting.setdefault(agent, []).append(call)
 
     def answered(self, agent: int, call: int) -> None:
-        """Record that a call no longer waits."""
         if call in (calls := self._waiting.get(agent, [])):
             calls.remove(call)
         else:
             self._answered.setdefault(agent, []).append(call)
 
     def end_waiting(self, agent: int) -> None:
-        """Record that no call of an agent waits any more."""
         self._waiting.pop(agent, None)
         self._answered.pop(agent, None)
         self._ended.add(agent)
 
-    def write(self, session: PostgresSession) -> None:
+    def advance(self, agent: int, state: Row, newest: Row | None) -> None:
+        head, open_turn, messages, tokens, run, _, weights, *_ = state
+        turn, kind = newest or (None, None)
+        row = {"head": head, "open_turn": open_turn, "messages": messages, "tokens": tokens, "run": run}
+        row |= {"weights": weights, "newest_turn": turn, "newest_kind": kind}
+        if agent == self.root:
+            self.is_ahead = False
+            self._later("advance_root", **row, **self.counts)
+        else:
+            self._later("advance", **row, agent=agent)
+
+    def _later(self, name: str, **bindings: Any) -> None:
+        """Send a statement about this tree with the next one."""
+        self._session.later(STATEMENTS[name], {**bindings, "root": self.root})
+
+    def write(self) -> None:
         """Send the pending events with the next statement."""
         if self._rows:
             columns = zip(_COLUMNS, zip(*self._rows, strict=True), strict=True)
             bound = {name: Texts(each) if name in _TEXTS else Ints(each) for name, each in columns}
-            session.later(STATEMENTS["append"], {**bound, "root": self.root, "stamp": self.stamp})
+            self._later("append", **bound, stamp=self.stamp)
             if self.newest_memo != self.memos:
-                mark = {"root": self.root, "event": self._rows[0][0], "memos": self.newest_memo}
-                session.later(STATEMENTS["mark_memos"], mark)
+                self._later("mark_memos", event=self._rows[0][0], memos=self.newest_memo)
                 self.memos, self.is_ahead = self.newest_memo, True
             self._rows = []
-        if self.buried:
-            bound = {"ids": Ints(self.buried), "by": Ints(self.buried.values())}
-            session.later(STATEMENTS["bury"], {**bound, "root": self.root})
-            self.buried.clear()
+        if self._buried:
+            self._later("bury", ids=Ints(self._buried), by=Ints(self._buried.values()))
+            self._buried.clear()
         for agent in self._ended:
-            session.later(STATEMENTS["end_waiting"], {"root": self.root, "agent": agent})
+            self._later("end_waiting", agent=agent)
         for name, each in (("answered", self._answered), ("wait", self._waiting)):
             for agent, calls in each.items():
                 if calls:
-                    session.later(STATEMENTS[name], {"root": self.root, "agent": agent, "calls": Ints(calls)})
+                    self._later(name, agent=agent, calls=Ints(calls))
             each.clear()
         self._ended.clear()
 
-    def finish(self, session: PostgresSession) -> None:
+    def finish(self) -> None:
         """Index the pending messages, and update the root agent's row with the tree's counters."""
-        self._index(session)
+        self._index()
         if self.is_ahead:
             self.is_ahead = False
-            session.later(STATEMENTS["advance_tree"], {**self.counts, "root": self.root})
+            self._later("advance_tree", **self.counts)
 
-    def _index(self, session: PostgresSession) -> None:
+    def _index(self) -> None:
         pending, self._unindexed = self._unindexed, []
         entries = [
             (id, message_words(draft.kind, draft.content, tool_of(draft.kind, draft.data))) for id, draft in pending
         ]
         found = [(id, words) for id, words in entries if words is not None]
         if found:
-            bound = {"ids": Ints(id for id, _ in found), "lengths": Ints(each.length for _, each in found)}
-            texts = Texts(each.words for _, each in found)
-            session.later(STATEMENTS["index_words"], {**bound, "root": self.root, "words": texts})
+            ids, lengths = Ints(id for id, _ in found), Ints(each.length for _, each in found)
+            self._later("index_words", ids=ids, lengths=lengths, words=Texts(each.words for _, each in found))
         for id, each in found:
             for number, piece in enumerate(each.pieces):
-                row = {"root": self.root, "id": id, "piece": number, "words": Texts(piece)}
-                session.later(STATEMENTS["index_long_words"], row)
+                self._later("index_long_words", id=id, piece=number, words=Texts(piece))
 
     @property
     def counts(self) -> dict[str, int]:
         """The tree's counters, as columns of the row of its root agent."""
-        counted = {"next_id": self.next_id, "last_id": self.last_id, "stamp": self.stamp}
-        return {**counted, "memos": self.memos}
-
-
-class PostgresAppender(Appender):
-    """Appends to one agent; its row is updated once, by `finish`."""
-
-    def __init__(self, tree: Tree, key: int, draw: Callable[[], int], row: Row, newest: Callable[[int], Any]) -> None:
-        """`newest` reads the turn and kind of the agent's newest message up to an id."""
-        *stands, turn, kind = row
-        super().__init__(key, draw, tuple(stands))
-        self._tree, self._read_newest = tree, newest
-        self._newest = None if kind is None else (turn, kind)
-
-    def _record(self, row: Row, draft: Draft, weight: int | None) -> None:
-        tool, planning, stateful = facts(draft.kind, draft.data)
-        weights = None if weight is None else self._sums[0]
-        self._tree.record((*row, weight, weights, tool, int(planning), int(stateful)), draft)
-
-    def _bury(self, id: int, by: int) -> None:
-        self._tree.buried[id] = by
-
-    def _newest_message(self) -> Any:
-        return self._read_newest(self.head)
-
-    def _wait(self, call: int) -> None:
-        self._tree.wait(self._key, call)
-
-    def _answered(self, call: int) -> None:
-        self._tree.answered(self._key, call)
-
-    def _end_waiting(self) -> None:
-        self._tree.end_waiting(self._key)
-
-    def finish(self, session: PostgresSession) -> None:
-        """Update the agent's row."""
-        if not self._is_ahead:
-            return
-        self._is_ahead = False
-        messages, tokens = self.own
-        turn, kind = self._newest or (None, None)
-        row = {"head": self.head, "open_turn": self.open_turn, "messages": messages, "tokens": tokens, "run": self._run}
-        row |= {"weights": self._sums[0], "newest_turn": turn, "newest_kind": kind, "root": self._tree.root}
-        if self._key == self._tree.root:
-            self._tree.is_ahead = False
-            session.later(STATEMENTS["advance_root"], row | self._tree.counts)
-        else:
-            session.later(STATEMENTS["advance"], {**row, "agent": self._key})
+        return {"next_id": self.next_id, "last_id": self.last_id, "stamp": self.stamp, "memos": self.memos}
 
 
 # The words of messages

@@ -18,11 +18,11 @@ from foldmark.core.errors import DamagedError, StoreError
 from foldmark.core.ports import Head
 from foldmark.core.records import Beside, CodingSession, CopiedEvent, Numbers
 from foldmark.core.segments import Segments
-from foldmark.stores.postgres.appender import PostgresAppender, Tree
+from foldmark.stores.postgres.appender import Tree
 from foldmark.stores.postgres.connection import STATEMENTS, Ints, Pool, PostgresSession, Texts
 from foldmark.stores.postgres.snapshot import BLOCK, Ahead, Known, PostgresSnapshot, memo_words
 from foldmark.stores.reader import Bindings, Row
-from foldmark.stores.transaction import LogTransaction
+from foldmark.stores.transaction import Appender, LogTransaction
 
 
 class PostgresTransaction(LogTransaction, PostgresSnapshot):
@@ -33,7 +33,7 @@ class PostgresTransaction(LogTransaction, PostgresSnapshot):
     def __init__(self, session: PostgresSession, pool: Pool, known: Known, ahead: Ahead) -> None:
         super().__init__(session, known, ahead)
         self._pool = pool
-        self._appenders: dict[str, PostgresAppender] = {}
+        self._appenders: dict[str, Appender] = {}
         self._trees: dict[int, Tree] = {}
         self._undoing: list[Callable[[], None]] = []
         self._statements = 0
@@ -74,7 +74,7 @@ class PostgresTransaction(LogTransaction, PostgresSnapshot):
 
     def _write_events(self) -> None:
         for tree in self._trees.values():
-            tree.write(self._session)
+            tree.write()
 
     @contextmanager
     def whole(self) -> Iterator[Self]:
@@ -105,7 +105,7 @@ class PostgresTransaction(LogTransaction, PostgresSnapshot):
         tree = self._trees.get(root)
         if tree is None:
             self._check()
-            tree = self._trees[root] = Tree(root)
+            tree = self._trees[root] = Tree(root, self._session)
             self._session.later(STATEMENTS["lock"], {"root": root}, partial(self._locked, tree))
         return tree
 
@@ -135,7 +135,7 @@ class PostgresTransaction(LogTransaction, PostgresSnapshot):
 
     # Appending
 
-    def _appender(self, agent_id: str) -> PostgresAppender:
+    def _appender(self, agent_id: str) -> Appender:
         self._check()
         appender = self._appenders.get(agent_id)
         if appender is None:
@@ -146,21 +146,18 @@ class PostgresTransaction(LogTransaction, PostgresSnapshot):
             else:
                 row = next(iter(self._run("position", **named)), None)
             assert row is not None
-            newest = partial(self._newest_message, named)
-            appender = PostgresAppender(tree, key, partial(self._draw, tree.root), row, newest)
+            *state, turn, kind = row
+            newest = None if kind is None else (turn, kind)
+            appender = Appender(key, partial(self._draw, tree.root), tree, tuple(state), newest)
             appender.end = self.end(agent_id) if appender.ended else None
             self._appenders[agent_id] = appender
         return appender
-
-    def _newest_message(self, named: Bindings, until: int) -> Any:
-        found = self._run("newest_message", **named, until=until)
-        return tuple(found[0]) if found else None
 
     def _create(self, record: AgentRecord, place: int | None = None) -> None:
         key = self._place(place)
         if record.parent is None:
             root, parent = key, None
-            tree = self._trees[root] = Tree(root)
+            tree = self._trees[root] = Tree(root, self._session)
             self._session.later(STATEMENTS["transaction"], {}, partial(self._locked, tree))
         else:
             named = self._for_agent(record.parent)
@@ -364,6 +361,6 @@ class PostgresTransaction(LogTransaction, PostgresSnapshot):
         self._check()
         self._write_events()
         for appender in self._appenders.values():
-            appender.finish(self._session)
+            appender.finish()
         for tree in self._trees.values():
-            tree.finish(self._session)
+            tree.finish()

@@ -6,7 +6,6 @@ Agents' rows and the index of words are written late: once, when `settle` is cal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import get_ident
-from typing import Any
 
 import apsw
 import msgspec
@@ -27,23 +26,28 @@ _INDEXED_AT_ONCE = 1000
 """Number of messages whose words fill about half of the part of the index that SQLite keeps in memory."""
 
 
-class WordIndex:
-    """The index of words, updated before it is read and at the end of a transaction.
+class SqliteEvents:
+    """Writes the events of one transaction (see `EventWriter`). Raises apsw.Error.
 
-    SQLite writes a piece of it for each statement and merges them later, so that one statement for many messages takes
-    a third of the time.
+    The index of words is updated before it is read and at the end of the transaction. SQLite writes a piece of it for
+    each statement and merges them later, so that one statement for many messages takes a third of the time.
     """
 
-    def __init__(self, db: apsw.Connection, sql: dict[str, str]) -> None:
-        self._db, self._sql = db, sql
+    def __init__(self, connection: SqliteConnection) -> None:
+        self._sql, self._run = connection.sql, connection.run
         # The messages that are not in the index yet, and whether any of them has parts.
         self._ids: list[int] = []
         self._parts = False
 
-    def note(self, id: int, draft: Draft) -> None:
-        """Add a message to the pending ones."""
-        if not draft.content:
-            return
+    def record(self, row: Row, draft: Draft, weight: int | None, weights: int) -> None:
+        self._run(self._sql["append"], row)
+        if weight is not None:
+            self._run(self._sql["weigh"], (row[1], row[0], weight, weights))
+            if draft.content:
+                self._note(row[0], draft)
+
+    def _note(self, id: int, draft: Draft) -> None:
+        """Add a message to those that are not in the index yet."""
         self._ids.append(id)
         if not self._parts:
             from foldmark.text.tokens import has_parts  # only needed for indexing
@@ -60,56 +64,28 @@ class WordIndex:
             follow = last - first == len(self._ids) - 1  # each other, without a gap
             ids = first, last, None if follow else listed(self._ids)
             if self._parts:
-                self._db.execute(self._sql["index_parts"], ids)
-            self._db.execute(self._sql["index"], ids)
+                self._run(self._sql["index_parts"], ids)
+            self._run(self._sql["index"], ids)
             self._ids, self._parts = [], False
 
+    def bury(self, id: int, by: int) -> None:
+        self._run(self._sql["bury"], (by, id))
 
-class SqliteAppender(Appender):
-    """Appends to one agent; its row is updated once, by `finish`. Raises apsw.Error."""
-
-    def __init__(
-        self,
-        db: apsw.Connection,
-        sql: dict[str, str],
-        key: int,
-        draw: Callable[[], int],
-        words: WordIndex,
-        row: Row,
-        newest: Row | None = None,
-    ) -> None:
-        super().__init__(key, draw, row, newest)
-        self._db, self._sql, self._words = db, sql, words
-        self._write = db.cursor().execute  # a cursor for each statement takes a tenth of an insert
-
-    def _record(self, row: Row, draft: Draft, weight: int | None) -> None:
-        self._write(self._sql["append"], row)
-        if weight is not None:
-            self._write(self._sql["weigh"], (self._key, row[0], weight, self._sums[0]))
-            self._words.note(row[0], draft)
-
-    def _bury(self, id: int, by: int) -> None:
-        self._write(self._sql["bury"], (by, id))
-
-    def _newest_message(self) -> tuple[Any, ...] | None:
-        found = self._db.execute(self._sql["message_before"], {"agent": self._key, "id": self.head}).fetchone()
+    def newest_message(self, agent: int, until: int) -> Row | None:
+        found = self._run(self._sql["message_before"], {"agent": agent, "id": until}).fetchone()
         return None if found is None else (found[2], found[3])
 
-    def _wait(self, call: int) -> None:
-        self._write(self._sql["wait"], (self._key, call))
+    def wait(self, agent: int, call: int) -> None:
+        self._run(self._sql["wait"], (agent, call))
 
-    def _answered(self, call: int) -> None:
-        self._write(self._sql["answered"], (self._key, call))
+    def answered(self, agent: int, call: int) -> None:
+        self._run(self._sql["answered"], (agent, call))
 
-    def _end_waiting(self) -> None:
-        self._write(self._sql["end_waiting"], (self._key,))
+    def end_waiting(self, agent: int) -> None:
+        self._run(self._sql["end_waiting"], (agent,))
 
-    def finish(self) -> None:
-        """Write the agent's row."""
-        if self._is_ahead:
-            place = (self.head, self.open_turn, self._messages, self._tokens, self._run, self._key)
-            self._db.execute(self._sql["advance"], place)
-            self._is_ahead = False
+    def advance(self, agent: int, state: Row, newest: Row | None) -> None:
+        self._run(self._sql["advance"], (*state[:5], agent))
 
 
 class SqliteTransaction(SqliteWriter, LogTransaction, SqliteSnapshot):
@@ -119,8 +95,8 @@ class SqliteTransaction(SqliteWriter, LogTransaction, SqliteSnapshot):
 
     def __init__(self, connection: SqliteConnection, clock: Clock | None) -> None:
         super().__init__(connection, clock)
-        self._words = WordIndex(self._db, self._sql)
-        self._appenders: dict[str, SqliteAppender] = {}
+        self._writer = SqliteEvents(connection)
+        self._appenders: dict[str, Appender] = {}
         self._known = connection.known
         self._known.check()
         self._changes_before = self._db.total_changes()
@@ -144,7 +120,7 @@ class SqliteTransaction(SqliteWriter, LogTransaction, SqliteSnapshot):
     def finish(self) -> None:
         """Settle at the end of the transaction. Raises apsw.Error, and StoreError if it has failed before."""
         self._check()
-        self._words.index()
+        self._writer.index()
         for appender in self._appenders.values():
             appender.finish()
 
@@ -176,7 +152,7 @@ class SqliteTransaction(SqliteWriter, LogTransaction, SqliteSnapshot):
         super()._written_otherwise()
         self._folds, self._read_heads = {}, {}
 
-    def _appender(self, agent_id: str) -> SqliteAppender:
+    def _appender(self, agent_id: str) -> Appender:
         appender = self._appenders.get(agent_id)
         if appender is not None:
             self._check()
@@ -187,7 +163,7 @@ class SqliteTransaction(SqliteWriter, LogTransaction, SqliteSnapshot):
         else:
             (found,) = self._run("position", agent=key)
             row, newest, next_id = found[:-1], None, (found[-1] or 0) + 1
-        appender = SqliteAppender(self._db, self._sql, key, self._draw, self._words, row, newest)
+        appender = Appender(key, self._draw, self._writer, row, newest)
         appender.end = self.end(agent_id) if appender.ended else None
         self._next = max(self._next, next_id)
         self._appenders[agent_id] = appender
