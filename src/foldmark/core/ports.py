@@ -151,10 +151,6 @@ class Snapshot(ChangesView, CopyingView, InboxView, LeasesView, MemosView, SentV
     commits; there may be gaps, and ids of two conversations cannot be compared.
     """
 
-    @property
-    def committed(self) -> bool:
-        """True if everything that this moment shows is committed. Inside a transaction it may be rolled back."""
-
     def on_rollback(self, undo: Callable[[], None]) -> None:
         """Call `undo` if what this moment shows is rolled back, for callers that cache something of it. It is never
         called if everything is committed."""

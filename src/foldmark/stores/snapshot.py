@@ -45,10 +45,6 @@ class LogSnapshot(BesideReader, Protocol):
     _over: str = ""
     """The reason why the moment can no longer be used; empty while it can."""
 
-    @property
-    def committed(self) -> bool:
-        return True
-
     def on_rollback(self, undo: Callable[[], None]) -> None:
         """Do nothing: everything is committed here."""
         return
@@ -68,8 +64,6 @@ class LogSnapshot(BesideReader, Protocol):
     # Changes
 
     def changes(self, after: str | None, limit: int) -> Changes:
-        if not self.committed:
-            raise StoreError("changes are committed events; read them outside of the transaction")
         if after is None:
             return self._changes_from_now()
         if self._cursor.fullmatch(after) is None:

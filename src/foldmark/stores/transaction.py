@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Protocol
 import msgspec
 from msgspec import structs
 
-from foldmark.core.agents import AgentRecord, End, Size, refused
+from foldmark.core.agents import AgentRecord, Changes, End, Size, refused
 from foldmark.core.codec import checksum, count_tokens, decode_data, encode_data, without_content
-from foldmark.core.errors import CommandError, ConflictError
+from foldmark.core.errors import CommandError, ConflictError, StoreError
 from foldmark.core.events import ROLES, Draft, is_replayed
 from foldmark.core.ports import NEWEST_KINDS
 from foldmark.core.records import Beside, CodingSession, CopiedAgent, CopiedEvent, CopiedMail, CopiedMemo, CopiedSent
@@ -235,9 +235,8 @@ class LogTransaction(BesideWriter, LogSnapshot, Protocol):
     _index_tables: ClassVar[tuple[str, ...]]
     """Statements that remove the rows of messages from indices and vectors."""
 
-    @property
-    def committed(self) -> bool:
-        return False
+    def changes(self, after: str | None, limit: int) -> Changes:
+        raise StoreError("changes are committed events; read them outside of the transaction")
 
     def on_rollback(self, undo: Callable[[], None]) -> None:
         self._undoing.append(undo)
