@@ -11,7 +11,7 @@ import apsw
 from foldmark.core.errors import StoreError
 from foldmark.core.ports import Progress
 from foldmark.stores.folders import flush_folder
-from foldmark.stores.sqlite.file import MEMORY, connect_read_only, connect_to_read, explain, schema_of
+from foldmark.stores.sqlite.file import MEMORY, connect_read_only, connect_to_read, explained, schema_of
 from foldmark.stores.sqlite.store import SqliteStore
 
 _PAGES = 1000
@@ -50,11 +50,8 @@ def opened(file: Path) -> Iterator[tuple[SqliteStore, int]]:
     a temporary folder and upgraded there. Raises StoreError; `file` is never written to."""
     if not file.is_file():
         raise StoreError(f"there is no file {file}")
-    try:
-        with closing(connect_read_only(str(file))) as db:
-            schema, newest = schema_of(db, str(file))
-    except apsw.Error as error:
-        raise explain(error, str(file)) from error
+    with explained(str(file)), closing(connect_read_only(str(file))) as db:
+        schema, newest = schema_of(db, str(file))
     if schema == newest:
         with closing(SqliteStore(str(file), create=False, read_only=True)) as store:
             yield store, schema
@@ -67,18 +64,11 @@ def opened(file: Path) -> Iterator[tuple[SqliteStore, int]]:
 
 
 def _write(path: str, file: Path, part: Path, progress: Progress) -> None:
-    try:
-        source = connect_to_read(path)
-    except apsw.Error as error:
-        raise explain(error, path) from error
-    with closing(source):
-        try:
-            schema_of(source, path)
-            # An open moment: otherwise every write would make the backup start again.
-            source.execute("BEGIN")
-            source.execute("SELECT count(*) FROM sqlite_schema").fetchall()
-        except apsw.Error as error:
-            raise explain(error, path) from error
+    with explained(path), closing(connect_to_read(path)) as source:
+        schema_of(source, path)
+        # An open moment: otherwise every write would make the backup start again.
+        source.execute("BEGIN")
+        source.execute("SELECT count(*) FROM sqlite_schema").fetchall()
         try:
             with closing(apsw.Connection(str(part), flags=apsw.SQLITE_OPEN_READWRITE)) as target:
                 target.execute("PRAGMA fullfsync = ON")
@@ -86,8 +76,8 @@ def _write(path: str, file: Path, part: Path, progress: Progress) -> None:
                     while not backup.done:
                         backup.step(_PAGES)
                         progress(backup.page_count - backup.remaining, backup.page_count)
-        except (apsw.CorruptError, apsw.NotADBError) as error:
-            raise explain(error, path) from error
+        except (apsw.CorruptError, apsw.NotADBError):
+            raise
         except apsw.Error as error:
             raise StoreError(
                 f"the backup could not be written to {file} ({error}). Is the disk full or gone?"

@@ -9,7 +9,7 @@ from foldmark.core.errors import StoreError
 from foldmark.core.wording import one_line
 from foldmark.stores.damage import Check, SqlChecks
 from foldmark.stores.reader import fault
-from foldmark.stores.sqlite.file import explain, rescue
+from foldmark.stores.sqlite.file import explained, rescue
 from foldmark.stores.sqlite.snapshot import SqliteReader
 
 _PAGE = 256
@@ -59,13 +59,12 @@ class SqliteChecks(SqlChecks, SqliteReader):
         """Check texts beside the log, which have no checksum, for valid UTF-8."""
         for (table,) in self._run("wrong_tables"):
             try:
-                for _ in self._db.execute(f'SELECT * FROM "{table}"'):
-                    pass
+                with explained(self._path):
+                    for _ in self._db.execute(f'SELECT * FROM "{table}"'):
+                        pass
             except UnicodeDecodeError as error:
                 text = error.object[:40].decode(errors="replace")
                 yield f"{table}: a text is no longer valid UTF-8; it begins with {one_line(text)}"
-            except apsw.Error as error:
-                raise explain(error, self._path) from error
 
     def _damaged_index(self) -> Iterator[str]:
         ((missing, surplus),) = self._run("wrong_index_rows")

@@ -1,7 +1,8 @@
 """Open an SQLite file: check that it is one, that it is Foldmark's, and its version; and explain SQLite's errors."""
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -80,6 +81,15 @@ def explain(error: apsw.Error, path: str) -> StoreError:
         case _:
             message = f"{path}: {error}"
     return StoreError(message)
+
+
+@contextmanager
+def explained(path: str) -> Iterator[None]:
+    """Turn an SQLite error raised inside the block into a StoreError."""
+    try:
+        yield
+    except apsw.Error as error:
+        raise explain(error, path) from error
 
 
 def rescue(path: str) -> str:

@@ -6,11 +6,10 @@ U+FFFD, so that one wrong byte stops nothing.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from functools import lru_cache
 from itertools import repeat
 from threading import RLock
-from typing import Any, Self, TypeVar
+from typing import Any
 
 import apsw
 import msgspec
@@ -121,64 +120,6 @@ class SqliteReader(reader.SqlReader):
 
     def _for_messages(self, places: Sequence[Message]) -> Bindings:
         return {"places": listed((self._key(each.agent_id), each.id) for each in places)}
-
-
-class SqliteWriter(SqliteReader, reader.SqlWriter):
-    """Runs statements inside a transaction."""
-
-    _late = 0
-    """Number of rows written late, for earlier records."""
-
-    only_appends = True
-    """True as long as nothing was written but events."""
-
-    def _run(self, name: str, /, **bindings: Any) -> list[Row]:
-        before = self._db.total_changes()
-        rows = self._all(self._sql[name], bindings)
-        if self._db.total_changes() != before:
-            self._written_otherwise()
-        return rows
-
-    def _written_otherwise(self) -> None:
-        """Note that something else than an event was written."""
-        self.only_appends = False
-
-    def _write(self, name: str, /, **bindings: Any) -> None:
-        self._run(name, **bindings)
-
-    def whole(self) -> "AtomicBlock[Self]":
-        return AtomicBlock(self)
-
-    @property
-    def _written(self) -> int:
-        return self._db.total_changes() - self._late
-
-    def _fail(self, error: BaseException | None, before: int) -> None:
-        if isinstance(error, apsw.Error):
-            # Whatever failed, the disk may be full: later writes could be recorded without earlier ones.
-            self._connection.roll_back()
-            raise explain(error, self._path) from error
-        if self._written != before:
-            self._connection.roll_back()
-
-
-W = TypeVar("W", bound=SqliteWriter)
-
-
-class AtomicBlock(AbstractContextManager[W, None]):
-    """See `SqliteWriter.whole`. Every append uses one, so it is not a generator."""
-
-    def __init__(self, writer: W) -> None:
-        self._writer = writer
-
-    def __enter__(self) -> W:
-        self._writer._check()
-        self._before = self._writer._written
-        return self._writer
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if kind is not None:
-            self._writer._fail(error, self._before)
 
 
 class SqliteSnapshot(SqliteReader, CopyingSnapshot):

@@ -20,7 +20,7 @@ from foldmark.core.errors import StoreError
 from foldmark.core.ports import Clock, Limits, QueryScope, Rows
 from foldmark.stores.beside import SqlVectors
 from foldmark.stores.queries import queries
-from foldmark.stores.sqlite.file import MEMORY, explain, narrow, open_beside, open_file, place_of
+from foldmark.stores.sqlite.file import MEMORY, explain, explained, narrow, open_beside, open_file, place_of
 from foldmark.stores.sqlite.snapshot import SqliteConnection, SqliteReader, SqliteSnapshot
 from foldmark.stores.sqlite.transaction import SqliteTransaction
 
@@ -116,17 +116,14 @@ class SqliteSandbox(SqliteReader):
         with self._lock if memory else nullcontext():
             agents = {scope.agent, *(each.agent for each in (*scope.lineage, *scope.visible))}
             keys = {agent: self._key(agent) for agent in sorted(agents)}
-            with self._reading:
+            with self._reading, explained(self._path):
+                if memory and self._db.txn_state() == apsw.SQLITE_TXN_WRITE:
+                    raise StoreError("a database in memory cannot be queried inside a batch; end the batch first")
                 try:
-                    if memory and self._db.txn_state() == apsw.SQLITE_TXN_WRITE:
-                        raise StoreError("a database in memory cannot be queried inside a batch; end the batch first")
-                    try:
-                        return self._sandbox_for(scope, keys).query(sql, limits)
-                    except UnicodeDecodeError:
-                        self._forget_sandbox()
-                        return self._sandbox_for(scope, keys, mending=True).query(sql, limits)
-                except apsw.Error as error:
-                    raise explain(error, self._path) from error
+                    return self._sandbox_for(scope, keys).query(sql, limits)
+                except UnicodeDecodeError:
+                    self._forget_sandbox()
+                    return self._sandbox_for(scope, keys, mending=True).query(sql, limits)
 
     def _sandbox_for(self, scope: QueryScope, keys: dict[str, int], *, mending: bool = False) -> "Sandbox":
         if self._sandbox is None or self._sandbox[0] != scope:
@@ -157,13 +154,7 @@ class _Reading(AbstractContextManager[SqliteSnapshot]):
         self._mine: SqliteSnapshot | None = None
         if store._open is not None:
             return store._open  # a part of the block around it
-        try:
-            store._connection.run("BEGIN")
-        except BaseException as error:
-            store._lock.release()
-            if isinstance(error, apsw.Error):
-                raise explain(error, store._path) from error
-            raise
+        store._begin("BEGIN")
         self._mine = store._open = SqliteSnapshot(store._connection, store._clock)
         return self._mine
 
@@ -192,15 +183,10 @@ class _Writing(AbstractContextManager[SqliteTransaction]):
     def __enter__(self) -> SqliteTransaction:
         store = self._store
         store._lock.acquire()
-        try:
-            if store._open is not None:
-                raise StoreError("a block of `read` cannot write; write outside of it")  # noqa: TRY301
-            store._connection.run("BEGIN IMMEDIATE")
-        except BaseException as error:
+        if store._open is not None:
             store._lock.release()
-            if isinstance(error, apsw.Error):
-                raise explain(error, store._path) from error
-            raise
+            raise StoreError("a block of `read` cannot write; write outside of it")
+        store._begin("BEGIN IMMEDIATE")
         self._transaction = store._open = SqliteTransaction(store._connection, store._clock)
         return self._transaction
 
@@ -257,11 +243,9 @@ class SqliteStore(SqliteReader):
             self._db.close()
 
     def watch(self) -> SqliteWatch:
-        try:
+        with explained(self._path):
             beside = None if self._path == MEMORY else open_beside(self._db, self._path, self._place)
             watch = SqliteWatch(self._commits, beside)
-        except apsw.Error as error:
-            raise explain(error, self._path) from error
         self._watches.add(watch)
         return watch
 
@@ -275,6 +259,16 @@ class SqliteStore(SqliteReader):
         if type(inside) is SqliteTransaction and inside.thread == get_ident():
             return inside.whole()
         return _Writing(self)
+
+    def _begin(self, how: str) -> None:
+        """Begin a transaction. Raises StoreError, after releasing the lock."""
+        try:
+            self._connection.run(how)
+        except BaseException as error:
+            self._lock.release()
+            if isinstance(error, apsw.Error):
+                raise explain(error, self._path) from error
+            raise
 
     # Maintenance
 

@@ -4,8 +4,9 @@ Agents' rows and the index of words are written late: once, when `settle` is cal
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from threading import get_ident
+from typing import Any
 
 import apsw
 import msgspec
@@ -18,8 +19,9 @@ from foldmark.core.records import CopiedEvent, Numbers
 from foldmark.core.replay import Fold
 from foldmark.stores.queries import listed
 from foldmark.stores.reader import Bindings, Row, fault
+from foldmark.stores.sqlite.file import explain
 from foldmark.stores.sqlite.known import changed
-from foldmark.stores.sqlite.snapshot import SqliteConnection, SqliteSnapshot, SqliteWriter
+from foldmark.stores.sqlite.snapshot import SqliteConnection, SqliteSnapshot
 from foldmark.stores.transaction import Appender, LogTransaction
 
 _INDEXED_AT_ONCE = 1000
@@ -88,10 +90,32 @@ class SqliteEvents:
         self._run(self._sql["advance"], (*state[:5], agent))
 
 
-class SqliteTransaction(SqliteWriter, LogTransaction, SqliteSnapshot):
+class AtomicBlock(AbstractContextManager["SqliteTransaction", None]):
+    """See `SqlWriter.whole`. Every append uses one, so it is not a generator."""
+
+    def __init__(self, writing: "SqliteTransaction") -> None:
+        self._writing = writing
+
+    def __enter__(self) -> "SqliteTransaction":
+        self._writing._check()
+        self._before = self._writing._written
+        return self._writing
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if kind is not None:
+            self._writing._fail(error, self._before)
+
+
+class SqliteTransaction(LogTransaction, SqliteSnapshot):
     """The writes of one transaction, which `SqliteStore` begins and ends."""
 
     _index_tables = ("unindex_parts", "erase_vectors", "erase_signatures", "unweigh")
+
+    _late = 0
+    """Number of rows written late, for earlier records."""
+
+    only_appends = True
+    """True as long as nothing was written but events."""
 
     def __init__(self, connection: SqliteConnection, clock: Clock | None) -> None:
         super().__init__(connection, clock)
@@ -108,6 +132,34 @@ class SqliteTransaction(SqliteWriter, LogTransaction, SqliteSnapshot):
         """The thread that began it: its blocks of `write` are parts of this one, all others wait."""
         self._next = 1
         self._undoing: list[Callable[[], None]] = []
+
+    # Statements
+
+    def _run(self, name: str, /, **bindings: Any) -> list[Row]:
+        before = self._db.total_changes()
+        rows = self._all(self._sql[name], bindings)
+        if self._db.total_changes() != before:
+            # Something else than an event was written.
+            self.only_appends, self._folds, self._read_heads = False, {}, {}
+        return rows
+
+    def _write(self, name: str, /, **bindings: Any) -> None:
+        self._run(name, **bindings)
+
+    def whole(self) -> AtomicBlock:
+        return AtomicBlock(self)
+
+    @property
+    def _written(self) -> int:
+        return self._db.total_changes() - self._late
+
+    def _fail(self, error: BaseException | None, before: int) -> None:
+        if isinstance(error, apsw.Error):
+            # Whatever failed, the disk may be full: later writes could be recorded without earlier ones.
+            self._connection.roll_back()
+            raise explain(error, self._path) from error
+        if self._written != before:
+            self._connection.roll_back()
 
     # Pending writes
 
@@ -147,10 +199,6 @@ class SqliteTransaction(SqliteWriter, LogTransaction, SqliteSnapshot):
         self._folds[fold.agent] = fold, beside
         if fold.agent in self._appenders:
             self._appenders[fold.agent].has_replayed = False
-
-    def _written_otherwise(self) -> None:
-        super()._written_otherwise()
-        self._folds, self._read_heads = {}, {}
 
     def _appender(self, agent_id: str) -> Appender:
         appender = self._appenders.get(agent_id)
