@@ -85,11 +85,10 @@ class SqlReader(Protocol):
 
     def _id(self, key: int) -> str:
         if key not in self._ids:
-            for (agent_id,) in self._run("agent_id", key=key):
-                self._ids[key] = agent_id
-        if key not in self._ids:
-            return f"unknown agent {key}"  # the event is damaged, and in no agent's lineage
-        return self._ids[key]
+            for agent_id, *more in self._run("agent_id", key=key):
+                self._cache_agent(agent_id, (key, *more))
+        # An event of an unknown agent is damaged, and in no agent's lineage.
+        return self._ids.get(key) or f"unknown agent {key}"
 
     def _agent(self, row: Sequence[Any]) -> AgentRecord:
         *fields, deleted, key, root = row

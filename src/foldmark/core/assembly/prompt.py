@@ -154,13 +154,13 @@ def assemble(
             injected[places[event]] += _texts(later[event])
     for place in sorted(injected, reverse=True):
         steps[place:place] = [ViewMessage("user", text) for text in injected[place]]
-    moved = {
-        end: sum(len(injected[place]) for place in injected if place < end) for end in (view.settled, view.earlier)
-    }
-    settled, earlier = view.settled + moved[view.settled], view.earlier + moved[view.earlier]
-    ends = {**view.openers, 0: len(view.steps)}
-    turns = {event: end + sum(len(injected[each]) for each in injected if each < end) for event, end in ends.items()}
-    anchored = view.active + sum(len(injected[each]) for each in injected if each < view.active)
+
+    def moved(step: int) -> int:
+        """Return the place of a step of the view, now that layers stand among the steps."""
+        return step + sum(len(texts) for place, texts in injected.items() if place < step)
+
+    settled, earlier, anchored = moved(view.settled), moved(view.earlier), moved(view.active)
+    turns = {event: moved(step) for event, step in {**view.openers, 0: len(view.steps)}.items()}
     if isinstance(steps[0], Calls) or not (steps[0].role == "user" or steps[0].native):
         settled, earlier = settled + 1, earlier + 1
         turns = {event: begin + 1 for event, begin in turns.items()}

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from foldmark.core.assembly import media, wire
+from foldmark.core.assembly import media
 from foldmark.core.events import Event
 
 LONGEST_NAME = 64
@@ -133,25 +133,22 @@ def shorten(text: str, limit: int, shape: str, event_id: int) -> Shortened:
 
 def before(text: str, index: int) -> int:
     """Return the last position up to `index` where `text` may be cut."""
-    while 0 < index < len(text):
-        span = _escape_around(text, index)
-        if span is not None:
-            index = span[0]
-        elif _joined(text, index):
-            index -= 1
-        else:
-            break
-    return index
+    return _boundary(text, index, -1)
 
 
 def after(text: str, index: int) -> int:
     """Return the first position from `index` on where `text` may be cut."""
+    return _boundary(text, index, 1)
+
+
+def _boundary(text: str, index: int, step: int) -> int:
+    """Return the nearest position where `text` may be cut, looking backwards (`step` -1) or forwards (1)."""
     while 0 < index < len(text):
-        span = _escape_around(text, index)
-        if span is not None:
-            index = span[1]
+        escape = _escape_around(text, index)
+        if escape is not None:
+            index = min(escape) if step < 0 else max(escape)
         elif _joined(text, index):
-            index += 1
+            index += step
         else:
             break
     return index
@@ -264,7 +261,7 @@ def weight(
             known = data or {}
             signature = known.get("thought_signature")
             signed = len(signature) + 24 if isinstance(signature, str) else 0
-            return CALL + len(wire.tool_name(str(known.get("name", "")))) + _escaped(wire.arguments(content)) + signed
+            return CALL + len(tool_name(str(known.get("name", "")))) + _escaped(arguments(content)) + signed
         case "tool_result":
             return _escaped(shorten(content, kept, shape, event_id).text)
         case "system":

@@ -125,12 +125,6 @@ class PostgresReader(reader.SqlReader):
         self._roots[key] = root
         self._keys[agent_id], self._ids[key] = key, agent_id
 
-    def _id(self, key: int) -> str:
-        if key not in self._ids:
-            for agent_id, root in self._run("agent_id", key=key):
-                self._cache_agent(agent_id, (key, root))
-        return self._ids.get(key) or f"unknown agent {key}"
-
     def _decoded_events(self, rows: Sequence[Sequence[Any]]) -> list[Event]:
         for row in rows:
             self._cache_event(row[0], row[1])
