@@ -13,10 +13,10 @@ from typing import Any
 from msgspec import Struct
 
 from foldmark.copying.comparing import CopyScope, Hashes, check, is_message, merged, parts, scope, texts_of
-from foldmark.core.agents import AgentRecord
+from foldmark.core.agents import AgentRecord, Mail
 from foldmark.core.errors import CommandError, DamagedError, StoreError
 from foldmark.core.ports import Progress, Snapshot, Store
-from foldmark.core.records import CodingSession, CopiedAgent, CopiedEnd, CopiedEvent, CopiedMail, CopiedMemo, CopiedSent
+from foldmark.core.records import CodingSession, CopiedEnd, CopiedEvent, CopiedMemo, CopiedSent
 from foldmark.core.replay import recorded, replay
 from foldmark.core.segments import until
 from foldmark.core.wording import listing
@@ -123,19 +123,14 @@ class _Copy:
             for event in page:
                 self._advance(event)
         for some in parts(list(self._missing.values()), _AT_ONCE):
-            agents = [self._as_copied(record) for record in some]
             with self._target.write() as writing:
-                writing.take_agents(agents)
+                writing.take_agents({self._wanted.all[record.id]: record for record in some})
 
-    def _needed(self, page: Sequence[CopiedEvent]) -> list[CopiedAgent]:
-        """Return the missing agents that begin in a page: they have an event in it, or were forked in it."""
+    def _needed(self, page: Sequence[CopiedEvent]) -> dict[int, AgentRecord]:
+        """Return the missing agents that begin in a page, by place: they have an event in it, or were forked in it."""
         begun = {event.agent for event in page} | {self._forks.get(event.id) for event in page if event.kind == "fork"}
-        begun_agents = [self._as_copied(self._missing.pop(agent)) for agent in begun if agent in self._missing]
-        return sorted(begun_agents, key=lambda agent: agent.place)
-
-    def _as_copied(self, record: AgentRecord) -> CopiedAgent:
-        place = self._wanted.all[record.id]
-        return CopiedAgent(place, record.id, record.name, record.parent, record.fork_event, record.created_at)
+        places = {self._wanted.all[agent]: agent for agent in begun if agent in self._missing}
+        return {place: self._missing.pop(places[place]) for place in sorted(places)}
 
     def _erase(self) -> None:
         """Erase the events that were erased in the source after they had been copied."""
@@ -248,7 +243,7 @@ class _Copy:
 
 
 _COUNTED: dict[type, str] = {
-    CopiedMail: "mail",
+    Mail: "mail",
     CopiedMemo: "memos",
     CopiedSent: "requests",
     CodingSession: "sessions",

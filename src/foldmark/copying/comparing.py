@@ -8,16 +8,16 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from msgspec import Struct
 
-from foldmark.core.agents import AgentRecord
+from foldmark.core.agents import AgentRecord, Mail
 from foldmark.core.errors import CommandError
 from foldmark.core.events import ROLES, Event
 from foldmark.core.ports import Snapshot
-from foldmark.core.records import CodingSession, CopiedEnd, CopiedEvent, CopiedMail, CopiedMemo, CopiedSent
+from foldmark.core.records import CodingSession, CopiedEnd, CopiedEvent, CopiedMemo, CopiedSent
 from foldmark.core.wording import listing
 
 Item = TypeVar("Item")
 
-Beside = TypeVar("Beside", CopiedMail, CopiedSent, CopiedMemo, CodingSession)
+Beside = TypeVar("Beside", Mail, CopiedSent, CopiedMemo, CodingSession)
 
 _AT_ONCE = 500
 
@@ -38,7 +38,7 @@ class CopyScope(Struct, frozen=True):
     @property
     def kinds(self) -> list[type[Any]]:
         """The kinds of records beside the log that belong to the copy."""
-        return list(_KINDS) if self.whole else [CopiedMail, CopiedSent]
+        return list(_KINDS) if self.whole else [Mail, CopiedSent]
 
 
 def scope(moment: Snapshot, names: Sequence[str]) -> CopyScope:
@@ -60,7 +60,7 @@ def scope(moment: Snapshot, names: Sequence[str]) -> CopyScope:
             raise CommandError(f"there is no conversation '{name}' to copy; {available}")
         wanted.add(roots[found])
     chosen = {agent: record for agent, record in records.items() if roots[agent] in wanted}
-    writers = {mail.sender for mail in moment.copied(CopiedMail, list(chosen))}
+    writers = {mail.sender for mail in moment.copied(Mail, list(chosen))}
     writers |= {end.killed[0] for end in moment.copied(CopiedEnd, list(chosen)) if end.killed is not None}
     if others := {roots[agent] for agent in writers} - wanted:
         more = " ".join(f"--conversation {records[agent].name or agent}" for agent in sorted(others))
@@ -125,7 +125,7 @@ class _Rule(NamedTuple):
 
 
 _KINDS: Mapping[type[Any], _Rule] = {
-    CopiedMail: _Rule(
+    Mail: _Rule(
         "mail",
         "mail {0.id}",
         lambda mail: (mail.sender, mail.recipient, mail.actor, mail.sent_at),

@@ -70,8 +70,8 @@ class AgentRecord(Struct, frozen=True):
 
 
 class Mail(Struct, frozen=True):
-    """A message from one agent to another; `actor` is the actor that sent it, `sent_at` is UTC as
-    `Event.created_at`."""
+    """A message from one agent to another; `actor` is the actor that sent it, `sent_at` is UTC as `Event.created_at`.
+    `event` is the event that carried it, None while it is unread."""
 
     id: int
     sender: str
@@ -79,6 +79,7 @@ class Mail(Struct, frozen=True):
     actor: str
     sent_at: str
     content: str
+    event: int | None = None
 
 
 class End(Struct, frozen=True):

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
+from foldmark.core.agents import AgentRecord, Mail
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
 
@@ -151,17 +152,6 @@ class CodingSessions(CodingSessionsView, Protocol):
         never changes."""
 
 
-class CopiedAgent(Struct, frozen=True):
-    """An agent as it was created. `place` is its number among all agents of its store, from 1."""
-
-    place: int
-    id: str
-    name: str | None
-    parent: str | None
-    fork_event: int
-    created_at: str
-
-
 class CopiedEvent(Struct, frozen=True):
     """An event as it is stored. `data` is its JSON text; `apart` marks a result that stands apart from its call
     (`Snapshot.apart_results`); `redacted` is the operation that erased the event, if one did."""
@@ -190,18 +180,6 @@ class CopiedEnd(Struct, frozen=True):
     killed: tuple[str, str, str] | None
     deleted: tuple[str, str] | None
     archived: str | None
-
-
-class CopiedMail(Struct, frozen=True):
-    """A message to an agent; `event` is the event that carried it, None while it is unread."""
-
-    id: int
-    sender: str
-    recipient: str
-    actor: str
-    sent_at: str
-    content: str
-    event: int | None
 
 
 class CopiedSent(Struct, frozen=True):
@@ -234,10 +212,10 @@ class CopiedMemo(Struct, frozen=True):
     tags: tuple[str, ...]
 
 
-Beside: TypeAlias = CopiedMail | CopiedSent | CopiedMemo | CodingSession
+Beside: TypeAlias = Mail | CopiedSent | CopiedMemo | CodingSession
 """Records beside the log that have ids of their own."""
 
-Copied = TypeVar("Copied", CopiedMail, CopiedSent, CopiedMemo, CodingSession, CopiedEnd)
+Copied = TypeVar("Copied", Mail, CopiedSent, CopiedMemo, CodingSession, CopiedEnd)
 
 
 class Numbers(NamedTuple):
@@ -273,9 +251,9 @@ class CopyingView(Protocol):
 class Copying(CopyingView, Protocol):
     """The part of `Transaction` that takes records from another store, with their ids."""
 
-    def take_agents(self, agents: Sequence[CopiedAgent]) -> None:
-        """Add agents, without stored segments; parents come before their forks. Raises StoreError if a name is
-        taken."""
+    def take_agents(self, agents: Mapping[int, AgentRecord]) -> None:
+        """Add agents as they were created, without events and stored segments; parents come before their forks. The
+        keys are their places among all agents of their store, from 1. Raises StoreError if a name is taken."""
 
     def take_events(self, events: Sequence[CopiedEvent]) -> None:
         """Append events with their ids to any of the agents. Raises StoreError if an event is not newer than its

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import structs
 
+from foldmark.core.agents import Mail
 from foldmark.core.codec import checksum
 from foldmark.core.errors import DamagedError
 from foldmark.core.records import (
@@ -13,7 +14,6 @@ from foldmark.core.records import (
     Copied,
     CopiedEnd,
     CopiedEvent,
-    CopiedMail,
     CopiedMemo,
     CopiedSent,
     Numbers,
@@ -42,7 +42,7 @@ class CopyingSnapshot(LogSnapshot, Protocol):
     def copied(self, kind: type[Copied], agents: Collection[str] | None = None, after: int = 0) -> Iterator[Copied]:
         forms: dict[type, tuple[str, Callable[[Row], Any]]] = {
             CopiedEnd: ("copied_ends", _end),
-            CopiedMail: ("copied_mail", lambda row: CopiedMail(*row)),
+            Mail: ("copied_mail", lambda row: Mail(*row)),
             CopiedSent: ("copied_sent", _sent),
             CopiedMemo: ("copied_memos", lambda row: structs.replace(CopiedMemo(*row), tags=self._tags(row[-1]))),
             CodingSession: ("copied_sessions", lambda row: structs.replace(self._coding_session(row[1:]), id=row[0])),

@@ -13,12 +13,12 @@ from typing import Any, ClassVar, Protocol
 import msgspec
 from msgspec import structs
 
-from foldmark.core.agents import AgentRecord, Changes, End, Size, refused
+from foldmark.core.agents import AgentRecord, Changes, End, Mail, Size, refused
 from foldmark.core.codec import checksum, count_tokens, decode_data, encode_data, without_content
 from foldmark.core.errors import CommandError, ConflictError, StoreError
 from foldmark.core.events import ROLES, Draft, is_replayed
 from foldmark.core.ports import NEWEST_KINDS
-from foldmark.core.records import Beside, CodingSession, CopiedAgent, CopiedEvent, CopiedMail, CopiedMemo, CopiedSent
+from foldmark.core.records import Beside, CodingSession, CopiedEvent, CopiedMemo, CopiedSent
 from foldmark.core.replay import Fold
 from foldmark.core.turns import place
 from foldmark.stores.beside import BesideWriter
@@ -338,11 +338,10 @@ class LogTransaction(BesideWriter, LogSnapshot, Protocol):
 
     # Records copied from another store
 
-    def take_agents(self, agents: Sequence[CopiedAgent]) -> None:
+    def take_agents(self, agents: Mapping[int, AgentRecord]) -> None:
         with self.whole():
-            for agent in agents:
-                record = AgentRecord(agent.id, agent.name, agent.parent, agent.fork_event, agent.created_at)
-                self._create(record, agent.place)
+            for place, record in agents.items():
+                self._create(record, place)
 
     def take_events(self, events: Sequence[CopiedEvent]) -> None:
         self.settle()
@@ -365,7 +364,7 @@ class LogTransaction(BesideWriter, LogSnapshot, Protocol):
 
     def _take(self, record: Beside, row: Bindings) -> None:
         match record:
-            case CopiedMail():
+            case Mail():
                 self._take_mail({**row, "sender": self._key(record.sender), **self._for_agent(record.recipient)})
             case CopiedSent():
                 self._take_sent({**row, **self._for_agent(record.agent)})

@@ -7,9 +7,10 @@ from operator import attrgetter
 from typing import Any
 
 from foldmark.app import open_over
+from foldmark.core.agents import Mail
 from foldmark.core.assembly.sent import RequestRecord, SentRequest
 from foldmark.core.ports import Snapshot, Store, Transaction
-from foldmark.core.records import CodingSession, CopiedEnd, CopiedMail, CopiedMemo, CopiedSent
+from foldmark.core.records import CodingSession, CopiedEnd, CopiedMemo, CopiedSent
 from foldmark.core.request import Edge
 from foldmark.core.segments import END, Segment
 from foldmark.log.doctor import examine
@@ -52,7 +53,7 @@ def same(store: Store, other: Store) -> None:
         assert shared(ours) == shared(theirs)
         assert all(had <= has for had, has in zip(ours.numbers(), theirs.numbers(), strict=True))
         assert sorted(ours.copied(CopiedEnd), key=by_agent) == sorted(theirs.copied(CopiedEnd), key=by_agent)
-        kinds: tuple[type[Any], ...] = (CopiedMail, CopiedSent, CopiedMemo, CodingSession)
+        kinds: tuple[type[Any], ...] = (Mail, CopiedSent, CopiedMemo, CodingSession)
         for kind in kinds:
             assert list(ours.copied(kind)) == list(theirs.copied(kind))
         heads = dict.fromkeys(agents, 0)

@@ -10,9 +10,10 @@ from msgspec.structs import replace
 
 from foldmark import copying
 from foldmark.copying import copy
+from foldmark.core.agents import AgentRecord, Mail
 from foldmark.core.errors import CommandError, DamagedError, StoreError
 from foldmark.core.ports import Store
-from foldmark.core.records import CodingSession, CopiedAgent, CopiedEvent, CopiedMail, Numbers
+from foldmark.core.records import CodingSession, CopiedEvent, Numbers
 from foldmark.core.search import SearchScope
 from foldmark.core.segments import END, Segment
 from foldmark.testing.copies import (
@@ -280,11 +281,11 @@ class CopyingTests(Suite):
             one, two = moment.copied_events({agent: 0})
             assert list(moment.copied_events({agent: one.id})) == [two]
             assert list(moment.copied_events({agent: two.id})) == list(moment.copied_events({})) == []
-        record = CopiedAgent(5, agent, "name", None, 0, NOW)
+        record = AgentRecord(agent, "name", None, 0, NOW)
 
         def take(events: list[CopiedEvent]) -> None:
             with target.write() as writing:
-                writing.take_agents([record])
+                writing.take_agents({5: record})
                 writing.take_events(events)
 
         for wrong in ([two, one], [one, one], [one, replace(two, agent="nobody")]):
@@ -302,10 +303,10 @@ class CopyingTests(Suite):
         with pytest.raises(StoreError), target.write() as writing:
             writing.take_events([replace(two, id=three)])
         with pytest.raises(StoreError), target.write() as writing:
-            writing.take_agents([CopiedAgent(6, "another", "name", None, 0, NOW)])
+            writing.take_agents({6: AgentRecord("another", "name", None, 0, NOW)})
         with target.write() as writing:
-            mail = CopiedMail(7, agent, agent, "human", NOW, "text", None)
+            mail = Mail(7, agent, agent, "human", NOW, "text", None)
             writing.take([mail])
             writing.take([replace(mail, content="", event=three)])
-            assert list(writing.copied(CopiedMail)) == [replace(mail, content="", event=three)]
-            assert list(writing.copied(CopiedMail, [agent], 7)) == list(writing.copied(CopiedMail, [])) == []
+            assert list(writing.copied(Mail)) == [replace(mail, content="", event=three)]
+            assert list(writing.copied(Mail, [agent], 7)) == list(writing.copied(Mail, [])) == []
