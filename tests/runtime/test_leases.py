@@ -179,7 +179,7 @@ def clock(seconds: float) -> Clock:
 
 def later(log: Log, seconds: float) -> None:
     """Let the database's clock be ahead, as this process reads it."""
-    log.store._clock = clock(seconds)  # type: ignore[attr-defined]
+    log.store._connection.clock = clock(seconds)  # type: ignore[attr-defined]
 
 
 def lease(agent: Agent) -> Lease:

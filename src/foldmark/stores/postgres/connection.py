@@ -237,7 +237,7 @@ class PostgresSession:
     """
 
     def __init__(self, pool: Pool, begin: str, *, writes: bool) -> None:
-        self._pool, self._writes = pool, writes
+        self.pool, self._writes = pool, writes
         self._queue: list[tuple[str, Sequence[Any], Then | None]] = [(begin, (), None)]
         self._connection: psycopg.Connection[Row] | None = None
         self.begun = False
@@ -261,24 +261,24 @@ class PostgresSession:
         try:
             self.send()
         except psycopg.Error as error:
-            raise self._pool.address.explain(error, writing=self._writes) from error
+            raise self.pool.address.explain(error, writing=self._writes) from error
 
     def send(self) -> None:
         """Send the pending statements. Raises psycopg.Error."""
         if not self._queue:
             return
-        self._pool.check()
+        self.pool.check()
         queue, self._queue = self._queue, []
         try:
             if self._connection is None:
-                self._connection = self._pool.take()
+                self._connection = self.pool.take()
             try:
                 results = self._sent(self._connection, queue)
             except psycopg.Error as error:
                 if self.begun or not lost(error):
                     raise
                 self._connection.close()
-                self._connection = self._pool.anew()
+                self._connection = self.pool.anew()
                 results = self._sent(self._connection, queue)
         except BaseException:
             self.broken = True
@@ -316,4 +316,4 @@ class PostgresSession:
             with suppress(psycopg.Error):
                 if not connection.closed and connection.info.transaction_status != TransactionStatus.IDLE:
                     connection.execute("ROLLBACK")
-            self._pool.give_back(connection)
+            self.pool.give_back(connection)

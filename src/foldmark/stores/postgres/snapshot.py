@@ -45,14 +45,13 @@ _SHARED = 0
 _CACHED = 10_000
 """Number of events whose tree is cached."""
 
-Ahead = Callable[[], float]
-"""Seconds that the clock of leases is ahead of the database's; for tests."""
-
 
 class Known:
-    """A store's cache of facts that never change: keys, uuids, and the tree of a key, a block of ids or an event."""
+    """A store's cache of facts that never change: keys, uuids, and the tree of a key, a block of ids or an event.
+    `ahead` returns the seconds that the clock of leases is ahead of the database's; for tests."""
 
-    def __init__(self) -> None:
+    def __init__(self, ahead: Callable[[], float]) -> None:
+        self.ahead = ahead
         self.keys: dict[str, int] = {}
         self.ids: dict[int, str] = {}
         self.roots: dict[int, int] = {}
@@ -151,12 +150,8 @@ class PostgresSnapshot(PostgresReader, CopyingSnapshot):
     _kinds = Texts(NEWEST_KINDS)
     _cursor = re.compile(f"{_PLACE}(:{_PLACE})*", re.ASCII)
 
-    def __init__(self, session: PostgresSession, known: Known, ahead: Ahead) -> None:
-        super().__init__(session, known)
-        self._ahead = ahead
-
     def now(self) -> str:
-        return str(self._run("now", ahead=float(self._ahead()))[0][0])
+        return str(self._run("now", ahead=float(self._known.ahead()))[0][0])
 
     def _is_broken(self) -> bool:
         return self._session.broken

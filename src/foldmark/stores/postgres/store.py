@@ -189,7 +189,7 @@ class PostgresStore:
         """
         place = Address(address)
         self.address, self.shown, self._place = address, place.shown, place
-        self.pool, self._known, self._ahead = Pool(place), Known(), ahead
+        self.pool, self._known = Pool(place), Known(ahead)
         with explained(place):
             connection = self.pool.take()
             try:
@@ -225,7 +225,7 @@ class PostgresStore:
             return
         self.pool.check()
         session = PostgresSession(self.pool, _READ, writes=False)
-        self._open.snapshot = snapshot = PostgresSnapshot(session, self._known, self._ahead)
+        self._open.snapshot = snapshot = PostgresSnapshot(session, self._known)
         try:
             yield snapshot
         finally:
@@ -245,7 +245,7 @@ class PostgresStore:
             raise StoreError("a block of `read` cannot write; write outside of it")
         self.pool.check()
         session = PostgresSession(self.pool, _WRITE, writes=True)
-        self._open.snapshot = transaction = PostgresTransaction(session, self.pool, self._known, self._ahead)
+        self._open.snapshot = transaction = PostgresTransaction(session, self._known)
         try:
             try:
                 yield transaction

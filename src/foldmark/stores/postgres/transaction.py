@@ -19,8 +19,8 @@ from foldmark.core.ports import Head
 from foldmark.core.records import Beside, CodingSession, CopiedEvent, Numbers
 from foldmark.core.segments import Segments
 from foldmark.stores.postgres.appender import Tree
-from foldmark.stores.postgres.connection import STATEMENTS, Ints, Pool, PostgresSession, Texts
-from foldmark.stores.postgres.snapshot import BLOCK, Ahead, Known, PostgresSnapshot, memo_words
+from foldmark.stores.postgres.connection import STATEMENTS, Ints, PostgresSession, Texts
+from foldmark.stores.postgres.snapshot import BLOCK, Known, PostgresSnapshot, memo_words
 from foldmark.stores.reader import Bindings, Row
 from foldmark.stores.transaction import Appender, LogTransaction
 
@@ -30,9 +30,8 @@ class PostgresTransaction(LogTransaction, PostgresSnapshot):
 
     _index_tables = ("unindex_words", "unindex_long_words", "erase_vectors", "erase_signatures")
 
-    def __init__(self, session: PostgresSession, pool: Pool, known: Known, ahead: Ahead) -> None:
-        super().__init__(session, known, ahead)
-        self._pool = pool
+    def __init__(self, session: PostgresSession, known: Known) -> None:
+        super().__init__(session, known)
         self._appenders: dict[str, Appender] = {}
         self._trees: dict[int, Tree] = {}
         self._undoing: list[Callable[[], None]] = []
@@ -125,7 +124,7 @@ class PostgresTransaction(LogTransaction, PostgresSnapshot):
         """Return the next id of a tree."""
         tree = self._counted(root)
         if tree.next_id > tree.last_id:
-            ((number,),) = self._pool.run_alone("draw", name="blocks")
+            ((number,),) = self._session.pool.run_alone("draw", name="blocks")
             # The first block is 0, and there is no event 0. A later block is above all ids of the tree.
             tree.next_id, tree.last_id = max(1, (number - 1) * BLOCK), number * BLOCK - 1
             self._blocks[number - 1] = root
@@ -175,9 +174,9 @@ class PostgresTransaction(LogTransaction, PostgresSnapshot):
         """Return the key of a new agent. Keys order the agents, so a copied agent gets its original place if that is
         free."""
         if place is None or self._run("agent_id", key=place):
-            ((key,),) = self._pool.run_alone("draw", name="agents")
+            ((key,),) = self._session.pool.run_alone("draw", name="agents")
             return int(key)
-        self._pool.run_alone("raise_number", name="agents", value=place)
+        self._session.pool.run_alone("raise_number", name="agents", value=place)
         return place
 
     # Beside the log
@@ -290,7 +289,9 @@ class PostgresTransaction(LogTransaction, PostgresSnapshot):
     def _take_ids(self, events: Sequence[CopiedEvent]) -> None:
         if not events:
             return
-        self._pool.run_alone("raise_number", name="blocks", value=max(event.id for event in events) // BLOCK + 1)
+        self._session.pool.run_alone(
+            "raise_number", name="blocks", value=max(event.id for event in events) // BLOCK + 1
+        )
         roots = {agent: self._for_agent(agent)["root"] for agent in sorted({event.agent for event in events})}
         shared = sorted({(event.id // BLOCK, roots[event.agent]) for event in events})
         blocks = Ints(block for block, _ in shared)

@@ -22,25 +22,32 @@ from foldmark.core.segments import Segments
 from foldmark.core.turns import Message
 from foldmark.stores import reader
 from foldmark.stores.copying import PAGE, CopyingSnapshot
-from foldmark.stores.queries import listed
+from foldmark.stores.queries import listed, queries
 from foldmark.stores.reader import Bindings, Row
-from foldmark.stores.sqlite.file import explain
+from foldmark.stores.sqlite.file import explain, open_beside, open_file, place_of
 from foldmark.stores.sqlite.known import KnownAgents
 
 
 class SqliteConnection:
     """An open database: every reader or writer holds `lock`. `keys`, `ids` and `known` are caches of
-    agents."""
+    agents. `clock` returns `Snapshot.now`; None for SQLite's own clock."""
 
-    def __init__(self, db: apsw.Connection, sql: dict[str, str], path: str) -> None:
-        self.db, self.sql, self.path, self.lock = db, sql, path, RLock()
+    def __init__(self, path: str, create: bool, read_only: bool, clock: Clock | None) -> None:
+        """Open the database at `path` (see `open_file`). Raises StoreError."""
+        self.path, self.clock, self.sql, self.lock = path, clock, queries("sqlite"), RLock()
+        self._place = place_of(path)
+        self.db = open_file(path, create, self._place, read_only=read_only)
         self.keys: dict[str, int] = {}
         self.ids: dict[int, str] = {}
-        self.known = KnownAgents(db)
-        self.run = db.cursor().execute
+        self.known = KnownAgents(self.db)
+        self.run = self.db.cursor().execute
         """Runs a statement without rows, on a kept cursor: a new one takes longer than beginning and ending a block."""
         # Every operation and every tool result reads its agent's fold, which seldom changes.
         self.fold = lru_cache(maxsize=8)(msgspec.json.Decoder(Fold).decode)
+
+    def beside(self) -> apsw.Connection:
+        """Open another connection to the same database, for reading only. Raises apsw.Error."""
+        return open_beside(self.db, self.path, self._place)
 
     def end(self) -> None:
         """End the open transaction. After some errors, such as a full disk, SQLite has done so by itself."""
@@ -130,10 +137,6 @@ class SqliteSnapshot(SqliteReader, CopyingSnapshot):
     _begun = False
     """True once SQLite has begun to read, and the moment no longer changes."""
 
-    def __init__(self, connection: SqliteConnection, clock: Clock | None = None) -> None:
-        super().__init__(connection)
-        self._clock = clock
-
     def head(self, agent_id: str) -> Head:
         head = self._kept_head(agent_id)
         if head is None:
@@ -160,7 +163,8 @@ class SqliteSnapshot(SqliteReader, CopyingSnapshot):
         self._begun = True
 
     def now(self) -> str:
-        return str(self._run("now")[0][0]) if self._clock is None else self._clock()
+        clock = self._connection.clock
+        return str(self._run("now")[0][0]) if clock is None else clock()
 
     def _check(self) -> None:
         if self._over or not self._db.in_transaction:  # asked before each statement, so without another call

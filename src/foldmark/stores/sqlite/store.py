@@ -19,8 +19,7 @@ import apsw
 from foldmark.core.errors import StoreError
 from foldmark.core.ports import Clock, Limits, QueryScope, Rows
 from foldmark.stores.beside import SqlVectors
-from foldmark.stores.queries import queries
-from foldmark.stores.sqlite.file import MEMORY, explain, explained, narrow, open_beside, open_file, place_of
+from foldmark.stores.sqlite.file import MEMORY, explain, explained, narrow
 from foldmark.stores.sqlite.snapshot import SqliteConnection, SqliteReader, SqliteSnapshot
 from foldmark.stores.sqlite.transaction import SqliteTransaction
 
@@ -100,9 +99,9 @@ class SqliteSandbox(SqliteReader):
 
     dialect = "SQLite"
 
-    def __init__(self, connection: SqliteConnection, place: str) -> None:
+    def __init__(self, connection: SqliteConnection) -> None:
         super().__init__(connection)
-        self._place, self._reading = place, Lock()
+        self._reading = Lock()
         self._sandbox: tuple[QueryScope, Sandbox] | None = None
 
     def close(self) -> None:
@@ -130,8 +129,7 @@ class SqliteSandbox(SqliteReader):
             from foldmark.stores.sqlite.sandbox import Sandbox  # takes 3 ms
 
             self._forget_sandbox()
-            beside = open_beside(self._db, self._path, self._place)
-            self._sandbox = scope, Sandbox(beside, scope, keys, mending=mending)
+            self._sandbox = scope, Sandbox(self._connection.beside(), scope, keys, mending=mending)
         return self._sandbox[1]
 
     def _forget_sandbox(self) -> None:
@@ -155,7 +153,7 @@ class _Reading(AbstractContextManager[SqliteSnapshot]):
         if store._open is not None:
             return store._open  # a part of the block around it
         store._begin("BEGIN")
-        self._mine = store._open = SqliteSnapshot(store._connection, store._clock)
+        self._mine = store._open = SqliteSnapshot(store._connection)
         return self._mine
 
     def __exit__(self, *error: object) -> None:
@@ -187,7 +185,7 @@ class _Writing(AbstractContextManager[SqliteTransaction]):
             store._lock.release()
             raise StoreError("a block of `read` cannot write; write outside of it")
         store._begin("BEGIN IMMEDIATE")
-        self._transaction = store._open = SqliteTransaction(store._connection, store._clock)
+        self._transaction = store._open = SqliteTransaction(store._connection)
         return self._transaction
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
@@ -222,17 +220,14 @@ class SqliteStore(SqliteReader):
 
         `clock` returns `Snapshot.now`, by default SQLite's own clock.
         """
-        place = place_of(path)
-        super().__init__(SqliteConnection(open_file(path, create, place, read_only=read_only), queries("sqlite"), path))
+        super().__init__(SqliteConnection(path, create, read_only, clock))
         self.path, self.address = path, path if path == MEMORY else str(Path(path).absolute())
         # A read-only file was probably protected on purpose, to be shared.
         mine = path != MEMORY and os.name == "posix" and not self._db.readonly("main")
         self.narrowed = mine and narrow(path)
-        self._clock = clock
         self._open: SqliteSnapshot | None = None
         self._commits, self._watches = SqliteCommits(), WeakSet[SqliteWatch]()
-        self._place = place
-        self.sandbox = SqliteSandbox(self._connection, place)
+        self.sandbox = SqliteSandbox(self._connection)
         self.vectors = SqlVectors(self.read, self.write)
 
     def close(self) -> None:
@@ -244,8 +239,7 @@ class SqliteStore(SqliteReader):
 
     def watch(self) -> SqliteWatch:
         with explained(self._path):
-            beside = None if self._path == MEMORY else open_beside(self._db, self._path, self._place)
-            watch = SqliteWatch(self._commits, beside)
+            watch = SqliteWatch(self._commits, None if self._path == MEMORY else self._connection.beside())
         self._watches.add(watch)
         return watch
 

@@ -14,7 +14,7 @@ import msgspec
 from foldmark.core.agents import AgentRecord, Size
 from foldmark.core.errors import StoreError
 from foldmark.core.events import Draft
-from foldmark.core.ports import Clock, Head
+from foldmark.core.ports import Head
 from foldmark.core.records import CopiedEvent, Numbers
 from foldmark.core.replay import Fold
 from foldmark.stores.queries import listed
@@ -117,8 +117,8 @@ class SqliteTransaction(LogTransaction, SqliteSnapshot):
     only_appends = True
     """True as long as nothing was written but events."""
 
-    def __init__(self, connection: SqliteConnection, clock: Clock | None) -> None:
-        super().__init__(connection, clock)
+    def __init__(self, connection: SqliteConnection) -> None:
+        super().__init__(connection)
         self._writer = SqliteEvents(connection)
         self._appenders: dict[str, Appender] = {}
         self._known = connection.known
