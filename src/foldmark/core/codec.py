@@ -49,12 +49,7 @@ def encode_data(kind: str, data: Mapping[str, Any] | None) -> str | None:
         raise ValueError(f"data is not JSON: {error}") from None
 
 
-def decode_data(
-    kind: str,
-    text: str | None,
-    versions: Mapping[str, int] = VERSIONS,
-    upcasts: Mapping[tuple[str, int], Upcast] = UPCASTS,
-) -> Data | None:
+def decode_data(kind: str, text: str | None) -> Data | None:
     """Return the data decoded from `text`, upcast to the newest version. Raises DamagedError."""
     if text is None:
         return None
@@ -62,12 +57,12 @@ def decode_data(
         data: Data = msgspec.json.decode(text, type=dict)
     except (msgspec.MsgspecError, RecursionError, TypeError) as error:  # damage can turn text into a number
         raise DamagedError(f"the data of a {kind} event is not readable: {error}") from None
-    newest = versions.get(kind, 1)
+    newest = VERSIONS.get(kind, 1)
     version = data.pop("$v", 1) if newest > 1 else 1
     if not isinstance(version, int) or not 1 <= version <= newest:
         raise DamagedError(f"a {kind} event has version {version} of its data; this Foldmark knows up to {newest}")
     for step in range(version, newest):
-        data = upcasts[kind, step](data)
+        data = UPCASTS[kind, step](data)
     return data
 
 

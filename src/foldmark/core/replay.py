@@ -215,16 +215,14 @@ _id = itemgetter(0)
 
 
 class History:
-    """All operations of an agent that was born with the fold `begin`, in the order of their ids."""
+    """All operations of an agent that was born with the fold `begin`, in the order of their ids; none at first."""
 
-    def __init__(self, begin: Fold, operations: Iterable[Recorded] = ()) -> None:
+    def __init__(self, begin: Fold) -> None:
         self._begin, self._closing, self.at = begin, begin.closing, begin.at
         self._operations: list[Recorded] = []
         self._restores: dict[int, int] = {}
         self._named: Counter[int] = Counter()
         self._kept: list[tuple[int, Fold]] = []
-        for recorded in operations:
-            self.add(*recorded)
 
     def add(self, event_id: int, operation: Operation) -> None:
         """Add an operation that comes after all others."""
