@@ -8,11 +8,14 @@ from operator import attrgetter, itemgetter
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import msgspec
+from msgspec import structs
 
-from foldmark.core.agents import AgentRecord, Changes, Size
+from foldmark.core.agents import AgentRecord, Changes, Mail, Size
+from foldmark.core.codec import checksum
 from foldmark.core.errors import CommandError, DamagedError, StoreError
 from foldmark.core.events import Event
 from foldmark.core.ports import BESIDE, NEWEST_KINDS, Head, Overview, Since
+from foldmark.core.records import CodingSession, Copied, CopiedEnd, CopiedEvent, CopiedMemo, CopiedSent, Numbers
 from foldmark.core.replay import Fold
 from foldmark.core.search import Hit, Outline, Surroundings
 from foldmark.core.segments import END, Segment, Segments
@@ -22,7 +25,9 @@ from foldmark.stores.reader import Row, unknown_agent
 
 T = TypeVar("T")
 
-_FIRST_PAGE, _PAGE = 8, 256
+_FIRST_PAGE, PAGE = 8, 256
+"""Number of rows read at first, and at most."""
+
 _BEGINNING = 2000
 _ENDED = "this moment has ended with the block of `read` or `write` that it belongs to; read inside of the block"
 _BROKEN = "this transaction has failed and was rolled back: nothing of it was recorded. Repeat it as a whole"
@@ -200,7 +205,7 @@ class LogSnapshot(BesideReader, Protocol):
                     Segment(agent, first, inside[-1] - 1) if newest_first else Segment(agent, inside[-1] + 1, last)
                 )
             count += len(found)
-            page = max(_FIRST_PAGE, expected - count if count < expected else min(2 * count, _PAGE))
+            page = max(_FIRST_PAGE, expected - count if count < expected else min(2 * count, PAGE))
 
     def newest(self, kind: str, segments: Segments) -> Event | None:
         return next(iter(self._events("newest", **self._for_segments(segments), kind=kind)), None) if segments else None
@@ -221,7 +226,7 @@ class LogSnapshot(BesideReader, Protocol):
     def weight(self, segments: Segments) -> int:
         return int(self._run("weight", **self._for_segments(segments))[0][0]) if segments else 0
 
-    def weights(self, segments: Segments, *, expected: int = _PAGE) -> Iterator[tuple[int, int]]:
+    def weights(self, segments: Segments, *, expected: int = PAGE) -> Iterator[tuple[int, int]]:
         def read(some: Segments, page: int) -> list[Row]:
             return self._run("weights", **self._for_segments(some), page=page)
 
@@ -312,3 +317,81 @@ class LogSnapshot(BesideReader, Protocol):
     def opened(self, segments: Segments) -> list[int]:
         found = self._run("opened", **self._for_segments(segments)) if segments else ()
         return sorted(id for (id,) in found)
+
+    # Records to copy (see `foldmark.core.records`)
+
+    def copied_events(self, after: Mapping[str, int]) -> Iterator[CopiedEvent]:
+        begin = {self._key(agent): (agent, id) for agent, id in after.items()}
+        for row, damaged in self._copied_events({key: id for key, (_, id) in begin.items()}):
+            agent, since = begin.get(row[1], ("", row[0]))
+            if row[0] > since:
+                yield _copied_event(agent, row, damaged)
+
+    def _copied_events(self, after: Mapping[int, int]) -> Iterator[tuple[Row, bool]]:
+        """Yield the rows of events after an id for each agent's key, those of a tree in order; others may be among
+        them."""
+
+    def copied(self, kind: type[Copied], agents: Collection[str] | None = None, after: int = 0) -> Iterator[Copied]:
+        forms: dict[type, tuple[str, Callable[[Row], Any]]] = {
+            CopiedEnd: ("copied_ends", _copied_end),
+            Mail: ("copied_mail", lambda row: Mail(*row)),
+            CopiedSent: ("copied_sent", _copied_sent),
+            CopiedMemo: ("copied_memos", lambda row: structs.replace(CopiedMemo(*row), tags=self._tags(row[-1]))),
+            CodingSession: ("copied_sessions", lambda row: structs.replace(self._coding_session(row[1:]), id=row[0])),
+        }
+        name, make = forms[kind]
+        keys = None if agents is None else self._list([self._key(agent) for agent in agents])
+        rows: list[tuple[Row, bool]] = [((after,), False)]
+        while rows:
+            rows = list(self._rows(name, agents=keys, after=rows[-1][0][0], limit=PAGE))
+            for row, damaged in rows:
+                if damaged:
+                    raise DamagedError(f"{kind.__name__} {row[0]}: a text is not valid UTF-8; run `foldmark doctor`")
+                yield make(row)
+            if kind is CopiedEnd:  # these have no ids, and come all at once
+                return
+
+    def erased(self, agents: Collection[str]) -> Iterator[tuple[int, str, int]]:
+        for id, key, by in self._run("erased", agents=self._list([self._key(agent) for agent in agents])):
+            yield id, self._id(key), by
+
+    def kept_texts(self, hashes: Collection[str]) -> dict[str, str]:
+        return dict(self._run("kept_texts", hashes=self._list(sorted(hashes)))) if hashes else {}
+
+    def numbers(self) -> Numbers:
+        return Numbers(*self._run("numbers")[0])
+
+
+def _copied_event(agent: str, row: Row, damaged: bool) -> CopiedEvent:
+    *columns, apart, by, content, data, sum = row
+    try:
+        texts = [each.encode() if isinstance(each, str) else each for each in (content, data)]
+        damaged = damaged or (by is None and sum is not None and checksum(columns, texts[0], texts[1]) != sum)
+        content, data = (None if each is None else each.decode() for each in texts)
+    except (UnicodeError, TypeError, AttributeError):
+        damaged = True
+    id, _, turn, kind, dialect, actor, created_at, interrupted, call_id, answers = columns
+    if damaged:
+        raise DamagedError(
+            f"event {id} of agent {agent[:8]} is not as it was recorded: it cannot be copied. `foldmark doctor` says "
+            "what is wrong with it; its turn can be erased with `/message remove`"
+        )
+    fixed = (id, agent, turn, kind, dialect, actor, created_at, bool(interrupted), call_id, answers)
+    return CopiedEvent(*fixed, bool(apart), by, content, data)
+
+
+def _copied_end(row: Row) -> CopiedEnd:
+    agent, killer, killed_by, died_at, deleted_by, deleted_at, archived = row
+    killed = None if died_at is None else (killer, killed_by, died_at)
+    return CopiedEnd(agent, killed, None if deleted_at is None else (deleted_by, deleted_at), archived)
+
+
+def _copied_sent(row: Row) -> CopiedSent:
+    *fields, data, question = row
+    try:
+        record = msgspec.json.decode(data, type=dict)
+        question = record.pop("question", question)
+        data = msgspec.json.encode(record).decode()
+    except (msgspec.MsgspecError, RecursionError):
+        pass  # it cannot be read in the copy either
+    return CopiedSent(*fields, data, question)  # type: ignore[call-arg]

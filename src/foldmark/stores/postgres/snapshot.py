@@ -28,9 +28,9 @@ from foldmark.core.search import LogIndex, SearchScope
 from foldmark.core.segments import END, Segments
 from foldmark.core.turns import Message
 from foldmark.stores import reader
-from foldmark.stores.copying import PAGE, CopyingSnapshot
 from foldmark.stores.postgres.connection import STATEMENTS, Ints, PostgresSession, Statement, Texts
 from foldmark.stores.reader import Bindings, Row
+from foldmark.stores.snapshot import PAGE, LogSnapshot
 from foldmark.text.keywords import folded, spellings
 
 BLOCK = 4096
@@ -144,7 +144,7 @@ class PostgresReader(reader.SqlReader):
 _PLACE = r"[0-9]{1,18}\.[0-9]{1,18}\.[0-9]{1,18}"
 
 
-class PostgresSnapshot(PostgresReader, CopyingSnapshot):
+class PostgresSnapshot(PostgresReader, LogSnapshot):
     """The contents of the database during one transaction, which `PostgresStore` begins and ends."""
 
     _kinds = Texts(NEWEST_KINDS)

@@ -21,9 +21,9 @@ from foldmark.core.search import LogIndex, SearchScope
 from foldmark.core.segments import Segments
 from foldmark.core.turns import Message
 from foldmark.stores import reader
-from foldmark.stores.copying import PAGE, CopyingSnapshot
 from foldmark.stores.queries import listed, queries
 from foldmark.stores.reader import Bindings, Row
+from foldmark.stores.snapshot import PAGE, LogSnapshot
 from foldmark.stores.sqlite.file import explain, open_beside, open_file, place_of
 from foldmark.stores.sqlite.known import KnownAgents
 
@@ -129,7 +129,7 @@ class SqliteReader(reader.SqlReader):
         return {"places": listed((self._key(each.agent_id), each.id) for each in places)}
 
 
-class SqliteSnapshot(SqliteReader, CopyingSnapshot):
+class SqliteSnapshot(SqliteReader, LogSnapshot):
     """The contents of the database during one transaction, which `SqliteStore` begins and ends."""
 
     _kinds = listed(NEWEST_KINDS)
