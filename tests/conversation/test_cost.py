@@ -190,10 +190,13 @@ def test_every_request_is_the_one_that_would_have_been_sent(
     (row,) = replay(long, [policy], provider, model, rules=explicit(100), tools=tools)
     with long.log.store.read() as moment:
         there = [each.at for each in past_requests(moment, long)]
-        made = [prepare(moment, at, policy.applied(config), provider, model, tools=tools).tokens for at in there]
-    assert [each.tokens for each in row.billed] == made
+        assert len(there) == len(row.billed) > 100
+        for at, billed in sampled(list(zip(there, row.billed, strict=True)), 30):
+            made = prepare(moment, at, policy.applied(config), provider, model, tools=tools)
+            assert billed.tokens == made.tokens, at.newest
     assert row.moves > 2
-    assert (row.largest, row.mean) == (max(made), sum(made) // len(made))
+    tokens = [each.tokens for each in row.billed]
+    assert (row.largest, row.mean) == (max(tokens), sum(tokens) // len(tokens))
 
 
 def test_nothing_is_written(agent: foldmark.Agent) -> None:

@@ -248,12 +248,12 @@ def test_only_the_shown_part_of_a_past_context_is_read(monkeypatch: pytest.Monke
 
 
 def test_a_preview_keeps_no_texts_of_the_messages_it_searches(tmp_path: Path) -> None:
-    """Messages are read page by page and only matches are kept: 40 MB of texts are read within 16 MB."""
+    """Messages are read page by page and only matches are kept: 20 MB of texts are read within 8 MB."""
     with foldmark.open(str(tmp_path / "log.db"), settings={}) as log:
         agent = log.agent("default")
         with agent.batch():
-            for number in range(2000):
-                agent.append("user", f"question {number} about {'quartz' if number == 1000 else 'cats'}")
+            for number in range(1000):
+                agent.append("user", f"question {number} about {'quartz' if number == 500 else 'cats'}")
                 agent.append("assistant", f"answer {number} {'x' * 20_000}")
                 agent.end_turn()
         agent.do("/forget quartz")
@@ -264,4 +264,4 @@ def test_a_preview_keeps_no_texts_of_the_messages_it_searches(tmp_path: Path) ->
         finally:
             tracemalloc.stop()
     assert json.loads(found)["message_count"] == 2
-    assert most < 16 << 20
+    assert most < 8 << 20

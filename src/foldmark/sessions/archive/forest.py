@@ -83,8 +83,9 @@ def forest(known: Iterable[CodingSession], archived: Iterable[Archived]) -> list
         if key in nodes:
             nodes[key].subagents += 1
     roots: list[Node] = []
+    looping = _looping(parents)
     for key, node in nodes.items():
-        above = (key[0], parents[key]) if key in parents and not _loops(key, parents) else None
+        above = (key[0], parents[key]) if key in parents and key not in looping else None
         (nodes[above].children if above else roots).append(node)
     for _, node in reversed(list(walk(roots))):
         recorded = node.known and (node.known.ended_at or node.known.started_at)
@@ -103,12 +104,16 @@ def walk(roots: Iterable[Node]) -> Iterator[tuple[int, Node]]:
         waiting += [(depth + 1, child) for child in reversed(node.children)]
 
 
-def _loops(key: Key, parents: dict[Key, str]) -> bool:
-    """Return True if a session is among its own ancestors."""
-    at, met = key, set()
-    while at in parents and at not in met:
-        met.add(at)
-        at = (key[0], parents[at])
-        if at == key:
-            return True
-    return False
+def _looping(parents: dict[Key, str]) -> set[Key]:
+    """Return the sessions that are among their own ancestors."""
+    found, passed = set[Key](), set[Key]()
+    for key in parents:
+        path: list[Key] = []
+        at = key
+        while at in parents and at not in passed:
+            passed.add(at)
+            path.append(at)
+            at = (at[0], parents[at])
+        if at in path:
+            found.update(path[path.index(at) :])
+    return found

@@ -166,7 +166,7 @@ def _codex_count(payload: object) -> Found | None:
 def _records(lines: Iterable[bytes]) -> Iterator[dict[str, object]]:
     """Yield the records among these lines that may be relevant."""
     for line in lines:
-        if any(word in line for word in _WORDS):
+        if line and any(word in line for word in _WORDS):
             try:
                 record = json.loads(line.decode("utf-8", "replace"))
             except (ValueError, RecursionError):  # torn, or never JSON
